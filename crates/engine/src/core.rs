@@ -1,0 +1,113 @@
+//! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use drillcore_format::ids::{Lsn, SegmentId};
+use drillcore_storage::directory::{Directory, Lock};
+use drillcore_storage::manifest::Manifest;
+use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::wal::Wal;
+
+use crate::error::Error;
+use crate::memory_meter::MemoryMeter;
+use crate::options::Options;
+use crate::state::{State, Version};
+
+/// An open database. Locks are taken in the order manifest, state.
+pub struct Core {
+    pub directory: Arc<dyn Directory>,
+    pub options: Options,
+    pub cache: Arc<PageCache>,
+    pub meter: MemoryMeter,
+    pub manifest: Mutex<Manifest>,
+    /// Set once recovery has read it; absent with durability `none`.
+    pub wal: OnceLock<Wal>,
+    state: Mutex<State>,
+    /// Signalled when pieces, holds or failures change.
+    pub state_changed: Condvar,
+    visible: AtomicU64,
+    next_segment: AtomicU64,
+    pub probe: Probe,
+    /// Held while the database is open for writing; freed by `close`.
+    pub lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// Called by each append between encoding and committing; for tests that prove what runs at once.
+#[derive(Clone, Default)]
+pub struct Probe(pub Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Core {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, by recovery, with the parts it opened"
+    )]
+    pub fn new(
+        directory: Arc<dyn Directory>,
+        lock: Box<dyn Lock>,
+        options: Options,
+        cache: Arc<PageCache>,
+        manifest: Manifest,
+        next_segment: SegmentId,
+        state: State,
+        probe: Probe,
+    ) -> Core {
+        Core {
+            directory,
+            options,
+            cache,
+            meter: MemoryMeter::default(),
+            manifest: Mutex::new(manifest),
+            wal: OnceLock::new(),
+            visible: AtomicU64::new(state.next_lsn.0 - 1),
+            state: Mutex::new(state),
+            state_changed: Condvar::new(),
+            next_segment: AtomicU64::new(next_segment.0),
+            probe,
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    /// A panic elsewhere leaves the state whole: each change to it is one assignment or splice.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a signal, giving up the lock meanwhile.
+    pub fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The highest LSN below which every commit is published and logged.
+    pub fn visible(&self) -> Lsn {
+        Lsn(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Makes all commits up to `lsn` visible.
+    pub fn show(&self, lsn: Lsn) {
+        self.visible.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+
+    pub fn new_segment_id(&self) -> SegmentId {
+        SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// All tables at the visible LSN.
+    pub fn version(&self) -> Result<Arc<Version>, Error> {
+        let mut state = self.state();
+        state.check_open()?;
+        // Read under the lock, so that every run up to it is in the lists.
+        let visible = self.visible();
+        Ok(state.version(visible))
+    }
+
+    /// Turns the database read-only and wakes those who wait.
+    pub fn fail(&self, error: &Error) {
+        self.state().fail(error);
+        self.state_changed.notify_all();
+    }
+}

@@ -1,0 +1,466 @@
+//! The public handles: a database and its tables.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use drillcore_format::ids::TableId;
+use drillcore_format::manifest_edit::Edit;
+use drillcore_format::schema::{MergePolicy, TableSchema, is_supported};
+use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
+use drillcore_storage::manifest;
+use drillcore_storage::segment_check::check_segment;
+
+use crate::commit::{self, AppendResult, Target};
+use crate::conform::OnError;
+use crate::core::{Core, Probe};
+use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt::Interrupt;
+use crate::jobs;
+use crate::maintenance::{self, pick_full_merge};
+use crate::options::{Durability, Options};
+use crate::recovery;
+use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::state::{State, TableState};
+use crate::stats::Stats;
+
+/// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
+#[derive(Clone)]
+pub struct Database {
+    open: Arc<Open>,
+}
+
+/// A table of an open database.
+#[derive(Clone)]
+pub struct Table {
+    database: Database,
+    id: TableId,
+    name: Arc<str>,
+    schema: Arc<TableSchema>,
+}
+
+/// What a new table looks like.
+#[derive(Debug, Clone)]
+pub struct TableSpec {
+    pub columns: SchemaRef,
+    /// Names of the sort key's columns, most significant first.
+    pub key: Vec<String>,
+    /// The column whose values name the sets.
+    pub set: Option<String>,
+    pub merge: MergePolicy,
+    /// Take a table of the same shape that is already there.
+    pub exist_ok: bool,
+}
+
+/// What a check of all files found.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyReport {
+    pub segments: u64,
+    pub rows: u64,
+    pub bytes: u64,
+    /// One message a damaged segment; empty if all is well.
+    pub faults: Vec<String>,
+}
+
+/// While held, no background work starts; see [`Database::hold_maintenance`].
+pub struct MaintenanceHold {
+    core: Arc<Core>,
+}
+
+struct Open {
+    core: Arc<Core>,
+    workers: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Database {
+    /// Opens the database in a folder, with the rows of its log if it was not closed; makes one if the
+    /// folder is missing or empty and `options.create` is set.
+    ///
+    /// # Errors
+    /// `Locked` if another process writes to it, `InvalidArgument` if the folder holds something else,
+    /// `Corrupt` on damage, `Unsupported` on a later format, `Io`.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
+        let path = path.as_ref();
+        let io = |error: std::io::Error| {
+            Error::new(ErrorKind::Io, format!("cannot open {}: {error}", path.display()))
+        };
+        let directory = if options.create {
+            LocalDirectory::create(path).map_err(io)?
+        } else {
+            LocalDirectory::open(path).map_err(io)?
+        };
+        check_is_database(&directory, &path.display().to_string(), options.create)?;
+        Database::open_in(Arc::new(directory), options, None)
+    }
+
+    /// A database that lives in memory and dies with its last handle.
+    pub fn in_memory(options: Options) -> Result<Database> {
+        let options = Options { durability: Durability::None, ..options };
+        Database::open_in(Arc::new(MemoryDirectory::new()), options, None)
+    }
+
+    /// Opens the database in any [`Directory`]. `probe` is called by each append between encoding and
+    /// committing.
+    pub fn open_in(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        probe: Option<Arc<dyn Fn() + Send + Sync>>,
+    ) -> Result<Database> {
+        if options.memory_bytes < Options::MEMORY_BYTES_MIN {
+            let (given, least) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
+            return Err(Error::invalid(format!(
+                "memory_bytes is {given}; at least {least} are needed"
+            )));
+        }
+        let core = Arc::new(recovery::open(directory, options, Probe(probe))?);
+        let workers = (0..core.options.maintenance_threads.max(1))
+            .map(|number| {
+                let core = core.clone();
+                let name = format!("drillcore-maintenance-{number}");
+                thread::Builder::new().name(name).spawn(move || maintenance::work(&core))
+            })
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(|error| {
+                Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
+            })?;
+        Ok(Database { open: Arc::new(Open { core, workers: Mutex::new(workers) }) })
+    }
+
+    /// Makes a table.
+    ///
+    /// # Errors
+    /// `AlreadyExists` unless `exist_ok` and of the same shape, `NotFound` for a key or set column that
+    /// is not a column, `InvalidArgument` for what cannot be a table.
+    pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
+        let schema = checked_schema(name, &spec)?;
+        let core = self.core();
+        let mut manifest = core.manifest();
+        let id = {
+            let state = core.state();
+            state.check_writable()?;
+            if let Some((id, table)) = find(&state, name) {
+                if spec.exist_ok && *table.schema == schema {
+                    return Ok(self.handle(id, table));
+                }
+                let hint = if spec.exist_ok {
+                    " with another shape"
+                } else {
+                    "; exist_ok=True takes it as it is"
+                };
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!("table {name:?} exists already{hint}"),
+                ));
+            }
+            state.next_table
+        };
+        let create =
+            Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
+        manifest
+            .commit(&[create, Edit::NextTable(TableId(id.0 + 1))])
+            .map_err(|e| self.failed(e.into()))?;
+        let mut state = core.state();
+        let table = TableState::new(name, schema, drillcore_format::ids::Lsn(0));
+        let handle = self.handle(id, &table);
+        state.tables.insert(id, table);
+        state.next_table = TableId(id.0 + 1);
+        state.changed();
+        Ok(handle)
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let state = self.core().state();
+        state.check_open()?;
+        match find(&state, name) {
+            Some((id, table)) => Ok(self.handle(id, table)),
+            None => {
+                Err(Error::unknown("table", name, state.tables.values().map(|table| &*table.name)))
+            }
+        }
+    }
+
+    /// The names of all tables, in order.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        let state = self.core().state();
+        state.check_open()?;
+        let mut names: Vec<String> =
+            state.tables.values().map(|table| table.name.to_string()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Removes a table and, once no snapshot reads them, its files.
+    pub fn drop_table(&self, name: &str) -> Result<()> {
+        let id = self.table(name)?.id;
+        let core = self.core();
+        let mut manifest = core.manifest();
+        {
+            let state = core.state();
+            state.check_writable()?;
+            if !state.tables.contains_key(&id) {
+                return Err(Error::new(ErrorKind::NotFound, format!("table {name:?} was dropped")));
+            }
+        }
+        manifest.commit(&[Edit::DropTable { table: id }]).map_err(|e| self.failed(e.into()))?;
+        let mut state = core.state();
+        let table = state.tables.remove(&id).expect("tables are dropped under the manifest's lock");
+        // Runs that a job works on are given back by the job.
+        let free = table.runs.iter().filter(|slot| !slot.taken);
+        state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
+        table.segments.iter().for_each(|slot| slot.piece.remove_when_unused());
+        state.changed();
+        core.state_changed.notify_all();
+        Ok(())
+    }
+
+    /// Appends to several tables in one commit: all batches become visible together, or none.
+    pub fn append(&self, batches: &[(&str, &RecordBatch)]) -> Result<AppendResult> {
+        let mut targets: Vec<(Target, &RecordBatch)> = Vec::with_capacity(batches.len());
+        for (name, batch) in batches {
+            let table = self.table(name)?;
+            if targets.iter().any(|(target, _)| target.table == table.id) {
+                return Err(Error::invalid(format!("table {name:?} is named twice in one append")));
+            }
+            targets.push((table.target()?, batch));
+        }
+        commit::append(self.core(), &targets, OnError::Raise)
+    }
+
+    /// All tables as of the newest visible commit. Copies no rows.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.core().version()?))
+    }
+
+    /// Writes all rows that are visible now to segments. Works while maintenance is held, too.
+    pub fn flush(&self) -> Result<()> {
+        maintenance::flush(self.core(), self.core().visible())
+    }
+
+    /// Flushes, then merges the segments of each table into one.
+    pub fn compact(&self) -> Result<()> {
+        self.flush()?;
+        let core = self.core();
+        let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+        for id in tables {
+            let mut state = core.state();
+            let job = loop {
+                state.check_writable()?;
+                let Some(table) = state.tables.get_mut(&id) else { break None };
+                if table.segments.iter().any(|slot| slot.taken) {
+                    state = core.wait(state);
+                    continue;
+                }
+                break pick_full_merge(table, id);
+            };
+            drop(state);
+            if let Some(job) = job {
+                jobs::run(core, job).map_err(|error| self.failed(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
+    /// Reports all damaged segments; fails only on the interrupt.
+    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+        let segments: Vec<_> = {
+            let state = self.core().state();
+            state.check_open()?;
+            state
+                .tables
+                .values()
+                .flat_map(|table| table.segments.iter().map(|slot| slot.piece.clone()))
+                .collect()
+        };
+        let mut report = VerifyReport::default();
+        for segment in segments {
+            let checked = check_segment(&segment, || interrupt.check().is_ok());
+            interrupt.check()?;
+            report.segments += 1;
+            report.rows += segment.rows();
+            report.bytes += segment.bytes();
+            report.faults.extend(checked.err().map(|error| error.to_string()));
+        }
+        Ok(report)
+    }
+
+    /// Sizes, counts and rates of all that the database holds and does.
+    pub fn stats(&self) -> Result<Stats> {
+        Stats::read(self.core())
+    }
+
+    /// Closes the database: background work ends, and with durability `none` all rows are written out.
+    /// Snapshots stay readable. A second call does nothing.
+    pub fn close(&self) -> Result<()> {
+        self.open.close()
+    }
+
+    /// Keeps background work (joins, spills, merges) from starting while the hold lives. Appends go on up
+    /// to the memory limit, then wait.
+    pub fn hold_maintenance(&self) -> MaintenanceHold {
+        self.core().state().holds += 1;
+        MaintenanceHold { core: self.core().clone() }
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.open.core
+    }
+
+    fn handle(&self, id: TableId, table: &TableState) -> Table {
+        Table { database: self.clone(), id, name: table.name.clone(), schema: table.schema.clone() }
+    }
+
+    /// A write that failed half-way leaves the files in doubt, so nothing more is written.
+    fn failed(&self, error: Error) -> Error {
+        self.core().fail(&error);
+        error
+    }
+}
+
+impl Table {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn schema(&self) -> Arc<TableSchema> {
+        self.schema.clone()
+    }
+
+    /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
+    /// database's durability when the call returns. Columns are matched by name.
+    ///
+    /// # Errors
+    /// `InvalidArgument` and `NotFound` for a batch that does not fit, `ReadOnly`, `Closed`, `Io`. A
+    /// failed call changes nothing.
+    pub fn append(&self, batch: &RecordBatch, on_error: OnError) -> Result<AppendResult> {
+        commit::append(self.database.core(), &[(self.target()?, batch)], on_error)
+    }
+
+    /// The table as of the newest visible commit. Copies no rows.
+    pub fn snapshot(&self) -> Result<TableSnapshot> {
+        self.database.snapshot()?.table(&self.name)
+    }
+
+    fn target(&self) -> Result<Target> {
+        let state = self.database.core().state();
+        state.check_open()?;
+        match state.tables.get(&self.id) {
+            Some(table) => Ok(Target {
+                table: self.id,
+                schema: table.schema.clone(),
+                layout: table.layout.clone(),
+            }),
+            None => {
+                Err(Error::new(ErrorKind::NotFound, format!("table {:?} was dropped", self.name)))
+            }
+        }
+    }
+}
+
+impl Open {
+    fn close(&self) -> Result<()> {
+        let core = &self.core;
+        let flushed = {
+            let state = core.state();
+            if state.closed {
+                return Ok(());
+            }
+            let is_needed = core.options.durability == Durability::None && state.failure.is_none();
+            drop(state);
+            if is_needed { maintenance::flush(core, core.visible()) } else { Ok(()) }
+        };
+        core.state().closed = true;
+        core.state_changed.notify_all();
+        let workers =
+            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        for worker in workers {
+            // A worker that panicked has failed its job; its inputs are still in the log.
+            let _ = worker.join();
+        }
+        core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        flushed
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        // Nobody is left to tell; what was acknowledged is in the log.
+        let _ = self.close();
+    }
+}
+
+impl Drop for MaintenanceHold {
+    fn drop(&mut self) {
+        self.core.state().holds -= 1;
+        self.core.state_changed.notify_all();
+    }
+}
+
+fn find<'a>(state: &'a State, name: &str) -> Option<(TableId, &'a TableState)> {
+    state.tables.iter().find(|(_, table)| &*table.name == name).map(|(id, table)| (*id, table))
+}
+
+/// A folder with files but without a manifest is something else.
+fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Result<()> {
+    if manifest::exists(directory)? {
+        return Ok(());
+    }
+    let names = directory
+        .list()
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot list {path}: {error}")))?;
+    if names.iter().any(|name| name != recovery::LOCK_FILE) {
+        return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));
+    }
+    if !create {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));
+    }
+    Ok(())
+}
+
+fn checked_schema(name: &str, spec: &TableSpec) -> Result<TableSchema> {
+    if name.is_empty() {
+        return Err(Error::invalid("a table needs a name"));
+    }
+    let fields = spec.columns.fields();
+    let names = || fields.iter().map(|field| field.name().as_str());
+    for (index, field) in fields.iter().enumerate() {
+        if fields[..index].iter().any(|other| other.name() == field.name()) {
+            return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
+        }
+        if !is_supported(field.data_type()) {
+            let (column, found) = (field.name(), field.data_type());
+            return Err(Error::invalid(format!(
+                "column {column:?} has type {found}; stored are integers, floats, bool, string, date32 and timestamps"
+            )));
+        }
+    }
+    let index = |what: &str, column: &String| {
+        spec.columns.index_of(column).map_err(|_| Error::unknown(what, column, names()))
+    };
+    let key =
+        spec.key.iter().map(|column| index("key column", column)).collect::<Result<Vec<_>>>()?;
+    if key.is_empty() {
+        return Err(Error::invalid("a table needs a key of at least one column"));
+    }
+    for (position, column) in key.iter().enumerate() {
+        if key[..position].contains(column) {
+            return Err(Error::invalid(format!(
+                "key column {:?} appears twice",
+                fields[*column].name()
+            )));
+        }
+    }
+    let set = spec.set.as_ref().map(|column| index("set column", column)).transpose()?;
+    // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
+    let plain: Vec<_> = fields
+        .iter()
+        .map(|field| {
+            arrow_schema::Field::new(field.name(), field.data_type().clone(), field.is_nullable())
+        })
+        .collect();
+    let columns = Arc::new(arrow_schema::Schema::new(plain));
+    Ok(TableSchema { columns, key, set, merge: spec.merge })
+}

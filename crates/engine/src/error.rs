@@ -1,0 +1,146 @@
+//! What callers see when something goes wrong.
+
+use std::fmt;
+
+use drillcore_format::error::FormatError;
+use drillcore_storage::error::StorageError;
+
+/// What a caller can do about an error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A table, column or set option of that name does not exist: fix the name.
+    NotFound,
+    /// A table of that name exists with another shape.
+    AlreadyExists,
+    /// The call cannot be meant so: fix its arguments. Nothing was changed.
+    InvalidArgument,
+    /// Fewer rows than asked for: ask for fewer, or with `at_most`.
+    TooFewRows,
+    /// The database was closed: open it again.
+    Closed,
+    /// Another process writes to this database: wait, or ask that process.
+    Locked,
+    /// Written by a later version: upgrade.
+    Unsupported,
+    /// Damaged bytes: restore from a copy. Nothing damaged is ever returned as an answer.
+    Corrupt,
+    /// An earlier write failed, so the database refuses further ones: mend the cause and reopen.
+    ReadOnly,
+    /// The operating system refused.
+    Io,
+    /// The caller's [`Interrupt`](crate::Interrupt) said stop.
+    Interrupted,
+}
+
+/// An error with its kind and a message that names what was being done, on what, and what was found.
+#[derive(Debug, Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+}
+
+/// A result with Drillcore's error.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into() }
+    }
+
+    pub(crate) fn invalid(message: impl Into<String>) -> Error {
+        Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them.
+    pub(crate) fn unknown<'a>(
+        what: &str,
+        name: &str,
+        valid: impl IntoIterator<Item = &'a str>,
+    ) -> Error {
+        let valid: Vec<&str> = valid.into_iter().collect();
+        let hint = match nearest(name, &valid) {
+            Some(near) => format!("; did you mean {near:?}?"),
+            None if valid.is_empty() => "; there are none".to_string(),
+            None => format!("; there are: {}", valid.join(", ")),
+        };
+        Error::new(ErrorKind::NotFound, format!("unknown {what} {name:?}{hint}"))
+    }
+
+    /// What the caller can do about it.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<StorageError> for Error {
+    fn from(error: StorageError) -> Error {
+        let kind = match &error {
+            StorageError::Io { .. } => ErrorKind::Io,
+            StorageError::Damaged { source: FormatError::Version { .. }, .. } => {
+                ErrorKind::Unsupported
+            }
+            StorageError::Damaged { .. } | StorageError::Inconsistent { .. } => ErrorKind::Corrupt,
+            StorageError::Locked => ErrorKind::Locked,
+            StorageError::LogFailed { .. } => ErrorKind::ReadOnly,
+        };
+        Error::new(kind, error.to_string())
+    }
+}
+
+/// Damage outside files: bytes that passed their checksum but do not decode.
+impl From<FormatError> for Error {
+    fn from(error: FormatError) -> Error {
+        Error::new(ErrorKind::Corrupt, error.to_string())
+    }
+}
+
+/// The valid name with the fewest edits to `name`, if that is few enough to be a slip.
+fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let (distance, near) =
+        valid.iter().map(|candidate| (edit_distance(name, candidate), *candidate)).min()?;
+    (distance <= name.chars().count().max(6) / 3).then_some(near)
+}
+
+/// Levenshtein distance, ignoring case. O(len²).
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.to_lowercase(), b.to_lowercase());
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_answered_with_the_nearest_name() {
+        let error = Error::unknown("column", "carier", ["carrier", "flight", "origin"]);
+        assert_eq!(error.to_string(), r#"unknown column "carier"; did you mean "carrier"?"#);
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_name_like_none_is_answered_with_all() {
+        let error = Error::unknown("table", "zzz", ["flights", "hourly"]);
+        assert_eq!(error.to_string(), r#"unknown table "zzz"; there are: flights, hourly"#);
+        assert!(Error::unknown("table", "x", []).to_string().ends_with("there are none"));
+    }
+}

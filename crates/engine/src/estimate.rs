@@ -1,0 +1,334 @@
+//! Estimates: aggregates of a selection from a sample of it, with intervals that hold for the way the
+//! sampling stopped.
+//!
+//! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. What
+//! an index knows (the number of rows selected; of each set, when grouped by the set column) is not
+//! estimated but given.
+
+mod tally;
+mod target;
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use arrow_schema::{Field, Schema};
+use drillcore_format::key::decode_values;
+use drillcore_sample::choose::WithoutReplacement;
+use drillcore_sample::interval::{
+    Confidence, Design, Interval, Method, mean_sequence, mean_t, share_sequence, share_wilson,
+};
+use drillcore_sample::rng::Rng;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::estimate::tally::Tally;
+use crate::estimate::target::{Aggregate, Target};
+use crate::interrupt::Interrupt;
+use crate::sample::{fresh_seed, rows_at};
+use crate::select::Selection;
+use crate::snapshot::TableSnapshot;
+
+/// The stream of a seed that estimates draw from.
+const STREAM: u64 = 2;
+/// The first round; later ones grow with what was drawn.
+const ROUND_MIN: u64 = 1_000;
+const ROUND_MAX: u64 = 50_000;
+/// The number of draws at which intervals that hold at all looks are tightest, unless `n` is known.
+const USUAL_DRAWS: u64 = 10_000;
+
+/// What to estimate.
+#[derive(Debug, Clone)]
+pub struct EstimateRequest {
+    /// Result name and expression: `count`, `count(*)` or `avg(column)`.
+    pub aggregates: Vec<(String, String)>,
+    /// One result for each value of this column.
+    pub by: Option<String>,
+    pub selection: Selection,
+    pub stop: Stop,
+    /// How often the truth shall lie inside, for each interval by itself.
+    pub confidence: f64,
+    pub seed: Option<u64>,
+    pub interrupt: Interrupt,
+}
+
+/// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stop {
+    /// After so many rows.
+    Rows(u64),
+    /// When every interval is this narrow.
+    Error(HalfWidth),
+    /// After so many seconds.
+    Seconds(f64),
+}
+
+/// Half the width of an interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HalfWidth {
+    Absolute(f64),
+    /// As a share of the estimate.
+    Relative(f64),
+}
+
+/// Sees an estimate while it is being refined. Its intervals hold at all looks together.
+pub type Watch<'a> = dyn FnMut(&Estimate) -> ControlFlow<()> + 'a;
+
+/// Estimated aggregates, one interval a group.
+#[derive(Debug, Clone)]
+pub struct Estimate {
+    /// The groups' values, ascending; absent without `by`, where there is one group.
+    pub groups: Option<ArrayRef>,
+    pub by: Option<String>,
+    pub aggregates: Vec<AggregateEstimate>,
+    /// Rows drawn of each group.
+    pub drawn: Vec<u64>,
+    /// Rows drawn in all.
+    pub sampled: u64,
+    /// Rows selected.
+    pub population: u64,
+    pub confidence: f64,
+    /// The ways the intervals were found, joined by ", ".
+    pub method: String,
+    /// Nothing was estimated.
+    pub exact: bool,
+    /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
+    /// of draws whose group was met once); 0 where an index lists all groups.
+    pub unseen_share: f64,
+}
+
+/// One aggregate of an estimate.
+#[derive(Debug, Clone)]
+pub struct AggregateEstimate {
+    pub name: String,
+    /// One a group.
+    pub intervals: Vec<Interval>,
+}
+
+impl Default for EstimateRequest {
+    fn default() -> EstimateRequest {
+        EstimateRequest {
+            aggregates: Vec::new(),
+            by: None,
+            selection: Selection::default(),
+            stop: Stop::Rows(USUAL_DRAWS),
+            confidence: 0.95,
+            seed: None,
+            interrupt: Interrupt::never(),
+        }
+    }
+}
+
+/// Draws rows until the request is met, or `watch` breaks.
+pub(crate) fn estimate(
+    table: &TableSnapshot,
+    request: &EstimateRequest,
+    watch: &mut Watch<'_>,
+) -> Result<Estimate> {
+    let confidence =
+        Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
+    let draws_max = check_stop(request.stop)?;
+    let target = Target::new(table, request)?;
+    let layout = &table.table().layout;
+    let selected = table.select(&request.selection)?;
+    let mut tally = Tally::new(&target);
+    if let Some(sets) = target.known_groups(table, request)? {
+        tally.expect_groups(sets);
+    }
+    let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+    let mut chooser = WithoutReplacement::new(selected.len());
+    let started = Instant::now();
+    let looks = Looks {
+        confidence,
+        population: selected.len(),
+        tightest_at: match request.stop {
+            Stop::Rows(n) => n,
+            _ => USUAL_DRAWS,
+        },
+    };
+    let mut drawn = 0;
+    let mut numbers = Vec::new();
+    loop {
+        let estimate = looks.estimate(&target, &tally, drawn, Look::Running)?;
+        let done = drawn == selected.len()
+            || match request.stop {
+                Stop::Rows(n) => drawn >= n,
+                Stop::Seconds(seconds) => started.elapsed() >= Duration::from_secs_f64(seconds),
+                Stop::Error(width) => drawn > 0 && is_within(&estimate, width),
+            };
+        if done || drawn > 0 && watch(&estimate).is_break() {
+            // Stopped by what was seen, an interval must hold at every look.
+            let look = match request.stop {
+                Stop::Rows(_) | Stop::Seconds(_) if done => Look::Last,
+                _ => Look::Running,
+            };
+            return looks.estimate(&target, &tally, drawn, look);
+        }
+        let round = (drawn / 2).clamp(ROUND_MIN, ROUND_MAX).min(draws_max - drawn);
+        numbers.clear();
+        chooser.draw_into(&mut rng, round as usize, &mut numbers);
+        let batch = rows_at(&selected, layout, target.columns(), &numbers, &request.interrupt)?;
+        tally.add(&batch);
+        drawn += numbers.len() as u64;
+    }
+}
+
+/// Whether an interval will be looked at once, after a number of draws that did not depend on it.
+#[derive(Clone, Copy, PartialEq)]
+enum Look {
+    Running,
+    Last,
+}
+
+struct Looks {
+    confidence: Confidence,
+    population: u64,
+    tightest_at: u64,
+}
+
+impl Looks {
+    fn estimate(&self, target: &Target, tally: &Tally, drawn: u64, look: Look) -> Result<Estimate> {
+        let order = tally.groups_in_order();
+        let design = Design { population: Some(self.population), drawn };
+        let aggregates: Vec<AggregateEstimate> = target
+            .aggregates
+            .iter()
+            .map(|(name, aggregate)| {
+                let interval =
+                    |&group: &usize| self.interval(*aggregate, tally, group, &design, look);
+                AggregateEstimate {
+                    name: name.clone(),
+                    intervals: order.iter().map(interval).collect(),
+                }
+            })
+            .collect();
+        let groups = match &target.by {
+            None => None,
+            Some((_, data_type)) => {
+                let values: Vec<&[u8]> = order.iter().map(|&group| tally.value(group)).collect();
+                Some(decode_values(&values, data_type)?)
+            }
+        };
+        let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
+        let mut methods: Vec<&str> = intervals().map(|interval| interval.method.as_str()).collect();
+        methods.sort_unstable();
+        methods.dedup();
+        Ok(Estimate {
+            groups,
+            by: target.by_name.clone(),
+            drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
+            sampled: drawn,
+            population: self.population,
+            confidence: self.confidence.get(),
+            method: methods.join(", "),
+            exact: methods.iter().all(|method| *method == "exact"),
+            unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share(drawn) },
+            aggregates,
+        })
+    }
+
+    fn interval(
+        &self,
+        aggregate: Aggregate,
+        tally: &Tally,
+        group: usize,
+        design: &Design,
+        look: Look,
+    ) -> Interval {
+        match aggregate {
+            Aggregate::Count => {
+                if let Some(rows) = tally.known_rows(group) {
+                    return Interval::exact(rows as f64);
+                }
+                if !tally.is_grouped() {
+                    return Interval::exact(self.population as f64);
+                }
+                let share = match look {
+                    Look::Last => share_wilson(tally.drawn(group), design, self.confidence),
+                    Look::Running => share_sequence(
+                        tally.drawn(group),
+                        design,
+                        self.confidence,
+                        self.tightest_at,
+                    ),
+                };
+                scale(share, self.population as f64)
+            }
+            Aggregate::Avg(slot) => match look {
+                Look::Last => mean_t(tally.moments(group, slot), design, self.confidence),
+                Look::Running => mean_sequence(
+                    tally.moments(group, slot),
+                    design,
+                    self.confidence,
+                    self.tightest_at,
+                ),
+            },
+        }
+    }
+}
+
+fn scale(share: Interval, by: f64) -> Interval {
+    Interval { value: share.value * by, low: share.low * by, high: share.high * by, ..share }
+}
+
+/// Whether every interval is narrow enough. One of no width says only that the numbers drawn were all
+/// equal; a rare different one gets the usual number of draws to show up.
+fn is_within(estimate: &Estimate, width: HalfWidth) -> bool {
+    estimate.aggregates.iter().flat_map(|aggregate| &aggregate.intervals).all(|interval| {
+        let limit = match width {
+            HalfWidth::Absolute(limit) => limit,
+            HalfWidth::Relative(share) => share * interval.value.abs(),
+        };
+        let half_width = interval.half_width();
+        let is_trusted =
+            half_width > 0.0 || interval.method == Method::Exact || estimate.sampled >= USUAL_DRAWS;
+        is_trusted && half_width <= limit
+    })
+}
+
+/// The most rows that will be drawn.
+fn check_stop(stop: Stop) -> Result<u64> {
+    match stop {
+        Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
+        Stop::Rows(n) => Ok(n),
+        Stop::Seconds(seconds) if !(seconds >= 0.0 && seconds < 1e9) => {
+            Err(Error::invalid(format!("{seconds} seconds is no time to stop after")))
+        }
+        Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width)) if !(width > 0.0) => {
+            Err(Error::invalid(format!("an error of {width} cannot be reached; give one above 0")))
+        }
+        _ => Ok(u64::MAX),
+    }
+}
+
+impl Estimate {
+    /// One row a group: its value, then for each aggregate the estimate and its ends as `name`,
+    /// `name_low` and `name_high`, then the rows drawn as `sampled`.
+    pub fn to_batch(&self) -> RecordBatch {
+        let mut columns: Vec<(Field, ArrayRef)> = Vec::new();
+        if let (Some(name), Some(values)) = (&self.by, &self.groups) {
+            columns.push((Field::new(name, values.data_type().clone(), true), values.clone()));
+        }
+        for aggregate in &self.aggregates {
+            let mut add = |suffix: &str, end: fn(&Interval) -> f64| {
+                let values: Float64Array =
+                    aggregate.intervals.iter().map(|i| Some(end(i))).collect();
+                let field = Field::new(
+                    format!("{}{suffix}", aggregate.name),
+                    arrow_schema::DataType::Float64,
+                    true,
+                );
+                columns.push((field, Arc::new(values)));
+            };
+            add("", |interval| interval.value);
+            add("_low", |interval| interval.low);
+            add("_high", |interval| interval.high);
+        }
+        let drawn = UInt64Array::from(self.drawn.clone());
+        columns
+            .push((Field::new("sampled", arrow_schema::DataType::UInt64, false), Arc::new(drawn)));
+        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+            .expect("columns have one row a group")
+    }
+}

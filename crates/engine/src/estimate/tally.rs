@@ -1,0 +1,135 @@
+//! What the draws so far say, by group.
+
+use std::collections::HashMap;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
+use drillcore_format::key::encode_value;
+use drillcore_sample::moments::Moments;
+
+use crate::estimate::target::Target;
+
+/// Counts and moments of each group met or known of.
+pub struct Tally {
+    by: Option<usize>,
+    measures: Vec<usize>,
+    group_of: HashMap<Vec<u8>, usize>,
+    groups: Vec<Group>,
+    all_known: bool,
+}
+
+struct Group {
+    /// The encoded value of the grouping column.
+    value: Vec<u8>,
+    drawn: u64,
+    known_rows: Option<u64>,
+    moments: Vec<Moments>,
+}
+
+impl Tally {
+    pub fn new(target: &Target) -> Tally {
+        let mut tally = Tally {
+            by: target.by.as_ref().map(|(place, _)| *place),
+            measures: target.measures.clone(),
+            group_of: HashMap::new(),
+            groups: Vec::new(),
+            all_known: false,
+        };
+        if tally.by.is_none() {
+            tally.group(&[]);
+        }
+        tally
+    }
+
+    /// Lists all groups there are, with their exact numbers of rows.
+    pub fn expect_groups(&mut self, groups: Vec<(Vec<u8>, u64)>) {
+        for (value, rows) in groups {
+            let group = self.group(&value);
+            self.groups[group].known_rows = Some(rows);
+        }
+        self.all_known = true;
+    }
+
+    /// Adds drawn rows, which hold the target's columns.
+    pub fn add(&mut self, batch: &RecordBatch) {
+        let group_of_row = self.group_of_rows(batch);
+        for &group in &group_of_row {
+            self.groups[group].drawn += 1;
+        }
+        for slot in 0..self.measures.len() {
+            let values = batch.column(self.measures[slot]);
+            let values =
+                arrow_cast::cast(values, &DataType::Float64).expect("measures are numbers");
+            let values = values.as_primitive::<Float64Type>();
+            for (row, &group) in group_of_row.iter().enumerate() {
+                if values.is_valid(row) {
+                    self.groups[group].moments[slot].push(values.value(row));
+                }
+            }
+        }
+    }
+
+    pub fn is_grouped(&self) -> bool {
+        self.by.is_some()
+    }
+
+    /// Group numbers in the order of their values.
+    pub fn groups_in_order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.groups.len()).collect();
+        order.sort_unstable_by(|&a, &b| self.groups[a].value.cmp(&self.groups[b].value));
+        order
+    }
+
+    pub fn value(&self, group: usize) -> &[u8] {
+        &self.groups[group].value
+    }
+
+    pub fn drawn(&self, group: usize) -> u64 {
+        self.groups[group].drawn
+    }
+
+    pub fn known_rows(&self, group: usize) -> Option<u64> {
+        self.groups[group].known_rows
+    }
+
+    pub fn moments(&self, group: usize, slot: usize) -> &Moments {
+        &self.groups[group].moments[slot]
+    }
+
+    /// The estimated share of rows in groups not met: Good (1953), the share of draws alone in their group.
+    pub fn unseen_share(&self, drawn: u64) -> f64 {
+        if self.all_known || self.by.is_none() || drawn == 0 {
+            return 0.0;
+        }
+        let alone = self.groups.iter().filter(|group| group.drawn == 1).count();
+        alone as f64 / drawn as f64
+    }
+
+    fn group_of_rows(&mut self, batch: &RecordBatch) -> Vec<usize> {
+        let Some(by) = self.by else { return vec![0; batch.num_rows()] };
+        let mut value = Vec::new();
+        (0..batch.num_rows())
+            .map(|row| {
+                value.clear();
+                encode_value(batch.column(by), row, &mut value);
+                self.group(&value)
+            })
+            .collect()
+    }
+
+    fn group(&mut self, value: &[u8]) -> usize {
+        if let Some(&group) = self.group_of.get(value) {
+            return group;
+        }
+        self.groups.push(Group {
+            value: value.to_vec(),
+            drawn: 0,
+            known_rows: None,
+            moments: vec![Moments::new(); self.measures.len()],
+        });
+        self.group_of.insert(value.to_vec(), self.groups.len() - 1);
+        self.groups.len() - 1
+    }
+}

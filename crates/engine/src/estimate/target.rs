@@ -1,0 +1,143 @@
+//! What an estimate is of: parsed aggregates, and the columns they need.
+
+use arrow_schema::DataType;
+use drillcore_format::key::encode_value;
+
+use crate::error::{Error, Result};
+use crate::estimate::EstimateRequest;
+use crate::snapshot::TableSnapshot;
+
+/// Names of the aggregates that can be estimated.
+const NAMES: [&str; 2] = ["count", "avg"];
+
+/// A parsed aggregate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Aggregate {
+    Count,
+    /// The mean of one of [`Target::measures`], over its non-null values.
+    Avg(usize),
+}
+
+/// The checked request.
+pub struct Target {
+    pub aggregates: Vec<(String, Aggregate)>,
+    pub by_name: Option<String>,
+    /// Position of the grouping column among `columns`, and its type.
+    pub by: Option<(usize, DataType)>,
+    /// Positions of averaged columns among `columns`.
+    pub measures: Vec<usize>,
+    columns: Vec<usize>,
+}
+
+impl Target {
+    pub fn new(table: &TableSnapshot, request: &EstimateRequest) -> Result<Target> {
+        if request.aggregates.is_empty() {
+            return Err(Error::invalid(
+                "an estimate needs at least one aggregate, such as \"count\"",
+            ));
+        }
+        let mut target = Target {
+            aggregates: Vec::new(),
+            by_name: request.by.clone(),
+            by: None,
+            measures: Vec::new(),
+            columns: Vec::new(),
+        };
+        for (name, expression) in &request.aggregates {
+            if target.aggregates.iter().any(|(known, _)| known == name) {
+                return Err(Error::invalid(format!("two aggregates are called {name:?}")));
+            }
+            let aggregate = target.parse(table, expression)?;
+            target.aggregates.push((name.clone(), aggregate));
+        }
+        if let Some(by) = &request.by {
+            let column = table.column(by)?;
+            let data_type = table.schema().columns.field(column).data_type().clone();
+            target.by = Some((target.place(column), data_type));
+        }
+        Ok(target)
+    }
+
+    /// The columns of the schema to draw.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// When grouped by the set column over the whole key range: each set that can occur with its exact
+    /// number of rows.
+    pub fn known_groups(
+        &self,
+        table: &TableSnapshot,
+        request: &EstimateRequest,
+    ) -> Result<Option<Vec<(Vec<u8>, u64)>>> {
+        let by_set =
+            self.by.as_ref().is_some_and(|(at, _)| table.schema().set == Some(self.columns[*at]));
+        if !by_set || request.selection.between.is_some() {
+            return Ok(None);
+        }
+        let sets = table.sets()?;
+        let wanted = request.selection.sets.as_ref();
+        let wanted: Option<Vec<Vec<u8>>> =
+            wanted.map(|values| (0..values.len()).map(|row| encoded(values, row)).collect());
+        let groups =
+            sets.rows.iter().enumerate().map(|(row, &rows)| (encoded(&sets.values, row), rows));
+        let kept =
+            groups.filter(|(value, _)| wanted.as_ref().is_none_or(|wanted| wanted.contains(value)));
+        Ok(Some(kept.collect()))
+    }
+
+    fn parse(&mut self, table: &TableSnapshot, expression: &str) -> Result<Aggregate> {
+        let compact: String = expression.trim().to_string();
+        let (name, argument) = match compact.split_once('(') {
+            None => (compact.as_str(), None),
+            Some((name, rest)) => {
+                let inner = rest.strip_suffix(')').ok_or_else(|| {
+                    Error::invalid(format!(
+                        "aggregate {expression:?} lacks its closing parenthesis"
+                    ))
+                })?;
+                (name.trim_end(), Some(inner.trim()))
+            }
+        };
+        match (name.to_ascii_lowercase().as_str(), argument) {
+            ("count", None | Some("*" | "")) => Ok(Aggregate::Count),
+            ("count", Some(column)) => Err(Error::invalid(format!(
+                "count({column}) is not supported yet; count counts rows, null or not"
+            ))),
+            ("avg", Some(column)) if !column.is_empty() => self.average(table, column),
+            ("avg", _) => Err(Error::invalid("avg needs a column, as in avg(delay)")),
+            _ => Err(Error::unknown("aggregate", name, NAMES)),
+        }
+    }
+
+    fn average(&mut self, table: &TableSnapshot, name: &str) -> Result<Aggregate> {
+        let column = table.column(name)?;
+        let schema = table.schema();
+        let data_type = schema.columns.field(column).data_type();
+        if !(data_type.is_integer() || data_type.is_floating()) {
+            return Err(Error::invalid(format!(
+                "avg needs numbers, but column {name:?} holds {data_type}"
+            )));
+        }
+        let place = self.place(column);
+        let slot = self.measures.iter().position(|&known| known == place).unwrap_or_else(|| {
+            self.measures.push(place);
+            self.measures.len() - 1
+        });
+        Ok(Aggregate::Avg(slot))
+    }
+
+    /// The position of a column among those drawn.
+    fn place(&mut self, column: usize) -> usize {
+        self.columns.iter().position(|&known| known == column).unwrap_or_else(|| {
+            self.columns.push(column);
+            self.columns.len() - 1
+        })
+    }
+}
+
+fn encoded(values: &arrow_array::ArrayRef, row: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_value(values, row, &mut bytes);
+    bytes
+}

@@ -1,0 +1,194 @@
+//! Doing background work: merge the inputs, then swap the result in.
+
+use std::sync::Arc;
+
+use drillcore_format::ids::{LsnRange, TableId};
+use drillcore_format::manifest_edit::Edit;
+use drillcore_format::rows::Layout;
+use drillcore_storage::segment::Segment;
+use drillcore_storage::segment_writer::SegmentWriter;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::maintenance::Job;
+use crate::merge::{Direction, Merger};
+use crate::piece::Piece;
+use crate::piece_source::PieceSource;
+use crate::run::{Run, UncommittedRun};
+use crate::state::{Slot, State, covered, release, replace};
+
+/// Rows a spill or merge moves at once.
+const BATCH_ROWS: usize = 4096;
+
+/// Does a job and installs its result. On failure its inputs come back into play.
+pub fn run(core: &Core, job: Job) -> Result<()> {
+    let done = match &job {
+        Job::Join { table, runs } => join(core, *table, runs),
+        Job::Spill { table, runs } => spill(core, *table, runs),
+        Job::Merge { table, segments } => merge(core, *table, segments),
+    };
+    if done.is_err() {
+        give_back(core, &job);
+    }
+    core.state_changed.notify_all();
+    done
+}
+
+/// Several runs become one, in memory.
+fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
+    let Some(layout) = layout(core, table) else {
+        core.state().buffered_bytes -= 2 * total_bytes(runs);
+        return Ok(());
+    };
+    let total: usize = runs.iter().map(|run| run.rows() as usize).sum();
+    let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
+    let mut merger = merger(pieces, &layout, total)?;
+    let rows = merger.next_rows()?.expect("runs have rows");
+    assert_eq!(rows.len(), total, "a join is one batch");
+    let lsns = covered(runs.iter().map(|run| run.lsns()));
+    let joined = Arc::new(UncommittedRun::new(&layout, rows, &core.meter)?.commit(lsns));
+
+    let mut state = core.state();
+    state.counts.joins += 1;
+    state.buffered_bytes -= 2 * total_bytes(runs);
+    if state.tables.contains_key(&table) {
+        state.buffered_bytes += joined.bytes();
+        let entry = state.tables.get_mut(&table).expect("looked up above");
+        replace(&mut entry.runs, runs, Some(joined));
+    }
+    state.changed();
+    Ok(())
+}
+
+/// The oldest runs of a table become one segment, and their commits leave the log.
+fn spill(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
+    let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
+    let lsns = covered(runs.iter().map(|run| run.lsns()));
+    let Some(segment) = write_segment(core, table, pieces, lsns)? else {
+        core.state().buffered_bytes -= total_bytes(runs);
+        return Ok(());
+    };
+    let mut manifest = core.manifest();
+    let needed_from = {
+        let mut state = core.state();
+        if !state.tables.contains_key(&table) {
+            state.buffered_bytes -= total_bytes(runs);
+            segment.remove_when_unused();
+            return Ok(());
+        }
+        state.needed_from(table, runs.len())
+    };
+    let added = Edit::AddSegment { table, segment: segment.meta() };
+    let flushed = Edit::Flushed { table, lsn: lsns.last };
+    manifest
+        .commit(&[added, flushed, Edit::NextLsn(needed_from)])
+        .inspect_err(|_| segment.remove_when_unused())?;
+    let mut state = core.state();
+    state.counts.spills += 1;
+    state.counts.rows_written += segment.rows();
+    state.buffered_bytes -= total_bytes(runs);
+    let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
+    replace(&mut entry.runs, runs, None);
+    entry.segments.push(Slot { piece: segment, taken: false });
+    entry.flushed = lsns.last;
+    state.changed();
+    drop(state);
+    drop(manifest);
+    if let Some(wal) = core.wal.get() {
+        wal.remove_before(needed_from)?;
+    }
+    Ok(())
+}
+
+/// Neighbouring segments become one; the old files go with their last reader.
+fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>]) -> Result<()> {
+    let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
+    let lsns = covered(segments.iter().map(|segment| segment.lsns()));
+    let Some(merged) = write_segment(core, table, pieces, lsns)? else { return Ok(()) };
+    let mut manifest = core.manifest();
+    if !core.state().tables.contains_key(&table) {
+        merged.remove_when_unused();
+        return Ok(());
+    }
+    let removed =
+        segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
+    let added = Edit::AddSegment { table, segment: merged.meta() };
+    let edits: Vec<Edit> = removed.chain([added]).collect();
+    manifest.commit(&edits).inspect_err(|_| merged.remove_when_unused())?;
+    let mut state = core.state();
+    state.counts.merges += 1;
+    state.counts.rows_written += merged.rows();
+    let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
+    replace(&mut entry.segments, segments, Some(merged));
+    state.changed();
+    drop(state);
+    segments.iter().for_each(|segment| segment.remove_when_unused());
+    Ok(())
+}
+
+/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest. `None` if the
+/// table is gone.
+fn write_segment(
+    core: &Core,
+    table: TableId,
+    pieces: Vec<Piece>,
+    lsns: LsnRange,
+) -> Result<Option<Arc<Segment>>> {
+    let Some(layout) = layout(core, table) else { return Ok(None) };
+    let id = core.new_segment_id();
+    let mut writer = SegmentWriter::create(core.directory.clone(), id, table, &layout, lsns)?;
+    let written = (|| -> Result<()> {
+        let mut merger = merger(pieces, &layout, BATCH_ROWS)?;
+        while let Some(rows) = merger.next_rows()? {
+            writer.append(&rows)?;
+        }
+        Ok(writer.finish()?)
+    })();
+    if let Err(error) = written {
+        // The failure is what counts; a file left behind is removed at the next opening.
+        let _ = core.directory.remove(&Segment::file_name(id));
+        return Err(error);
+    }
+    Ok(Some(Arc::new(Segment::open(core.directory.clone(), id, &layout, core.cache.clone())?)))
+}
+
+fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merger<PieceSource>> {
+    let all = layout.all();
+    let sources = pieces
+        .into_iter()
+        .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward))
+        .collect();
+    Merger::new(sources, Direction::Forward, batch_rows)
+}
+
+fn layout(core: &Core, table: TableId) -> Option<Layout> {
+    core.state().tables.get(&table).map(|entry| entry.layout.clone())
+}
+
+fn total_bytes(runs: &[Arc<Run>]) -> u64 {
+    runs.iter().map(|run| run.bytes()).sum()
+}
+
+/// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.
+fn give_back(core: &Core, job: &Job) {
+    let mut state = core.state();
+    match job {
+        Job::Join { table, runs } => {
+            state.buffered_bytes -= total_bytes(runs);
+            give_back_runs(&mut state, *table, runs);
+        }
+        Job::Spill { table, runs } => give_back_runs(&mut state, *table, runs),
+        Job::Merge { table, segments } => {
+            if let Some(entry) = state.tables.get_mut(table) {
+                release(&mut entry.segments, segments);
+            }
+        }
+    }
+}
+
+fn give_back_runs(state: &mut State, table: TableId, runs: &[Arc<Run>]) {
+    match state.tables.get_mut(&table) {
+        Some(entry) => release(&mut entry.runs, runs),
+        None => state.buffered_bytes -= total_bytes(runs),
+    }
+}

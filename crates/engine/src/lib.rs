@@ -1,0 +1,51 @@
+//! Drillcore: an embedded store for live data that many threads pour into and that can be read, ranged,
+//! grouped into sets and truly randomly sampled at any moment, with error bars where an answer is an
+//! estimate.
+//!
+//! Everything that can be read is a list of sorted, immutable pieces (runs in memory, segments on disk).
+//! A question is answered in two steps: *select* turns it into ordinals of pieces, *fetch* reads exactly
+//! those rows. `ARCHITECTURE.md` gives the tour. Modules, from the ground up:
+
+mod error;
+mod interrupt;
+mod options;
+mod memory_meter;
+mod conform;
+mod set_index;
+mod run;
+mod piece;
+mod select;
+mod fetch;
+mod merge;
+mod piece_source;
+mod ladder;
+mod state;
+mod core;
+mod jobs;
+mod maintenance;
+mod commit;
+mod recovery;
+mod scan;
+mod sample;
+mod snapshot;
+mod estimate;
+mod stats;
+mod database;
+
+pub use arrow_array;
+pub use arrow_schema;
+pub use commit::AppendResult;
+pub use conform::{OnError, Rejected};
+pub use database::{Database, MaintenanceHold, Table, TableSpec, VerifyReport};
+pub use drillcore_format::schema::{MergePolicy, TableSchema};
+pub use drillcore_sample::interval::{Interval, Method};
+pub use drillcore_storage::directory;
+pub use error::{Error, ErrorKind, Result};
+pub use estimate::{AggregateEstimate, Estimate, EstimateRequest, HalfWidth, Stop, Watch};
+pub use interrupt::Interrupt;
+pub use options::{Durability, Options};
+pub use sample::SampleRequest;
+pub use scan::{Scan, ScanRequest};
+pub use select::{Between, Closed, Selection};
+pub use snapshot::{Found, Sets, Snapshot, TableSnapshot};
+pub use stats::{Stats, TableStats};

@@ -1,0 +1,184 @@
+//! Background work: joining runs, spilling them to disk, merging segments.
+//!
+//! Work is picked under the state lock, which also takes its input pieces out of play; it is done without
+//! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
+//! at once on disjoint inputs, and any thread may do any job.
+
+use std::sync::Arc;
+
+use drillcore_format::ids::{Lsn, TableId};
+use drillcore_storage::segment::Segment;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::jobs;
+use crate::ladder::Ladder;
+use crate::run::Run;
+use crate::state::{State, TableState, take};
+
+/// Runs up to this size are joined by the appending thread itself: a millisecond or two of work.
+const INLINE_JOIN_BYTES: u64 = 512 << 10;
+/// Neighbouring runs joined at once. Wide, because each join rewrites rows and a search of one more run
+/// is cheap.
+const RUN_FANOUT: usize = 8;
+const RUN_SMALLEST_BYTES: u64 = 4 << 10;
+/// Joins in memory stop at this share of the budget; larger runs come out of spills only.
+const JOIN_SHARE: u64 = 8;
+/// Spills start when runs fill this share of the budget, and write this share at once.
+const SPILL_START_SHARE: u64 = 2;
+const SPILL_SHARE: u64 = 4;
+/// Neighbouring segments merged at once.
+const SEGMENT_FANOUT: usize = 4;
+const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
+/// Ordinals of a segment are 32-bit; rows are at least this many bytes of a segment file.
+const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
+
+/// A piece of background work with its inputs, which are out of play until it is installed or dropped.
+pub enum Job {
+    Join { table: TableId, runs: Vec<Arc<Run>> },
+    Spill { table: TableId, runs: Vec<Arc<Run>> },
+    Merge { table: TableId, segments: Vec<Arc<Segment>> },
+}
+
+/// Joins small runs of a table until its ladder is satisfied.
+pub fn join_small_runs(core: &Core, table: TableId) -> Result<()> {
+    loop {
+        let job = {
+            let mut state = core.state();
+            if state.holds > 0 || state.check_writable().is_err() {
+                return Ok(());
+            }
+            pick_join(&mut state, table, core.visible(), INLINE_JOIN_BYTES)
+        };
+        match job {
+            Some(job) => jobs::run(core, job)?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Spills every run with a commit up to `through`, in the calling thread and beside the workers.
+pub fn flush(core: &Core, through: Lsn) -> Result<()> {
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        let is_behind = |table: &TableState| {
+            table.runs.first().is_some_and(|slot| slot.piece.lsns().first <= through)
+        };
+        let tables = state.tables.iter().filter(|(_, table)| is_behind(table));
+        let behind: Vec<TableId> = tables.map(|(id, _)| *id).collect();
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let visible = core.visible();
+        let job = behind.iter().find_map(|&id| pick_spill(&mut state, id, visible, u64::MAX));
+        state = match job {
+            None => core.wait(state),
+            Some(job) => {
+                drop(state);
+                jobs::run(core, job).inspect_err(|error| core.fail(error))?;
+                core.state()
+            }
+        };
+    }
+}
+
+/// What a worker thread does until the database is closed.
+pub fn work(core: &Core) {
+    let mut state = core.state();
+    while !state.closed {
+        let idle = state.holds > 0 || state.failure.is_some();
+        let job = if idle { None } else { pick(core, &mut state) };
+        state = match job {
+            None => core.wait(state),
+            Some(job) => {
+                drop(state);
+                if let Err(error) = jobs::run(core, job) {
+                    core.fail(&error);
+                }
+                core.state()
+            }
+        };
+    }
+}
+
+/// The most urgent job: memory first, then the length of lists.
+fn pick(core: &Core, state: &mut State) -> Option<Job> {
+    let visible = core.visible();
+    if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
+        let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
+        let largest = state.tables.iter().max_by_key(|(_, table)| table.run_bytes());
+        let largest = largest.map(|(id, _)| *id);
+        if let Some(job) = largest.and_then(|table| pick_spill(state, table, visible, chunk_bytes))
+        {
+            return Some(job);
+        }
+    }
+    if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
+        let behind = state.tables.iter().filter(|(_, table)| !table.runs.is_empty());
+        let oldest =
+            behind.min_by_key(|(_, table)| table.runs[0].piece.lsns().first.0).map(|(id, _)| *id);
+        if let Some(job) = oldest.and_then(|table| pick_spill(state, table, visible, u64::MAX)) {
+            return Some(job);
+        }
+    }
+    let tables: Vec<TableId> = state.tables.keys().copied().collect();
+    let join_bytes = core.options.memory_bytes / JOIN_SHARE;
+    for &table in &tables {
+        if let Some(job) = pick_join(state, table, visible, join_bytes) {
+            return Some(job);
+        }
+    }
+    tables.iter().find_map(|&table| pick_merge(state, table))
+}
+
+/// Runs of one table that should become one run. Reserves memory for the copy.
+fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
+    let ladder = Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest };
+    let table = state.tables.get_mut(&id)?;
+    let window = ladder.pick(&table.run_rungs(visible))?;
+    let runs = take(&mut table.runs[window]);
+    state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
+    Some(Job::Join { table: id, runs })
+}
+
+/// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since
+/// runs reach the disk in commit order.
+pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let mut bytes = 0;
+    let free = table
+        .runs
+        .iter()
+        .take_while(|slot| {
+            let fits = !slot.taken && slot.piece.lsns().last <= visible && bytes < chunk_bytes;
+            bytes += slot.piece.bytes();
+            fits
+        })
+        .count();
+    let runs = take(&mut table.runs[..free]);
+    (!runs.is_empty()).then_some(Job::Spill { table: id, runs })
+}
+
+fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
+    let ladder = Ladder {
+        fanout: SEGMENT_FANOUT,
+        smallest: SEGMENT_SMALLEST_BYTES,
+        largest: SEGMENT_LARGEST_BYTES,
+    };
+    let table = state.tables.get_mut(&id)?;
+    let window = ladder.pick(&table.segment_rungs())?;
+    let total_rows: u64 = table.segments[window.clone()].iter().map(|slot| slot.piece.rows()).sum();
+    if total_rows > u64::from(u32::MAX) {
+        return None;
+    }
+    Some(Job::Merge { table: id, segments: take(&mut table.segments[window]) })
+}
+
+/// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge.
+pub fn pick_full_merge(table: &mut TableState, id: TableId) -> Option<Job> {
+    if table.segments.len() < 2 || table.segments.iter().any(|slot| slot.taken) {
+        return None;
+    }
+    Some(Job::Merge { table: id, segments: take(&mut table.segments) })
+}

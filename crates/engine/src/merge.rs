@@ -1,0 +1,276 @@
+//! Merging sorted sources of rows into one sorted stream.
+//!
+//! The one loop behind ordered scans, joins of runs, spills and segment merges. A tournament tree of
+//! losers (Knuth, *The Art of Computer Programming* 3, 5.4.1) finds the next row in log(sources)
+//! comparisons; output is gathered in batches by index, so no row is moved more than once.
+
+use std::cmp::Ordering;
+
+use drillcore_format::rows::Rows;
+
+use crate::error::Result;
+
+/// Rows in key order, a batch at a time.
+pub trait RowSource: Send {
+    /// The next rows, at least one, with their keys; `None` at the end.
+    fn next_rows(&mut self) -> Result<Option<Rows>>;
+}
+
+/// Which way keys run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Reverse,
+}
+
+/// The merged stream. Equal keys come in the order of their sources.
+pub struct Merger<S> {
+    sources: Vec<Head<S>>,
+    direction: Direction,
+    batch_rows: usize,
+    /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
+    losers: Vec<usize>,
+    /// Batches that output rows not yet handed out lie in.
+    parts: Vec<Rows>,
+    picked: Vec<(usize, usize)>,
+}
+
+/// A source and its current batch.
+struct Head<S> {
+    source: S,
+    rows: Option<Rows>,
+    at: usize,
+    /// The current key's first bytes, for the comparison that mostly decides.
+    prefix: u64,
+    /// Where `rows` stands in `parts`.
+    part: Option<usize>,
+}
+
+impl<S: RowSource> Merger<S> {
+    /// Merges `sources`, given oldest first (newest first when reversed), into batches of up to
+    /// `batch_rows` rows.
+    pub fn new(sources: Vec<S>, direction: Direction, batch_rows: usize) -> Result<Merger<S>> {
+        assert!(batch_rows > 0);
+        let mut heads = Vec::with_capacity(sources.len());
+        for source in sources {
+            let mut head = Head { source, rows: None, at: 0, prefix: 0, part: None };
+            head.load()?;
+            if head.rows.is_some() {
+                heads.push(head);
+            }
+        }
+        let mut merger = Merger {
+            losers: vec![usize::MAX; heads.len()],
+            sources: heads,
+            direction,
+            batch_rows,
+            parts: Vec::new(),
+            picked: Vec::new(),
+        };
+        for source in (0..merger.sources.len()).rev() {
+            merger.replay(source);
+        }
+        Ok(merger)
+    }
+
+    /// The next rows, at least one, in order; `None` at the end.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        while self.picked.len() < self.batch_rows {
+            let Some(winner) = self.winner() else { break };
+            if self.picked.is_empty() && self.sources.len() == 1 {
+                return self.pass_through(winner).map(Some);
+            }
+            self.pick(winner);
+            self.sources[winner].advance()?;
+            self.replay(winner);
+        }
+        Ok(self.gather())
+    }
+
+    /// The source with the next row, unless all have ended.
+    fn winner(&self) -> Option<usize> {
+        let &winner = self.losers.first()?;
+        self.sources[winner].rows.as_ref().map(|_| winner)
+    }
+
+    /// With one source there is nothing to merge: its batches are the output.
+    fn pass_through(&mut self, source: usize) -> Result<Rows> {
+        let head = &mut self.sources[source];
+        let rows = head.rows.as_ref().expect("the winner has a row");
+        let len = (rows.len() - head.at).min(self.batch_rows);
+        let slice = rows.slice(head.at, len);
+        head.at += len;
+        if head.at == rows.len() {
+            head.load()?;
+        }
+        Ok(slice)
+    }
+
+    fn pick(&mut self, source: usize) {
+        let head = &mut self.sources[source];
+        let part = *head.part.get_or_insert_with(|| {
+            self.parts.push(head.rows.clone().expect("the winner has a row"));
+            self.parts.len() - 1
+        });
+        self.picked.push((part, head.at));
+    }
+
+    fn gather(&mut self) -> Option<Rows> {
+        if self.picked.is_empty() {
+            return None;
+        }
+        let parts: Vec<&Rows> = self.parts.iter().collect();
+        let rows = Rows::interleave(&parts, &self.picked);
+        self.parts.clear();
+        self.picked.clear();
+        for head in &mut self.sources {
+            head.part = None;
+        }
+        Some(rows)
+    }
+
+    /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.
+    fn replay(&mut self, source: usize) {
+        let mut winner = source;
+        let mut node = (source + self.sources.len()) / 2;
+        while node > 0 {
+            let other = self.losers[node];
+            if other == usize::MAX {
+                // While the tree is being built, the first to come waits for its opponent.
+                self.losers[node] = winner;
+                return;
+            }
+            if self.comes_before(other, winner) {
+                self.losers[node] = winner;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.losers[0] = winner;
+    }
+
+    fn comes_before(&self, a: usize, b: usize) -> bool {
+        let (x, y) = (&self.sources[a], &self.sources[b]);
+        let by_key = match (&x.rows, &y.rows) {
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+            (Some(left), Some(right)) => {
+                let forward =
+                    x.prefix.cmp(&y.prefix).then_with(|| left.key(x.at).cmp(right.key(y.at)));
+                if self.direction == Direction::Forward { forward } else { forward.reverse() }
+            }
+        };
+        by_key.then(a.cmp(&b)) == Ordering::Less
+    }
+}
+
+impl<S: RowSource> Head<S> {
+    fn advance(&mut self) -> Result<()> {
+        self.at += 1;
+        if self.rows.as_ref().is_some_and(|rows| self.at < rows.len()) {
+            self.read_prefix();
+            return Ok(());
+        }
+        self.load()
+    }
+
+    fn load(&mut self) -> Result<()> {
+        self.rows = self.source.next_rows()?;
+        self.at = 0;
+        self.part = None;
+        self.read_prefix();
+        Ok(())
+    }
+
+    fn read_prefix(&mut self) {
+        if let Some(rows) = &self.rows {
+            self.prefix = key_prefix(rows.key(self.at));
+        }
+    }
+}
+
+/// The first eight bytes of a key as a number that compares as they do; shorter keys are padded with
+/// zeros, so equal prefixes still need the whole keys compared.
+fn key_prefix(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, Int64Array, cast::AsArray, types::Int64Type};
+
+    struct Batches(std::vec::IntoIter<Rows>);
+
+    impl RowSource for Batches {
+        fn next_rows(&mut self) -> Result<Option<Rows>> {
+            Ok(self.0.next())
+        }
+    }
+
+    /// A source of `(key, source number)` rows in batches of three.
+    fn source(number: i64, keys: &[u16]) -> Batches {
+        let batch = |keys: &[u16]| {
+            let encoded: Vec<[u8; 2]> = keys.iter().map(|key| key.to_be_bytes()).collect();
+            let binary = BinaryArray::from_iter_values(encoded);
+            Rows::new(
+                keys.len(),
+                Some(binary),
+                vec![Arc::new(Int64Array::from(vec![number; keys.len()]))],
+            )
+        };
+        Batches(keys.chunks(3).map(batch).collect::<Vec<_>>().into_iter())
+    }
+
+    fn merge(sources: &[Vec<u16>], direction: Direction, batch_rows: usize) -> Vec<(u16, i64)> {
+        let sources = sources.iter().enumerate().map(|(n, keys)| source(n as i64, keys)).collect();
+        let mut merger = Merger::new(sources, direction, batch_rows).unwrap();
+        let mut merged = Vec::new();
+        while let Some(rows) = merger.next_rows().unwrap() {
+            assert!(!rows.is_empty() && rows.len() <= batch_rows);
+            let numbers = rows.values()[0].as_primitive::<Int64Type>();
+            merged.extend(
+                (0..rows.len()).map(|i| {
+                    (u16::from_be_bytes(rows.key(i).try_into().unwrap()), numbers.value(i))
+                }),
+            );
+        }
+        merged
+    }
+
+    #[test]
+    fn any_number_of_sources_comes_out_sorted_with_ties_in_source_order() {
+        let mut state = 1u64;
+        let mut random = |limit: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % limit
+        };
+        for sources in 0..20 {
+            let mut keys: Vec<Vec<u16>> = Vec::new();
+            for _ in 0..sources {
+                let mut of_one: Vec<u16> = (0..random(40)).map(|_| random(50) as u16).collect();
+                of_one.sort_unstable();
+                keys.push(of_one);
+            }
+            let mut expected: Vec<(u16, i64)> = Vec::new();
+            for (number, of_one) in keys.iter().enumerate() {
+                expected.extend(of_one.iter().map(|&key| (key, number as i64)));
+            }
+            expected.sort_unstable();
+            for batch_rows in [1, 7, 1000] {
+                assert_eq!(merge(&keys, Direction::Forward, batch_rows), expected);
+            }
+            for of_one in &mut keys {
+                of_one.reverse();
+            }
+            expected.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+            assert_eq!(merge(&keys, Direction::Reverse, 7), expected);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! How a database is opened.
+
+/// What a crash may take away. A returned `append` survives ...
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// ... only until the database is closed, which writes everything out.
+    None,
+    /// ... a killed process, not a power cut.
+    Os,
+    /// ... a power cut.
+    Fsync,
+}
+
+/// Options of [`Database::open`](crate::Database::open).
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub durability: Durability,
+    /// The limit on rows in memory, with what merging them needs. Writers slow down near it and wait at
+    /// it. At least [`Options::MEMORY_BYTES_MIN`].
+    pub memory_bytes: u64,
+    /// The limit on cached pages of segments.
+    pub cache_bytes: u64,
+    /// Threads that spill and merge.
+    pub maintenance_threads: usize,
+    /// The log may grow to this before rows are written out for its sake.
+    pub wal_bytes_max: u64,
+    /// Make the database where there is none.
+    pub create: bool,
+}
+
+impl Options {
+    /// The least a database works with.
+    pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            durability: Durability::Os,
+            memory_bytes: 512 << 20,
+            cache_bytes: 128 << 20,
+            maintenance_threads: 2,
+            wal_bytes_max: 1 << 30,
+            create: true,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A piece: one sorted, immutable array of rows, in memory or on disk.
+//!
+//! Everything that can be read is a list of pieces, and every question to one is answered in ordinals.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use drillcore_format::key::Bound;
+use drillcore_format::rows::{Projection, Rows};
+use drillcore_storage::segment::{Segment, SegmentMembers};
+
+use crate::error::Result;
+use crate::run::Run;
+
+/// A run or a segment.
+#[derive(Clone)]
+pub enum Piece {
+    Run(Arc<Run>),
+    Segment(Arc<Segment>),
+}
+
+/// The rows of one set in one piece: ascending ordinals that are reached by position.
+#[derive(Clone)]
+pub enum Members {
+    /// Positions in the run's set index.
+    Run(Range<u32>),
+    Segment(SegmentMembers),
+}
+
+impl Piece {
+    pub fn rows(&self) -> u64 {
+        match self {
+            Piece::Run(run) => run.rows(),
+            Piece::Segment(segment) => segment.rows(),
+        }
+    }
+
+    /// The ordinal of the first row at or past `bound`. On disk: one index page and one block at most.
+    pub fn rank(&self, bound: &Bound) -> Result<u64> {
+        match self {
+            Piece::Run(run) => Ok(run.rank(bound)),
+            Piece::Segment(segment) => Ok(segment.rank(bound)?),
+        }
+    }
+
+    /// The newest row with this key. On disk: one index page, and one block unless the filter excludes
+    /// the key.
+    pub fn get(&self, key: &[u8], projection: &Projection) -> Result<Option<Rows>> {
+        match self {
+            Piece::Run(run) => {
+                Ok(run.find(key).map(|ordinal| run.slice(ordinal, ordinal + 1, projection)))
+            }
+            Piece::Segment(segment) => Ok(segment.get(key, projection)?),
+        }
+    }
+
+    /// The members of a set. On disk: one page of the set directory.
+    pub fn members(&self, set: &[u8]) -> Result<Members> {
+        match self {
+            Piece::Run(run) => Ok(Members::Run(run.members(set))),
+            Piece::Segment(segment) => Ok(Members::Segment(segment.members(set)?)),
+        }
+    }
+
+    /// The ordinal of the `position`-th member.
+    pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
+        match (self, members) {
+            (Piece::Run(run), Members::Run(range)) => Ok(run.member(range.start + position as u32)),
+            (Piece::Segment(segment), Members::Segment(members)) => {
+                Ok(segment.member(members, position)?)
+            }
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+    }
+
+    /// How many members have an ordinal below `ordinal`.
+    pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
+        match (self, members) {
+            (Piece::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
+            (Piece::Segment(segment), Members::Segment(members)) => {
+                Ok(segment.member_rank(members, ordinal)?)
+            }
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+    }
+
+    /// Copies rows, whose ordinals ascend, each block read once. For a few rows here and there.
+    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
+        match self {
+            Piece::Run(run) => Ok(run.fetch(ordinals, projection)),
+            Piece::Segment(segment) => Ok(segment.fetch(ordinals, projection)?),
+        }
+    }
+
+    /// The rows `from..to` in sequence, past the cache. For many rows in a row.
+    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        match self {
+            Piece::Run(run) => Ok(run.slice(from, to, projection)),
+            Piece::Segment(segment) => Ok(segment.read(from, to, projection)?),
+        }
+    }
+
+    /// Calls `each` with every set and its number of rows, in value order.
+    pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+        match self {
+            Piece::Run(run) => run.sets().for_each(|(value, rows)| each(value, rows)),
+            Piece::Segment(segment) => segment.sets(each)?,
+        }
+        Ok(())
+    }
+}
+
+impl Members {
+    pub fn len(&self) -> u64 {
+        match self {
+            Members::Run(range) => u64::from(range.end - range.start),
+            Members::Segment(members) => members.len(),
+        }
+    }
+}

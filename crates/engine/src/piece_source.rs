@@ -1,0 +1,134 @@
+//! A piece's selected rows as a sorted stream, for merging.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use drillcore_format::rows::{Projection, Rows};
+
+use crate::error::Result;
+use crate::merge::{Direction, RowSource};
+use crate::piece::Piece;
+use crate::select::Part;
+
+/// Rows a source reads at once. Few enough that a merge of many segments stays within a few MiB.
+const CHUNK_ROWS: u64 = 2048;
+
+/// Some rows of one piece, in key order or against it.
+pub struct PieceSource {
+    piece: Piece,
+    projection: Projection,
+    direction: Direction,
+    rest: Rest,
+}
+
+/// What has not been read yet.
+enum Rest {
+    /// Ordinals `from..to`.
+    Interval { from: u64, to: u64 },
+    /// The union of sets, each with positions `from..to` left.
+    Members(Vec<Part>),
+}
+
+impl PieceSource {
+    /// All rows of a piece.
+    pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
+        let rest = Rest::Interval { from: 0, to: piece.rows() };
+        PieceSource { piece, projection, direction, rest }
+    }
+
+    /// The rows of one or more parts of a selection that lie in this piece.
+    pub fn selected(
+        piece: Piece,
+        parts: Vec<Part>,
+        projection: Projection,
+        direction: Direction,
+    ) -> PieceSource {
+        let rest = match parts.as_slice() {
+            [Part { members: None, from, to, .. }] => Rest::Interval { from: *from, to: *to },
+            _ => Rest::Members(parts),
+        };
+        PieceSource { piece, projection, direction, rest }
+    }
+
+    fn next_interval(&mut self, from: u64, to: u64) -> Result<Option<Rows>> {
+        if from == to {
+            return Ok(None);
+        }
+        let len = (to - from).min(CHUNK_ROWS);
+        let (chunk, rest) = match self.direction {
+            Direction::Forward => ((from, from + len), (from + len, to)),
+            Direction::Reverse => ((to - len, to), (from, to - len)),
+        };
+        self.rest = Rest::Interval { from: rest.0, to: rest.1 };
+        self.piece.read(chunk.0, chunk.1, &self.projection).map(Some)
+    }
+
+    fn next_members(&mut self) -> Result<Option<Rows>> {
+        let Rest::Members(parts) = &mut self.rest else { unreachable!("asked for by next_rows") };
+        let mut ordinals = next_ordinals(&self.piece, parts, self.direction, CHUNK_ROWS as usize)?;
+        if ordinals.is_empty() {
+            return Ok(None);
+        }
+        if self.direction == Direction::Reverse {
+            ordinals.reverse();
+        }
+        self.piece.fetch(&ordinals, &self.projection).map(Some)
+    }
+}
+
+impl RowSource for PieceSource {
+    fn next_rows(&mut self) -> Result<Option<Rows>> {
+        let rows = match &self.rest {
+            Rest::Interval { from, to } => {
+                let (from, to) = (*from, *to);
+                self.next_interval(from, to)?
+            }
+            Rest::Members(_) => self.next_members()?,
+        };
+        Ok(rows.map(|rows| match self.direction {
+            Direction::Forward => rows,
+            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+        }))
+    }
+}
+
+/// Takes the next ordinals off the parts, merged; sets are disjoint, so none comes twice.
+fn next_ordinals(
+    piece: &Piece,
+    parts: &mut [Part],
+    direction: Direction,
+    limit: usize,
+) -> Result<Vec<u32>> {
+    // Against the key order the largest ordinal comes first, so its negation is the smallest.
+    let rank = |ordinal: u64| match direction {
+        Direction::Forward => ordinal as i64,
+        Direction::Reverse => -(ordinal as i64),
+    };
+    let peek = |part: &Part| -> Result<Option<i64>> {
+        if part.from == part.to {
+            return Ok(None);
+        }
+        let position = if direction == Direction::Forward { part.from } else { part.to - 1 };
+        Ok(Some(rank(part.ordinal(piece, position)?)))
+    };
+    let mut heads = BinaryHeap::new();
+    for (number, part) in parts.iter().enumerate() {
+        if let Some(head) = peek(part)? {
+            heads.push(Reverse((head, number)));
+        }
+    }
+    let mut ordinals = Vec::new();
+    while ordinals.len() < limit {
+        let Some(Reverse((head, number))) = heads.pop() else { break };
+        ordinals.push(head.unsigned_abs() as u32);
+        let part = &mut parts[number];
+        match direction {
+            Direction::Forward => part.from += 1,
+            Direction::Reverse => part.to -= 1,
+        }
+        if let Some(head) = peek(part)? {
+            heads.push(Reverse((head, number)));
+        }
+    }
+    Ok(ordinals)
+}

@@ -1,0 +1,162 @@
+//! Opening: manifest, segments, then the log's commits that are in no segment yet.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::frame::decode_commit;
+use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_storage::directory::Directory;
+use drillcore_storage::error::StorageError;
+use drillcore_storage::manifest::{Manifest, ManifestState};
+use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::segment::Segment;
+use drillcore_storage::wal::Wal;
+
+use crate::core::{Core, Probe};
+use crate::error::{Error, ErrorKind, Result};
+use crate::jobs;
+use crate::maintenance::{flush, join_small_runs, pick_spill};
+use crate::options::{Durability, Options};
+use crate::run::UncommittedRun;
+use crate::state::{Slot, State, TableState};
+
+/// The file whose lock the writer holds.
+pub const LOCK_FILE: &str = "LOCK";
+
+/// Brings a database into memory as it was after its last acknowledged commit, or a later one.
+pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Result<Core> {
+    let lock = directory
+        .lock(LOCK_FILE)
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot lock the database: {error}")))?;
+    let lock = lock.ok_or(StorageError::Locked)?;
+    let (manifest, found) = Manifest::open(directory.clone())?;
+    let cache = Arc::new(PageCache::new(options.cache_bytes));
+    remove_strangers(directory.as_ref(), &found)?;
+    let needed_from = found.next_lsn;
+    let next_segment = found.next_segment;
+    let state = open_tables(&directory, &cache, found)?;
+    let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
+    replay(&core, needed_from)?;
+    Ok(core)
+}
+
+/// Segment files that the manifest does not know were being written, or being removed, at a crash.
+fn remove_strangers(directory: &dyn Directory, found: &ManifestState) -> Result<()> {
+    let io =
+        |error| Error::new(ErrorKind::Io, format!("cannot clear the database folder: {error}"));
+    let segments = found.tables.values().flat_map(|table| &table.segments);
+    let known: HashSet<String> = segments.map(|segment| Segment::file_name(segment.id)).collect();
+    for name in directory.list().map_err(io)? {
+        if name.starts_with("segment-") && !known.contains(&name) {
+            directory.remove(&name).map_err(io)?;
+        }
+    }
+    Ok(())
+}
+
+fn open_tables(
+    directory: &Arc<dyn Directory>,
+    cache: &Arc<PageCache>,
+    found: ManifestState,
+) -> Result<State> {
+    let mut last = found.next_lsn.0 - 1;
+    let mut state = State::new(Lsn(1));
+    state.next_table = found.next_table;
+    for (id, entry) in found.tables {
+        let mut table = TableState::new(&entry.name, entry.schema, entry.flushed);
+        for meta in entry.segments {
+            let segment = Segment::open(directory.clone(), meta.id, &table.layout, cache.clone())?;
+            if segment.meta() != meta || segment.table() != id {
+                let message = format!(
+                    "{} is not the file that the manifest describes",
+                    Segment::file_name(meta.id)
+                );
+                return Err(Error::new(ErrorKind::Corrupt, message));
+            }
+            last = last.max(meta.lsns.last.0);
+            table.segments.push(Slot { piece: Arc::new(segment), taken: false });
+        }
+        last = last.max(entry.flushed.0);
+        state.tables.insert(id, table);
+    }
+    state.next_lsn = Lsn(last + 1);
+    Ok(state)
+}
+
+/// Reads the log; rows that a segment already holds are passed over. Keeps to the memory budget by
+/// spilling on the way.
+fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
+    let sync = core.options.durability == Durability::Fsync;
+    let (wal, last) = Wal::recover(core.directory.clone(), sync, needed_from, |lsn, payload| {
+        for (table, block) in decode_commit(payload)? {
+            replay_batch(core, table, lsn, block)?;
+        }
+        let mut state = core.state();
+        state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
+        drop(state);
+        core.show(lsn);
+        make_room(core)
+    })?;
+    let expected = core.state().next_lsn;
+    if let Some(last) = last
+        && last.0 + 1 != expected.0
+    {
+        let message = format!(
+            "the log ends at commit {last}, but segments hold commits up to {}",
+            expected.0 - 1
+        );
+        return Err(Error::new(ErrorKind::Corrupt, message));
+    }
+    if core.options.durability == Durability::None {
+        // Without a log, what an earlier opening logged must be in segments before it is forgotten.
+        flush(core, core.visible())?;
+        wal.remove_before(expected)?;
+    } else {
+        core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
+    }
+    Ok(())
+}
+
+fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> {
+    let layout = {
+        let state = core.state();
+        // A table that is gone was dropped; its rows went with it.
+        let Some(table) = state.tables.get(&id) else { return Ok(()) };
+        if lsn <= table.flushed {
+            return Ok(());
+        }
+        table.layout.clone()
+    };
+    let view = BlockView::parse(block, &layout)?;
+    let mut builder = RowsBuilder::new(&layout, &layout.all(), view.rows());
+    builder.append_range(&view, 0, view.rows())?;
+    let run = UncommittedRun::new(&layout, builder.finish(), &core.meter)?;
+    let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
+    let mut state = core.state();
+    state.buffered_bytes += run.bytes();
+    let table = state.tables.get_mut(&id).expect("recovery drops no tables");
+    table.runs.push(Slot { piece: run, taken: false });
+    state.changed();
+    Ok(())
+}
+
+fn make_room(core: &Core) -> Result<()> {
+    let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+    for table in tables {
+        join_small_runs(core, table)?;
+    }
+    while core.state().buffered_bytes > core.options.memory_bytes / 2 {
+        let job = {
+            let mut state = core.state();
+            let largest =
+                state.tables.iter().max_by_key(|(_, table)| table.run_bytes()).map(|(id, _)| *id);
+            largest.and_then(|id| {
+                pick_spill(&mut state, id, core.visible(), core.options.memory_bytes / 4)
+            })
+        };
+        let Some(job) = job else { return Ok(()) };
+        jobs::run(core, job)?;
+    }
+    Ok(())
+}

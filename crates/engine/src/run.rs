@@ -1,0 +1,131 @@
+//! A run: rows in memory, sorted by key, that never change.
+//!
+//! The write buffer of a table is a list of runs. A batch becomes a run outside any lock; neighbouring
+//! runs are merged into larger ones, so a buffer holds few, and every question about it is a few binary
+//! searches. A run covers one interval of commits, as a segment does.
+
+use std::ops::Range;
+
+use drillcore_format::ids::LsnRange;
+use drillcore_format::key::Bound;
+use drillcore_format::rows::{Layout, Projection, Rows};
+
+use crate::error::Result;
+use crate::memory_meter::{Charge, MemoryMeter};
+use crate::set_index::SetIndex;
+
+/// Sorted rows in memory; ties in commit order, oldest first.
+#[derive(Debug)]
+pub struct Run {
+    layout: Layout,
+    rows: Rows,
+    sets: Option<SetIndex>,
+    lsns: LsnRange,
+    charge: Charge,
+}
+
+/// A run before it has its place in the commit order.
+pub struct UncommittedRun {
+    layout: Layout,
+    rows: Rows,
+    sets: Option<SetIndex>,
+    charge: Charge,
+}
+
+impl UncommittedRun {
+    /// Indexes rows that are sorted by key.
+    pub fn new(layout: &Layout, rows: Rows, meter: &MemoryMeter) -> Result<UncommittedRun> {
+        let sets = layout.set_codes(&rows)?.map(SetIndex::new);
+        let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
+        let bytes = rows.allocated_bytes() + set_bytes + size_of::<Run>();
+        let charge = meter.charge(bytes as u64);
+        Ok(UncommittedRun { layout: layout.clone(), rows, sets, charge })
+    }
+
+    /// The rows, as they will be logged.
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// Gives the run its place. O(1).
+    pub fn commit(self, lsns: LsnRange) -> Run {
+        let UncommittedRun { layout, rows, sets, charge } = self;
+        Run { layout, rows, sets, lsns, charge }
+    }
+}
+
+impl Run {
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        self.lsns
+    }
+
+    /// Bytes of all arrays of the run.
+    pub fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// The ordinal of the first row at or past `bound`. O(log rows).
+    pub fn rank(&self, bound: &Bound) -> u64 {
+        let (mut low, mut high) = (0, self.rows.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if bound.lies_before(self.rows.key(middle)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        low as u64
+    }
+
+    /// The ordinal of the newest row with this key.
+    pub fn find(&self, key: &[u8]) -> Option<u64> {
+        let past = self.rank(&Bound::past_key(key));
+        let newest = past.checked_sub(1)?;
+        (self.rows.key(newest as usize) == key).then_some(newest)
+    }
+
+    /// The members of a set, as positions for [`Run::member`]. The table must have a set column.
+    pub fn members(&self, set: &[u8]) -> Range<u32> {
+        self.set_index().members(set)
+    }
+
+    /// The ordinal of the member at `position`.
+    pub fn member(&self, position: u32) -> u64 {
+        u64::from(self.set_index().ordinals(&(position..position + 1))[0])
+    }
+
+    /// How many of a set's members have an ordinal below `ordinal`. O(log members).
+    pub fn member_rank(&self, members: &Range<u32>, ordinal: u64) -> u64 {
+        let ordinals = self.set_index().ordinals(members);
+        ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64
+    }
+
+    /// Every set with its number of rows, in value order.
+    pub fn sets(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.sets.iter().flat_map(SetIndex::sets)
+    }
+
+    /// The rows `from..to`, without copying them.
+    pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
+        self.rows.project(&self.layout, projection).slice(from as usize, (to - from) as usize)
+    }
+
+    /// Copies the rows at `ordinals`.
+    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Rows {
+        self.rows.project(&self.layout, projection).take(ordinals)
+    }
+
+    fn set_index(&self) -> &SetIndex {
+        self.sets.as_ref().expect("the selection was checked against the schema")
+    }
+}

@@ -1,0 +1,101 @@
+//! Ordered scans: the selected rows of all pieces, merged by key, streamed.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use drillcore_format::rows::{Layout, Projection};
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::merge::{Direction, Merger};
+use crate::piece_source::PieceSource;
+use crate::select::{Part, Selected, Selection};
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// What to scan.
+#[derive(Debug, Clone, Default)]
+pub struct ScanRequest {
+    pub selection: Selection,
+    /// Names of the columns wanted, in that order; all by default.
+    pub columns: Option<Vec<String>>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// From the highest key down.
+    pub reverse: bool,
+    pub interrupt: Interrupt,
+}
+
+/// Batches in key order. Holding it keeps the snapshot's pieces alive.
+pub struct Scan {
+    merger: Merger<PieceSource>,
+    layout: Layout,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    rest: u64,
+    interrupt: Interrupt,
+}
+
+impl Scan {
+    /// Starts a scan of what was selected.
+    pub(crate) fn new(
+        selected: &Selected,
+        layout: &Layout,
+        columns: Vec<usize>,
+        request: ScanRequest,
+    ) -> Result<Scan> {
+        let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
+        // Merging compares keys, so they are read even where no key column is asked for.
+        let projection = Projection { keys: true, ..layout.projection(&columns) };
+        let mut sources: Vec<PieceSource> = selected
+            .parts()
+            .chunk_by(|a, b| a.piece == b.piece)
+            .map(|parts: &[Part]| {
+                let piece = selected.pieces()[parts[0].piece].clone();
+                PieceSource::selected(piece, parts.to_vec(), projection.clone(), direction)
+            })
+            .collect();
+        if request.reverse {
+            sources.reverse();
+        }
+        let limit = request.limit.unwrap_or(u64::MAX);
+        let batch_rows = usize::try_from(limit).unwrap_or(usize::MAX).clamp(1, BATCH_ROWS);
+        let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
+        Ok(Scan {
+            merger: Merger::new(sources, direction, batch_rows)?,
+            layout: layout.clone(),
+            columns,
+            schema: schema.into(),
+            rest: limit,
+            interrupt: request.interrupt,
+        })
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.interrupt.check()?;
+        if self.rest == 0 {
+            return Ok(None);
+        }
+        let Some(rows) = self.merger.next_rows()? else { return Ok(None) };
+        let len = usize::try_from(self.rest).unwrap_or(usize::MAX).min(rows.len());
+        self.rest -= len as u64;
+        Ok(Some(self.layout.decode(&rows.slice(0, len), &self.columns)?))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let next = self.next_batch();
+        if next.is_err() {
+            self.rest = 0;
+        }
+        next.transpose()
+    }
+}

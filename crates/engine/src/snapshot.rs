@@ -1,0 +1,217 @@
+//! Snapshots: the read face of the engine.
+//!
+//! A snapshot is a handle to lists of immutable pieces. Taking one copies no rows; holding one keeps its
+//! pieces alive; reading one never waits for writers.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use drillcore_format::key::{decode_values, encode_keys};
+use drillcore_format::rows::Rows;
+use drillcore_format::schema::TableSchema;
+
+use crate::conform::cast;
+use crate::error::{Error, Result};
+use crate::estimate::{self, Estimate, EstimateRequest, Watch};
+use crate::sample::{self, SampleRequest, no_rows};
+use crate::scan::{Scan, ScanRequest};
+use crate::select::{Filter, Selected, Selection};
+use crate::state::{TableVersion, Version};
+
+/// All tables of a database at one moment.
+#[derive(Clone)]
+pub struct Snapshot {
+    version: Arc<Version>,
+}
+
+/// One table at one moment.
+#[derive(Clone)]
+pub struct TableSnapshot {
+    table: Arc<TableVersion>,
+}
+
+/// The rows that a list of keys found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    pub rows: RecordBatch,
+    /// For each key its row in `rows`, if there is one.
+    pub positions: Vec<Option<u32>>,
+}
+
+/// The sets of a table, in order of their values, with their numbers of rows.
+#[derive(Debug, Clone)]
+pub struct Sets {
+    /// Values of the set column; null stands for the rows without a value.
+    pub values: ArrayRef,
+    pub rows: Vec<u64>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(version: Arc<Version>) -> Snapshot {
+        Snapshot { version }
+    }
+
+    /// The newest commit that the snapshot shows.
+    pub fn lsn(&self) -> u64 {
+        self.version.lsn.0
+    }
+
+    /// The names of all tables, in order.
+    pub fn tables(&self) -> Vec<String> {
+        self.version.tables.keys().map(|name| name.to_string()).collect()
+    }
+
+    /// One of the tables.
+    pub fn table(&self, name: &str) -> Result<TableSnapshot> {
+        match self.version.tables.get(name) {
+            Some(table) => Ok(TableSnapshot { table: table.clone() }),
+            None => {
+                Err(Error::unknown("table", name, self.version.tables.keys().map(AsRef::as_ref)))
+            }
+        }
+    }
+}
+
+impl TableSnapshot {
+    pub fn name(&self) -> &str {
+        &self.table.name
+    }
+
+    pub fn schema(&self) -> Arc<TableSchema> {
+        self.table.schema.clone()
+    }
+
+    /// The newest commit that the snapshot shows.
+    pub fn lsn(&self) -> u64 {
+        self.table.lsn.0
+    }
+
+    /// The number of rows. O(1).
+    pub fn rows(&self) -> u64 {
+        self.table.rows
+    }
+
+    /// The number of sorted arrays that hold the rows, in memory and on disk.
+    pub fn pieces(&self) -> usize {
+        self.table.pieces.len()
+    }
+
+    /// The newest row of each key. `keys` holds one array a key column, all of one length.
+    ///
+    /// Pieces are searched newest first until one has the key: in each on disk at most one index page is
+    /// read, and a block where the key is.
+    pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
+        let columns = self.columns(columns)?;
+        let keys = self.encode_keys(keys)?;
+        let projection = self.table.layout.projection(&columns);
+        let mut parts: Vec<Rows> = Vec::new();
+        let mut positions = Vec::with_capacity(keys.len());
+        for row in 0..keys.len() {
+            let mut found = None;
+            for piece in self.table.pieces.iter().rev() {
+                found = piece.get(keys.value(row), &projection)?;
+                if found.is_some() {
+                    break;
+                }
+            }
+            positions.push(found.is_some().then_some(parts.len() as u32));
+            parts.extend(found);
+        }
+        if parts.is_empty() {
+            return Ok(Found { rows: no_rows(&self.table.layout, &columns), positions });
+        }
+        let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
+        let rows = Rows::interleave(&parts.iter().collect::<Vec<_>>(), &picks);
+        Ok(Found { rows: self.table.layout.decode(&rows, &columns)?, positions })
+    }
+
+    /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
+    pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
+        let columns = self.columns(request.columns.as_deref())?;
+        let selected = self.select(&request.selection)?;
+        Scan::new(&selected, &self.table.layout, columns, request)
+    }
+
+    /// The exact number of selected rows, from indexes alone.
+    pub fn count(&self, selection: &Selection) -> Result<u64> {
+        Ok(self.select(selection)?.len())
+    }
+
+    /// Random rows of the selection; see [`SampleRequest`].
+    pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
+        let columns = self.columns(request.columns.as_deref())?;
+        let selected = self.select(&request.selection)?;
+        sample::sample(&selected, &self.table.layout, &columns, request)
+    }
+
+    /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
+    /// it earlier. See [`EstimateRequest`].
+    pub fn estimate(&self, request: &EstimateRequest, watch: &mut Watch<'_>) -> Result<Estimate> {
+        estimate::estimate(self, request, watch)
+    }
+
+    /// Every set with its exact number of rows. Reads the set directories of all pieces.
+    pub fn sets(&self) -> Result<Sets> {
+        let Some(column) = self.table.schema.set else {
+            return Err(Error::invalid(
+                "the table has no set column; name one in create_table(set=...)",
+            ));
+        };
+        let mut rows_of: std::collections::BTreeMap<Box<[u8]>, u64> = Default::default();
+        for piece in self.table.pieces.iter() {
+            piece.sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?;
+        }
+        let encoded: Vec<&[u8]> = rows_of.keys().map(AsRef::as_ref).collect();
+        let values = decode_values(&encoded, self.table.schema.columns.field(column).data_type())?;
+        Ok(Sets { values, rows: rows_of.into_values().collect() })
+    }
+
+    pub(crate) fn table(&self) -> &TableVersion {
+        &self.table
+    }
+
+    pub(crate) fn select(&self, selection: &Selection) -> Result<Selected> {
+        Filter::new(&self.table.schema, selection)?.select(self.table.pieces.clone())
+    }
+
+    /// The index of a column.
+    pub(crate) fn column(&self, name: &str) -> Result<usize> {
+        let columns = &self.table.schema.columns;
+        let names = || columns.fields().iter().map(|field| field.name().as_str());
+        columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
+    }
+
+    fn columns(&self, names: Option<&[String]>) -> Result<Vec<usize>> {
+        match names {
+            None => Ok((0..self.table.schema.columns.fields().len()).collect()),
+            Some(names) => names.iter().map(|name| self.column(name)).collect(),
+        }
+    }
+
+    fn encode_keys(&self, keys: &[ArrayRef]) -> Result<BinaryArray> {
+        let schema = &self.table.schema;
+        if keys.len() != schema.key.len() {
+            let names: Vec<&str> = schema
+                .key
+                .iter()
+                .map(|&column| schema.columns.field(column).name().as_str())
+                .collect();
+            let message = format!(
+                "a key has {} values ({}), but {} were given",
+                names.len(),
+                names.join(", "),
+                keys.len()
+            );
+            return Err(Error::invalid(message));
+        }
+        let mut columns = Vec::with_capacity(keys.len());
+        for (values, &column) in keys.iter().zip(&schema.key) {
+            if values.len() != keys[0].len() {
+                return Err(Error::invalid("the key columns differ in length"));
+            }
+            let field = schema.columns.field(column);
+            columns.push(cast(values, field.data_type(), field.name())?);
+        }
+        Ok(encode_keys(&columns))
+    }
+}

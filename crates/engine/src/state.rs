@@ -1,0 +1,235 @@
+//! What a database holds at this moment, behind one short lock.
+//!
+//! The lock guards lists of shared, immutable pieces; it is held to look, to append one piece or to swap
+//! a few for one, never while rows are encoded, sorted, merged, read or written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::rows::Layout;
+use drillcore_format::schema::TableSchema;
+use drillcore_storage::segment::Segment;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::ladder::Rung;
+use crate::piece::Piece;
+use crate::run::Run;
+
+/// The guarded part of a database.
+pub struct State {
+    pub tables: BTreeMap<TableId, TableState>,
+    pub next_lsn: Lsn,
+    pub next_table: TableId,
+    pub closed: bool,
+    /// The first failed write; nothing is written after it.
+    pub failure: Option<Error>,
+    /// While above zero, background work does not start.
+    pub holds: u32,
+    /// Bytes of all runs in `tables`, of appends about to join them, and of joins under way.
+    pub buffered_bytes: u64,
+    pub stall: Duration,
+    pub counts: MaintenanceCounts,
+    /// The newest snapshot, while it is current.
+    version: Option<Arc<Version>>,
+}
+
+/// How often which background work was done.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct MaintenanceCounts {
+    pub joins: u64,
+    pub spills: u64,
+    pub merges: u64,
+    pub rows_written: u64,
+}
+
+/// One table's pieces. Segments hold the commits up to `flushed`, runs those above; both lists are
+/// ordered by commit, oldest first.
+pub struct TableState {
+    pub name: Arc<str>,
+    pub layout: Layout,
+    pub schema: Arc<TableSchema>,
+    pub flushed: Lsn,
+    pub segments: Vec<Slot<Segment>>,
+    pub runs: Vec<Slot<Run>>,
+    pub appended_rows: u64,
+    pub appended_batches: u64,
+}
+
+/// A piece in its list; `taken` while somebody makes a larger one of it.
+pub struct Slot<T> {
+    pub piece: Arc<T>,
+    pub taken: bool,
+}
+
+/// All tables at one LSN. Immutable; holding it keeps its pieces alive.
+pub struct Version {
+    pub lsn: Lsn,
+    pub tables: BTreeMap<Arc<str>, Arc<TableVersion>>,
+}
+
+/// One table in a version: its pieces, oldest first.
+pub struct TableVersion {
+    pub name: Arc<str>,
+    pub lsn: Lsn,
+    pub layout: Layout,
+    pub schema: Arc<TableSchema>,
+    pub pieces: Arc<[Piece]>,
+    pub rows: u64,
+}
+
+impl State {
+    pub fn new(next_lsn: Lsn) -> State {
+        State {
+            tables: BTreeMap::new(),
+            next_lsn,
+            next_table: TableId(1),
+            closed: false,
+            failure: None,
+            holds: 0,
+            buffered_bytes: 0,
+            stall: Duration::ZERO,
+            counts: MaintenanceCounts::default(),
+            version: None,
+        }
+    }
+
+    pub fn check_open(&self) -> Result<()> {
+        if self.closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
+        }
+        Ok(())
+    }
+
+    pub fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        match &self.failure {
+            None => Ok(()),
+            Some(first) => Err(Error::new(
+                ErrorKind::ReadOnly,
+                format!(
+                    "the database is read-only since a write failed ({first}); mend the cause and reopen it"
+                ),
+            )),
+        }
+    }
+
+    /// Turns the database read-only, for the first reason that came up.
+    pub fn fail(&mut self, error: &Error) {
+        self.failure.get_or_insert_with(|| error.clone());
+    }
+
+    /// To be called after any change to `tables`.
+    pub fn changed(&mut self) {
+        self.version = None;
+    }
+
+    /// The log is needed from this commit on once the `spilled` oldest runs of `table` are in a segment.
+    pub fn needed_from(&self, table: TableId, spilled: usize) -> Lsn {
+        let oldest = self.tables.iter().filter_map(|(id, entry)| {
+            let gone = if *id == table { spilled } else { 0 };
+            entry.runs.get(gone).map(|slot| slot.piece.lsns().first)
+        });
+        oldest.min().unwrap_or(self.next_lsn)
+    }
+
+    /// All tables as of `visible`. O(pieces) after a change, else O(1).
+    pub fn version(&mut self, visible: Lsn) -> Arc<Version> {
+        if let Some(version) = self.version.as_ref().filter(|version| version.lsn == visible) {
+            return version.clone();
+        }
+        let tables = self
+            .tables
+            .values()
+            .map(|table| (table.name.clone(), Arc::new(table.version(visible))));
+        let version = Arc::new(Version { lsn: visible, tables: tables.collect() });
+        self.version = Some(version.clone());
+        version
+    }
+}
+
+impl TableState {
+    pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
+        TableState {
+            name: Arc::from(name),
+            layout: Layout::new(&schema),
+            schema: Arc::new(schema),
+            flushed,
+            segments: Vec::new(),
+            runs: Vec::new(),
+            appended_rows: 0,
+            appended_batches: 0,
+        }
+    }
+
+    pub fn run_bytes(&self) -> u64 {
+        self.runs.iter().map(|slot| slot.piece.bytes()).sum()
+    }
+
+    /// The runs as the ladder sees them; those not yet visible cannot be joined.
+    pub fn run_rungs(&self, visible: Lsn) -> Vec<Rung> {
+        let rung = |slot: &Slot<Run>| Rung {
+            size: slot.piece.bytes(),
+            taken: slot.taken || slot.piece.lsns().last > visible,
+        };
+        self.runs.iter().map(rung).collect()
+    }
+
+    pub fn segment_rungs(&self) -> Vec<Rung> {
+        self.segments
+            .iter()
+            .map(|slot| Rung { size: slot.piece.bytes(), taken: slot.taken })
+            .collect()
+    }
+
+    fn version(&self, visible: Lsn) -> TableVersion {
+        let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
+        let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
+        let pieces: Arc<[Piece]> =
+            segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
+        TableVersion {
+            name: self.name.clone(),
+            lsn: visible,
+            layout: self.layout.clone(),
+            schema: self.schema.clone(),
+            rows: pieces.iter().map(Piece::rows).sum(),
+            pieces,
+        }
+    }
+}
+
+/// Takes neighbours out of play and hands out what they hold.
+pub fn take<T>(slots: &mut [Slot<T>]) -> Vec<Arc<T>> {
+    slots
+        .iter_mut()
+        .map(|slot| {
+            assert!(!slot.taken, "a piece is taken once");
+            slot.taken = true;
+            slot.piece.clone()
+        })
+        .collect()
+}
+
+/// Puts taken neighbours back into play.
+pub fn release<T>(slots: &mut [Slot<T>], taken: &[Arc<T>]) {
+    for slot in slots.iter_mut().filter(|slot| taken.iter().any(|t| Arc::ptr_eq(t, &slot.piece))) {
+        slot.taken = false;
+    }
+}
+
+/// Replaces taken neighbours by what was made of them; `None` removes them.
+pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Option<Arc<T>>) {
+    let first = slots.iter().position(|slot| Arc::ptr_eq(&slot.piece, &taken[0]));
+    let first = first.expect("taken pieces stay in their list");
+    let range = first..first + taken.len();
+    for (slot, piece) in slots[range.clone()].iter().zip(taken) {
+        assert!(Arc::ptr_eq(&slot.piece, piece), "taken pieces stay neighbours");
+    }
+    slots.splice(range, by.map(|piece| Slot { piece, taken: false }));
+}
+
+/// The commits that neighbours cover together.
+pub fn covered(lsns: impl IntoIterator<Item = LsnRange>) -> LsnRange {
+    lsns.into_iter().reduce(LsnRange::join).expect("at least one piece")
+}

@@ -1,0 +1,147 @@
+//! The public face, end to end: what is appended comes back by every read, from memory and from disk.
+
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("city", DataType::Utf8, true),
+        Field::new("delay", DataType::Float64, true),
+    ]))
+}
+
+fn spec() -> TableSpec {
+    TableSpec {
+        columns: schema(),
+        key: vec!["id".into()],
+        set: Some("city".into()),
+        merge: MergePolicy::Append,
+        exist_ok: false,
+    }
+}
+
+/// Row `id` is in city `c{id % 7}`, none for every seventh, and has delay `id / 2`.
+fn batch(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
+    let city = |id: i64| (id % 7 != 0).then(|| format!("c{}", id % 7));
+    let cities: StringArray = ids.clone().map(city).collect();
+    let delays: Float64Array = ids.clone().map(|id| Some(id as f64 / 2.0)).collect();
+    let ids: Int64Array = ids.map(Some).collect();
+    let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(cities), Arc::new(delays)];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+fn ids(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<i64> {
+    let values = |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+    batches.into_iter().flat_map(values).collect()
+}
+
+fn scan(table: &TableSnapshot, request: ScanRequest) -> Vec<i64> {
+    ids(table.scan(request).unwrap().map(Result::unwrap))
+}
+
+fn key(value: i64) -> Option<Vec<ArrayRef>> {
+    Some(vec![Arc::new(Int64Array::from(vec![value]))])
+}
+
+fn city(name: Option<&str>) -> Option<ArrayRef> {
+    Some(Arc::new(StringArray::from(vec![name])))
+}
+
+fn check_reads(table: &Table, rows: i64) {
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.rows(), rows as u64);
+    assert_eq!(scan(&snapshot, ScanRequest::default()), (0..rows).collect::<Vec<_>>());
+    let reversed = ScanRequest { reverse: true, limit: Some(10), ..Default::default() };
+    assert_eq!(scan(&snapshot, reversed), (rows - 10..rows).rev().collect::<Vec<_>>());
+
+    let between = Between { low: key(100), high: key(2_000), closed: Closed::Left };
+    let range = Selection { between: Some(between), sets: None };
+    assert_eq!(snapshot.count(&range).unwrap(), 1_900);
+    let in_set = Selection { sets: city(Some("c3")), ..range.clone() };
+    let expected: Vec<i64> = (100..2_000).filter(|id| id % 7 == 3).collect();
+    assert_eq!(snapshot.count(&in_set).unwrap(), expected.len() as u64);
+    for reverse in [false, true] {
+        let request = ScanRequest { selection: in_set.clone(), reverse, ..Default::default() };
+        let mut found = scan(&snapshot, request);
+        if reverse {
+            found.reverse();
+        }
+        assert_eq!(found, expected);
+    }
+    let nowhere = Selection { between: None, sets: city(None) };
+    assert_eq!(
+        snapshot.count(&nowhere).unwrap(),
+        (0..rows).filter(|id| id % 7 == 0).count() as u64
+    );
+
+    let sample =
+        SampleRequest { n: 200, selection: in_set.clone(), seed: Some(3), ..Default::default() };
+    let drawn = ids([snapshot.sample(&sample).unwrap()]);
+    assert_eq!(drawn, ids([snapshot.sample(&sample).unwrap()]), "one seed, one sample");
+    let mut distinct = drawn.clone();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), 200);
+    assert!(distinct.iter().all(|id| expected.contains(id)));
+
+    let keys: ArrayRef = Arc::new(Int64Array::from(vec![5, -1, rows - 1, rows]));
+    let found = snapshot.get(&[keys], None).unwrap();
+    assert_eq!(found.positions, [Some(0), None, Some(1), None]);
+    assert_eq!(ids([found.rows]), [5, rows - 1]);
+
+    let sets = snapshot.sets().unwrap();
+    assert_eq!(sets.rows.iter().sum::<u64>(), rows as u64);
+    assert_eq!(sets.values.len(), 7);
+    assert!(sets.values.is_null(0), "the rows without a value come first");
+
+    let request = EstimateRequest {
+        aggregates: vec![("n".into(), "count".into()), ("delay".into(), "avg(delay)".into())],
+        selection: range,
+        stop: Stop::Rows(500),
+        seed: Some(1),
+        ..Default::default()
+    };
+    let estimate =
+        snapshot.estimate(&request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    assert_eq!(estimate.aggregates[0].intervals[0], Interval::exact(1_900.0));
+    let delay = estimate.aggregates[1].intervals[0];
+    let exact = (100 + 1_999) as f64 / 4.0;
+    assert!(delay.low < exact && exact < delay.high, "{delay:?} holds {exact}");
+}
+
+#[test]
+fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let options = Options { memory_bytes: 1 << 20, ..Default::default() };
+    let rows = 40_000;
+    {
+        let db = Database::open(&path, options.clone()).unwrap();
+        let table = db.create_table("t", spec()).unwrap();
+        for start in (0..rows).step_by(500) {
+            // Shuffled within and between batches: 271 and the row count have no common factor.
+            let batch = batch((start..start + 500).map(|i| i * 271 % rows));
+            assert_eq!(table.append(&batch, OnError::Raise).unwrap().rows, 500);
+        }
+        check_reads(&table, rows);
+        assert!(db.stats().unwrap().spills > 0, "the table outgrew its budget");
+    }
+    let db = Database::open(&path, options.clone()).unwrap();
+    check_reads(&db.table("t").unwrap(), rows);
+    db.flush().unwrap();
+    check_reads(&db.table("t").unwrap(), rows);
+    db.compact().unwrap();
+    check_reads(&db.table("t").unwrap(), rows);
+    let report = db.verify(&Interrupt::never()).unwrap();
+    assert_eq!((report.segments, report.rows, report.faults), (1, rows as u64, vec![]));
+    db.close().unwrap();
+    assert_eq!(db.tables().unwrap_err().kind(), ErrorKind::Closed);
+    let db = Database::open(&path, options).unwrap();
+    check_reads(&db.table("t").unwrap(), rows);
+}

@@ -1,0 +1,226 @@
+//! A block: some consecutive rows, all columns, in bytes that stand for themselves.
+//!
+//! One form serves the data blocks of a segment and the bodies of log frames, so a block may have
+//! any size. Every encoding's length is known before it is written ([`BlockSizer`]), and every
+//! value can be read without touching the rows before it, so fetching a row costs O(columns). The
+//! bytes are drawn in `docs/format.md`, section "Row blocks".
+//!
+//! Reading checks everything it relies on: damaged bytes are an error, never a panic, and a block
+//! never claims more rows than it has bytes. Checksums, and which layout a block was written with,
+//! are left to whoever stores it; a block with fewer values than the layout has was written before
+//! columns were added, and reads as null there.
+
+mod builder;
+mod byte_list;
+mod encoder;
+mod section;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use crate::cursor::{Cursor, put_u32, put_varint, varint_len};
+use crate::error::{FormatError, Result};
+use crate::key::{Bound, compare_parts};
+use crate::rows::{Layout, Rows};
+pub use builder::RowsBuilder;
+use byte_list::ListView;
+use encoder::{ColumnEncoder, KeyEncoder, column_encoder, section_size};
+use section::Section;
+
+// Encoding bytes. The upper two bits say where nulls are, the lower six how values are stored.
+const NULL_MASK: u8 = 0xc0;
+/// All rows are null, and the section is empty.
+const ALL_NULL: u8 = 0x40;
+/// The section begins with one bit a row, set where the row has a value.
+const NULL_BITMAP: u8 = 0x80;
+/// One value for all rows.
+const CONSTANT: u8 = 0;
+/// Numbers, each in its own width.
+const PLAIN: u8 = 1;
+/// Booleans, one bit each.
+const BITS: u8 = 1;
+/// The least number in its own width, then distances from it; plus the width of a distance.
+const DISTANCE: u8 = 8;
+/// One code a row into a list of different strings; plus that list's form. A string column without
+/// this bit is a list itself.
+const DICTIONARY: u8 = 8;
+
+/// Rows whose size is worked out at a time.
+const SIZING_STEP: usize = 32;
+
+/// The exact encoded length of a block that grows row by row.
+///
+/// Costs O(columns) a row, in one typed loop a column and call.
+pub struct BlockSizer<'a> {
+    from: usize,
+    to: usize,
+    row_count: usize,
+    /// The keys, then the values.
+    columns: Vec<Box<dyn ColumnEncoder + 'a>>,
+}
+
+impl<'a> BlockSizer<'a> {
+    /// A block that begins with row `from` of `rows` and is empty so far.
+    pub fn new(rows: &'a Rows, from: usize) -> BlockSizer<'a> {
+        let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys()));
+        let columns =
+            std::iter::once(keys).chain(rows.values().iter().map(column_encoder)).collect();
+        BlockSizer { from, to: from, row_count: rows.len(), columns }
+    }
+
+    /// Lets the block end before row `to`, which must not lie before its present end.
+    pub fn extend_to(&mut self, to: usize) {
+        self.extend(to, &mut []);
+    }
+
+    fn extend(&mut self, to: usize, record: &mut [usize]) {
+        assert!(self.to <= to && to <= self.row_count, "rows end at {}", self.row_count);
+        for column in &mut self.columns {
+            column.extend(self.to..to, record);
+        }
+        self.to = to;
+    }
+
+    /// Bytes that the block takes.
+    pub fn encoded_len(&self) -> usize {
+        let sections = self.columns.iter().map(|column| section_size(column.form()));
+        self.preamble_len() + sections.sum::<usize>()
+    }
+
+    fn preamble_len(&self) -> usize {
+        4 + varint_len(self.value_count())
+    }
+
+    fn value_count(&self) -> u64 {
+        self.columns.len() as u64 - 1
+    }
+
+    /// Appends the block.
+    fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let encoded_len = self.encoded_len();
+        out.reserve(encoded_len);
+        put_u32(out, u32::try_from(self.to - self.from).expect("a block's rows fit 32 bits"));
+        put_varint(out, self.value_count());
+        for column in &self.columns {
+            let (encoding, len) = column.form();
+            out.push(encoding);
+            put_varint(out, len as u64);
+        }
+        for column in &self.columns {
+            column.write(self.from..self.to, out);
+        }
+        assert_eq!(out.len() - start, encoded_len, "a section has another length than foreseen");
+    }
+}
+
+/// How many rows from `from` on fit in a block of `budget` bytes; at least one, which may be
+/// larger than the budget.
+///
+/// O(rows taken * columns).
+pub fn rows_that_fit(rows: &Rows, from: usize, budget: usize) -> usize {
+    assert!(from < rows.len(), "row {from} of {}", rows.len());
+    let mut sizer = BlockSizer::new(rows, from);
+    let mut start = from;
+    while start < rows.len() {
+        let end = rows.len().min(start + SIZING_STEP);
+        let mut sizes = [sizer.preamble_len(); SIZING_STEP];
+        sizer.extend(end, &mut sizes);
+        // The first size that is too large ends the block: sizes rise, but for a byte at times.
+        if let Some(over) = sizes[..end - start].iter().position(|size| *size > budget) {
+            return (start + over - from).max(1);
+        }
+        start = end;
+    }
+    rows.len() - from
+}
+
+/// Appends the block of the rows `from..to`, which hold all columns.
+pub fn encode(rows: &Rows, from: usize, to: usize, out: &mut Vec<u8>) {
+    let mut sizer = BlockSizer::new(rows, from);
+    sizer.extend_to(to);
+    sizer.write(out);
+}
+
+/// Bytes that [`encode`] appends.
+pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
+    let mut sizer = BlockSizer::new(rows, from);
+    sizer.extend_to(to);
+    sizer.encoded_len()
+}
+
+/// A block whose header has been read.
+#[derive(Debug, Clone)]
+pub struct BlockView<'a> {
+    row_count: usize,
+    key_prefix: &'a [u8],
+    key_rests: ListView<'a>,
+    values: Vec<Section<'a>>,
+}
+
+impl<'a> BlockView<'a> {
+    /// Reads the header: O(columns). Fails if it contradicts the length of `bytes` or has more
+    /// values than the layout.
+    pub fn parse(bytes: &'a [u8], layout: &Layout) -> Result<BlockView<'a>> {
+        let mut cursor = Cursor::new(bytes, "block");
+        let row_count = cursor.u32()? as usize;
+        let value_count = cursor.varint()?;
+        if value_count > layout.value_types().len() as u64 {
+            let known = layout.value_types().len();
+            return Err(cursor.error(format!("{value_count} values, the table has {known}")));
+        }
+        let entry = |cursor: &mut Cursor<'_>| -> Result<(u8, usize)> {
+            let (encoding, len) = (cursor.u8()?, cursor.varint()?);
+            let len = usize::try_from(len).map_err(|_| cursor.error("a length exceeds memory"))?;
+            Ok((encoding, len))
+        };
+        let (key_form, keys_len) = entry(&mut cursor)?;
+        let entries =
+            (0..value_count).map(|_| entry(&mut cursor)).collect::<Result<Vec<(u8, usize)>>>()?;
+        let mut keys = Cursor::new(cursor.take(keys_len)?, "block");
+        let key_prefix = keys.bytes()?;
+        // Every row takes at least a byte here, so a damaged row count is found before it is used.
+        let key_rests = ListView::parse(key_form, row_count, keys.rest())?;
+        let section = |(encoding, len)| Ok(Section { encoding, bytes: cursor.take(len)? });
+        let values = entries.into_iter().map(section).collect::<Result<Vec<_>>>()?;
+        cursor.finish()?;
+        Ok(BlockView { row_count, key_prefix, key_rests, values })
+    }
+
+    /// Rows in the block.
+    pub fn rows(&self) -> usize {
+        self.row_count
+    }
+
+    /// Compares the key of row `row` with `other`.
+    pub fn compare_key(&self, row: usize, other: &[u8]) -> Result<Ordering> {
+        Ok(compare_parts(self.key_prefix, self.key_rests.get(row)?, other))
+    }
+
+    /// Appends the key of row `row`.
+    pub fn key_into(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
+        let rest = self.key_rests.get(row)?;
+        out.extend_from_slice(self.key_prefix);
+        out.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// The first row behind `bound`, or the row count if there is none. The rows are sorted by key.
+    pub fn rank(&self, bound: &Bound) -> Result<usize> {
+        let (mut low, mut high) = (0, self.row_count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if bound.lies_before_parts(self.key_prefix, self.key_rests.get(middle)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Ok(low)
+    }
+}
+
+fn malformed(detail: impl Into<String>) -> FormatError {
+    FormatError::malformed("block", detail)
+}

@@ -1,0 +1,428 @@
+//! Collects rows from blocks into arrays.
+
+use std::sync::Arc;
+
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+};
+use arrow_buffer::{
+    BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer,
+};
+use arrow_schema::DataType;
+
+use super::section::{BoolValues, FixedValues, Presence, Section, StringValues, bit, check_code};
+use super::{BlockView, malformed};
+use crate::error::Result;
+use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::rows::{Layout, Projection, Rows};
+
+/// Collects the projected columns of rows from any number of blocks.
+///
+/// Strings are checked to be UTF-8 as they come in. After an error the rows collected so far are
+/// in an undefined state, and the builder must be dropped.
+pub struct RowsBuilder {
+    len: usize,
+    keys: Option<ByteStrings>,
+    /// The index of each column among the layout's values, and what has been collected of it.
+    values: Vec<(usize, Box<dyn ColumnBuilder>)>,
+}
+
+impl RowsBuilder {
+    /// Makes room for `capacity_rows`, more come in nevertheless.
+    pub fn new(layout: &Layout, projection: &Projection, capacity_rows: usize) -> RowsBuilder {
+        let values = projection
+            .values
+            .iter()
+            .map(|&index| (index, column_builder(&layout.value_types()[index], capacity_rows)));
+        RowsBuilder {
+            len: 0,
+            keys: projection.keys.then(|| ByteStrings::new(capacity_rows)),
+            values: values.collect(),
+        }
+    }
+
+    /// Appends the rows `from..to` of a block; O(rows * columns projected), in typed loops.
+    pub fn append_range(&mut self, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
+        assert!(from <= to && to <= view.row_count, "rows {from}..{to} of {}", view.row_count);
+        if from == to {
+            return Ok(());
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.append_prefixed_range(view, from, to)?;
+        }
+        self.append(view, Picked::Range(from, to))
+    }
+
+    /// Appends single rows of a block, in the order given; O(rows * columns projected).
+    pub fn append_rows(&mut self, view: &BlockView<'_>, rows: &[u32]) -> Result<()> {
+        for &row in rows {
+            assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
+            if let Some(keys) = &mut self.keys {
+                keys.bytes.extend_from_slice(view.key_prefix);
+                keys.bytes.extend_from_slice(view.key_rests.get(row as usize)?);
+                keys.end_string()?;
+            }
+        }
+        self.append(view, Picked::Rows(rows))
+    }
+
+    fn append(&mut self, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+        for (index, column) in &mut self.values {
+            let Some(section) = view.values.get(*index) else {
+                // The block was written before the column was added.
+                column.append_nulls(picked.len());
+                continue;
+            };
+            match section.presence(view.row_count)? {
+                (Presence::None, _) => column.append_nulls(picked.len()),
+                (presence, values) => column.append(values, presence, view.row_count, picked)?,
+            }
+        }
+        self.len += picked.len();
+        Ok(())
+    }
+
+    /// Rows collected so far.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn finish(self) -> Rows {
+        let keys = self.keys.map(|keys| {
+            BinaryArray::new(OffsetBuffer::new(keys.offsets.into()), Buffer::from(keys.bytes), None)
+        });
+        let values = self.values.into_iter().map(|(_, column)| column.finish()).collect();
+        Rows::new(self.len, keys, values)
+    }
+}
+
+/// Which rows of a block to append.
+#[derive(Debug, Clone, Copy)]
+enum Picked<'r> {
+    Range(usize, usize),
+    Rows(&'r [u32]),
+}
+
+impl Picked<'_> {
+    fn len(self) -> usize {
+        match self {
+            Picked::Range(from, to) => to - from,
+            Picked::Rows(rows) => rows.len(),
+        }
+    }
+
+    fn append_presence(self, presence: Presence<'_>, nulls: &mut NullBufferBuilder) {
+        match (presence, self) {
+            (Presence::All, _) => nulls.append_n_non_nulls(self.len()),
+            (Presence::None, _) => nulls.append_n_nulls(self.len()),
+            (Presence::Bitmap(bits), Picked::Range(from, to)) => {
+                let bytes = Buffer::from(&bits[from / 8..to.div_ceil(8)]);
+                let bits = BooleanBuffer::new(bytes, from % 8, to - from);
+                nulls.append_buffer(&NullBuffer::new(bits));
+            }
+            (Presence::Bitmap(_), Picked::Rows(rows)) => {
+                rows.iter().for_each(|row| nulls.append(presence.holds(*row as usize)));
+            }
+        }
+    }
+
+    /// Calls `each` with every row number.
+    fn for_each(self, mut each: impl FnMut(usize)) {
+        match self {
+            Picked::Range(from, to) => (from..to).for_each(each),
+            Picked::Rows(rows) => rows.iter().for_each(|row| each(*row as usize)),
+        }
+    }
+
+    /// [`Picked::for_each`] that stops at the first error.
+    fn try_for_each(self, mut each: impl FnMut(usize) -> Result<()>) -> Result<()> {
+        match self {
+            Picked::Range(from, to) => (from..to).try_for_each(each),
+            Picked::Rows(rows) => rows.iter().try_for_each(|row| each(*row as usize)),
+        }
+    }
+}
+
+/// Collects one column.
+trait ColumnBuilder {
+    /// Appends picked rows of a section that has `row_count` of them; null bits have been split off.
+    fn append(
+        &mut self,
+        values: Section<'_>,
+        presence: Presence<'_>,
+        row_count: usize,
+        picked: Picked<'_>,
+    ) -> Result<()>;
+
+    fn append_nulls(&mut self, count: usize);
+
+    fn finish(self: Box<Self>) -> ArrayRef;
+}
+
+fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilder> {
+    let nulls = NullBufferBuilder::new(capacity);
+    match data_type {
+        DataType::Boolean => {
+            Box::new(BoolBuilder { values: BooleanBufferBuilder::new(capacity), nulls })
+        }
+        DataType::Utf8 => Box::new(StringBuilder { strings: ByteStrings::new(capacity), nulls }),
+        data_type => with_fixed_type!(data_type, T => Box::new(FixedBuilder::<T> {
+            data_type: data_type.clone(),
+            values: Vec::with_capacity(capacity),
+            nulls,
+        }), panic!("{data_type} is not a column type")),
+    }
+}
+
+struct FixedBuilder<T: ArrowPrimitiveType> {
+    data_type: DataType,
+    values: Vec<T::Native>,
+    nulls: NullBufferBuilder,
+}
+
+impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
+    fn append(
+        &mut self,
+        values: Section<'_>,
+        presence: Presence<'_>,
+        row_count: usize,
+        picked: Picked<'_>,
+    ) -> Result<()> {
+        picked.append_presence(presence, &mut self.nulls);
+        let out = &mut self.values;
+        match FixedValues::<T::Native>::parse(values, row_count)? {
+            FixedValues::Constant(value) => out.resize(out.len() + picked.len(), value),
+            FixedValues::Plain(bytes) => {
+                append_fixed(out, bytes, T::Native::WIDTH, picked, T::Native::read_le);
+            }
+            FixedValues::Distance { least, width: 1, bytes } => {
+                append_fixed(out, bytes, 1, picked, |at| least.plus(u64::from(at[0])));
+            }
+            FixedValues::Distance { least, width: 2, bytes } => {
+                append_fixed(out, bytes, 2, picked, |at| least.plus(u64::from(u16::read_le(at))));
+            }
+            FixedValues::Distance { least, width, bytes } => {
+                append_fixed(out, bytes, width, picked, |at| {
+                    least.plus(u64::from(u32::read_le(at)))
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn append_nulls(&mut self, count: usize) {
+        self.nulls.append_n_nulls(count);
+        self.values.resize(self.values.len() + count, T::Native::default());
+    }
+
+    fn finish(mut self: Box<Self>) -> ArrayRef {
+        let array = PrimitiveArray::<T>::new(self.values.into(), self.nulls.finish());
+        Arc::new(array.with_data_type(self.data_type))
+    }
+}
+
+/// Appends the picked ones of values that take `width` bytes each.
+fn append_fixed<N>(
+    out: &mut Vec<N>,
+    bytes: &[u8],
+    width: usize,
+    picked: Picked<'_>,
+    value: impl Fn(&[u8]) -> N,
+) {
+    match picked {
+        Picked::Range(from, to) => {
+            out.extend(bytes[from * width..to * width].chunks_exact(width).map(value));
+        }
+        Picked::Rows(rows) => out.extend(rows.iter().map(|row| {
+            let start = *row as usize * width;
+            value(&bytes[start..start + width])
+        })),
+    }
+}
+
+struct BoolBuilder {
+    values: BooleanBufferBuilder,
+    nulls: NullBufferBuilder,
+}
+
+impl ColumnBuilder for BoolBuilder {
+    fn append(
+        &mut self,
+        values: Section<'_>,
+        presence: Presence<'_>,
+        row_count: usize,
+        picked: Picked<'_>,
+    ) -> Result<()> {
+        picked.append_presence(presence, &mut self.nulls);
+        match (BoolValues::parse(values, row_count)?, picked) {
+            (BoolValues::Constant(value), _) => self.values.append_n(picked.len(), value),
+            (BoolValues::Bits(bits), Picked::Range(from, to)) => {
+                self.values.append_packed_range(from..to, bits);
+            }
+            (BoolValues::Bits(bits), _) => {
+                picked.for_each(|row| self.values.append(bit(bits, row)))
+            }
+        }
+        Ok(())
+    }
+
+    fn append_nulls(&mut self, count: usize) {
+        self.nulls.append_n_nulls(count);
+        self.values.append_n(count, false);
+    }
+
+    fn finish(mut self: Box<Self>) -> ArrayRef {
+        Arc::new(BooleanArray::new(self.values.finish(), self.nulls.finish()))
+    }
+}
+
+struct StringBuilder {
+    strings: ByteStrings,
+    nulls: NullBufferBuilder,
+}
+
+impl ColumnBuilder for StringBuilder {
+    fn append(
+        &mut self,
+        values: Section<'_>,
+        presence: Presence<'_>,
+        row_count: usize,
+        picked: Picked<'_>,
+    ) -> Result<()> {
+        picked.append_presence(presence, &mut self.nulls);
+        let strings = &mut self.strings;
+        // A null is an empty string below its null bit, whatever its place in the block holds.
+        match StringValues::parse(values, row_count)? {
+            StringValues::Constant(value) => {
+                let value = utf8(value)?;
+                picked
+                    .try_for_each(|row| strings.push(if presence.holds(row) { value } else { &[] }))
+            }
+            StringValues::Dictionary { codes, entry_count, entries } => match picked {
+                Picked::Range(from, to) => {
+                    let checked: Vec<&[u8]> = (0..entry_count)
+                        .map(|code| utf8(entries.get(code)?))
+                        .collect::<Result<_>>()?;
+                    (from..to).try_for_each(|row| match presence.holds(row) {
+                        true => strings.push(checked[check_code(codes[row], entry_count)?]),
+                        false => strings.push(&[]),
+                    })
+                }
+                Picked::Rows(rows) => rows.iter().try_for_each(|&row| {
+                    let row = row as usize;
+                    match presence.holds(row) {
+                        true => {
+                            let code = check_code(codes[row], entry_count)?;
+                            strings.push(utf8(entries.get(code)?)?)
+                        }
+                        false => strings.push(&[]),
+                    }
+                }),
+            },
+            StringValues::Plain(list) => match picked {
+                Picked::Range(from, to) => strings.append_list_range(list, from, to),
+                Picked::Rows(_) => picked.try_for_each(|row| {
+                    strings.push(if presence.holds(row) { utf8(list.get(row)?)? } else { &[] })
+                }),
+            },
+        }
+    }
+
+    fn append_nulls(&mut self, count: usize) {
+        self.nulls.append_n_nulls(count);
+        let end = *self.strings.offsets.last().expect("offsets begin with 0");
+        self.strings.offsets.resize(self.strings.offsets.len() + count, end);
+    }
+
+    fn finish(mut self: Box<Self>) -> ArrayRef {
+        let offsets = OffsetBuffer::new(self.strings.offsets.into());
+        let bytes = Buffer::from(self.strings.bytes);
+        Arc::new(StringArray::new(offsets, bytes, self.nulls.finish()))
+    }
+}
+
+/// Byte strings one behind the other, below 2 GiB in all.
+struct ByteStrings {
+    /// Where each string begins, and the end of the last.
+    offsets: Vec<i32>,
+    bytes: Vec<u8>,
+}
+
+impl ByteStrings {
+    fn new(capacity: usize) -> ByteStrings {
+        let mut offsets = Vec::with_capacity(capacity + 1);
+        offsets.push(0);
+        ByteStrings { offsets, bytes: Vec::new() }
+    }
+
+    /// Ends a string behind the bytes appended so far.
+    fn end_string(&mut self) -> Result<()> {
+        self.offsets.push(offset(self.bytes.len())?);
+        Ok(())
+    }
+
+    fn push(&mut self, string: &[u8]) -> Result<()> {
+        // Checked first, as a constant can repeat a long string very often.
+        let end = offset(self.bytes.len() + string.len())?;
+        self.bytes.extend_from_slice(string);
+        self.offsets.push(end);
+        Ok(())
+    }
+
+    /// Appends the strings `from..to` of a list, which must be UTF-8.
+    fn append_list_range(
+        &mut self,
+        list: super::ListView<'_>,
+        from: usize,
+        to: usize,
+    ) -> Result<()> {
+        let first = self.offsets.len();
+        let base = self.bytes.len();
+        // The ends are those of 32-bit lengths: they are checked below, by the greatest.
+        let bytes = list.range(from, to, |end| self.offsets.push((base + end) as i32))?;
+        offset(base + bytes.len())?;
+        let text = std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))?;
+        let is_boundary = |end: &i32| text.is_char_boundary(*end as usize - base);
+        if !self.offsets[first..].iter().all(is_boundary) {
+            return Err(malformed("a string is not UTF-8"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Appends the keys of a block's rows.
+    fn append_prefixed_range(
+        &mut self,
+        view: &BlockView<'_>,
+        from: usize,
+        to: usize,
+    ) -> Result<()> {
+        let prefix = view.key_prefix;
+        let rests = view.key_rests.range(from, to, |_| {})?;
+        let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests.len());
+        let total = total.ok_or_else(|| malformed("keys exceed memory"))?;
+        offset(self.bytes.len().saturating_add(total))?;
+        self.bytes.reserve(total);
+        for row in from..to {
+            self.bytes.extend_from_slice(prefix);
+            self.bytes.extend_from_slice(view.key_rests.get(row)?);
+            self.end_string()?;
+        }
+        Ok(())
+    }
+}
+
+fn offset(len: usize) -> Result<i32> {
+    i32::try_from(len).map_err(|_| malformed("the strings of a column exceed 2 GiB"))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&[u8]> {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => Ok(bytes),
+        Err(_) => Err(malformed("a string is not UTF-8")),
+    }
+}

@@ -1,0 +1,171 @@
+//! A list of byte strings: their ends, then their bytes.
+//!
+//! The smallest form is chosen by [`ListSize`], which knows the length before anything is written.
+
+use crate::cursor::{put_u16, put_u32};
+use crate::error::{FormatError, Result};
+
+/// All strings have the same length, at least one byte: no ends are written.
+const SAME_LEN: u8 = 1;
+/// Ends of one, two or four bytes.
+const ENDS_U8: u8 = 2;
+const ENDS_U16: u8 = 3;
+const ENDS_U32: u8 = 4;
+
+/// The size of a list that grows string by string.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ListSize {
+    pub count: usize,
+    /// Bytes of all strings together.
+    pub total: usize,
+    /// The length of the first string, while all others have it too.
+    same_len: Option<usize>,
+}
+
+impl ListSize {
+    pub fn push(&mut self, len: usize) {
+        if self.count == 0 {
+            self.same_len = Some(len);
+        } else if self.same_len != Some(len) {
+            self.same_len = None;
+        }
+        self.count += 1;
+        self.total += len;
+    }
+
+    /// The size after `cut` bytes are taken from the front of every string.
+    pub fn without_prefix(self, cut: usize) -> ListSize {
+        ListSize {
+            count: self.count,
+            total: self.total - self.count * cut,
+            same_len: self.same_len.map(|len| len - cut),
+        }
+    }
+
+    pub fn form(&self) -> u8 {
+        if self.same_len.is_some_and(|len| len > 0) {
+            SAME_LEN
+        } else if self.total <= usize::from(u8::MAX) {
+            ENDS_U8
+        } else if self.total <= usize::from(u16::MAX) {
+            ENDS_U16
+        } else {
+            ENDS_U32
+        }
+    }
+
+    /// Bytes of the list.
+    pub fn len(&self) -> usize {
+        self.count * end_width(self.form()).expect("a form that was just chosen") + self.total
+    }
+
+    /// Appends the list of the strings that were pushed, in the same order.
+    pub fn write<'s>(&self, strings: impl Iterator<Item = &'s [u8]> + Clone, out: &mut Vec<u8>) {
+        let mut end = 0;
+        let ends = strings.clone().map(|string| {
+            end += string.len();
+            end
+        });
+        match self.form() {
+            ENDS_U8 => ends.for_each(|end| out.push(end as u8)),
+            ENDS_U16 => ends.for_each(|end| put_u16(out, end as u16)),
+            ENDS_U32 => ends.for_each(|end| put_u32(out, u32::try_from(end).expect("4 GiB"))),
+            _ => {}
+        }
+        for string in strings {
+            out.extend_from_slice(string);
+        }
+    }
+}
+
+/// Bytes of an end, or `None` for an unknown form.
+fn end_width(form: u8) -> Option<usize> {
+    match form {
+        SAME_LEN => Some(0),
+        ENDS_U8 => Some(1),
+        ENDS_U16 => Some(2),
+        ENDS_U32 => Some(4),
+        _ => None,
+    }
+}
+
+/// A list in encoded form; every access is checked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ListView<'a> {
+    count: usize,
+    end_width: usize,
+    /// The length of every string where no ends are written.
+    same_len: usize,
+    ends: &'a [u8],
+    bytes: &'a [u8],
+}
+
+impl<'a> ListView<'a> {
+    /// The list of `count` strings that fills `bytes`. O(1).
+    pub fn parse(form: u8, count: usize, bytes: &'a [u8]) -> Result<ListView<'a>> {
+        let end_width =
+            end_width(form).ok_or_else(|| malformed(format!("unknown list form {form}")))?;
+        let split = count.checked_mul(end_width).and_then(|len| bytes.split_at_checked(len));
+        let Some((ends, bytes)) = split else {
+            return Err(malformed(format!("{} bytes hold no {count} strings", bytes.len())));
+        };
+        let same_len = bytes.len().checked_div(count).unwrap_or(0);
+        let list = ListView { count, end_width, same_len, ends, bytes };
+        // Without ends a string has at least one byte, so a count cannot exceed what is stored.
+        let is_complete = match end_width {
+            0 => same_len * count == bytes.len() && (same_len > 0 || count == 0),
+            _ => list.end(count) == bytes.len(),
+        };
+        if !is_complete {
+            return Err(malformed(format!("{count} strings do not fill {} bytes", bytes.len())));
+        }
+        Ok(list)
+    }
+
+    /// Where the first `count` strings end.
+    fn end(&self, count: usize) -> usize {
+        if count == 0 {
+            return 0;
+        }
+        let at = (count - 1) * self.end_width;
+        let end = &self.ends[at..at + self.end_width];
+        match *end {
+            [] => count * self.same_len,
+            [a] => usize::from(a),
+            [a, b] => usize::from(u16::from_le_bytes([a, b])),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
+            _ => unreachable!("an end has at most four bytes"),
+        }
+    }
+
+    /// The string at `index`, which the caller keeps below the count. O(1).
+    pub fn get(&self, index: usize) -> Result<&'a [u8]> {
+        assert!(index < self.count, "string {index} of {}", self.count);
+        let (start, end) = (self.end(index), self.end(index + 1));
+        self.bytes.get(start..end).ok_or_else(|| malformed("ends of strings do not rise"))
+    }
+
+    /// The bytes of the strings `from..to`, after handing out where each ends in them.
+    pub fn range(
+        &self,
+        from: usize,
+        to: usize,
+        mut each_end: impl FnMut(usize),
+    ) -> Result<&'a [u8]> {
+        assert!(from <= to && to <= self.count, "strings {from}..{to} of {}", self.count);
+        let (start, mut last) = (self.end(from), self.end(from));
+        for count in from + 1..=to {
+            let end = self.end(count);
+            if end < last {
+                return Err(malformed("ends of strings do not rise"));
+            }
+            last = end;
+            each_end(end - start);
+        }
+        self.bytes.get(start..last).ok_or_else(|| malformed("a string ends past its list"))
+    }
+}
+
+fn malformed(detail: impl Into<String>) -> FormatError {
+    FormatError::malformed("block", detail)
+}

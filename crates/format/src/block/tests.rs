@@ -1,0 +1,408 @@
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampMillisecondArray, UInt8Array,
+};
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::rows::Projection;
+use crate::rows::tests::table;
+use crate::schema::{MergePolicy, TableSchema};
+
+/// A layout, rows of it sorted by key, and a range of them that is not empty.
+fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
+    (table(1..70), any::<Index>(), any::<Index>()).prop_map(|((schema, batch), from, to)| {
+        let layout = Layout::new(&schema);
+        let rows = layout.encode(&batch);
+        let rows = rows.take(&rows.sort_permutation());
+        let from = from.index(rows.len());
+        let to = from + 1 + to.index(rows.len() - from);
+        (layout, rows, from, to)
+    })
+}
+
+fn encoded(rows: &Rows, from: usize, to: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(rows, from, to, &mut bytes);
+    bytes
+}
+
+/// Whether two `Rows` hold the same values bit by bit.
+fn assert_same(left: &Rows, right: &Rows) {
+    assert_eq!(left.len(), right.len());
+    assert_eq!(left.has_keys(), right.has_keys());
+    if left.has_keys() {
+        assert_eq!(left.keys(), right.keys());
+    }
+    assert_eq!(left.values().len(), right.values().len());
+    for (left, right) in left.values().iter().zip(right.values()) {
+        // Unlike arrays, their data compares floats by their bits.
+        assert_eq!(left.to_data(), right.to_data());
+    }
+}
+
+fn fetch(
+    layout: &Layout,
+    view: &BlockView<'_>,
+    projection: &Projection,
+    from: usize,
+    to: usize,
+) -> Result<Rows> {
+    let mut builder = RowsBuilder::new(layout, projection, to - from);
+    builder.append_range(view, from, to)?;
+    Ok(builder.finish())
+}
+
+proptest! {
+    #[test]
+    fn a_block_reads_back((layout, rows, from, to) in sorted_rows()) {
+        let bytes = encoded(&rows, from, to);
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        prop_assert_eq!(view.rows(), to - from);
+        let read = fetch(&layout, &view, &layout.all(), 0, view.rows()).unwrap();
+        assert_same(&read, &rows.slice(from, to - from));
+    }
+
+    #[test]
+    fn any_rows_and_columns_of_a_block_read_back(
+        (layout, rows, from, to) in sorted_rows(),
+        columns in vec(any::<Index>(), 0..4),
+        cuts in (any::<Index>(), any::<Index>()),
+        picks in vec(any::<Index>(), 0..8),
+    ) {
+        let width = layout.schema().columns.fields().len();
+        let columns: Vec<usize> = columns.iter().map(|column| column.index(width)).collect();
+        let projection = layout.projection(&columns);
+        let bytes = encoded(&rows, from, to);
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        let count = view.rows();
+        let (start, end) = (cuts.0.index(count + 1), cuts.1.index(count + 1));
+        let (start, end) = (start.min(end), start.max(end));
+        let picks: Vec<u32> = picks.iter().map(|pick| pick.index(count) as u32).collect();
+
+        let mut builder = RowsBuilder::new(&layout, &projection, 0);
+        builder.append_range(&view, start, end).unwrap();
+        builder.append_rows(&view, &picks).unwrap();
+        builder.append_range(&view, 0, start).unwrap();
+        prop_assert_eq!(builder.len(), end + picks.len());
+
+        let indices: Vec<u32> =
+            (start as u32..end as u32).chain(picks).chain(0..start as u32).collect();
+        let expected = rows.slice(from, count).project(&layout, &projection).take(&indices);
+        assert_same(&builder.finish(), &expected);
+    }
+
+    #[test]
+    fn the_length_is_known_before_writing((_, rows, from, to) in sorted_rows()) {
+        let bytes = encoded(&rows, from, to);
+        prop_assert_eq!(encoded_len(&rows, from, to), bytes.len());
+        let mut sizer = BlockSizer::new(&rows, from);
+        for end in from..=to {
+            sizer.extend_to(end);
+            prop_assert_eq!(sizer.encoded_len(), encoded_len(&rows, from, end));
+        }
+    }
+
+    #[test]
+    fn as_many_rows_are_taken_as_fit_the_budget(
+        (_, rows, from, _) in sorted_rows(),
+        budget in 0..3000usize,
+    ) {
+        let taken = rows_that_fit(&rows, from, budget);
+        prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken) <= budget);
+        if from + taken < rows.len() {
+            prop_assert!(encoded_len(&rows, from, from + taken + 1) > budget);
+        }
+    }
+
+    #[test]
+    fn a_rank_is_the_number_of_rows_before_the_bound((layout, rows, from, to) in sorted_rows()) {
+        let bytes = encoded(&rows, from, to);
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        for row in 0..rows.len() {
+            let key = rows.key(row);
+            for bound in [Bound::at_key(key), Bound::past_key(key), Bound::at_key(&key[..key.len() / 2])] {
+                let expected = (from..to).filter(|row| !bound.lies_before(rows.key(*row))).count();
+                prop_assert_eq!(view.rank(&bound).unwrap(), expected);
+            }
+            for at in 0..view.rows() {
+                let own = rows.key(from + at);
+                prop_assert_eq!(view.compare_key(at, key).unwrap(), own.cmp(key));
+                let mut read = Vec::new();
+                view.key_into(at, &mut read).unwrap();
+                prop_assert_eq!(&read[..], own);
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_block_reads_as_something_or_fails_but_never_panics(
+        (layout, rows, from, to) in sorted_rows(),
+        flips in vec((any::<Index>(), any::<u8>()), 0..4),
+        header_flips in vec((0..24usize, any::<u8>()), 0..2),
+        keep in prop_oneof![Just(None), any::<Index>().prop_map(Some)],
+    ) {
+        let mut bytes = encoded(&rows, from, to);
+        for (at, byte) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        for (at, byte) in header_flips {
+            let at = at.min(bytes.len() - 1);
+            bytes[at] = byte;
+        }
+        if let Some(keep) = keep {
+            bytes.truncate(keep.index(bytes.len()));
+        }
+        let Ok(view) = BlockView::parse(&bytes, &layout) else { return Ok(()) };
+        prop_assert!(view.rows() <= bytes.len(), "more rows than bytes");
+        let _ = view.rank(&Bound::at_key(rows.key(to - 1)));
+        let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
+        if let Ok(read) = fetch(&layout, &view, &layout.all(), 0, view.rows()) {
+            prop_assert_eq!(read.len(), view.rows());
+            let _ = layout.decode(&read, &columns);
+        }
+        for row in 0..view.rows() as u32 {
+            let _ = view.key_into(row as usize, &mut Vec::new());
+            let mut builder = RowsBuilder::new(&layout, &layout.all(), 1);
+            if builder.append_rows(&view, &[row]).is_ok() {
+                prop_assert_eq!(builder.finish().len(), 1);
+            }
+        }
+    }
+}
+
+/// The encoding byte and length of a column's section in a block of all its rows.
+fn form_of(array: ArrayRef) -> (u8, usize) {
+    let mut encoder = column_encoder(&array);
+    encoder.extend(0..array.len(), &mut []);
+    encoder.form()
+}
+
+#[test]
+fn each_column_takes_its_smallest_encoding() {
+    let ints = |values: Vec<i64>| form_of(Arc::new(Int64Array::from(values)));
+    assert_eq!(ints(vec![5; 100]), (CONSTANT, 8));
+    assert_eq!(ints((1000..1100).collect()), (DISTANCE + 1, 8 + 100));
+    assert_eq!(ints((0..100).map(|n| n * 100).collect()), (DISTANCE + 2, 8 + 200));
+    assert_eq!(ints((0..100).map(|n| n * 100_000).collect()), (DISTANCE + 4, 8 + 400));
+    assert_eq!(ints(vec![i64::MIN, i64::MAX, 0]), (PLAIN, 24));
+    assert_eq!(form_of(Arc::new(UInt8Array::from_iter_values(0..=255))), (PLAIN, 256));
+    assert_eq!(form_of(Arc::new(Float64Array::from(vec![0.0, -0.0]))), (PLAIN, 16));
+    assert_eq!(form_of(Arc::new(Float64Array::from(vec![f64::NAN; 9]))), (CONSTANT, 8));
+
+    let bools = |values: Vec<Option<bool>>| form_of(Arc::new(BooleanArray::from(values)));
+    assert_eq!(bools(vec![Some(true); 20]), (CONSTANT, 1));
+    assert_eq!(bools([Some(true), Some(false)].repeat(10)), (BITS, 3));
+    assert_eq!(bools(vec![None; 20]), (ALL_NULL, 0));
+    assert_eq!(bools([Some(true), None].repeat(10)), (CONSTANT | NULL_BITMAP, 3 + 1));
+
+    let strings = |values: Vec<String>| form_of(Arc::new(StringArray::from(values)));
+    assert_eq!(strings(vec!["SFO".into(); 50]), (CONSTANT, 3));
+    let turns = |two: [&str; 2]| two.repeat(25).into_iter().map(String::from).collect();
+    assert_eq!(strings(turns(["SFO", "JFK"])), (DICTIONARY | 1, 50 + 1 + 6));
+    assert_eq!(strings(turns(["Oslo", "Rome!"])), (DICTIONARY | 2, 50 + 1 + 2 + 9));
+    let numbered = |count: usize| (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>();
+    assert_eq!(strings(numbered(300)), (1, 1200), "the same length needs no ends");
+    let rising = |count: usize| (0..count).map(|n| "x".repeat(n)).collect::<Vec<_>>();
+    assert_eq!(strings(rising(10)), (2, 10 + 45));
+    assert_eq!(strings(rising(100)), (3, 200 + 4950));
+    assert_eq!(strings(rising(400)), (4, 1600 + 79_800));
+}
+
+#[test]
+fn equal_keys_are_stored_once_and_still_take_a_byte_each() {
+    let keys = BinaryArray::from_iter_values([b"same key"; 40]);
+    let mut encoder = KeyEncoder::new(&keys);
+    encoder.extend(0..40, &mut []);
+    assert_eq!(encoder.form(), (2, 1 + 8 + 40));
+}
+
+fn table_of(fields: Vec<Field>) -> Layout {
+    let columns = Arc::new(Schema::new(fields));
+    Layout::new(&TableSchema { columns, key: vec![0], set: None, merge: MergePolicy::Append })
+}
+
+/// Twenty rows in which every encoding has its turn; never to be changed.
+fn golden_rows() -> (Layout, Rows) {
+    let layout = table_of(vec![
+        Field::new("at", DataType::Timestamp(TimeUnit::Millisecond, None), false),
+        Field::new("carrier", DataType::Utf8, false),
+        Field::new("note", DataType::Utf8, true),
+        Field::new("delay", DataType::Float64, true),
+        Field::new("distance", DataType::Int64, false),
+        Field::new("year", DataType::Int64, false),
+        Field::new("late", DataType::Boolean, true),
+        Field::new("gone", DataType::Boolean, true),
+    ]);
+    let numbers = 0..20i64;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampMillisecondArray::from_iter_values(
+            numbers.clone().map(|n| 1_700_000_000_000 + n * 777),
+        )),
+        Arc::new(StringArray::from_iter_values(
+            numbers.clone().map(|n| ["UA", "DL", "Lufthansa"][n as usize % 3]),
+        )),
+        Arc::new(
+            numbers
+                .clone()
+                .map(|n| (n % 4 != 0).then(|| "ü".repeat(n as usize)))
+                .collect::<StringArray>(),
+        ),
+        Arc::new(
+            numbers
+                .clone()
+                .map(|n| (n % 3 != 0).then_some(n as f64 / 4.0))
+                .collect::<Float64Array>(),
+        ),
+        Arc::new(Int64Array::from_iter_values(numbers.clone().map(|n| n * 200 - 50))),
+        Arc::new(Int64Array::from(vec![2023; 20])),
+        Arc::new(numbers.map(|n| (n % 5 != 0).then_some(n % 2 == 0)).collect::<BooleanArray>()),
+        Arc::new(BooleanArray::new_null(20)),
+    ];
+    let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
+    let rows = layout.encode(&batch);
+    (layout, rows)
+}
+
+#[test]
+fn the_bytes_of_a_block_are_those_of_version_1() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/block-v1.bin");
+    let (layout, rows) = golden_rows();
+    let bytes = encoded(&rows, 0, rows.len());
+    if std::env::var_os("UPDATE_GOLDEN").is_some_and(|update| update == "1") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &bytes).unwrap();
+    }
+    let golden = std::fs::read(&path).unwrap();
+    assert_eq!(bytes, golden, "the encoding changed");
+    let view = BlockView::parse(&golden, &layout).unwrap();
+    assert_same(&fetch(&layout, &view, &layout.all(), 0, view.rows()).unwrap(), &rows);
+}
+
+#[test]
+fn a_block_written_before_a_column_was_added_reads_it_as_null() {
+    let old = table_of(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![1, 2])),
+        Arc::new(StringArray::from(vec![Some("a"), None])),
+    ];
+    let batch = RecordBatch::try_new(old.schema().columns.clone(), columns).unwrap();
+    let bytes = encoded(&old.encode(&batch), 0, 2);
+
+    let mut fields: Vec<Field> =
+        old.schema().columns.fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields.push(Field::new("late", DataType::Float64, true));
+    fields.push(Field::new("later", DataType::Utf8, true));
+    let new = table_of(fields);
+    let view = BlockView::parse(&bytes, &new).unwrap();
+    let mut builder = RowsBuilder::new(&new, &new.all(), 3);
+    builder.append_range(&view, 0, 2).unwrap();
+    builder.append_rows(&view, &[1]).unwrap();
+    let decoded = new.decode(&builder.finish(), &[0, 1, 2, 3]).unwrap();
+    assert_eq!(decoded.column(1).null_count(), 2);
+    assert_eq!(decoded.column(2).null_count(), 3);
+    assert_eq!(decoded.column(3).null_count(), 3);
+
+    // The other way round, the block has values that the table has not.
+    let wide = encoded(&new.encode(&decoded), 0, 3);
+    assert!(BlockView::parse(&wide, &old).is_err());
+}
+
+#[test]
+fn a_row_count_that_the_bytes_cannot_hold_is_malformed() {
+    let (layout, rows) = golden_rows();
+    let mut bytes = encoded(&rows, 0, rows.len());
+    for count in [0u32, 19, 21, 1 << 20, u32::MAX] {
+        bytes[..4].copy_from_slice(&count.to_le_bytes());
+        assert!(BlockView::parse(&bytes, &layout).is_err(), "{count} rows");
+    }
+}
+
+#[test]
+fn a_string_that_is_not_utf_8_is_malformed_however_it_is_read() {
+    let layout = table_of(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, false),
+    ]);
+    // "é" is cut in two by an end that is moved into it; then its first byte is overwritten.
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from(vec![1, 2])), Arc::new(StringArray::from(vec!["é", "b"]))];
+    let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
+    let bytes = encoded(&layout.encode(&batch), 0, 2);
+    let strings = bytes.len() - 5;
+    assert_eq!(&bytes[strings..], [2, 3, 0xc3, 0xa9, b'b']);
+    for (at, byte) in [(0, 1), (2, b'a')] {
+        let mut bytes = bytes.clone();
+        bytes[strings + at] = byte;
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        assert!(fetch(&layout, &view, &layout.all(), 0, 2).is_err());
+        let mut builder = RowsBuilder::new(&layout, &layout.all(), 1);
+        assert!(builder.append_rows(&view, &[0]).is_err());
+    }
+}
+
+#[test]
+fn an_empty_block_has_no_rows() {
+    let (layout, rows) = golden_rows();
+    let bytes = encoded(&rows, 3, 3);
+    assert_eq!(bytes.len(), encoded_len(&rows, 3, 3));
+    let view = BlockView::parse(&bytes, &layout).unwrap();
+    assert_eq!(view.rows(), 0);
+    assert_eq!(view.rank(&Bound::at_key(b"")).unwrap(), 0);
+    assert!(fetch(&layout, &view, &layout.all(), 0, 0).unwrap().is_empty());
+}
+
+#[test]
+fn keys_that_are_not_sorted_read_back_too() {
+    // Log frames hold rows in the order they were appended.
+    let (layout, rows) = golden_rows();
+    let shuffled = rows.take(&[7, 3, 19, 0, 3]);
+    let bytes = encoded(&shuffled, 0, 5);
+    let view = BlockView::parse(&bytes, &layout).unwrap();
+    assert_same(&fetch(&layout, &view, &layout.all(), 0, 5).unwrap(), &shuffled);
+}
+
+#[test]
+fn distances_at_the_edges_of_their_widths_read_back() {
+    let layout = table_of(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("value", DataType::Int64, false),
+    ]);
+    for edge in [1i64 << 8, 1 << 16, 1 << 32] {
+        for greatest in [edge - 1, edge, edge + 1] {
+            let values = vec![-7, greatest - 7, -6, -5, -4];
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(Int64Array::from_iter_values(0..5)),
+                Arc::new(Int64Array::from(values)),
+            ];
+            let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
+            let rows = layout.encode(&batch);
+            let bytes = encoded(&rows, 0, 5);
+            let view = BlockView::parse(&bytes, &layout).unwrap();
+            assert_same(&fetch(&layout, &view, &layout.all(), 0, 5).unwrap(), &rows);
+        }
+    }
+}
+
+#[test]
+fn ends_of_strings_that_fall_are_malformed() {
+    let list = ListView::parse(2, 3, &[2, 1, 3, b'a', b'b', b'c']).unwrap();
+    assert_eq!(list.get(0).unwrap(), b"ab");
+    assert!(list.get(1).is_err());
+    assert!(list.range(0, 3, |_| {}).is_err());
+    let beyond = ListView::parse(2, 3, &[9, 9, 3, b'a', b'b', b'c']).unwrap();
+    assert!(beyond.get(0).is_err());
+    assert!(beyond.range(0, 2, |_| {}).is_err());
+    assert!(ListView::parse(2, 3, &[1, 2, 4, b'a', b'b', b'c']).is_err(), "past the end");
+    assert!(ListView::parse(1, 3, &[]).is_err(), "strings of no length need ends");
+}

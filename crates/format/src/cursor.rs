@@ -1,0 +1,156 @@
+//! Reading and writing the small scalars that all encodings are made of: little-endian integers,
+//! LEB128 variable-length integers and length-prefixed byte strings.
+
+use crate::error::{FormatError, Result};
+
+/// Appends a little-endian `u16`.
+pub fn put_u16(out: &mut Vec<u8>, value: u16) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a little-endian `u32`.
+pub fn put_u32(out: &mut Vec<u8>, value: u32) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a little-endian `u64`.
+pub fn put_u64(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends an LEB128 integer: seven bits a byte, least significant first.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// Appends a byte string behind its varint length.
+pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// The bytes an LEB128 integer takes.
+pub fn varint_len(value: u64) -> usize {
+    (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+/// Reads scalars front to back; running past the end is an error that names `what` is being read.
+#[derive(Debug, Clone)]
+pub struct Cursor<'a> {
+    rest: &'a [u8],
+    what: &'static str,
+}
+
+impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8], what: &'static str) -> Cursor<'a> {
+        Cursor { rest: bytes, what }
+    }
+
+    /// The bytes not read yet.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        if self.rest.len() < len {
+            return Err(self.error(format!("{len} bytes expected, {} left", self.rest.len())));
+        }
+        let (head, rest) = self.rest.split_at(len);
+        self.rest = rest;
+        Ok(head)
+    }
+
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub fn u16(&mut self) -> Result<u16> {
+        Ok(u16::from_le_bytes(self.take(2)?.try_into().expect("two bytes were taken")))
+    }
+
+    pub fn u32(&mut self) -> Result<u32> {
+        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes were taken")))
+    }
+
+    pub fn u64(&mut self) -> Result<u64> {
+        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
+    }
+
+    pub fn varint(&mut self) -> Result<u64> {
+        let mut value = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if shift == 63 && bits > 1 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error("a variable-length integer does not fit 64 bits"))
+    }
+
+    /// A byte string behind its varint length.
+    pub fn bytes(&mut self) -> Result<&'a [u8]> {
+        let len = self.varint()?;
+        let len = usize::try_from(len).map_err(|_| self.error("a length does not fit memory"))?;
+        self.take(len)
+    }
+
+    /// A UTF-8 string behind its varint length.
+    pub fn str(&mut self) -> Result<&'a str> {
+        let bytes = self.bytes()?;
+        std::str::from_utf8(bytes).map_err(|_| self.error("a name is not UTF-8"))
+    }
+
+    pub fn error(&self, detail: impl Into<String>) -> FormatError {
+        FormatError::malformed(self.what, detail)
+    }
+
+    /// Fails unless everything has been read.
+    pub fn finish(self) -> Result<()> {
+        if self.rest.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(format!("{} bytes left over", self.rest.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_varint_reads_back_and_its_length_is_foreseen() {
+        for value in [0, 1, 127, 128, 16_383, 16_384, u64::from(u32::MAX), u64::MAX - 1, u64::MAX] {
+            let mut out = Vec::new();
+            put_varint(&mut out, value);
+            assert_eq!(out.len(), varint_len(value));
+            let mut cursor = Cursor::new(&out, "test");
+            assert_eq!(cursor.varint(), Ok(value));
+            assert_eq!(cursor.finish(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_varint_of_more_than_64_bits_is_malformed() {
+        let bytes = [0xff; 9].into_iter().chain([0x02]).collect::<Vec<u8>>();
+        assert!(Cursor::new(&bytes, "test").varint().is_err());
+    }
+
+    #[test]
+    fn reading_past_the_end_is_malformed() {
+        assert!(Cursor::new(&[1, 2, 3], "test").u32().is_err());
+        assert!(Cursor::new(&[5, 1, 2], "test").bytes().is_err());
+    }
+}

@@ -1,0 +1,42 @@
+//! Names of things that outlive a process: tables, segments, positions in the commit order.
+
+use std::fmt;
+
+/// A table, unique within its database and never used again after a drop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
+/// A segment file, unique within its database and never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SegmentId(pub u64);
+
+/// A commit's position in the order of all commits of a database. The first commit has LSN 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Lsn(pub u64);
+
+/// The commits `first..=last`, as covered by a run or a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct LsnRange {
+    pub first: Lsn,
+    pub last: Lsn,
+}
+
+impl LsnRange {
+    /// The smallest interval that covers `self` and the later interval `next`.
+    pub fn join(self, next: LsnRange) -> LsnRange {
+        assert!(self.last < next.first, "{self:?} does not lie before {next:?}");
+        LsnRange { first: self.first, last: next.last }
+    }
+}
+
+impl fmt::Display for SegmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08}", self.0)
+    }
+}
+
+impl fmt::Display for Lsn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,397 @@
+//! The partition index: where the blocks of a segment lie, by key and by ordinal.
+//!
+//! An *index page* describes consecutive blocks and is written right after them. Per block it holds
+//! a shortened separator key, where its rows end and where its bytes end, in arrays of fixed-width
+//! entries, so that it is searched as it lies; and a filter over the keys of all its rows, so that a
+//! point lookup reads a block only if the key may be there. Above the index pages lies the resident
+//! [`Summary`]. Reading pages is left to the storage floor. Drawn in `docs/format.md`, section
+//! "Index pages".
+
+mod filter;
+mod summary;
+
+use crate::cursor::{Cursor, put_u32, put_u64};
+use crate::error::Result;
+use crate::page::PAGE_BYTES;
+
+pub use filter::key_hash;
+pub use summary::Summary;
+
+const FIXED_BYTES: usize = 32;
+
+/// No block is longer than this many pages: its bytes fit 32 bits.
+const BLOCK_PAGES_MAX: u32 = u32::MAX / PAGE_BYTES as u32;
+
+/// Collects the entries of one index page after the other.
+#[derive(Debug, Default)]
+pub struct IndexPageBuilder {
+    /// The separators back to back; number `i` ends at `separator_ends[i]`.
+    separators: Vec<u8>,
+    separator_ends: Vec<usize>,
+    row_ends: Vec<u32>,
+    page_ends: Vec<u32>,
+    /// Hashes of the distinct keys.
+    key_hashes: Vec<u64>,
+    /// Length of the prefix that all separators share.
+    prefix_len: usize,
+}
+
+impl IndexPageBuilder {
+    pub fn new() -> IndexPageBuilder {
+        IndexPageBuilder::default()
+    }
+
+    /// Adds the next block: its separator, rows, length in pages of [`PAGE_BYTES`], and the hashes of
+    /// the keys of its rows in key order.
+    ///
+    /// Separators must not fall. Repeated keys are counted once by the filter.
+    pub fn push(&mut self, separator: &[u8], rows: u32, pages: u32, key_hashes: &[u64]) {
+        assert!(rows > 0, "a block has rows");
+        assert!((1..=BLOCK_PAGES_MAX).contains(&pages), "a block of {pages} pages");
+        assert!(!key_hashes.is_empty(), "a filter that leaves keys out would hide them");
+        self.prefix_len = match self.separator_ends.last() {
+            None => separator.len(),
+            Some(_) => {
+                assert!(self.last_separator() <= separator, "a separator falls");
+                common_prefix(&self.separators[..self.prefix_len], separator)
+            }
+        };
+        self.separators.extend_from_slice(separator);
+        self.separator_ends.push(self.separators.len());
+        let sum =
+            |ends: &[u32], more: u32| ends.last().map_or(Some(more), |last| last.checked_add(more));
+        self.row_ends.push(sum(&self.row_ends, rows).expect("a segment has fewer than 2^32 rows"));
+        self.page_ends
+            .push(sum(&self.page_ends, pages).expect("an index page covers less than 16 TiB"));
+        for &hash in key_hashes {
+            if self.key_hashes.last() != Some(&hash) {
+                self.key_hashes.push(hash);
+            }
+        }
+    }
+
+    /// The number of blocks.
+    pub fn len(&self) -> usize {
+        self.row_ends.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.row_ends.is_empty()
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.row_ends.last().map_or(0, |&rows| u64::from(rows))
+    }
+
+    /// The separator of the first block; there must be one.
+    pub fn first_separator(&self) -> &[u8] {
+        &self.separators[..self.separator_ends[0]]
+    }
+
+    fn last_separator(&self) -> &[u8] {
+        let start = if self.len() > 1 { self.separator_ends[self.len() - 2] } else { 0 };
+        &self.separators[start..]
+    }
+
+    /// The bytes [`IndexPageBuilder::finish`] would return now. Costs O(1).
+    pub fn encoded_len(&self) -> usize {
+        let entry = self.widths().iter().map(|&width| usize::from(width)).sum::<usize>();
+        let filter = filter::line_count(self.key_hashes.len()) * filter::LINE_BYTES;
+        FIXED_BYTES + self.prefix_len + self.len() * entry + self.suffix_bytes() + filter
+    }
+
+    /// Encodes the page's payload and starts over with an empty page.
+    ///
+    /// `first_ordinal` is that of the first row of the first block, which lies at byte
+    /// `first_block_offset` of the segment file; the others follow without a gap.
+    pub fn finish(&mut self, first_ordinal: u64, first_block_offset: u64) -> Vec<u8> {
+        assert!(!self.is_empty(), "an index page describes blocks");
+        let len = self.encoded_len();
+        let mut out = Vec::with_capacity(len);
+        let widths = self.widths();
+        put_u64(&mut out, first_ordinal);
+        put_u64(&mut out, first_block_offset);
+        put_u32(&mut out, self.len() as u32);
+        put_u32(&mut out, self.prefix_len as u32);
+        put_u32(&mut out, filter::line_count(self.key_hashes.len()) as u32);
+        out.extend_from_slice(&widths);
+        out.push(0);
+        out.extend_from_slice(&self.separators[..self.prefix_len]);
+        for &end in &self.row_ends {
+            put_entry(&mut out, end, widths[0]);
+        }
+        for &end in &self.page_ends {
+            put_entry(&mut out, end, widths[1]);
+        }
+        for (number, &end) in self.separator_ends.iter().enumerate() {
+            put_entry(&mut out, (end - (number + 1) * self.prefix_len) as u32, widths[2]);
+        }
+        let mut start = 0;
+        for &end in &self.separator_ends {
+            out.extend_from_slice(&self.separators[start + self.prefix_len..end]);
+            start = end;
+        }
+        filter::put_filter(&self.key_hashes, &mut out);
+        assert_eq!(out.len(), len, "the length of an index page was not foreseen");
+        self.clear();
+        out
+    }
+
+    fn suffix_bytes(&self) -> usize {
+        self.separators.len() - self.len() * self.prefix_len
+    }
+
+    /// Bytes of a row end, a page end and a separator end.
+    fn widths(&self) -> [u8; 3] {
+        let last = |ends: &[u32]| ends.last().copied().unwrap_or(0);
+        let suffixes =
+            u32::try_from(self.suffix_bytes()).expect("an index page is shorter than 4 GiB");
+        [last(&self.row_ends), last(&self.page_ends), suffixes].map(entry_width)
+    }
+
+    fn clear(&mut self) {
+        self.separators.clear();
+        self.separator_ends.clear();
+        self.row_ends.clear();
+        self.page_ends.clear();
+        self.key_hashes.clear();
+        self.prefix_len = 0;
+    }
+}
+
+/// Where a block lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// The ordinal of the block's first row.
+    pub first_ordinal: u64,
+    pub rows: u32,
+    /// File offset of the block's page.
+    pub offset: u64,
+    /// The length of the block's page, padding included.
+    pub bytes: u32,
+    /// The block's position in its index page.
+    pub number: usize,
+}
+
+/// An index page as it lies on disk, checked and ready to be searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexPage {
+    payload: Box<[u8]>,
+    first_ordinal: u64,
+    first_block_offset: u64,
+    blocks: usize,
+    prefix_len: usize,
+    row_ends: Entries,
+    page_ends: Entries,
+    suffix_ends: Entries,
+    suffixes: usize,
+    filter: usize,
+}
+
+impl IndexPage {
+    /// Reads what [`IndexPageBuilder::finish`] returned. One allocation; costs O(bytes).
+    pub fn parse(payload: &[u8]) -> Result<IndexPage> {
+        let mut cursor = Cursor::new(payload, "index page");
+        let (first_ordinal, first_block_offset) = (cursor.u64()?, cursor.u64()?);
+        let (blocks, prefix_len) = (cursor.u32()? as usize, cursor.u32()? as usize);
+        let filter_lines = cursor.u32()? as usize;
+        let widths = [cursor.u8()?, cursor.u8()?, cursor.u8()?];
+        if cursor.u8()? != 0 || blocks == 0 {
+            return Err(cursor.error(format!("a header of {blocks} blocks")));
+        }
+        if let Some(width) = widths.iter().find(|width| ![1, 2, 4].contains(*width)) {
+            return Err(cursor.error(format!("entries of {width} bytes")));
+        }
+        cursor.take(prefix_len)?;
+        let entries = |cursor: &mut Cursor<'_>, width: u8| {
+            let entries = Entries { start: payload.len() - cursor.rest().len(), width };
+            cursor.take(blocks * usize::from(width)).map(|_| entries)
+        };
+        let row_ends = entries(&mut cursor, widths[0])?;
+        let page_ends = entries(&mut cursor, widths[1])?;
+        let suffix_ends = entries(&mut cursor, widths[2])?;
+        let suffixes = payload.len() - cursor.rest().len();
+        cursor.take(suffix_ends.get(payload, blocks - 1) as usize)?;
+        let filter = payload.len() - cursor.rest().len();
+        cursor.take(filter_lines * filter::LINE_BYTES)?;
+        cursor.clone().finish()?;
+        let page = IndexPage {
+            payload: payload.into(),
+            first_ordinal,
+            first_block_offset,
+            blocks,
+            prefix_len,
+            row_ends,
+            page_ends,
+            suffix_ends,
+            suffixes,
+            filter,
+        };
+        page.check().map_err(|detail| cursor.error(detail))?;
+        Ok(page)
+    }
+
+    /// What the searches rely on: rows and pages rise, separators do not fall, positions fit.
+    fn check(&self) -> std::result::Result<(), String> {
+        let last = |entries: Entries| u64::from(entries.get(&self.payload, self.blocks - 1));
+        let bytes = last(self.page_ends) * PAGE_BYTES as u64;
+        let fit = self.first_ordinal.checked_add(last(self.row_ends)).is_some()
+            && self.first_block_offset.checked_add(bytes).is_some();
+        if !fit {
+            return Err("a position does not fit 64 bits".into());
+        }
+        for number in 0..self.blocks {
+            let (rows, pages) =
+                (self.span(self.row_ends, number), self.span(self.page_ends, number));
+            let suffix = self.span(self.suffix_ends, number);
+            if rows.is_empty() || !(1..=BLOCK_PAGES_MAX as usize).contains(&pages.len()) {
+                return Err(format!(
+                    "block {number} has the rows {rows:?} and the pages {pages:?}"
+                ));
+            }
+            if suffix.start > suffix.end {
+                return Err(format!("separator {number} lies at {suffix:?}"));
+            }
+            if number > 0 && self.suffix(number - 1) > self.suffix(number) {
+                return Err(format!("separator {number} falls"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of blocks, at least 1.
+    pub fn blocks(&self) -> usize {
+        self.blocks
+    }
+
+    /// The rows of all blocks.
+    pub fn rows(&self) -> u64 {
+        self.span(self.row_ends, self.blocks - 1).end as u64
+    }
+
+    /// The ordinal of the first row of the first block.
+    pub fn first_ordinal(&self) -> u64 {
+        self.first_ordinal
+    }
+
+    /// The place of block `number`. Costs O(1).
+    pub fn block(&self, number: usize) -> BlockPlace {
+        assert!(number < self.blocks, "block {number} of {}", self.blocks);
+        let (rows, pages) = (self.span(self.row_ends, number), self.span(self.page_ends, number));
+        BlockPlace {
+            first_ordinal: self.first_ordinal + rows.start as u64,
+            rows: rows.len() as u32,
+            offset: self.first_block_offset + (pages.start * PAGE_BYTES) as u64,
+            bytes: (pages.len() * PAGE_BYTES) as u32,
+            number,
+        }
+    }
+
+    /// The block that holds `ordinal`, which must be one of the page's. Costs O(log blocks).
+    pub fn block_of_ordinal(&self, ordinal: u64) -> BlockPlace {
+        let within = ordinal.checked_sub(self.first_ordinal).filter(|&row| row < self.rows());
+        let row = within.unwrap_or_else(|| {
+            panic!(
+                "ordinal {ordinal} is none of the {} from {} on",
+                self.rows(),
+                self.first_ordinal
+            )
+        });
+        let row_ends = |number| u64::from(self.row_ends.get(&self.payload, number));
+        self.block(partition_point(self.blocks, |number| row_ends(number) > row))
+    }
+
+    /// The block in which the first row at or past a bound lies, or at whose end it would: the last
+    /// block whose separator is not `at_or_past` the bound, else the first.
+    ///
+    /// `at_or_past` must not turn false again as keys rise. Costs O(log blocks) calls.
+    pub fn block_of_bound(&self, at_or_past: impl Fn(&[u8]) -> bool) -> BlockPlace {
+        let mut separator = self.payload[FIXED_BYTES..FIXED_BYTES + self.prefix_len].to_vec();
+        self.block(last_not_at_or_past(self.blocks, |number| {
+            separator.truncate(self.prefix_len);
+            separator.extend_from_slice(self.suffix(number));
+            at_or_past(&separator)
+        }))
+    }
+
+    /// Whether a row with the key of this [`key_hash`] may be in one of the blocks. Never wrong when
+    /// it says no; wrong for under 2 % of absent keys when it says yes.
+    pub fn may_contain(&self, hash: u64) -> bool {
+        filter::may_contain(&self.payload[self.filter..], hash)
+    }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The part of a block's separator behind the common prefix.
+    fn suffix(&self, number: usize) -> &[u8] {
+        let span = self.span(self.suffix_ends, number);
+        &self.payload[self.suffixes + span.start..self.suffixes + span.end]
+    }
+
+    /// From the end of entry `number - 1` to the end of entry `number`.
+    fn span(&self, ends: Entries, number: usize) -> std::ops::Range<usize> {
+        let start = number.checked_sub(1).map_or(0, |previous| ends.get(&self.payload, previous));
+        start as usize..ends.get(&self.payload, number) as usize
+    }
+}
+
+/// An array of little-endian integers of 1, 2 or 4 bytes inside a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entries {
+    start: usize,
+    width: u8,
+}
+
+impl Entries {
+    fn get(self, payload: &[u8], number: usize) -> u32 {
+        let at = self.start + number * usize::from(self.width);
+        match self.width {
+            1 => u32::from(payload[at]),
+            2 => u32::from(u16::from_le_bytes([payload[at], payload[at + 1]])),
+            _ => {
+                u32::from_le_bytes(payload[at..at + 4].try_into().expect("four bytes were sliced"))
+            }
+        }
+    }
+}
+
+fn entry_width(max: u32) -> u8 {
+    match max {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        _ => 4,
+    }
+}
+
+fn put_entry(out: &mut Vec<u8>, value: u32, width: u8) {
+    out.extend_from_slice(&value.to_le_bytes()[..usize::from(width)]);
+}
+
+fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+/// The last of `len` separators that is not at or past the bound, else the first.
+fn last_not_at_or_past(len: usize, at_or_past: impl FnMut(usize) -> bool) -> usize {
+    partition_point(len, at_or_past).saturating_sub(1)
+}
+
+/// The first of `0..len` for which `past` holds, else `len`; `past` must not turn false again.
+fn partition_point(len: usize, mut past: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if past(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests;

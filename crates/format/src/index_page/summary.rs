@@ -1,0 +1,212 @@
+//! The resident level above the index pages: where each begins and lies.
+
+use crate::cursor::{Cursor, put_bytes, put_varint};
+use crate::error::Result;
+
+/// First separator, first ordinal and place of every index page of a segment.
+///
+/// Held in four flat arrays. A search costs O(log pages) and reads no page.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// The separators back to back; number `i` ends at `separator_ends[i]`.
+    separators: Vec<u8>,
+    separator_ends: Vec<usize>,
+    first_ordinals: Vec<u64>,
+    places: Vec<(u64, u32)>,
+}
+
+impl Summary {
+    pub fn new() -> Summary {
+        Summary::default()
+    }
+
+    /// Adds the next index page: its first separator and ordinal, file offset and bytes.
+    ///
+    /// The first page has ordinal 0; ordinals rise, separators do not fall.
+    pub fn push(&mut self, first_separator: &[u8], first_ordinal: u64, offset: u64, bytes: u32) {
+        if let Err(detail) = self.check_next(first_separator, first_ordinal, offset) {
+            panic!("index page {}: {detail}", self.len());
+        }
+        self.separators.extend_from_slice(first_separator);
+        self.separator_ends.push(self.separators.len());
+        self.first_ordinals.push(first_ordinal);
+        self.places.push((offset, bytes));
+    }
+
+    fn check_next(
+        &self,
+        separator: &[u8],
+        ordinal: u64,
+        offset: u64,
+    ) -> std::result::Result<(), &'static str> {
+        let Some(last) = self.len().checked_sub(1) else {
+            return if ordinal == 0 { Ok(()) } else { Err("the first ordinal is not 0") };
+        };
+        if separator < self.separator(last) {
+            return Err("a separator falls");
+        }
+        if ordinal <= self.first_ordinals[last] {
+            return Err("an ordinal does not rise");
+        }
+        if offset <= self.places[last].0 {
+            return Err("an offset does not rise");
+        }
+        Ok(())
+    }
+
+    /// Appends the payload of the summary's page.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.len() as u64);
+        let (mut ordinal, mut offset) = (0, 0);
+        for page in 0..self.len() {
+            put_bytes(out, self.separator(page));
+            put_varint(out, self.first_ordinals[page] - ordinal);
+            put_varint(out, self.places[page].0 - offset);
+            put_varint(out, u64::from(self.places[page].1));
+            (ordinal, offset) = (self.first_ordinals[page], self.places[page].0);
+        }
+    }
+
+    /// Reads what [`Summary::encode`] wrote.
+    pub fn decode(payload: &[u8]) -> Result<Summary> {
+        let mut cursor = Cursor::new(payload, "index summary");
+        let count = cursor.varint()?;
+        let mut summary = Summary::new();
+        let (mut ordinal, mut offset) = (0, 0);
+        for _ in 0..count {
+            let separator = cursor.bytes()?;
+            ordinal = advance(ordinal, &mut cursor)?;
+            offset = advance(offset, &mut cursor)?;
+            let bytes = cursor.varint()?;
+            let bytes = u32::try_from(bytes)
+                .map_err(|_| cursor.error(format!("a page of {bytes} bytes")))?;
+            summary
+                .check_next(separator, ordinal, offset)
+                .map_err(|detail| cursor.error(detail))?;
+            summary.push(separator, ordinal, offset, bytes);
+        }
+        cursor.finish()?;
+        summary.shrink();
+        Ok(summary)
+    }
+
+    /// Gives back what growing left over; the summary stays resident.
+    fn shrink(&mut self) {
+        self.separators.shrink_to_fit();
+        self.separator_ends.shrink_to_fit();
+        self.first_ordinals.shrink_to_fit();
+        self.places.shrink_to_fit();
+    }
+
+    /// The number of index pages.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The index page that holds `ordinal`, if the segment does. The summary must not be empty.
+    pub fn page_of_ordinal(&self, ordinal: u64) -> usize {
+        self.first_ordinals.partition_point(|&first| first <= ordinal) - 1
+    }
+
+    /// The index page in which the first row at or past a bound lies, or at whose end it would: the
+    /// last whose first separator is not `at_or_past` the bound, else the first.
+    pub fn page_of_bound(&self, at_or_past: impl Fn(&[u8]) -> bool) -> usize {
+        super::last_not_at_or_past(self.len(), |page| at_or_past(self.separator(page)))
+    }
+
+    /// File offset and bytes of an index page.
+    pub fn place(&self, page: usize) -> (u64, u32) {
+        self.places[page]
+    }
+
+    pub fn first_ordinal(&self, page: usize) -> u64 {
+        self.first_ordinals[page]
+    }
+
+    /// The first separator of an index page.
+    pub fn separator(&self, page: usize) -> &[u8] {
+        let start = page.checked_sub(1).map_or(0, |previous| self.separator_ends[previous]);
+        &self.separators[start..self.separator_ends[page]]
+    }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.separators.capacity()
+            + self.separator_ends.capacity() * size_of::<usize>()
+            + self.first_ordinals.capacity() * size_of::<u64>()
+            + self.places.capacity() * size_of::<(u64, u32)>()
+    }
+}
+
+/// Reads how far the next position lies behind the last.
+fn advance(position: u64, cursor: &mut Cursor<'_>) -> Result<u64> {
+    let delta = cursor.varint()?;
+    position.checked_add(delta).ok_or_else(|| cursor.error("a position does not fit 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Page = (Vec<u8>, u64, u64, u32);
+
+    fn any_pages() -> impl Strategy<Value = Vec<Page>> {
+        let page = (prop::collection::vec(0u8..4, 0..4), 1u64..500, 1u64..100_000, any::<u32>());
+        prop::collection::vec(page, 1..40).prop_map(|mut pages| {
+            let mut separators: Vec<Vec<u8>> = pages.iter().map(|page| page.0.clone()).collect();
+            separators.sort();
+            let (mut ordinal, mut offset) = (0, 0);
+            for (page, separator) in pages.iter_mut().zip(separators) {
+                offset += page.2;
+                let rows = page.1;
+                *page = (separator, ordinal, offset, page.3);
+                ordinal += rows;
+            }
+            pages
+        })
+    }
+
+    fn summary(pages: &[Page]) -> Summary {
+        let mut summary = Summary::new();
+        for (separator, ordinal, offset, bytes) in pages {
+            summary.push(separator, *ordinal, *offset, *bytes);
+        }
+        summary
+    }
+
+    proptest! {
+        #[test]
+        fn a_summary_reads_back_and_every_prefix_of_it_is_an_error(pages in any_pages()) {
+            let summary = summary(&pages);
+            let mut bytes = Vec::new();
+            summary.encode(&mut bytes);
+            prop_assert_eq!(Summary::decode(&bytes), Ok(summary));
+            for len in 0..bytes.len() {
+                prop_assert!(Summary::decode(&bytes[..len]).is_err());
+            }
+        }
+
+        #[test]
+        fn searching_a_summary_agrees_with_a_linear_scan(
+            pages in any_pages(), bound in prop::collection::vec(0u8..5, 0..4), ordinal in 0u64..20_000
+        ) {
+            let summary = summary(&pages);
+            let by_bound = pages.iter().rposition(|page| page.0 < bound).unwrap_or(0);
+            prop_assert_eq!(summary.page_of_bound(|separator| separator >= &bound[..]), by_bound);
+            let by_ordinal = pages.iter().rposition(|page| page.1 <= ordinal).unwrap();
+            prop_assert_eq!(summary.page_of_ordinal(ordinal), by_ordinal);
+            prop_assert_eq!(summary.place(by_ordinal), (pages[by_ordinal].2, pages[by_ordinal].3));
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Summary::decode(&bytes);
+        }
+    }
+}

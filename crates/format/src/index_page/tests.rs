@@ -1,0 +1,171 @@
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Debug, Clone)]
+struct Block {
+    separator: Vec<u8>,
+    rows: u32,
+    pages: u32,
+    hashes: Vec<u64>,
+}
+
+/// Blocks with ascending separators over a small alphabet, so that equal ones are common; every row
+/// count and page count width occurs.
+fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
+    let rows = prop_oneof![1u32..5, 1u32..500, 1u32..200_000];
+    let pages = prop_oneof![Just(1u32), 1u32..300, 1u32..100_000];
+    let block = (
+        prop::collection::vec(0u8..3, 0..6),
+        rows,
+        pages,
+        prop::collection::vec(any::<u64>(), 1..20),
+    );
+    (prop::collection::vec(block, 1..60), prop::collection::vec(any::<u8>(), 0..300)).prop_map(
+        |(blocks, prefix)| {
+            let mut separators: Vec<Vec<u8>> =
+                blocks.iter().map(|block| [&prefix[..], &block.0[..]].concat()).collect();
+            separators.sort();
+            blocks
+                .into_iter()
+                .zip(separators)
+                .map(|((_, rows, pages, hashes), separator)| Block {
+                    separator,
+                    rows,
+                    pages,
+                    hashes,
+                })
+                .collect()
+        },
+    )
+}
+
+fn encode(builder: &mut IndexPageBuilder, blocks: &[Block]) -> Vec<u8> {
+    for block in blocks {
+        builder.push(&block.separator, block.rows, block.pages, &block.hashes);
+    }
+    assert_eq!(builder.len(), blocks.len());
+    assert_eq!(builder.first_separator(), blocks[0].separator);
+    builder.finish(1000, 8192)
+}
+
+fn places(blocks: &[Block]) -> Vec<BlockPlace> {
+    let (mut first_ordinal, mut offset) = (1000, 8192);
+    let place = |(number, block): (usize, &Block)| {
+        let bytes = block.pages * PAGE_BYTES as u32;
+        let place = BlockPlace { first_ordinal, rows: block.rows, offset, bytes, number };
+        first_ordinal += u64::from(block.rows);
+        offset += u64::from(bytes);
+        place
+    };
+    blocks.iter().enumerate().map(place).collect()
+}
+
+proptest! {
+    #[test]
+    fn blocks_read_back_from_a_builder_that_was_used_before(before in any_blocks(), blocks in any_blocks()) {
+        let mut builder = IndexPageBuilder::new();
+        encode(&mut builder, &before);
+        let page = IndexPage::parse(&encode(&mut builder, &blocks)).unwrap();
+        prop_assert_eq!(page.blocks(), blocks.len());
+        prop_assert_eq!(page.rows(), blocks.iter().map(|block| u64::from(block.rows)).sum::<u64>());
+        for (number, place) in places(&blocks).into_iter().enumerate() {
+            prop_assert_eq!(page.block(number), place);
+            prop_assert_eq!(page.block_of_ordinal(place.first_ordinal), place);
+            prop_assert_eq!(page.block_of_ordinal(place.first_ordinal + u64::from(place.rows) - 1), place);
+        }
+        for hash in blocks.iter().flat_map(|block| &block.hashes) {
+            prop_assert!(page.may_contain(*hash));
+        }
+    }
+
+    #[test]
+    fn searching_by_bound_agrees_with_a_linear_scan(
+        blocks in any_blocks(), tail in prop::collection::vec(0u8..4, 0..6), which in any::<prop::sample::Index>(),
+        past_equal: bool
+    ) {
+        // Bounds near the separators: one of them, cut and continued by other bytes.
+        let mut bound = blocks[which.index(blocks.len())].separator.clone();
+        bound.truncate(bound.len().saturating_sub(tail.len()));
+        bound.extend(tail);
+        let at_or_past = |key: &[u8]| if past_equal { key > &bound[..] } else { key >= &bound[..] };
+        let expected = blocks.iter().rposition(|block| !at_or_past(&block.separator)).unwrap_or(0);
+        let page = IndexPage::parse(&encode(&mut IndexPageBuilder::new(), &blocks)).unwrap();
+        prop_assert_eq!(page.block_of_bound(at_or_past).number, expected);
+    }
+
+    #[test]
+    fn a_damaged_page_is_an_error_or_searchable_and_never_a_panic(
+        blocks in any_blocks(), at in any::<prop::sample::Index>(), byte: u8, len in any::<prop::sample::Index>()
+    ) {
+        let mut bytes = encode(&mut IndexPageBuilder::new(), &blocks);
+        prop_assert!(IndexPage::parse(&bytes[..len.index(bytes.len())]).is_err());
+        let at = at.index(bytes.len());
+        bytes[at] = byte;
+        if let Ok(page) = IndexPage::parse(&bytes) {
+            page.block_of_ordinal(page.first_ordinal() + page.rows() - 1);
+            page.block_of_bound(|key| key >= &blocks[0].separator[..]);
+            page.may_contain(7);
+        }
+    }
+
+    #[test]
+    fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        let _ = IndexPage::parse(&bytes);
+    }
+}
+
+/// Ascending keys that differ within their first eight bytes.
+fn key(row: u64) -> [u8; 16] {
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&(row << 20).to_be_bytes());
+    key[8..].copy_from_slice(&row.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    key
+}
+
+#[test]
+fn an_entry_for_a_16_byte_key_takes_at_most_16_bytes_beside_the_filter() {
+    let mut builder = IndexPageBuilder::new();
+    let rows_of_block = 40;
+    for block in 0..64u64 {
+        let rows = block * rows_of_block..(block + 1) * rows_of_block;
+        let hashes: Vec<u64> = rows.map(|row| key_hash(&key(row))).collect();
+        // The caller shortens separators to what tells neighbouring keys apart.
+        builder.push(&key(block * rows_of_block)[..8], rows_of_block as u32, 1, &hashes);
+    }
+    let filter = filter::line_count(64 * 40) * filter::LINE_BYTES;
+    assert!(
+        builder.encoded_len() - filter <= 64 * 16 + FIXED_BYTES,
+        "{} bytes",
+        builder.encoded_len()
+    );
+}
+
+#[test]
+fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
+    let mut builder = IndexPageBuilder::new();
+    for (separator, hash) in [(b"a", 1), (b"k", 2), (b"k", 2), (b"z", 3)] {
+        builder.push(separator, 10, 1, &[hash]);
+    }
+    let page = IndexPage::parse(&builder.finish(0, 0)).unwrap();
+    // Rows "k" may end block 0, fill block 1 and begin block 2.
+    assert_eq!(page.block_of_bound(|key| key >= &b"k"[..]).number, 0);
+    assert_eq!(page.block_of_bound(|key| key > &b"k"[..]).number, 2);
+}
+
+#[test]
+fn a_repeated_key_takes_filter_space_once() {
+    let mut builder = IndexPageBuilder::new();
+    builder.push(b"k", 5000, 1, &[42; 5000]);
+    builder.push(b"k", 5000, 1, &[42; 5000]);
+    assert!(builder.encoded_len() < 128, "{} bytes", builder.encoded_len());
+}
+
+#[test]
+#[should_panic(expected = "ordinal 1100 is none of the 100 from 1000 on")]
+fn an_ordinal_of_another_page_is_a_bug_of_the_caller() {
+    let mut builder = IndexPageBuilder::new();
+    builder.push(b"k", 100, 1, &[42]);
+    let page = IndexPage::parse(&builder.finish(1000, 0)).unwrap();
+    page.block_of_ordinal(1100);
+}

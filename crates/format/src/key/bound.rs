@@ -1,0 +1,88 @@
+//! A place between encoded keys, where a range of keys begins or ends.
+
+use std::cmp::Ordering;
+
+use arrow_array::{Array, ArrayRef};
+
+use super::{encode_keys, encode_value};
+
+/// A place between encoded keys.
+///
+/// Along the key order [`Bound::lies_before`] is false up to the bound and true from there on, so
+/// a binary search finds the first key behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bound {
+    bytes: Vec<u8>,
+    /// Whether the bound lies behind all keys that begin with `bytes`, not before them.
+    past_prefix: bool,
+}
+
+impl Bound {
+    /// Before every key whose leading columns are at least these, each an array of one value.
+    ///
+    /// Nulls at the end say nothing, as they are the least values, and are dropped as in a key.
+    pub fn before(prefix_columns: &[ArrayRef]) -> Bound {
+        if prefix_columns.is_empty() {
+            return Bound::at_key(&[]);
+        }
+        let keys = encode_keys(prefix_columns);
+        assert_eq!(keys.len(), 1, "a bound is made of one value a column");
+        Bound::at_key(keys.value(0))
+    }
+
+    /// After every key whose leading columns equal these, each an array of one value.
+    ///
+    /// Nulls at the end count: `(a, null)` covers the keys that begin with `a` and have null next,
+    /// and those that end after `a` because their nulls were dropped.
+    pub fn after(prefix_columns: &[ArrayRef]) -> Bound {
+        let mut bytes = Vec::new();
+        for column in prefix_columns {
+            assert_eq!(column.len(), 1, "a bound is made of one value a column");
+            encode_value(column, 0, &mut bytes);
+        }
+        Bound { bytes, past_prefix: true }
+    }
+
+    /// Before the first key that is at least `key`.
+    pub fn at_key(key: &[u8]) -> Bound {
+        Bound { bytes: key.to_vec(), past_prefix: false }
+    }
+
+    /// Before the first key that is greater than `key`.
+    pub fn past_key(key: &[u8]) -> Bound {
+        // The shortest byte string above `key`.
+        let bytes = [key, &[0x00]].concat();
+        Bound { bytes, past_prefix: false }
+    }
+
+    /// Whether this bound lies before `key`, so that `key` is behind it.
+    pub fn lies_before(&self, key: &[u8]) -> bool {
+        self.lies_before_parts(key, &[])
+    }
+
+    /// [`Bound::lies_before`] for the key that is `head` followed by `tail`.
+    pub(crate) fn lies_before_parts(&self, head: &[u8], tail: &[u8]) -> bool {
+        let order = compare_parts(head, tail, &self.bytes);
+        if self.past_prefix {
+            order.is_gt() && !starts_with_parts(head, tail, &self.bytes)
+        } else {
+            order.is_ge()
+        }
+    }
+}
+
+/// Compares `head` followed by `tail` with `other`.
+pub(crate) fn compare_parts(head: &[u8], tail: &[u8], other: &[u8]) -> Ordering {
+    let shared = head.len().min(other.len());
+    head[..shared]
+        .cmp(&other[..shared])
+        .then_with(|| head.len().cmp(&shared))
+        .then_with(|| tail.cmp(&other[shared..]))
+}
+
+fn starts_with_parts(head: &[u8], tail: &[u8], prefix: &[u8]) -> bool {
+    match prefix.split_at_checked(head.len()) {
+        Some((front, back)) => front == head && tail.starts_with(back),
+        None => head.starts_with(prefix),
+    }
+}

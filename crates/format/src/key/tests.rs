@@ -1,0 +1,218 @@
+use arrow_array::{Int64Array, new_null_array};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::arbitrary::{Cell, cell, column, data_type, tuple};
+use super::*;
+
+/// Key columns of random types and up to 12 rows.
+fn key_columns() -> impl Strategy<Value = Vec<ArrayRef>> {
+    (vec(data_type(), 1..4), 1..12usize)
+        .prop_flat_map(|(types, len)| types.into_iter().map(|t| column(t, len)).collect::<Vec<_>>())
+}
+
+fn types(columns: &[ArrayRef]) -> Vec<DataType> {
+    columns.iter().map(|column| column.data_type().clone()).collect()
+}
+
+/// The first `count` columns of one row, as a bound takes them.
+fn prefix(columns: &[ArrayRef], row: usize, count: usize) -> Vec<ArrayRef> {
+    columns[..count].iter().map(|column| column.slice(row, 1)).collect()
+}
+
+proptest! {
+    #[test]
+    fn keys_compare_as_their_tuples(columns in key_columns()) {
+        let keys = encode_keys(&columns);
+        for left in 0..keys.len() {
+            for right in 0..keys.len() {
+                prop_assert_eq!(
+                    keys.value(left).cmp(keys.value(right)),
+                    tuple(&columns, left).cmp(&tuple(&columns, right)),
+                    "{:?} and {:?}", tuple(&columns, left), tuple(&columns, right)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn key_columns_read_back(columns in key_columns()) {
+        let keys = encode_keys(&columns);
+        for (position, column) in columns.iter().enumerate() {
+            let decoded = decode_column(&keys, &types(&columns), position).unwrap();
+            prop_assert_eq!(decoded.data_type(), column.data_type());
+            for row in 0..keys.len() {
+                prop_assert_eq!(cell(&decoded, row), cell(column, row));
+            }
+        }
+    }
+
+    #[test]
+    fn a_split_column_is_the_encoded_value(columns in key_columns()) {
+        let keys = encode_keys(&columns);
+        for (position, column) in columns.iter().enumerate() {
+            let mut encoded = Vec::new();
+            for row in 0..keys.len() {
+                let split = split_column(keys.value(row), &types(&columns), position).unwrap();
+                let mut value = Vec::new();
+                encode_value(column, row, &mut value);
+                prop_assert_eq!(split, value);
+                encoded.push(split);
+            }
+            let decoded = decode_values(&encoded, column.data_type()).unwrap();
+            for row in 0..keys.len() {
+                prop_assert_eq!(cell(&decoded, row), cell(column, row));
+            }
+        }
+    }
+
+    #[test]
+    fn a_column_added_to_the_key_later_changes_no_key(columns in key_columns(), added in data_type()) {
+        let mut wider = columns.clone();
+        wider.push(new_null_array(&added, columns[0].len()));
+        prop_assert_eq!(encode_keys(&wider), encode_keys(&columns));
+    }
+
+    #[test]
+    fn a_bound_divides_keys_as_the_prefix_divides_tuples(columns in key_columns()) {
+        let keys = encode_keys(&columns);
+        for count in 0..=columns.len() {
+            for end in 0..keys.len() {
+                let values = prefix(&columns, end, count);
+                let (before, after) = (Bound::before(&values), Bound::after(&values));
+                for row in 0..keys.len() {
+                    let order = tuple(&columns[..count], row).cmp(&tuple(&columns[..count], end));
+                    let key = keys.value(row);
+                    prop_assert_eq!(before.lies_before(key), order.is_ge());
+                    prop_assert_eq!(after.lies_before(key), order.is_gt());
+                    for split in 0..=key.len() {
+                        let (head, tail) = key.split_at(split);
+                        prop_assert_eq!(before.lies_before_parts(head, tail), order.is_ge());
+                        prop_assert_eq!(after.lies_before_parts(head, tail), order.is_gt());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bound_at_a_key_divides_by_byte_order(
+        keys in vec(vec(prop_oneof![0..3u8, any::<u8>()], 0..4), 1..8)
+    ) {
+        for bound in &keys {
+            for key in &keys {
+                prop_assert_eq!(Bound::at_key(bound).lies_before(key), key >= bound);
+                prop_assert_eq!(Bound::past_key(bound).lies_before(key), key > bound);
+            }
+        }
+    }
+
+    #[test]
+    fn a_separator_is_the_shortest_prefix_that_separates(
+        mut keys in vec(vec(0..3u8, 0..5), 2)
+    ) {
+        keys.sort();
+        let (previous, first) = (&keys[0][..], &keys[1][..]);
+        let separator = separator(previous, first);
+        prop_assert!(first.starts_with(separator));
+        if previous == first {
+            prop_assert_eq!(separator, first);
+        } else {
+            prop_assert!(previous < separator && separator <= first);
+            prop_assert!(&separator[..separator.len() - 1] <= previous, "it could be shorter");
+        }
+    }
+
+    #[test]
+    fn damaged_keys_decode_or_fail_but_never_panic(
+        columns in key_columns(),
+        damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let types = types(&columns);
+        let mut bytes = encode_keys(&columns).value(0).to_vec();
+        if bytes.is_empty() {
+            bytes.push(PRESENT);
+        }
+        for (at, byte) in damage {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        let keys = BinaryArray::from_iter_values([&bytes]);
+        for position in 0..types.len() {
+            if let Ok(column) = decode_column(&keys, &types, position) {
+                prop_assert_eq!(column.len(), 1);
+            }
+            let _ = decode_values(&[&bytes], &types[position]);
+        }
+    }
+}
+
+#[test]
+fn a_null_at_the_end_of_an_upper_bound_covers_the_shorter_keys() {
+    let a: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+    let null = new_null_array(&DataType::Int64, 1);
+    let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let key = |columns: &[&ArrayRef]| {
+        let columns: Vec<ArrayRef> = columns.iter().map(|column| (*column).clone()).collect();
+        encode_keys(&columns).value(0).to_vec()
+    };
+    let after = Bound::after(&[a.clone(), null.clone()]);
+    assert!(!after.lies_before(&key(&[&a, &null, &null])));
+    assert!(!after.lies_before(&key(&[&a, &null, &one])));
+    assert!(after.lies_before(&key(&[&a, &one, &null])));
+}
+
+#[test]
+fn zeros_are_one_key_and_so_are_nans() {
+    let floats: ArrayRef = Arc::new(arrow_array::Float64Array::from(vec![
+        0.0,
+        -0.0,
+        f64::NAN,
+        -f64::NAN,
+        f64::INFINITY,
+    ]));
+    let keys = encode_keys(&[floats]);
+    assert_eq!(keys.value(0), keys.value(1));
+    assert_eq!(keys.value(2), keys.value(3));
+    assert!(keys.value(4) < keys.value(2));
+}
+
+#[test]
+fn the_bytes_of_a_key_are_those_drawn_in_the_format() {
+    let columns: [ArrayRef; 4] = [
+        Arc::new(Int64Array::from(vec![-2])),
+        Arc::new(StringArray::from(vec!["a\0\u{1}"])),
+        new_null_array(&DataType::Boolean, 1),
+        Arc::new(arrow_array::Float32Array::from(vec![1.0])),
+    ];
+    let expected = [
+        &[0x01, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe][..],
+        &[0x01, b'a', 0x01, 0x01, 0x01, 0x02, 0x00],
+        &[0x00],
+        &[0x01, 0xbf, 0x80, 0x00, 0x00],
+    ]
+    .concat();
+    assert_eq!(encode_keys(&columns).value(0), expected);
+    assert_eq!(cell(&columns[1], 0), Cell::Str("a\0\u{1}".into()));
+}
+
+#[test]
+fn malformed_keys_are_errors() {
+    let string = &[DataType::Utf8][..];
+    let cases: [(&[u8], &[DataType]); 6] = [
+        (&[0x02], string),
+        (&[0x01, b'a'], string),
+        (&[0x01, 0x01, 0x03, 0x00], string),
+        (&[0x01, 0x01, 0x00], string),
+        (&[0x01, 0xff, 0x00], string),
+        (&[0x01, 0x02], &[DataType::Boolean]),
+    ];
+    for (key, types) in cases {
+        let keys = BinaryArray::from_iter_values([key]);
+        assert!(decode_column(&keys, types, 0).is_err(), "{key:?} decodes");
+    }
+    assert!(decode_values(&[&[0x00, 0x00]], &DataType::Utf8).is_err(), "one byte too many");
+    assert!(decode_values(&[&[]], &DataType::Utf8).is_err(), "no byte at all");
+}

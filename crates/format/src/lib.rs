@@ -1,0 +1,18 @@
+//! Bytes: how Drillcore writes keys, rows, pages, log frames and manifest edits.
+//!
+//! Pure functions from values to bytes and back; no files, no threads. `docs/format.md` draws every
+//! byte. Modules, from the ground up:
+
+pub mod ids;
+pub mod error;
+pub mod cursor;
+pub mod schema;
+pub mod key;
+pub mod rows;
+pub mod block;
+pub mod page;
+pub mod index_page;
+pub mod postings;
+pub mod segment_footer;
+pub mod frame;
+pub mod manifest_edit;

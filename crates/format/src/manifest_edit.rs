@@ -1,0 +1,239 @@
+//! Manifest edits: how the list of tables and segments of a database changes.
+//!
+//! The manifest is a log of frames ([`crate::frame`]); one frame holds one list of edits, and the
+//! list takes effect as a whole. Applying edits, and whether one makes sense after the others, is
+//! left to the storage floor. Drawn in `docs/format.md`, section "Manifest edits".
+
+use crate::cursor::{Cursor, put_bytes, put_varint};
+use crate::error::Result;
+use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
+use crate::schema::TableSchema;
+
+/// What the manifest says about a live segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentMeta {
+    pub id: SegmentId,
+    pub rows: u64,
+    /// The length of the segment file.
+    pub bytes: u64,
+    pub lsns: LsnRange,
+    pub blocks: u64,
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    CreateTable {
+        table: TableId,
+        name: String,
+        schema: TableSchema,
+    },
+    DropTable {
+        table: TableId,
+    },
+    AddSegment {
+        table: TableId,
+        segment: SegmentMeta,
+    },
+    RemoveSegment {
+        table: TableId,
+        segment: SegmentId,
+    },
+    /// The table's segments hold every commit up to `lsn`.
+    Flushed {
+        table: TableId,
+        lsn: Lsn,
+    },
+    /// Ids from this one on are unused.
+    NextTable(TableId),
+    NextSegment(SegmentId),
+    NextLsn(Lsn),
+}
+
+mod tag {
+    pub const CREATE_TABLE: u8 = 1;
+    pub const DROP_TABLE: u8 = 2;
+    pub const ADD_SEGMENT: u8 = 3;
+    pub const REMOVE_SEGMENT: u8 = 4;
+    pub const FLUSHED: u8 = 5;
+    pub const NEXT_TABLE: u8 = 6;
+    pub const NEXT_SEGMENT: u8 = 7;
+    pub const NEXT_LSN: u8 = 8;
+}
+
+/// Appends a list of edits, the payload of one manifest frame.
+pub fn encode_edits(edits: &[Edit], out: &mut Vec<u8>) {
+    put_varint(out, edits.len() as u64);
+    for edit in edits {
+        encode_edit(edit, out);
+    }
+}
+
+/// Reads what [`encode_edits`] wrote. An edit of an unknown kind is malformed, and named.
+pub fn decode_edits(payload: &[u8]) -> Result<Vec<Edit>> {
+    let mut cursor = Cursor::new(payload, "manifest edit");
+    let count = cursor.varint()?;
+    // No capacity from `count`: it is not to be trusted with memory before the edits are there.
+    let mut edits = Vec::new();
+    for _ in 0..count {
+        edits.push(decode_edit(&mut cursor)?);
+    }
+    cursor.finish()?;
+    Ok(edits)
+}
+
+fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
+    match edit {
+        Edit::CreateTable { table, name, schema } => {
+            put_tag(out, tag::CREATE_TABLE, u64::from(table.0));
+            put_bytes(out, name.as_bytes());
+            schema.encode(out);
+        }
+        Edit::DropTable { table } => put_tag(out, tag::DROP_TABLE, u64::from(table.0)),
+        Edit::AddSegment { table, segment } => {
+            put_tag(out, tag::ADD_SEGMENT, u64::from(table.0));
+            put_varint(out, segment.id.0);
+            put_varint(out, segment.rows);
+            put_varint(out, segment.bytes);
+            put_varint(out, segment.lsns.first.0);
+            put_varint(out, segment.lsns.last.0);
+            put_varint(out, segment.blocks);
+        }
+        Edit::RemoveSegment { table, segment } => {
+            put_tag(out, tag::REMOVE_SEGMENT, u64::from(table.0));
+            put_varint(out, segment.0);
+        }
+        Edit::Flushed { table, lsn } => {
+            put_tag(out, tag::FLUSHED, u64::from(table.0));
+            put_varint(out, lsn.0);
+        }
+        Edit::NextTable(table) => put_tag(out, tag::NEXT_TABLE, u64::from(table.0)),
+        Edit::NextSegment(segment) => put_tag(out, tag::NEXT_SEGMENT, segment.0),
+        Edit::NextLsn(lsn) => put_tag(out, tag::NEXT_LSN, lsn.0),
+    }
+}
+
+/// Every edit begins with its tag and the id it is about.
+fn put_tag(out: &mut Vec<u8>, tag: u8, id: u64) {
+    out.push(tag);
+    put_varint(out, id);
+}
+
+fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
+    let edit = match cursor.u8()? {
+        tag::CREATE_TABLE => Edit::CreateTable {
+            table: table_id(cursor)?,
+            name: cursor.str()?.to_string(),
+            schema: TableSchema::decode(cursor)?,
+        },
+        tag::DROP_TABLE => Edit::DropTable { table: table_id(cursor)? },
+        tag::ADD_SEGMENT => {
+            Edit::AddSegment { table: table_id(cursor)?, segment: segment_meta(cursor)? }
+        }
+        tag::REMOVE_SEGMENT => {
+            Edit::RemoveSegment { table: table_id(cursor)?, segment: SegmentId(cursor.varint()?) }
+        }
+        tag::FLUSHED => Edit::Flushed { table: table_id(cursor)?, lsn: Lsn(cursor.varint()?) },
+        tag::NEXT_TABLE => Edit::NextTable(table_id(cursor)?),
+        tag::NEXT_SEGMENT => Edit::NextSegment(SegmentId(cursor.varint()?)),
+        tag::NEXT_LSN => Edit::NextLsn(Lsn(cursor.varint()?)),
+        other => return Err(cursor.error(format!("unknown edit {other}"))),
+    };
+    Ok(edit)
+}
+
+fn segment_meta(cursor: &mut Cursor<'_>) -> Result<SegmentMeta> {
+    let segment = SegmentMeta {
+        id: SegmentId(cursor.varint()?),
+        rows: cursor.varint()?,
+        bytes: cursor.varint()?,
+        lsns: LsnRange { first: Lsn(cursor.varint()?), last: Lsn(cursor.varint()?) },
+        blocks: cursor.varint()?,
+    };
+    if segment.lsns.first > segment.lsns.last {
+        let LsnRange { first, last } = segment.lsns;
+        return Err(
+            cursor.error(format!("segment {} covers the LSNs {first}..={last}", segment.id))
+        );
+    }
+    Ok(segment)
+}
+
+fn table_id(cursor: &mut Cursor<'_>) -> Result<TableId> {
+    let id = cursor.varint()?;
+    let id =
+        u32::try_from(id).map_err(|_| cursor.error(format!("table {id} does not fit 32 bits")))?;
+    Ok(TableId(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{DataType, Field, Schema};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::schema::MergePolicy;
+
+    fn any_schema() -> impl Strategy<Value = TableSchema> {
+        let names = prop::collection::vec(".{0,8}", 1..5);
+        (names, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(names, index, with_set)| {
+            let width = names.len();
+            let fields: Vec<Field> =
+                names.into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+            let key = vec![index.index(width)];
+            let set = with_set.then(|| index.index(width));
+            TableSchema {
+                columns: Arc::new(Schema::new(fields)),
+                key,
+                set,
+                merge: MergePolicy::Append,
+            }
+        })
+    }
+
+    fn any_edit() -> impl Strategy<Value = Edit> {
+        let table = || any::<u32>().prop_map(TableId);
+        let meta =
+            any::<(u64, u64, u64, u64, u64, u64)>().prop_map(|(id, rows, bytes, a, b, blocks)| {
+                let lsns = LsnRange { first: Lsn(a.min(b)), last: Lsn(a.max(b)) };
+                SegmentMeta { id: SegmentId(id), rows, bytes, lsns, blocks }
+            });
+        prop_oneof![
+            (table(), ".{0,12}", any_schema())
+                .prop_map(|(table, name, schema)| Edit::CreateTable { table, name, schema }),
+            table().prop_map(|table| Edit::DropTable { table }),
+            (table(), meta).prop_map(|(table, segment)| Edit::AddSegment { table, segment }),
+            (table(), any::<u64>())
+                .prop_map(|(table, id)| Edit::RemoveSegment { table, segment: SegmentId(id) }),
+            (table(), any::<u64>()).prop_map(|(table, lsn)| Edit::Flushed { table, lsn: Lsn(lsn) }),
+            table().prop_map(Edit::NextTable),
+            any::<u64>().prop_map(|id| Edit::NextSegment(SegmentId(id))),
+            any::<u64>().prop_map(|lsn| Edit::NextLsn(Lsn(lsn))),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn edits_read_back_and_every_prefix_of_them_is_an_error(edits in prop::collection::vec(any_edit(), 0..6)) {
+            let mut bytes = Vec::new();
+            encode_edits(&edits, &mut bytes);
+            prop_assert_eq!(decode_edits(&bytes), Ok(edits));
+            for len in 0..bytes.len() {
+                prop_assert!(decode_edits(&bytes[..len]).is_err());
+            }
+        }
+
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode_edits(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_unknown_edit_is_named() {
+        let error = decode_edits(&[1, 99, 0]).unwrap_err();
+        assert!(error.to_string().contains("unknown edit 99"), "{error}");
+    }
+}

@@ -1,0 +1,334 @@
+//! The set directory: how many members each set has and where they are listed.
+
+use super::{CHUNK, ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS, page_number, place_of};
+use crate::cursor::{Cursor, put_bytes, put_u16, put_u32, put_varint};
+use crate::error::Result;
+use crate::page::{HEADER_BYTES, PAGE_BYTES};
+
+/// A directory page is closed before its payload exceeds this; only a page of one entry, with a long
+/// value or a long list, is longer.
+const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
+
+const PLACE_ALL: u8 = 0;
+const PLACE_CHUNK: u8 = 1;
+const PLACE_SKIPS: u8 = 2;
+
+/// What the directory says about one set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetEntry {
+    /// The encoded value that names the set.
+    pub value: Box<[u8]>,
+    /// The number of members, at least 1.
+    pub count: u64,
+    pub place: ListPlace,
+}
+
+impl SetEntry {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_bytes(out, &self.value);
+        put_varint(out, self.count);
+        match &self.place {
+            ListPlace::All => out.push(PLACE_ALL),
+            ListPlace::Chunk(place) => {
+                out.push(PLACE_CHUNK);
+                put_u32(out, page_number(*place));
+                put_u16(out, place.position);
+            }
+            ListPlace::Skips(root) => {
+                out.push(PLACE_SKIPS);
+                out.extend_from_slice(root.entries());
+            }
+        }
+    }
+
+    /// Reads an entry behind its value.
+    fn decode(value: &[u8], cursor: &mut Cursor<'_>) -> Result<SetEntry> {
+        let count = cursor.varint()?;
+        let place = match cursor.u8()? {
+            PLACE_ALL => ListPlace::All,
+            PLACE_CHUNK => ListPlace::Chunk(place_of(cursor.u32()?, cursor.u16()?)),
+            PLACE_SKIPS => {
+                let tables = count.div_ceil(TABLE_MEMBERS) as usize;
+                ListPlace::Skips(ListRoot::from_entries(
+                    cursor.take(tables.saturating_mul(ENTRY_BYTES))?,
+                ))
+            }
+            other => return Err(cursor.error(format!("unknown kind of list {other}"))),
+        };
+        let fits = match place {
+            ListPlace::All => (1..=u64::from(u32::MAX)).contains(&count),
+            ListPlace::Chunk(_) => (1..=CHUNK as u64).contains(&count),
+            ListPlace::Skips(_) => (CHUNK as u64 + 1..=u64::from(u32::MAX)).contains(&count),
+        };
+        if !fits {
+            return Err(cursor.error(format!("a set of {count} members at {place:?}")));
+        }
+        Ok(SetEntry { value: value.into(), count, place })
+    }
+}
+
+/// Entries of a directory page under construction, and the pages closed since they were last taken.
+#[derive(Debug, Default)]
+pub(super) struct DirectoryBuilder {
+    entries: Vec<u8>,
+    entry_ends: Vec<u32>,
+    first_value: Box<[u8]>,
+    closed: Vec<ClosedPage>,
+}
+
+/// A directory page that has no place yet.
+#[derive(Debug)]
+pub(super) struct ClosedPage {
+    pub payload: Vec<u8>,
+    pub first_value: Box<[u8]>,
+    pub sets: u64,
+}
+
+impl DirectoryBuilder {
+    pub fn push(&mut self, entry: &SetEntry) {
+        let start = self.entries.len();
+        entry.encode(&mut self.entries);
+        if start > 0 && self.payload_len() + 4 > PAYLOAD_BYTES_MAX {
+            let entry = self.entries.split_off(start);
+            self.close();
+            self.entries = entry;
+        }
+        if self.entry_ends.is_empty() {
+            self.first_value = entry.value.clone();
+        }
+        let end =
+            u32::try_from(self.entries.len()).expect("a directory page is shorter than 4 GiB");
+        self.entry_ends.push(end);
+    }
+
+    fn payload_len(&self) -> usize {
+        4 + self.entry_ends.len() * 4 + self.entries.len()
+    }
+
+    /// Closes the page under construction, if it has entries.
+    pub fn close(&mut self) {
+        if self.entry_ends.is_empty() {
+            return;
+        }
+        let mut payload = Vec::with_capacity(self.payload_len());
+        put_u32(&mut payload, self.entry_ends.len() as u32);
+        for &end in &self.entry_ends {
+            put_u32(&mut payload, end);
+        }
+        payload.append(&mut self.entries);
+        let sets = self.entry_ends.len() as u64;
+        self.entry_ends.clear();
+        self.closed.push(ClosedPage {
+            payload,
+            first_value: std::mem::take(&mut self.first_value),
+            sets,
+        });
+    }
+
+    pub fn pending_bytes(&self) -> usize {
+        self.closed.iter().map(|page| page.payload.len()).sum()
+    }
+
+    pub fn take_closed(&mut self) -> Vec<ClosedPage> {
+        std::mem::take(&mut self.closed)
+    }
+}
+
+/// A set directory page as it lies on disk, checked and ready to be searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryPage {
+    payload: Box<[u8]>,
+    sets: usize,
+}
+
+impl DirectoryPage {
+    /// Reads a set directory page's payload. Costs O(bytes).
+    pub fn parse(payload: &[u8]) -> Result<DirectoryPage> {
+        let mut cursor = Cursor::new(payload, "set directory page");
+        let sets = cursor.u32()? as usize;
+        cursor.take(sets.saturating_mul(4))?;
+        let page = DirectoryPage { payload: payload.into(), sets };
+        let (mut start, mut last) = (0, None);
+        for number in 0..sets {
+            let end = page.entry_end(number);
+            if end < start {
+                return Err(cursor.error(format!("entry {number} ends before it begins")));
+            }
+            let mut entry = Cursor::new(cursor.take(end - start)?, "set directory entry");
+            let value = entry.bytes()?;
+            SetEntry::decode(value, &mut entry)?;
+            entry.finish()?;
+            if last.is_some_and(|last| last >= value) {
+                return Err(cursor.error(format!("the value of entry {number} does not rise")));
+            }
+            (start, last) = (end, Some(value));
+        }
+        cursor.finish()?;
+        Ok(page)
+    }
+
+    /// The number of sets on this page.
+    pub fn len(&self) -> usize {
+        self.sets
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.sets == 0
+    }
+
+    /// The entry of the set named by `value`, if it is on this page. Costs O(log sets).
+    pub fn find(&self, value: &[u8]) -> Option<SetEntry> {
+        let (mut low, mut high) = (0, self.sets);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.value(middle).0.cmp(value) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Some(self.entry(middle)),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// All entries, by ascending value.
+    pub fn entries(&self) -> impl Iterator<Item = SetEntry> + '_ {
+        (0..self.sets).map(|number| self.entry(number))
+    }
+
+    /// The entry at a position, less than [`DirectoryPage::len`].
+    pub fn entry(&self, number: usize) -> SetEntry {
+        let (value, mut cursor) = self.value(number);
+        SetEntry::decode(value, &mut cursor).expect("`parse` decoded every entry")
+    }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
+    /// The value of an entry, and what lies behind it.
+    fn value(&self, number: usize) -> (&[u8], Cursor<'_>) {
+        let start = number.checked_sub(1).map_or(0, |previous| self.entry_end(previous));
+        let entries = &self.payload[4 + self.sets * 4..];
+        let mut cursor =
+            Cursor::new(&entries[start..self.entry_end(number)], "set directory entry");
+        let value = cursor.bytes().expect("`parse` read every value");
+        (value, cursor)
+    }
+
+    fn entry_end(&self, number: usize) -> usize {
+        let at = 4 + number * 4;
+        let end = self.payload[at..at + 4].try_into().expect("four bytes were sliced");
+        u32::from_le_bytes(end) as usize
+    }
+}
+
+/// The first value and the place of every set directory page of a segment; resident.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetDirectorySummary {
+    /// The first values back to back; number `i` ends at `value_ends[i]`.
+    values: Vec<u8>,
+    value_ends: Vec<usize>,
+    places: Vec<(u64, u32)>,
+    sets: u64,
+    end: u64,
+}
+
+impl SetDirectorySummary {
+    pub(super) fn push(&mut self, first_value: &[u8], sets: u64, offset: u64, bytes: u32) {
+        self.values.extend_from_slice(first_value);
+        self.value_ends.push(self.values.len());
+        self.places.push((offset, bytes));
+        self.sets += sets;
+    }
+
+    pub(super) fn set_end(&mut self, end: u64) {
+        self.end = end;
+    }
+
+    /// Appends the payload of the summary's page.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.sets);
+        put_varint(out, self.end);
+        put_varint(out, self.len() as u64);
+        for page in 0..self.len() {
+            put_bytes(out, self.first_value(page));
+            put_varint(out, self.places[page].0);
+            put_varint(out, u64::from(self.places[page].1));
+        }
+    }
+
+    /// Reads what [`SetDirectorySummary::encode`] wrote.
+    pub fn decode(payload: &[u8]) -> Result<SetDirectorySummary> {
+        let mut cursor = Cursor::new(payload, "set directory summary");
+        let (sets, end) = (cursor.varint()?, cursor.varint()?);
+        let count = cursor.varint()?;
+        let mut summary = SetDirectorySummary::default();
+        for page in 0..count {
+            let value = cursor.bytes()?;
+            let (offset, bytes) = (cursor.varint()?, cursor.varint()?);
+            let bytes = u32::try_from(bytes)
+                .map_err(|_| cursor.error(format!("a page of {bytes} bytes")))?;
+            if page > 0 && summary.first_value(summary.len() - 1) >= value {
+                return Err(cursor.error(format!("the first value of page {page} does not rise")));
+            }
+            summary.push(value, 0, offset, bytes);
+        }
+        cursor.finish()?;
+        summary.values.shrink_to_fit();
+        summary.value_ends.shrink_to_fit();
+        summary.places.shrink_to_fit();
+        Ok(SetDirectorySummary { sets, end, ..summary })
+    }
+
+    /// The number of directory pages.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The number of sets in the segment.
+    pub fn sets(&self) -> u64 {
+        self.sets
+    }
+
+    /// The file offset behind the postings and their directory.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The only directory page that may hold the set named by `value`. Costs O(log pages).
+    pub fn page_of_value(&self, value: &[u8]) -> Option<usize> {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.first_value(middle) <= value {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.checked_sub(1)
+    }
+
+    /// File offset and bytes of a directory page.
+    pub fn place(&self, page: usize) -> (u64, u32) {
+        self.places[page]
+    }
+
+    /// The first value on a directory page.
+    pub fn first_value(&self, page: usize) -> &[u8] {
+        let start = page.checked_sub(1).map_or(0, |previous| self.value_ends[previous]);
+        &self.values[start..self.value_ends[page]]
+    }
+
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        self.values.capacity()
+            + self.value_ends.capacity() * size_of::<usize>()
+            + self.places.capacity() * size_of::<(u64, u32)>()
+    }
+}

@@ -1,0 +1,289 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::cursor::put_u16;
+use crate::ids::SegmentId;
+use crate::page::{PageAddress, PageKind, read_page};
+
+const SEGMENT: SegmentId = SegmentId(3);
+const START: u64 = 5 * PAGE_BYTES as u64;
+
+/// The ordinals of each set.
+type Lists = BTreeMap<Vec<u8>, Vec<u32>>;
+
+/// The postings of a segment as its file holds them.
+struct Written {
+    bytes: Vec<u8>,
+    summary: SetDirectorySummary,
+}
+
+impl Written {
+    fn new(lists: &Lists, rows: usize) -> Written {
+        let mut bytes = Vec::new();
+        let mut writer = PostingsWriter::new(SEGMENT, START);
+        for (value, ordinals) in lists {
+            let all = ordinals.len() == rows;
+            writer.push(value, ordinals.iter().copied(), ordinals.len() as u64, all, &mut bytes);
+            assert_eq!(writer.offset(), START + bytes.len() as u64);
+        }
+        let summary = writer.finish(&mut bytes);
+        assert_eq!(summary.end(), START + bytes.len() as u64);
+        let mut encoded = Vec::new();
+        summary.encode(&mut encoded);
+        assert_eq!(SetDirectorySummary::decode(&encoded).as_ref(), Ok(&summary));
+        Written { bytes, summary }
+    }
+
+    fn page(&self, kind: PageKind, offset: u64, bytes: usize) -> Result<&[u8]> {
+        let start = (offset - START) as usize;
+        read_page(&self.bytes[start..start + bytes], kind, PageAddress { segment: SEGMENT, offset })
+    }
+
+    fn postings_page(&self, offset: u64) -> Result<&[u8]> {
+        self.page(PageKind::Postings, offset, PAGE_BYTES)
+    }
+
+    fn directory_page(&self, page: usize) -> DirectoryPage {
+        let (offset, bytes) = self.summary.place(page);
+        DirectoryPage::parse(self.page(PageKind::SetDirectory, offset, bytes as usize).unwrap())
+            .unwrap()
+    }
+
+    fn find(&self, value: &[u8]) -> Option<SetEntry> {
+        self.directory_page(self.summary.page_of_value(value)?).find(value)
+    }
+
+    fn entries(&self) -> Vec<SetEntry> {
+        (0..self.summary.len())
+            .flat_map(|page| self.directory_page(page).entries().collect::<Vec<_>>())
+            .collect()
+    }
+
+    /// All ordinals of a list, chunk by chunk.
+    fn ordinals(&self, entry: &SetEntry) -> Vec<u32> {
+        let mut ordinals = Vec::new();
+        for member in (0..entry.count).step_by(CHUNK) {
+            match entry.chunk_of_member(member, |offset| self.postings_page(offset)).unwrap() {
+                None => return (0..entry.count as u32).collect(),
+                Some((place, within)) => {
+                    assert_eq!(within, 0);
+                    let payload = self.postings_page(place.page_offset).unwrap();
+                    PostingChunk::parse(payload, place.position)
+                        .unwrap()
+                        .decode_into(&mut ordinals);
+                }
+            }
+        }
+        ordinals
+    }
+
+    /// Searches list `value` at `members` and around their ordinals and compares with the list.
+    fn check(&self, value: &[u8], ordinals: &[u32], members: impl Iterator<Item = usize>) {
+        let entry = self.find(value).expect("the set is listed");
+        assert_eq!(entry.count, ordinals.len() as u64);
+        assert_eq!(self.ordinals(&entry), ordinals);
+        let mut reads = 0;
+        let mut read = |offset| {
+            reads += 1;
+            self.postings_page(offset)
+        };
+        let mut searches = 0;
+        for member in members {
+            let ordinal = ordinals[member];
+            assert_eq!(entry.select(member as u64, &mut read), Ok(ordinal));
+            for near in [ordinal.saturating_sub(1), ordinal, ordinal.saturating_add(1)] {
+                let expected = ordinals.partition_point(|&other| other < near) as u64;
+                assert_eq!(entry.rank(near, &mut read), Ok(expected), "rank of {near}");
+            }
+            searches += 4;
+        }
+        assert!(reads <= 2 * searches, "{reads} page reads for {searches} searches");
+    }
+}
+
+/// Ascending ordinals below 2^32, with steps up to `2^step_bits`.
+fn any_list() -> impl Strategy<Value = Vec<u32>> {
+    let len = prop_oneof![3 => 1usize..4, 2 => 1usize..700, 1 => 700usize..2_000];
+    (len, 0u32..20, any::<u64>(), any::<u32>()).prop_map(|(len, step_bits, seed, first)| {
+        let (mut state, mut ordinal) = (seed | 1, first >> 4);
+        let next = |_| {
+            let found = ordinal;
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            ordinal += 1 + (state as u32 & ((1 << step_bits) - 1));
+            found
+        };
+        (0..len).map(next).collect()
+    })
+}
+
+fn any_lists() -> impl Strategy<Value = Lists> {
+    prop::collection::btree_map(prop::collection::vec(any::<u8>(), 0..12), any_list(), 0..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn every_list_is_found_and_searched_like_an_array(lists in any_lists(), seed in 0usize..50) {
+        let written = Written::new(&lists, usize::MAX);
+        prop_assert_eq!(written.summary.sets(), lists.len() as u64);
+        let entries = written.entries();
+        let listed: Vec<&[u8]> = entries.iter().map(|entry| &entry.value[..]).collect();
+        prop_assert_eq!(listed, lists.keys().map(|value| &value[..]).collect::<Vec<_>>());
+        for (value, ordinals) in &lists {
+            let ends = [0, ordinals.len() - 1].into_iter();
+            written.check(value, ordinals, ends.chain((seed..ordinals.len()).step_by(50)));
+        }
+    }
+
+    #[test]
+    fn a_value_that_names_no_set_is_not_found(lists in any_lists(), value in prop::collection::vec(any::<u8>(), 0..3)) {
+        let written = Written::new(&lists, usize::MAX);
+        prop_assert_eq!(written.find(&value).is_some(), lists.contains_key(&value));
+    }
+
+    #[test]
+    fn a_chunk_reads_back(ordinals in prop::collection::btree_set(any::<u32>(), 1..=CHUNK), before in 0usize..9) {
+        let ordinals: Vec<u32> = ordinals.into_iter().collect();
+        let mut payload = vec![0; before];
+        chunk::put_chunk(&ordinals, &mut payload);
+        prop_assert_eq!(payload.len(), before + chunk::chunk_len(&ordinals));
+        let chunk = PostingChunk::parse(&payload, before as u16).unwrap();
+        let mut decoded = Vec::new();
+        chunk.decode_into(&mut decoded);
+        prop_assert_eq!(&decoded, &ordinals);
+        prop_assert_eq!((chunk.len(), chunk.first()), (ordinals.len(), ordinals[0]));
+        prop_assert_eq!(chunk.rank(u32::MAX), ordinals.partition_point(|&ordinal| ordinal < u32::MAX));
+        prop_assert!(PostingChunk::parse(&payload[..payload.len() - 1], before as u16).is_err() || ordinals.len() == 1);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0u16..20, small in 0u8..3) {
+        // Small counts come often enough to reach past the headers.
+        for byte in bytes.iter_mut().skip(1).take(3) {
+            *byte = (*byte).min(small);
+        }
+        if let Ok(chunk) = PostingChunk::parse(&bytes, at) {
+            chunk.decode_into(&mut Vec::new());
+            chunk.rank(bytes.len() as u32);
+        }
+        if let Ok(table) = SkipTable::parse(&bytes, at) {
+            table.chunk(table.chunk_of_ordinal(7));
+        }
+        if let Ok(page) = DirectoryPage::parse(&bytes) {
+            page.entries().for_each(|entry| assert_eq!(page.find(&entry.value), Some(entry.clone())));
+        }
+        let _ = SetDirectorySummary::decode(&bytes);
+    }
+}
+
+#[test]
+fn a_list_of_several_skip_tables_is_searched_in_two_reads() {
+    let members = 3 * TABLE_MEMBERS as u32 + 1000;
+    let sparse: Vec<u32> = (0..members).map(|i| i * 40 + i % 7).collect();
+    let dense: Vec<u32> = (100..members).collect();
+    let tail: Vec<u32> =
+        (0..=TABLE_MEMBERS as u32).map(|i| u32::MAX - 1 - (TABLE_MEMBERS as u32 - i) * 9).collect();
+    let lists = Lists::from([
+        (b"a".to_vec(), sparse),
+        (b"b".to_vec(), vec![5]),
+        (b"c".to_vec(), dense),
+        (b"d".to_vec(), tail),
+    ]);
+    let written = Written::new(&lists, usize::MAX);
+    for (value, ordinals) in &lists {
+        let edges = (0..ordinals.len())
+            .step_by(TABLE_MEMBERS as usize)
+            .chain((0..ordinals.len()).step_by(CHUNK));
+        let around = edges.flat_map(|edge| [edge.saturating_sub(1), edge]);
+        written.check(value, ordinals, around.chain([ordinals.len() - 1]));
+    }
+    let ListPlace::Skips(root) = written.find(b"a").unwrap().place else {
+        panic!("a long list has skip tables")
+    };
+    assert_eq!(root.tables(), 4);
+}
+
+#[test]
+fn a_set_that_is_the_whole_segment_stores_no_ordinals() {
+    let rows = 100_000;
+    let lists = Lists::from([(b"only".to_vec(), (0..rows).collect())]);
+    let written = Written::new(&lists, rows as usize);
+    assert_eq!(written.bytes.len(), PAGE_BYTES, "one directory page");
+    let entry = written.find(b"only").unwrap();
+    assert_eq!(entry.place, ListPlace::All);
+    written.check(b"only", &lists[&b"only"[..]], [0, 50_000, 99_999].into_iter());
+}
+
+#[test]
+fn thousands_of_tiny_sets_share_pages() {
+    let sets = 20_000u32;
+    let lists: Lists = (0..sets).map(|i| (i.to_be_bytes().to_vec(), vec![i, i + sets])).collect();
+    let written = Written::new(&lists, usize::MAX);
+    let bytes_a_set = written.bytes.len() as f64 / f64::from(sets);
+    assert!(bytes_a_set < 30.0, "{bytes_a_set} bytes a set");
+    for (value, ordinals) in lists.iter().step_by(97) {
+        written.check(value, ordinals, 0..2);
+    }
+}
+
+#[test]
+fn long_set_values_leave_the_writer_before_its_memory_grows() {
+    let lists: Lists =
+        (0..80u8).map(|i| ([&[i][..], &[7; 60_000]].concat(), vec![u32::from(i)])).collect();
+    let (mut bytes, mut writer) = (Vec::new(), PostingsWriter::new(SEGMENT, START));
+    let pushed: usize = lists
+        .iter()
+        .map(|(value, ordinals)| {
+            writer.push(value, ordinals.iter().copied(), 1, false, &mut bytes);
+            value.len()
+        })
+        .sum();
+    assert!(pushed - bytes.len() < 3 << 19, "{} of {pushed} bytes written", bytes.len());
+    let written = Written::new(&lists, usize::MAX);
+    for (value, ordinals) in &lists {
+        written.check(value, ordinals, 0..1);
+    }
+}
+
+#[test]
+fn pages_are_filled_to_three_quarters_whatever_the_width() {
+    for step in [1u32, 3, 50, 1000, 5000] {
+        let ordinals: Vec<u32> = (0..800_000).map(|i| i * step).collect();
+        let written = Written::new(&Lists::from([(b"set".to_vec(), ordinals.clone())]), usize::MAX);
+        let packed: usize = ordinals.chunks(CHUNK).map(chunk::chunk_len).sum();
+        let share = packed as f64 / written.bytes.len() as f64;
+        assert!(share > 0.73, "{share} filled at steps of {step}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "ordinals do not rise")]
+fn a_list_that_does_not_rise_is_a_bug_of_the_caller() {
+    let mut writer = PostingsWriter::new(SEGMENT, START);
+    writer.push(b"set", [1, 1].into_iter(), 2, false, &mut Vec::new());
+}
+
+#[test]
+#[should_panic(expected = "a set has other than 3 members")]
+fn a_wrong_count_is_a_bug_of_the_caller() {
+    let mut writer = PostingsWriter::new(SEGMENT, START);
+    writer.push(b"set", [1, 2].into_iter(), 3, false, &mut Vec::new());
+}
+
+#[test]
+fn a_skip_table_that_runs_past_its_page_is_malformed() {
+    let mut payload = Vec::new();
+    put_u16(&mut payload, 2);
+    put_place_entry(&mut payload, 4, ItemPlace { page_offset: START, position: 9 });
+    assert!(SkipTable::parse(&payload, 0).is_err());
+    payload[0] = 1;
+    assert_eq!(
+        SkipTable::parse(&payload, 0).unwrap().chunk(0),
+        ItemPlace { page_offset: START, position: 9 }
+    );
+}

@@ -1,0 +1,177 @@
+//! Rows as they are stored: encoded keys beside the arrays of all other columns.
+//!
+//! A [`Layout`] says which column of a table lives where and turns batches into [`Rows`] and back;
+//! key columns exist only inside the encoded keys. [`Rows`] are immutable and cheap to clone and
+//! slice. What order rows stand in, and what equal keys mean, is left to others.
+
+pub(crate) mod fold_hash;
+mod layout;
+mod set_codes;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, UInt32Array, new_null_array};
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+
+use crate::key::shared_len;
+pub use layout::{Layout, Projection};
+pub use set_codes::SetCodes;
+
+/// Some rows of a table, or some columns of them.
+///
+/// Rows do not know which columns they hold: whoever passes them on says so by the
+/// [`Projection`] they were made with. The strings of one `Rows` stay below 2 GiB a column.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    len: usize,
+    keys: Option<BinaryArray>,
+    values: Vec<ArrayRef>,
+}
+
+impl Rows {
+    /// Panics if an array has another length or a key is null.
+    pub fn new(len: usize, keys: Option<BinaryArray>, values: Vec<ArrayRef>) -> Rows {
+        if let Some(keys) = &keys {
+            assert_eq!(keys.len(), len, "one key a row");
+            assert_eq!(keys.null_count(), 0, "keys have no nulls");
+        }
+        assert!(values.iter().all(|array| array.len() == len), "one value a row and column");
+        Rows { len, keys, values }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Panics if the rows were fetched without keys.
+    pub fn keys(&self) -> &BinaryArray {
+        self.keys.as_ref().expect("the rows were fetched without keys")
+    }
+
+    pub fn key(&self, row: usize) -> &[u8] {
+        self.keys().value(row)
+    }
+
+    pub fn values(&self) -> &[ArrayRef] {
+        &self.values
+    }
+
+    /// The value array at a position among those held.
+    pub fn value(&self, position: usize) -> &ArrayRef {
+        &self.values[position]
+    }
+
+    /// The projected columns of rows that hold all.
+    ///
+    /// Values that the rows lack at the end, because they were written before a column was added,
+    /// are null. Shares the arrays.
+    pub fn project(&self, layout: &Layout, projection: &Projection) -> Rows {
+        let value = |&index: &usize| match self.values.get(index) {
+            Some(array) => array.clone(),
+            None => new_null_array(&layout.value_types()[index], self.len),
+        };
+        Rows {
+            len: self.len,
+            keys: projection.keys.then(|| self.keys().clone()),
+            values: projection.values.iter().map(value).collect(),
+        }
+    }
+
+    /// Shares the arrays: the slice keeps the whole buffers alive.
+    pub fn slice(&self, offset: usize, len: usize) -> Rows {
+        assert!(offset + len <= self.len, "{len} rows from {offset} of {}", self.len);
+        Rows {
+            len,
+            keys: self.keys.as_ref().map(|keys| keys.slice(offset, len)),
+            values: self.values.iter().map(|array| array.slice(offset, len)).collect(),
+        }
+    }
+
+    /// Copies the rows at `indices`, in that order, into arrays of exact size.
+    pub fn take(&self, indices: &[u32]) -> Rows {
+        let take_keys = |keys: &BinaryArray| as_keys(&take_array(keys, indices));
+        Rows {
+            len: indices.len(),
+            keys: self.keys.as_ref().map(take_keys),
+            values: self.values.iter().map(|array| take_array(array, indices)).collect(),
+        }
+    }
+
+    /// Copies the rows at `indices`, pairs of part and row, into arrays of exact size. All parts
+    /// hold the same columns.
+    pub fn interleave(parts: &[&Rows], indices: &[(usize, usize)]) -> Rows {
+        let first = parts.first().expect("at least one part");
+        for part in parts {
+            assert_eq!(part.has_keys(), first.has_keys(), "parts hold different columns");
+            assert_eq!(part.values.len(), first.values.len(), "parts hold different columns");
+        }
+        let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
+            let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
+            interleave(&arrays, indices).expect("parts of the same types, and strings below 2 GiB")
+        };
+        Rows {
+            len: indices.len(),
+            keys: first.has_keys().then(|| as_keys(&column(&|part| part.keys()))),
+            values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
+        }
+    }
+
+    /// The row numbers in key order; rows with equal keys stay in their order.
+    ///
+    /// O(n) comparisons if the rows are sorted already, else one sort, which mostly compares
+    /// sixteen bytes behind what all keys have in common.
+    pub fn sort_permutation(&self) -> Vec<u32> {
+        let row_count = u32::try_from(self.len).expect("row numbers fit 32 bits");
+        let keys = self.keys();
+        if (1..self.len).all(|row| keys.value(row - 1) <= keys.value(row)) {
+            return (0..row_count).collect();
+        }
+        let first = keys.value(0);
+        let shared = (1..self.len)
+            .fold(first.len(), |shared, row| shared_len(&first[..shared], keys.value(row)));
+        let rest = |row: u32| &keys.value(row as usize)[shared..];
+        let mut order: Vec<(u128, u32)> =
+            (0..row_count).map(|row| (leading_word(rest(row)), row)).collect();
+        order.sort_unstable_by(|left, right| {
+            left.0
+                .cmp(&right.0)
+                .then_with(|| rest(left.1).cmp(rest(right.1)))
+                .then(left.1.cmp(&right.1))
+        });
+        order.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Bytes of the buffers held. A buffer that other rows share counts whole.
+    pub fn allocated_bytes(&self) -> usize {
+        let keys = self.keys.as_ref().map_or(0, |keys| keys.get_buffer_memory_size());
+        keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
+    }
+}
+
+/// The first sixteen bytes as a number, with zeros behind the end: not above a greater key's word.
+fn leading_word(bytes: &[u8]) -> u128 {
+    let mut word = [0u8; 16];
+    let len = bytes.len().min(16);
+    word[..len].copy_from_slice(&bytes[..len]);
+    u128::from_be_bytes(word)
+}
+
+fn take_array(array: &dyn Array, indices: &[u32]) -> ArrayRef {
+    take(array, &UInt32Array::from(indices.to_vec()), None).expect("strings stay below 2 GiB")
+}
+
+fn as_keys(array: &ArrayRef) -> BinaryArray {
+    let keys = Arc::clone(array);
+    keys.as_any().downcast_ref::<BinaryArray>().expect("taking keys gives keys").clone()
+}

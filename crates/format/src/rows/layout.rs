@@ -1,0 +1,189 @@
+//! How a table's columns are spread over encoded keys and value arrays.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_schema::DataType;
+
+use super::{Rows, SetCodes, take_array};
+use crate::error::{FormatError, Result};
+use crate::key::{decode_column, encode_keys};
+use crate::schema::TableSchema;
+
+/// Where each column of a table is stored. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    schema: TableSchema,
+    key_types: Vec<DataType>,
+    value_types: Vec<DataType>,
+    /// One place a column of the schema.
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// Position in the key.
+    Key(usize),
+    /// Index among the values.
+    Value(usize),
+}
+
+/// What must be fetched to decode some columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Projection {
+    /// Whether encoded keys are needed.
+    pub keys: bool,
+    /// Indexes into [`Layout::value_types`], ascending.
+    pub values: Vec<usize>,
+}
+
+impl Layout {
+    /// Key columns go into the key; the others are values, in schema order.
+    pub fn new(schema: &TableSchema) -> Layout {
+        let data_type = |column: usize| schema.columns.field(column).data_type().clone();
+        let mut value_types = Vec::new();
+        let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
+            Some(position) => Place::Key(position),
+            None => {
+                value_types.push(data_type(column));
+                Place::Value(value_types.len() - 1)
+            }
+        };
+        let places = (0..schema.columns.fields().len()).map(place).collect();
+        let key_types = schema.key.iter().map(|column| data_type(*column)).collect();
+        let schema = schema.clone();
+        Layout { shared: Arc::new(Shared { schema, key_types, value_types, places }) }
+    }
+
+    pub fn schema(&self) -> &TableSchema {
+        &self.shared.schema
+    }
+
+    /// Types of the columns outside the key, in schema order.
+    pub fn value_types(&self) -> &[DataType] {
+        &self.shared.value_types
+    }
+
+    /// Types of the key's columns, most significant first.
+    pub fn key_types(&self) -> &[DataType] {
+        &self.shared.key_types
+    }
+
+    /// Rows of a batch that has exactly the table's columns.
+    ///
+    /// Keys are encoded; values are shared with the batch, or copied where they are a small part
+    /// of a larger buffer. Panics if the batch has other columns.
+    pub fn encode(&self, batch: &RecordBatch) -> Rows {
+        let fields = self.shared.schema.columns.fields();
+        assert_eq!(batch.num_columns(), fields.len(), "the batch has other columns than the table");
+        for (column, field) in batch.columns().iter().zip(fields) {
+            assert_eq!(column.data_type(), field.data_type(), "type of column {:?}", field.name());
+        }
+        let key_columns: Vec<ArrayRef> =
+            self.shared.schema.key.iter().map(|column| batch.column(*column).clone()).collect();
+        let keys = match key_columns.len() {
+            0 => empty_keys(batch.num_rows()),
+            _ => encode_keys(&key_columns),
+        };
+        let values = batch
+            .columns()
+            .iter()
+            .zip(&self.shared.places)
+            .filter(|(_, place)| matches!(place, Place::Value(_)))
+            .map(|(column, _)| own(column))
+            .collect();
+        Rows::new(batch.num_rows(), Some(keys), values)
+    }
+
+    /// What must be fetched to decode these columns of the schema.
+    pub fn projection(&self, columns: &[usize]) -> Projection {
+        let mut projection = Projection { keys: false, values: Vec::new() };
+        for &column in columns {
+            match self.shared.places[column] {
+                Place::Key(_) => projection.keys = true,
+                Place::Value(index) => projection.values.push(index),
+            }
+        }
+        projection.values.sort_unstable();
+        projection.values.dedup();
+        projection
+    }
+
+    /// Keys and every value.
+    pub fn all(&self) -> Projection {
+        Projection { keys: true, values: (0..self.shared.value_types.len()).collect() }
+    }
+
+    /// The given columns of the schema, in the order given, of rows fetched with their
+    /// [`Layout::projection`] or with [`Layout::all`].
+    ///
+    /// Columns may repeat, or be none: the batch still knows its row count. Fails on keys that do
+    /// not decode.
+    pub fn decode(&self, rows: &Rows, columns: &[usize]) -> Result<RecordBatch> {
+        let projection = self.projection(columns);
+        let holds_all = rows.values().len() == self.shared.value_types.len();
+        assert!(
+            holds_all || rows.values().len() == projection.values.len(),
+            "the rows hold {} values, neither all nor those of {projection:?}",
+            rows.values().len()
+        );
+        let array = |&column: &usize| match self.shared.places[column] {
+            Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
+            Place::Value(index) if holds_all => Ok(rows.value(index).clone()),
+            Place::Value(index) => {
+                let at = projection.values.binary_search(&index).expect("the column is projected");
+                Ok(rows.value(at).clone())
+            }
+        };
+        let arrays = columns.iter().map(array).collect::<Result<Vec<_>>>()?;
+        let schema = self.shared.schema.columns.project(columns).expect("columns are in range");
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        // What can still be wrong is a null in a column that has none.
+        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
+            .map_err(|error| FormatError::malformed("rows", error.to_string()))
+    }
+
+    /// The set of each row, or `None` if the table has no set column.
+    ///
+    /// The rows were fetched with [`Layout::all`] or with the projection of the set column. One
+    /// hash a row, none for a row in the same set as the one before it.
+    pub fn set_codes(&self, rows: &Rows) -> Result<Option<SetCodes>> {
+        let Some(column) = self.shared.schema.set else { return Ok(None) };
+        let codes = match self.shared.places[column] {
+            Place::Key(position) => {
+                SetCodes::of_key_column(rows.keys(), self.key_types(), position)?
+            }
+            Place::Value(index) => {
+                let alone = !rows.has_keys() && rows.values().len() == 1;
+                match rows.values().get(if alone { 0 } else { index }) {
+                    Some(array) => SetCodes::of_array(array),
+                    // Written before the column was added.
+                    None => SetCodes::of_nulls(rows.len()),
+                }
+            }
+        };
+        Ok(Some(codes))
+    }
+}
+
+/// The keys of a table without key columns.
+fn empty_keys(row_count: usize) -> BinaryArray {
+    let offsets = OffsetBuffer::new(vec![0i32; row_count + 1].into());
+    BinaryArray::new(offsets, Buffer::from_vec(Vec::<u8>::new()), None)
+}
+
+/// The array itself, or a copy where it would keep a much larger buffer alive.
+fn own(array: &ArrayRef) -> ArrayRef {
+    let held = array.get_buffer_memory_size();
+    let needed = array.to_data().get_slice_memory_size().unwrap_or(held);
+    if held <= needed + needed / 8 + 256 {
+        return array.clone();
+    }
+    take_array(array, &(0..array.len() as u32).collect::<Vec<u32>>())
+}

@@ -1,0 +1,119 @@
+//! Which set each row belongs to, as small codes.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hash};
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray};
+use arrow_schema::DataType;
+
+use super::fold_hash::FoldHasher;
+use crate::error::Result;
+use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::{encode_value, split_column};
+
+/// The set of each row, as a code into the distinct set values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetCodes {
+    /// The distinct set values as `key::encode_value` writes them, in order of appearance.
+    pub values: Vec<Box<[u8]>>,
+    /// One position in `values` a row.
+    pub codes: Vec<u32>,
+}
+
+impl SetCodes {
+    /// All rows in the set of rows without a value.
+    pub(super) fn of_nulls(len: usize) -> SetCodes {
+        let mut value = Vec::new();
+        encode_value(&BooleanArray::new_null(1), 0, &mut value);
+        let values = if len == 0 { Vec::new() } else { vec![value.into()] };
+        SetCodes { values, codes: vec![0; len] }
+    }
+
+    /// Codes of the key column at `position`; costs a walk over each key up to that column.
+    pub(super) fn of_key_column(
+        keys: &BinaryArray,
+        types: &[DataType],
+        position: usize,
+    ) -> Result<SetCodes> {
+        let mut coder = Coder::new(keys.len());
+        for key in keys.iter() {
+            let value = split_column(key.expect("keys have no nulls"), types, position)?;
+            coder.push(Some(value), || value.into());
+        }
+        Ok(coder.finish())
+    }
+
+    /// Codes of an array of set values.
+    pub(super) fn of_array(array: &ArrayRef) -> SetCodes {
+        let encoded = |row: usize| {
+            let mut value = Vec::new();
+            encode_value(array, row, &mut value);
+            value.into_boxed_slice()
+        };
+        match array.data_type() {
+            DataType::Utf8 => {
+                let mut coder = Coder::new(array.len());
+                for (row, value) in array.as_string::<i32>().iter().enumerate() {
+                    coder.push(value, || encoded(row));
+                }
+                coder.finish()
+            }
+            DataType::Boolean => {
+                let mut coder = Coder::new(array.len());
+                for (row, value) in array.as_boolean().iter().enumerate() {
+                    coder.push(value, || encoded(row));
+                }
+                coder.finish()
+            }
+            data_type => with_fixed_type!(data_type, T => {
+                let mut coder = Coder::new(array.len());
+                for (row, value) in array.as_primitive::<T>().iter().enumerate() {
+                    // The ordered form makes equal floats equal bits.
+                    let bits = value.map(|value| {
+                        let mut bits = [0u8; 8];
+                        value.put_ordered(&mut bits[..size_of_val(&value)]);
+                        u64::from_le_bytes(bits)
+                    });
+                    coder.push(bits, || encoded(row));
+                }
+                coder.finish()
+            }, panic!("{data_type} is not a set type")),
+        }
+    }
+}
+
+/// Gives out codes in order of appearance: one lookup a row, none for a row like the one before.
+struct Coder<K> {
+    known: HashMap<Option<K>, u32, BuildHasherDefault<FoldHasher>>,
+    previous: Option<(Option<K>, u32)>,
+    result: SetCodes,
+}
+
+impl<K: Hash + Eq + Copy> Coder<K> {
+    fn new(row_count: usize) -> Coder<K> {
+        let result = SetCodes { values: Vec::new(), codes: Vec::with_capacity(row_count) };
+        Coder { known: HashMap::default(), previous: None, result }
+    }
+
+    fn push(&mut self, value: Option<K>, encoded: impl FnOnce() -> Box<[u8]>) {
+        let code = match self.previous {
+            Some((previous, code)) if previous == value => code,
+            _ => match self.known.entry(value) {
+                Entry::Occupied(entry) => *entry.get(),
+                Entry::Vacant(entry) => {
+                    let code = u32::try_from(self.result.values.len()).expect("codes fit 32 bits");
+                    self.result.values.push(encoded());
+                    *entry.insert(code)
+                }
+            },
+        };
+        self.previous = Some((value, code));
+        self.result.codes.push(code);
+    }
+
+    fn finish(self) -> SetCodes {
+        self.result
+    }
+}

@@ -1,0 +1,215 @@
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::*;
+use crate::key::arbitrary::{cell, column, data_type, tuple};
+use crate::key::{decode_values, encode_keys};
+use crate::schema::{MergePolicy, TableSchema};
+
+/// A table of random shape and a batch of it.
+pub(crate) fn table(
+    row_counts: std::ops::Range<usize>,
+) -> impl Strategy<Value = (TableSchema, RecordBatch)> {
+    let shape = (vec((data_type(), any::<prop::sample::Index>()), 1..8), 1..3usize, row_counts);
+    shape.prop_flat_map(|(columns, key_count, len)| {
+        let width = columns.len();
+        // The key columns stand anywhere; indexes that coincide give a shorter key.
+        let mut key: Vec<usize> = Vec::new();
+        for (_, index) in columns.iter().take(key_count) {
+            let index = index.index(width);
+            if !key.contains(&index) {
+                key.push(index);
+            }
+        }
+        let set = columns.last().map(|(_, index)| index.index(width));
+        let arrays: Vec<_> =
+            columns.into_iter().map(|(data_type, _)| column(data_type, len)).collect();
+        arrays.prop_map(move |arrays| {
+            let field = |(at, array): (usize, &ArrayRef)| {
+                Field::new(format!("c{at}"), array.data_type().clone(), true)
+            };
+            let columns =
+                Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<Field>>()));
+            let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
+            let key = key.clone();
+            (TableSchema { columns, key, set, merge: MergePolicy::Append }, batch)
+        })
+    })
+}
+
+fn key_columns(schema: &TableSchema, batch: &RecordBatch) -> Vec<ArrayRef> {
+    schema.key.iter().map(|column| batch.column(*column).clone()).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_batch_reads_back_in_any_column_order(
+        (schema, batch) in table(1..20),
+        wanted in vec(any::<prop::sample::Index>(), 0..6),
+    ) {
+        let layout = Layout::new(&schema);
+        let rows = layout.encode(&batch);
+        let wanted: Vec<usize> = wanted.iter().map(|at| at.index(batch.num_columns())).collect();
+        let projected = rows.project(&layout, &layout.projection(&wanted));
+        for rows in [&rows, &projected] {
+            let decoded = layout.decode(rows, &wanted).unwrap();
+            prop_assert_eq!(decoded.num_rows(), batch.num_rows());
+            prop_assert_eq!(decoded.num_columns(), wanted.len());
+            for (array, &source) in decoded.columns().iter().zip(&wanted) {
+                for row in 0..batch.num_rows() {
+                    prop_assert_eq!(cell(array, row), cell(batch.column(source), row));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_sort_permutation_is_the_stable_order_of_tuples((schema, batch) in table(1..40)) {
+        let rows = Layout::new(&schema).encode(&batch);
+        let columns = key_columns(&schema, &batch);
+        let mut expected: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        expected.sort_by_key(|row| tuple(&columns, *row as usize));
+        prop_assert_eq!(rows.sort_permutation(), expected.clone());
+        // Taken in that order, the rows are sorted already.
+        let identity: Vec<u32> = (0..batch.num_rows() as u32).collect();
+        prop_assert_eq!(rows.take(&expected).sort_permutation(), identity);
+    }
+
+    #[test]
+    fn taking_and_interleaving_pick_the_same_rows(
+        (schema, batch) in table(2..20),
+        picks in vec(any::<prop::sample::Index>(), 0..20),
+    ) {
+        let rows = Layout::new(&schema).encode(&batch);
+        let half = rows.len() / 2;
+        let parts = [&rows.slice(0, half), &rows.slice(half, rows.len() - half)];
+        let picks: Vec<usize> = picks.iter().map(|pick| pick.index(rows.len())).collect();
+        let indices: Vec<u32> = picks.iter().map(|pick| *pick as u32).collect();
+        let pairs: Vec<(usize, usize)> = picks
+            .iter()
+            .map(|&pick| if pick < half { (0, pick) } else { (1, pick - half) })
+            .collect();
+        let taken = rows.take(&indices);
+        let interleaved = Rows::interleave(&parts, &pairs);
+        prop_assert_eq!(taken.keys(), interleaved.keys());
+        for (at, value) in taken.values().iter().enumerate() {
+            for (row, &pick) in picks.iter().enumerate() {
+                prop_assert_eq!(cell(value, row), cell(rows.value(at), pick));
+                prop_assert_eq!(cell(interleaved.value(at), row), cell(rows.value(at), pick));
+            }
+        }
+    }
+
+    #[test]
+    fn set_codes_name_each_rows_set_value((schema, batch) in table(0..30)) {
+        let layout = Layout::new(&schema);
+        let rows = layout.encode(&batch);
+        let set = schema.set.unwrap();
+        let codes = layout.set_codes(&rows).unwrap().unwrap();
+        let alone = rows.project(&layout, &layout.projection(&[set]));
+        prop_assert_eq!(&layout.set_codes(&alone).unwrap().unwrap(), &codes);
+        let encoded: Vec<&[u8]> = codes.values.iter().map(|value| &**value).collect();
+        let values = decode_values(&encoded, batch.column(set).data_type()).unwrap();
+        let mut seen = 0;
+        for (row, &code) in codes.codes.iter().enumerate() {
+            prop_assert!(code <= seen, "codes rise in order of appearance");
+            seen = seen.max(code + 1);
+            prop_assert_eq!(cell(&values, code as usize), cell(batch.column(set), row));
+        }
+        prop_assert_eq!(codes.codes.len(), rows.len());
+        let mut distinct = encoded.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        prop_assert_eq!(distinct.len(), encoded.len());
+    }
+}
+
+fn small_schema() -> TableSchema {
+    TableSchema {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("name", DataType::Utf8, true),
+            Field::new("delay", DataType::Float64, true),
+        ])),
+        key: vec![0],
+        set: None,
+        merge: MergePolicy::Append,
+    }
+}
+
+fn small_batch(len: usize) -> RecordBatch {
+    let schema = small_schema();
+    let ids = Int64Array::from_iter_values(0..len as i64);
+    let names = StringArray::from_iter_values((0..len).map(|row| format!("name {row}")));
+    let delays = Float64Array::from_iter_values((0..len).map(|row| row as f64));
+    let arrays: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(names), Arc::new(delays)];
+    RecordBatch::try_new(schema.columns, arrays).unwrap()
+}
+
+#[test]
+fn rows_written_before_a_column_was_added_read_it_as_null() {
+    let old_schema = small_schema();
+    let rows = Layout::new(&old_schema).encode(&small_batch(3));
+    let mut fields = old_schema.columns.fields().to_vec();
+    fields.push(Arc::new(Field::new("late", DataType::Boolean, true)));
+    let schema = TableSchema { columns: Arc::new(Schema::new(fields)), ..old_schema };
+    let layout = Layout::new(&schema);
+    let projection = layout.projection(&[3, 0]);
+    let decoded = layout.decode(&rows.project(&layout, &projection), &[3, 0]).unwrap();
+    assert_eq!(decoded.column(0).null_count(), 3);
+    assert_eq!(decoded.column(0).data_type(), &DataType::Boolean);
+    assert_eq!(decoded.column(1).null_count(), 0);
+}
+
+#[test]
+fn a_projection_names_each_value_once_in_ascending_order() {
+    let layout = Layout::new(&small_schema());
+    assert_eq!(layout.projection(&[2, 1, 2]), Projection { keys: false, values: vec![0, 1] });
+    assert_eq!(layout.projection(&[0]), Projection { keys: true, values: vec![] });
+    assert_eq!(layout.all(), Projection { keys: true, values: vec![0, 1] });
+}
+
+#[test]
+fn no_columns_at_all_still_count_the_rows() {
+    let layout = Layout::new(&small_schema());
+    let rows = layout.encode(&small_batch(5)).project(&layout, &layout.projection(&[]));
+    assert_eq!(layout.decode(&rows, &[]).unwrap().num_rows(), 5);
+}
+
+#[test]
+fn a_null_in_a_column_without_nulls_is_malformed() {
+    let layout = Layout::new(&small_schema());
+    let keys = encode_keys(&[new_null_array(&DataType::Int64, 1)]);
+    let rows = Rows::new(1, Some(keys), vec![]);
+    assert!(layout.decode(&rows, &[0]).is_err());
+}
+
+#[test]
+fn a_small_slice_of_a_large_batch_does_not_keep_it_alive() {
+    let layout = Layout::new(&small_schema());
+    let large = small_batch(10_000);
+    let rows = layout.encode(&large.slice(5_000, 10));
+    assert!(rows.allocated_bytes() < 2_000, "{} bytes for ten rows", rows.allocated_bytes());
+    let whole = layout.encode(&large);
+    assert!(whole.allocated_bytes() > 10_000 * 24);
+    assert_eq!(rows.value(0).as_ref(), whole.slice(5_000, 10).value(0).as_ref());
+}
+
+#[test]
+fn a_table_without_a_set_column_has_no_set_codes() {
+    let layout = Layout::new(&small_schema());
+    assert_eq!(layout.set_codes(&layout.encode(&small_batch(2))), Ok(None));
+}
+
+#[test]
+fn a_set_column_that_is_a_boolean_has_at_most_three_sets() {
+    let booleans: ArrayRef =
+        Arc::new(BooleanArray::from(vec![None, Some(true), Some(false), None]));
+    let codes = SetCodes::of_array(&booleans);
+    assert_eq!(codes.codes, [0, 1, 2, 0]);
+    assert_eq!(codes.values[0].as_ref(), [0x00]);
+}

@@ -1,0 +1,204 @@
+//! The bytes of pages and logs, pinned: a change here is a change of the format, which also needs
+//! `docs/format.md`, a version number and CHANGELOG.md.
+//!
+//! With `UPDATE_GOLDEN=1` in the environment the files are written instead of compared.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use drillcore_format::frame::{
+    LogKind, Read, encode_commit, put_file_header, put_frame, read_file_header, read_frame,
+};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
+use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
+use drillcore_format::manifest_edit::{Edit, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
+use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
+use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
+
+/// Asserts that `bytes` are those of the golden file, and returns the file's.
+fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let pinned = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let first = pinned.iter().zip(bytes).position(|(a, b)| a != b);
+    assert!(
+        pinned == bytes,
+        "{name}: {} bytes, {} pinned, first difference at {first:?}",
+        bytes.len(),
+        pinned.len()
+    );
+    pinned
+}
+
+fn address(offset: u64) -> PageAddress {
+    PageAddress { segment: SegmentId(9), offset }
+}
+
+/// The frames of a log file that ends with its last frame.
+fn frames(bytes: &[u8], kind: LogKind) -> Vec<(u64, &[u8])> {
+    let mut at = read_file_header(bytes, kind).unwrap().expect("the header is complete");
+    let mut frames = Vec::new();
+    while let Read::Frame { sequence, payload, end } = read_frame(bytes, at).unwrap() {
+        frames.push((sequence, payload));
+        at = end;
+    }
+    assert_eq!(at, bytes.len());
+    frames
+}
+
+#[test]
+fn a_wal_keeps_its_bytes() {
+    let first = [(TableId(1), &b"rows of table 1"[..]), (TableId(7), b"rows of table 7")];
+    let second = [(TableId(7), &[0u8; 300][..])];
+    let mut bytes = Vec::new();
+    put_file_header(LogKind::Wal, &mut bytes);
+    for (lsn, commit) in [(5, &first[..]), (6, &second[..])] {
+        let mut payload = Vec::new();
+        encode_commit(commit, &mut payload);
+        put_frame(lsn, &payload, &mut bytes);
+    }
+    let pinned = golden("wal-v1.bin", &bytes);
+    let commits: Vec<_> = frames(&pinned, LogKind::Wal)
+        .into_iter()
+        .map(|(lsn, payload)| (lsn, drillcore_format::frame::decode_commit(payload).unwrap()))
+        .collect();
+    assert_eq!(commits, [(5, first.to_vec()), (6, second.to_vec())]);
+}
+
+#[test]
+fn a_manifest_keeps_its_bytes() {
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("carrier", DataType::Utf8, false),
+        Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
+        Field::new("delay", DataType::Float64, true),
+    ]));
+    let schema = TableSchema { columns, key: vec![0, 1], set: Some(0), merge: MergePolicy::Append };
+    let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
+    let segment =
+        SegmentMeta { id: SegmentId(12), rows: 70_000, bytes: 5_000_000, lsns, blocks: 1200 };
+    let table = TableId(2);
+    let lists = [
+        vec![
+            Edit::CreateTable { table, name: "flights".into(), schema },
+            Edit::NextTable(TableId(3)),
+            Edit::NextSegment(SegmentId(13)),
+            Edit::NextLsn(Lsn(301)),
+        ],
+        vec![Edit::AddSegment { table, segment }, Edit::Flushed { table, lsn: Lsn(300) }],
+        vec![Edit::RemoveSegment { table, segment: SegmentId(12) }, Edit::DropTable { table }],
+    ];
+    let mut bytes = Vec::new();
+    put_file_header(LogKind::Manifest, &mut bytes);
+    for (edits, number) in lists.iter().zip(1..) {
+        let mut payload = Vec::new();
+        encode_edits(edits, &mut payload);
+        put_frame(number, &payload, &mut bytes);
+    }
+    let pinned = golden("manifest-v1.bin", &bytes);
+    let found: Vec<_> = frames(&pinned, LogKind::Manifest)
+        .into_iter()
+        .map(|(_, payload)| decode_edits(payload).unwrap())
+        .collect();
+    assert_eq!(found, lists);
+}
+
+#[test]
+fn a_segment_footer_and_its_tail_keep_their_bytes() {
+    let footer = SegmentFooter {
+        segment: SegmentId(9),
+        table: TableId(2),
+        rows: 70_000,
+        lsns: LsnRange { first: Lsn(1), last: Lsn(300) },
+        columns: 3,
+        first_key: b"\x01AA\x00".to_vec(),
+        last_key: b"\x01ZZ\x00".to_vec(),
+        summary: (4_915_200, 210),
+        set_directory: Some((4_923_392, 96)),
+        set_column: Some(0),
+        blocks: 1200,
+        index_pages: 20,
+    };
+    let mut payload = Vec::new();
+    footer.encode(&mut payload);
+    let offset = 4_927_488;
+    let mut bytes = Vec::new();
+    write_page(PageKind::Footer, address(offset), &payload, false, &mut bytes);
+    let footer_bytes = bytes.len() as u32;
+    write_tail(offset, footer_bytes, &mut bytes);
+    let pinned = golden("segment-footer-v1.bin", &bytes);
+    let (page, tail) = pinned.split_last_chunk::<TAIL_BYTES>().unwrap();
+    assert_eq!(read_tail(tail), Ok((offset, page.len() as u32)));
+    let payload = read_page(page, PageKind::Footer, address(offset)).unwrap();
+    assert_eq!(SegmentFooter::decode(payload), Ok(footer));
+}
+
+#[test]
+fn an_index_page_and_a_summary_keep_their_bytes() {
+    let mut builder = IndexPageBuilder::new();
+    for block in 0..50u32 {
+        let hashes: Vec<u64> =
+            (0..40u32).map(|row| key_hash(&(block * 40 + row).to_be_bytes())).collect();
+        builder.push(format!("flight/{block:03}").as_bytes(), 40, 1 + block % 2, &hashes);
+    }
+    let payload = builder.finish(2000, 81_920);
+    let mut bytes = Vec::new();
+    write_page(PageKind::Index, address(8192), &payload, true, &mut bytes);
+    let pinned = golden("index-page-v1.bin", &bytes);
+    let page =
+        IndexPage::parse(read_page(&pinned, PageKind::Index, address(8192)).unwrap()).unwrap();
+    assert_eq!((page.blocks(), page.rows(), page.first_ordinal()), (50, 2000, 2000));
+    let place = page.block_of_bound(|key| key >= &b"flight/031x"[..]);
+    assert_eq!((place.number, place.first_ordinal, place.rows), (31, 2000 + 31 * 40, 40));
+    assert_eq!(
+        (place.offset, place.bytes),
+        (81_920 + (31 + 15) * PAGE_BYTES as u64, 2 * PAGE_BYTES as u32)
+    );
+    assert!((0..2000u32).all(|row| page.may_contain(key_hash(&row.to_be_bytes()))));
+
+    let mut summary = Summary::new();
+    summary.push(b"", 0, 40_960, 4096);
+    summary.push(b"flight/000", 2000, 389_120, 4096);
+    let mut payload = Vec::new();
+    summary.encode(&mut payload);
+    assert_eq!(Summary::decode(&golden("index-summary-v1.bin", &payload)), Ok(summary));
+}
+
+#[test]
+fn postings_and_their_directory_keep_their_bytes() {
+    let lists: [(&[u8], Vec<u32>); 3] = [
+        (b"AA", vec![17]),
+        (b"DL", (0..3 * CHUNK as u32).map(|i| i * 5 + i % 3).collect()),
+        (b"UA", (1000..1200).collect()),
+    ];
+    let mut bytes = Vec::new();
+    let mut writer = PostingsWriter::new(SegmentId(9), 8192);
+    for (value, ordinals) in &lists {
+        writer.push(value, ordinals.iter().copied(), ordinals.len() as u64, false, &mut bytes);
+    }
+    let summary = writer.finish(&mut bytes);
+    summary.encode(&mut bytes);
+    let pinned = golden("postings-v1.bin", &bytes);
+
+    let (postings, rest) = pinned.split_at(PAGE_BYTES);
+    let (directory, summary_bytes) = rest.split_at(PAGE_BYTES);
+    assert_eq!(SetDirectorySummary::decode(summary_bytes), Ok(summary));
+    let payload = read_page(postings, PageKind::Postings, address(8192)).unwrap();
+    let directory =
+        read_page(directory, PageKind::SetDirectory, address(8192 + PAGE_BYTES as u64)).unwrap();
+    let directory = DirectoryPage::parse(directory).unwrap();
+    for (value, ordinals) in &lists {
+        let entry = directory.find(value).unwrap();
+        let read = |offset| {
+            assert_eq!(offset, 8192);
+            drillcore_format::error::Result::Ok(payload)
+        };
+        let found: Vec<u32> =
+            (0..entry.count).map(|member| entry.select(member, read).unwrap()).collect();
+        assert_eq!(&found, ordinals);
+    }
+}

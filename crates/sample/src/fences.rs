@@ -1,0 +1,146 @@
+//! [`Fences`]: allocation of positions over the pieces of a snapshot.
+//!
+//! Each piece brings the count of its selected rows (or of its weight). Laid end to end they form one
+//! population, and the fences are the places where one piece ends and the next begins. Drawing a position
+//! of the population and locating it gives each piece exactly its share of the draws, without an alias
+//! table: for the few dozen pieces of a snapshot a binary search is a handful of steps.
+
+/// Prefix sums of the pieces' counts.
+///
+/// Built once for a selection and shared by all draws from it. Holds 8 bytes a piece.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fences {
+    /// `ends[i]` counts the positions of pieces `0..=i`; never falls.
+    ends: Vec<u64>,
+}
+
+impl Fences {
+    /// Lays the pieces end to end, in the order given.
+    ///
+    /// # Panics
+    /// If the counts sum to more than `u64::MAX`: a store that holds so many rows is a broken count.
+    pub fn from_counts(counts: impl IntoIterator<Item = u64>) -> Fences {
+        let mut total = 0u64;
+        let ends = counts
+            .into_iter()
+            .map(|count| {
+                total = total
+                    .checked_add(count)
+                    .expect("counts of the pieces sum to more than 64 bits");
+                total
+            })
+            .collect();
+        Fences { ends }
+    }
+
+    /// The size of the whole population.
+    pub fn total(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// How many pieces there are, empty ones included.
+    pub fn piece_count(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The piece that holds `position`, and the position's ordinal inside that piece's selection.
+    ///
+    /// One binary search over the pieces. A piece with count 0 is never located.
+    ///
+    /// # Panics
+    /// If `position` is not below [`Fences::total`].
+    #[inline]
+    pub fn locate(&self, position: u64) -> (usize, u64) {
+        assert!(
+            position < self.total(),
+            "position {position} outside a population of {}",
+            self.total()
+        );
+        // The first piece that ends past the position; an empty piece ends where it begins, so it is passed.
+        let piece = self.ends.partition_point(|&end| end <= position);
+        (piece, position - self.start(piece))
+    }
+
+    /// The position of the first row of `piece` (or where it would stand, if the piece is empty).
+    ///
+    /// # Panics
+    /// If there is no such piece.
+    #[inline]
+    pub fn start(&self, piece: usize) -> u64 {
+        assert!(piece < self.ends.len(), "no piece {piece}");
+        if piece == 0 { 0 } else { self.ends[piece - 1] }
+    }
+
+    /// The count that `piece` brought.
+    ///
+    /// # Panics
+    /// If there is no such piece.
+    pub fn count(&self, piece: usize) -> u64 {
+        self.ends[piece] - self.start(piece)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Walks the pieces one by one: slow and plainly right.
+    fn locate_by_walking(counts: &[u64], position: u64) -> (usize, u64) {
+        let mut left = position;
+        for (piece, &count) in counts.iter().enumerate() {
+            if left < count {
+                return (piece, left);
+            }
+            left -= count;
+        }
+        panic!("position {position} outside {counts:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn locate_agrees_with_a_walk_over_the_pieces(
+            counts in prop::collection::vec(prop_oneof![Just(0u64), 1u64..5, 1u64..1 << 40], 1..40),
+            picks in prop::collection::vec(any::<u64>(), 20),
+        ) {
+            let fences = Fences::from_counts(counts.iter().copied());
+            prop_assert_eq!(fences.total(), counts.iter().sum::<u64>());
+            prop_assert_eq!(fences.piece_count(), counts.len());
+            if fences.total() > 0 {
+                let edges = (0..counts.len())
+                    .flat_map(|piece| [fences.start(piece).wrapping_sub(1), fences.start(piece)]);
+                for position in picks.into_iter().chain(edges).map(|pick| pick % fences.total()) {
+                    let (piece, ordinal) = fences.locate(position);
+                    prop_assert_eq!((piece, ordinal), locate_by_walking(&counts, position));
+                    prop_assert!(ordinal < fences.count(piece));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn empty_pieces_are_never_located() {
+        let fences = Fences::from_counts([0, 2, 0, 0, 1, 0]);
+        let located: Vec<_> = (0..fences.total()).map(|at| fences.locate(at)).collect();
+        assert_eq!(located, [(1, 0), (1, 1), (4, 0)]);
+        assert_eq!(fences.count(2), 0);
+    }
+
+    #[test]
+    fn no_pieces_make_an_empty_population() {
+        assert_eq!(Fences::from_counts([]).total(), 0);
+        assert_eq!(Fences::from_counts([u64::MAX]).total(), u64::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "more than 64 bits")]
+    fn a_sum_past_64_bits_is_refused() {
+        Fences::from_counts([u64::MAX, 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "outside a population of 3")]
+    fn a_position_past_the_end_is_refused() {
+        Fences::from_counts([1, 2]).locate(3);
+    }
+}

@@ -1,0 +1,36 @@
+//! Chance: which ordinals a sample takes, and how far an estimate from it can be trusted.
+//!
+//! The crate knows populations, ordinals, counts and numbers. It knows no rows, files or columns: the engine
+//! turns a question into a population of `n` selected rows, draws numbers from it here, and maps them back
+//! to pieces with [`Fences`]. All chance comes from an [`Rng`] that the caller passes in, so one seed gives
+//! one run, and nothing here reads a clock or the operating system.
+//!
+//! From the ground up:
+//!
+//! - [`rng`]: a keyed 64-bit generator, exactly uniform integers
+//! - [`choose`]: ordinals with and without replacement
+//! - [`fences`]: from a position in the whole selection to a piece and an ordinal inside it
+//! - [`moments`]: running mean and variance
+//! - [`interval`]: error bars for means and shares, for a fixed number of draws or for all looks together
+//! - [`goodness`]: tests that tell a fair sampler from a biased one
+
+pub mod rng;
+
+pub mod choose;
+pub mod fences;
+
+pub mod moments;
+
+pub mod interval;
+
+pub mod goodness;
+
+pub use choose::{WithReplacement, WithoutReplacement};
+pub use fences::Fences;
+pub use goodness::{chi_square_p_value, never_drawn_p_value};
+pub use interval::{
+    Confidence, ConfidenceError, Design, Interval, Method, mean_sequence, mean_t, share_sequence,
+    share_wilson,
+};
+pub use moments::Moments;
+pub use rng::Rng;

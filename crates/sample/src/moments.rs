@@ -1,0 +1,170 @@
+//! [`Moments`]: running mean and variance of a stream of numbers.
+//!
+//! Numerically sound where sums of squares are not: a small spread around a large mean keeps its digits.
+//! Partial results of several threads join without loss. What the numbers say about a population is left to
+//! [`crate::interval`].
+
+/// Count, mean and variance of the numbers pushed so far; 32 bytes, no allocation.
+///
+/// Updated by Welford's method (1962) and merged by that of Chan, Golub and LeVeque (1979).
+///
+/// Numbers that are not finite are counted and take over: the mean becomes their sum (infinite, or NaN when a NaN
+/// or both infinities are among them) and the variance NaN, whatever the order of pushes and merges.
+/// Finite numbers further apart than `f64::MAX` overflow, and the moments are then not finite either.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Moments {
+    count: u64,
+    mean: f64,
+    /// Sum of squared distances from the mean.
+    squares: f64,
+    /// Sum of the numbers that were not finite; 0 while there are none.
+    not_finite: f64,
+}
+
+impl Moments {
+    /// Nothing pushed yet.
+    pub fn new() -> Moments {
+        Moments::default()
+    }
+
+    /// Takes one more number. One division.
+    #[inline]
+    pub fn push(&mut self, x: f64) {
+        self.count += 1;
+        if !x.is_finite() {
+            self.not_finite += x;
+            return;
+        }
+        let from_old_mean = x - self.mean;
+        self.mean += from_old_mean / self.count as f64;
+        self.squares += from_old_mean * (x - self.mean);
+    }
+
+    /// Takes all numbers that `other` has taken.
+    pub fn merge(&mut self, other: &Moments) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        let (ours, theirs) = (self.count as f64, other.count as f64);
+        let apart = other.mean - self.mean;
+        self.count += other.count;
+        let all = self.count as f64;
+        self.mean += apart * (theirs / all);
+        self.squares += other.squares + apart * apart * (ours * (theirs / all));
+        self.not_finite += other.not_finite;
+    }
+
+    /// How many numbers were pushed.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The mean; NaN before the first number.
+    pub fn mean(&self) -> f64 {
+        match self.count {
+            0 => f64::NAN,
+            _ if self.has_only_finite() => self.mean,
+            _ => self.not_finite,
+        }
+    }
+
+    /// The sample variance, with `count - 1` below the line; NaN for fewer than two numbers.
+    pub fn variance(&self) -> f64 {
+        if self.count < 2 || !self.has_only_finite() {
+            return f64::NAN;
+        }
+        self.squares / (self.count - 1) as f64
+    }
+
+    fn has_only_finite(&self) -> bool {
+        self.not_finite == 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn moments_of(numbers: &[f64]) -> Moments {
+        let mut moments = Moments::new();
+        numbers.iter().for_each(|&x| moments.push(x));
+        moments
+    }
+
+    /// Mean and variance in two passes: slow and plainly right.
+    fn in_two_passes(numbers: &[f64]) -> (f64, f64) {
+        let n = numbers.len() as f64;
+        let mean = numbers.iter().sum::<f64>() / n;
+        let squares: f64 = numbers.iter().map(|x| (x - mean) * (x - mean)).sum();
+        (mean, squares / (n - 1.0))
+    }
+
+    fn close(a: f64, b: f64, scale: f64) -> bool {
+        (a - b).abs() <= 1e-9 * scale.max(1.0)
+    }
+
+    proptest! {
+        #[test]
+        fn pushing_and_merging_agree_with_two_passes(
+            numbers in prop::collection::vec(-1e6..1e6f64, 2..200),
+            cut in any::<prop::sample::Index>(),
+        ) {
+            let (left, right) = numbers.split_at(cut.index(numbers.len()));
+            let mut merged = moments_of(left);
+            merged.merge(&moments_of(right));
+            let (mean, variance) = in_two_passes(&numbers);
+            for moments in [merged, moments_of(&numbers)] {
+                prop_assert_eq!(moments.count(), numbers.len() as u64);
+                prop_assert!(close(moments.mean(), mean, 1e6));
+                prop_assert!(close(moments.variance(), variance, variance));
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_spread_around_a_large_mean_keeps_its_digits() {
+        let numbers: Vec<f64> = (0..30_000).map(|i| 1e9 + f64::from(i % 3)).collect();
+        let moments = moments_of(&numbers);
+        let variance = 2.0 / 3.0 * 30_000.0 / 29_999.0;
+        assert!((moments.variance() - variance).abs() < 1e-6);
+        // The textbook formula that this avoids is off by more than the variance itself.
+        let n = numbers.len() as f64;
+        let sum: f64 = numbers.iter().sum();
+        let sum_of_squares: f64 = numbers.iter().map(|x| x * x).sum();
+        let textbook = (sum_of_squares - sum * sum / n) / (n - 1.0);
+        assert!((textbook - variance).abs() > variance);
+    }
+
+    #[test]
+    fn too_few_numbers_have_no_mean_or_variance() {
+        assert!(Moments::new().mean().is_nan());
+        let one = moments_of(&[4.0]);
+        assert_eq!(one.mean(), 4.0);
+        assert!(one.variance().is_nan());
+        let mut merged = Moments::new();
+        merged.merge(&Moments::new());
+        merged.merge(&one);
+        assert_eq!(merged, one);
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_take_over_in_any_order() {
+        let infinity = f64::INFINITY;
+        for numbers in [[1.0, infinity, 2.0], [infinity, 1.0, 2.0], [1.0, 2.0, infinity]] {
+            let mut merged = moments_of(&numbers[..1]);
+            merged.merge(&moments_of(&numbers[1..]));
+            for moments in [merged, moments_of(&numbers)] {
+                assert_eq!(moments.mean(), infinity);
+                assert!(moments.variance().is_nan());
+                assert_eq!(moments.count(), 3);
+            }
+        }
+        assert!(moments_of(&[infinity, 1.0, -infinity]).mean().is_nan());
+        assert!(moments_of(&[f64::NAN, 1.0]).mean().is_nan());
+    }
+}

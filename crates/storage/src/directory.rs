@@ -1,0 +1,293 @@
+//! The door to files: everything the store keeps goes through a [`Directory`].
+//!
+//! Files are written once, front to back, and never changed afterwards. A new file is durable after
+//! [`WriteFile::sync`] and [`Directory::sync`]; until then a power cut may take it away.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// A flat folder of files.
+pub trait Directory: Send + Sync {
+    /// The names of all files, in no order.
+    fn list(&self) -> io::Result<Vec<String>>;
+    /// Opens an existing file for reading at any position.
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>>;
+    /// Creates a file; one of that name must not exist.
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
+    /// Cuts a file off behind its first `len` bytes, durably.
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()>;
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Makes creations and removals durable.
+    fn sync(&self) -> io::Result<()>;
+    /// Takes the writer's lock, or `None` where another holder lives. Freed on drop, and by the kernel
+    /// when the process dies.
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
+}
+
+/// A file that is read at any position by any number of threads.
+pub trait ReadFile: Send + Sync {
+    fn len(&self) -> io::Result<u64>;
+    /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+}
+
+/// A file that is being written.
+pub trait WriteFile: Send {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes everything written so far durable.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// Held while a database is open for writing.
+pub trait Lock: Send + Sync {}
+
+/// A folder of the local file system.
+#[derive(Debug)]
+pub struct LocalDirectory {
+    path: PathBuf,
+}
+
+impl LocalDirectory {
+    /// Opens a folder, and makes it where it is missing.
+    pub fn create(path: &Path) -> io::Result<LocalDirectory> {
+        fs::create_dir_all(path)?;
+        LocalDirectory::open(path)
+    }
+
+    /// Opens an existing folder.
+    pub fn open(path: &Path) -> io::Result<LocalDirectory> {
+        if !fs::metadata(path)?.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a directory"));
+        }
+        Ok(LocalDirectory { path: path.to_path_buf() })
+    }
+}
+
+impl Directory for LocalDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        fs::read_dir(&self.path)?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        Ok(Arc::new(LocalFile(File::open(self.path.join(name))?)))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let file = OpenOptions::new().write(true).create_new(true).open(self.path.join(name))?;
+        Ok(Box::new(LocalFile(file)))
+    }
+
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        file.set_len(len)?;
+        file.sync_all()
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        let path = self.path.join(name);
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Box::new(LocalLock { _file: file }))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+struct LocalFile(File);
+
+impl ReadFile for LocalFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+impl WriteFile for LocalFile {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+struct LocalLock {
+    _file: File,
+}
+
+impl Lock for LocalLock {}
+
+/// A folder that lives in memory and dies with its last handle. Clones share the files.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryDirectory {
+    files: Arc<Mutex<BTreeMap<String, Arc<MemoryFile>>>>,
+}
+
+#[derive(Debug, Default)]
+struct MemoryFile {
+    bytes: RwLock<Vec<u8>>,
+}
+
+impl MemoryDirectory {
+    pub fn new() -> MemoryDirectory {
+        MemoryDirectory::default()
+    }
+
+    fn file(&self, name: &str) -> io::Result<Arc<MemoryFile>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+impl Directory for MemoryDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(files.keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        Ok(self.file(name)?)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        if files.contains_key(name) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let file = Arc::new(MemoryFile::default());
+        files.insert(name.to_string(), file.clone());
+        Ok(Box::new(MemoryWriter(file)))
+    }
+
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+        let file = self.file(name)?;
+        let mut bytes = file.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Nobody else can open a folder in memory: the handle is the lock.
+    fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        struct Nobody;
+        impl Lock for Nobody {}
+        Ok(Some(Box::new(Nobody)))
+    }
+}
+
+impl ReadFile for MemoryFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        let found = usize::try_from(offset)
+            .ok()
+            .and_then(|from| bytes.get(from..from.checked_add(buffer.len())?))
+            .ok_or(io::ErrorKind::UnexpectedEof)?;
+        buffer.copy_from_slice(found);
+        Ok(())
+    }
+}
+
+struct MemoryWriter(Arc<MemoryFile>);
+
+impl WriteFile for MemoryWriter {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = self.0.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        file.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Reads a whole file.
+pub fn read_file(directory: &dyn Directory, name: &str) -> io::Result<Vec<u8>> {
+    let file = directory.open(name)?;
+    let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(test: impl Fn(&dyn Directory)) {
+        let folder = tempfile::tempdir().unwrap();
+        test(&LocalDirectory::create(&folder.path().join("db")).unwrap());
+        test(&MemoryDirectory::new());
+    }
+
+    #[test]
+    fn a_file_reads_back_and_can_be_cut_off() {
+        both(|directory| {
+            let mut file = directory.create("a").unwrap();
+            file.write_all(b"hello ").unwrap();
+            file.write_all(b"world").unwrap();
+            file.sync().unwrap();
+            assert_eq!(read_file(directory, "a").unwrap(), b"hello world");
+            directory.truncate("a", 5).unwrap();
+            assert_eq!(read_file(directory, "a").unwrap(), b"hello");
+            let mut beyond = [0; 2];
+            let error = directory.open("a").unwrap().read_exact_at(&mut beyond, 4).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        });
+    }
+
+    #[test]
+    fn creating_a_file_twice_fails_and_removing_it_makes_room() {
+        both(|directory| {
+            directory.create("a").unwrap();
+            assert!(directory.create("a").is_err());
+            directory.remove("a").unwrap();
+            directory.create("a").unwrap();
+            assert_eq!(directory.list().unwrap(), ["a"]);
+        });
+    }
+
+    #[test]
+    fn a_second_local_lock_is_refused_until_the_first_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = LocalDirectory::create(folder.path()).unwrap();
+        let first = directory.lock("LOCK").unwrap();
+        assert!(first.is_some());
+        assert!(directory.lock("LOCK").unwrap().is_none());
+        drop(first);
+        assert!(directory.lock("LOCK").unwrap().is_some());
+    }
+}

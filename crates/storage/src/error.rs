@@ -1,0 +1,36 @@
+//! What can go wrong with files.
+
+use std::io;
+
+use drillcore_format::error::FormatError;
+use thiserror::Error;
+
+/// A failed file operation or damaged bytes, with the file's name.
+#[derive(Debug, Error)]
+pub enum StorageError {
+    #[error("cannot {action} {file}: {source}")]
+    Io { action: &'static str, file: String, source: io::Error },
+    #[error("{file}, at byte {offset}: {source}")]
+    Damaged { file: String, offset: u64, source: FormatError },
+    #[error("{file}: {detail}")]
+    Inconsistent { file: String, detail: String },
+    #[error("another process has this database open for writing")]
+    Locked,
+    /// An earlier write failed, so what the file holds is unknown and nothing more may follow it.
+    #[error("the log is closed for writing since an earlier failure: {first}")]
+    LogFailed { first: String },
+}
+
+/// A result whose error is about files.
+pub type Result<T> = std::result::Result<T, StorageError>;
+
+/// Adds what was being done, and to which file, to an error of the operating system.
+pub(crate) trait IoContext<T> {
+    fn context(self, action: &'static str, file: &str) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn context(self, action: &'static str, file: &str) -> Result<T> {
+        self.map_err(|source| StorageError::Io { action, file: file.to_string(), source })
+    }
+}

@@ -1,0 +1,49 @@
+//! How much was really read: counts of loads from files, by kind of page.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Loads since the database was opened. Relaxed counters: they order nothing.
+#[derive(Debug, Default)]
+pub struct IoCounts {
+    pub index_pages: AtomicU64,
+    pub blocks: AtomicU64,
+    pub set_pages: AtomicU64,
+    pub bytes: AtomicU64,
+    /// Blocks that the filter let through for a key they do not hold.
+    pub filter_false_positives: AtomicU64,
+}
+
+/// The counts at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct IoSnapshot {
+    pub index_pages: u64,
+    pub blocks: u64,
+    pub set_pages: u64,
+    pub bytes: u64,
+    pub filter_false_positives: u64,
+}
+
+impl IoCounts {
+    pub fn read(&self) -> IoSnapshot {
+        IoSnapshot {
+            index_pages: self.index_pages.load(Ordering::Relaxed),
+            blocks: self.blocks.load(Ordering::Relaxed),
+            set_pages: self.set_pages.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl IoSnapshot {
+    /// What came after `earlier`.
+    pub fn since(self, earlier: IoSnapshot) -> IoSnapshot {
+        IoSnapshot {
+            index_pages: self.index_pages - earlier.index_pages,
+            blocks: self.blocks - earlier.blocks,
+            set_pages: self.set_pages - earlier.set_pages,
+            bytes: self.bytes - earlier.bytes,
+            filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Files: the folder a database lives in, its log, its manifest and its segments.
+//!
+//! Everything here is about bytes that outlive the process and about reading them back as few at a time
+//! as the question allows. What a row means, and when to write which file, is left to the engine.
+//! Modules, from the ground up:
+
+pub mod error;
+pub mod directory;
+pub mod wal;
+pub mod manifest;
+pub mod io_counts;
+pub mod page_cache;
+mod ordinal_list;
+pub mod segment;
+pub mod segment_writer;
+pub mod segment_check;

@@ -1,0 +1,319 @@
+//! The manifest: which tables and segments make up the database, as a log of atomic edits.
+//!
+//! Opening folds the log into a [`ManifestState`] and starts a new file with that state as its first
+//! frame, so the log stays short and a crash at any moment leaves one complete file behind. The file
+//! with the highest number whose first frame is whole is the manifest.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drillcore_format::frame::{self, LogKind, Read};
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::manifest_edit::{Edit, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::schema::TableSchema;
+
+use crate::directory::{Directory, WriteFile, read_file};
+use crate::error::{IoContext, Result, StorageError};
+
+/// What the manifest says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManifestState {
+    pub tables: BTreeMap<TableId, ManifestTable>,
+    pub next_table: TableId,
+    pub next_segment: SegmentId,
+    /// The log is needed from this commit on.
+    pub next_lsn: Lsn,
+}
+
+/// One table in the manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManifestTable {
+    pub name: String,
+    pub schema: TableSchema,
+    /// All commits up to here are in `segments`.
+    pub flushed: Lsn,
+    /// Oldest first.
+    pub segments: Vec<SegmentMeta>,
+}
+
+/// The manifest's file, open for further edits.
+pub struct Manifest {
+    directory: Arc<dyn Directory>,
+    file: Box<dyn WriteFile>,
+    name: String,
+    next_sequence: u64,
+    failure: Option<String>,
+}
+
+/// Whether a folder holds a database.
+pub fn exists(directory: &dyn Directory) -> Result<bool> {
+    Ok(!manifest_files(directory)?.is_empty())
+}
+
+impl Manifest {
+    /// Opens the manifest, or starts one in a folder without.
+    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState)> {
+        let files = manifest_files(directory.as_ref())?;
+        let state = newest_state(directory.as_ref(), &files)?;
+        let number = files.last().map_or(1, |(number, _)| number + 1);
+        let name = format!("manifest-{number:08}.log");
+        let mut bytes = Vec::new();
+        frame::put_file_header(LogKind::Manifest, &mut bytes);
+        let mut payload = Vec::new();
+        encode_edits(&state.as_edits(), &mut payload);
+        frame::put_frame(0, &payload, &mut bytes);
+        let mut file = directory.create(&name).context("create", &name)?;
+        file.write_all(&bytes).context("write", &name)?;
+        file.sync().context("sync", &name)?;
+        directory.sync().context("sync the folder of", &name)?;
+        for (_, old) in files {
+            directory.remove(&old).context("remove", &old)?;
+        }
+        Ok((Manifest { directory, file, name, next_sequence: 1, failure: None }, state))
+    }
+
+    /// Makes a list of edits durable, all or none. After a failure nothing more is accepted.
+    pub fn commit(&mut self, edits: &[Edit]) -> Result<()> {
+        if let Some(first) = &self.failure {
+            return Err(StorageError::LogFailed { first: first.clone() });
+        }
+        let mut payload = Vec::new();
+        encode_edits(edits, &mut payload);
+        let mut bytes = Vec::new();
+        frame::put_frame(self.next_sequence, &payload, &mut bytes);
+        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync());
+        if let Err(error) = written.context("append to", &self.name) {
+            self.failure = Some(error.to_string());
+            return Err(error);
+        }
+        self.next_sequence += 1;
+        Ok(())
+    }
+
+    /// The folder the database lives in.
+    pub fn directory(&self) -> &Arc<dyn Directory> {
+        &self.directory
+    }
+}
+
+impl ManifestState {
+    fn new() -> ManifestState {
+        ManifestState {
+            tables: BTreeMap::new(),
+            next_table: TableId(1),
+            next_segment: SegmentId(1),
+            next_lsn: Lsn(1),
+        }
+    }
+
+    fn as_edits(&self) -> Vec<Edit> {
+        let mut edits = vec![
+            Edit::NextTable(self.next_table),
+            Edit::NextSegment(self.next_segment),
+            Edit::NextLsn(self.next_lsn),
+        ];
+        for (&table, entry) in &self.tables {
+            let (name, schema) = (entry.name.clone(), entry.schema.clone());
+            edits.push(Edit::CreateTable { table, name, schema });
+            edits.push(Edit::Flushed { table, lsn: entry.flushed });
+            let segments = entry.segments.iter().cloned();
+            edits.extend(segments.map(|segment| Edit::AddSegment { table, segment }));
+        }
+        edits
+    }
+
+    /// Carries out one edit; an edit that does not fit the state is described in the error.
+    pub fn apply(&mut self, edit: &Edit) -> std::result::Result<(), String> {
+        let unknown =
+            |table: TableId| format!("an edit names table {}, which does not exist", table.0);
+        match edit {
+            Edit::CreateTable { table, name, schema } => {
+                let entry = ManifestTable {
+                    name: name.clone(),
+                    schema: schema.clone(),
+                    flushed: Lsn(0),
+                    segments: Vec::new(),
+                };
+                self.next_table = self.next_table.max(TableId(table.0 + 1));
+                if self.tables.insert(*table, entry).is_some() {
+                    return Err(format!("table {} is created twice", table.0));
+                }
+            }
+            Edit::DropTable { table } => {
+                self.tables.remove(table).ok_or_else(|| unknown(*table))?;
+            }
+            Edit::AddSegment { table, segment } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                let place = entry.segments.partition_point(|s| s.lsns.last < segment.lsns.first);
+                if entry.segments.get(place).is_some_and(|s| s.lsns.first <= segment.lsns.last) {
+                    return Err(format!("segment {} covers commits of another one", segment.id));
+                }
+                self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
+                entry.segments.insert(place, segment.clone());
+            }
+            Edit::RemoveSegment { table, segment } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                let place = entry.segments.iter().position(|s| s.id == *segment);
+                let place =
+                    place.ok_or_else(|| format!("segment {segment} is removed but unknown"))?;
+                entry.segments.remove(place);
+            }
+            Edit::Flushed { table, lsn } => {
+                self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
+            }
+            Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
+            Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
+            Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
+        }
+        Ok(())
+    }
+}
+
+fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
+    let names = directory.list().context("list", "the database folder")?;
+    let number = |name: &str| name.strip_prefix("manifest-")?.strip_suffix(".log")?.parse().ok();
+    let mut files: Vec<(u64, String)> =
+        names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Reads the newest file whose first frame is whole. A newer one without was being written when the
+/// process died, and says nothing that the older one does not.
+fn newest_state(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestState> {
+    for (_, name) in files.iter().rev() {
+        if let Some(state) = read_state(directory, name)? {
+            return Ok(state);
+        }
+    }
+    match files.last() {
+        None => Ok(ManifestState::new()),
+        // The first manifest ever was cut short: no table had been made yet.
+        Some((1, _)) if files.len() == 1 => Ok(ManifestState::new()),
+        Some((_, name)) => Err(StorageError::Inconsistent {
+            file: name.clone(),
+            detail: "the manifest is cut short and no older one is left".to_string(),
+        }),
+    }
+}
+
+fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<ManifestState>> {
+    let bytes = read_file(directory, name).context("read", name)?;
+    let damaged = |offset: usize, source| StorageError::Damaged {
+        file: name.to_string(),
+        offset: offset as u64,
+        source,
+    };
+    let header = frame::read_file_header(&bytes, LogKind::Manifest).map_err(|e| damaged(0, e))?;
+    let Some(mut at) = header else { return Ok(None) };
+    let mut state = ManifestState::new();
+    let mut expected = 0;
+    loop {
+        match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
+            Read::Frame { sequence, payload, end } => {
+                let inconsistent =
+                    |detail| StorageError::Inconsistent { file: name.to_string(), detail };
+                if sequence != expected {
+                    return Err(inconsistent(format!(
+                        "edit {sequence} where edit {expected} belongs"
+                    )));
+                }
+                for edit in decode_edits(payload).map_err(|e| damaged(at, e))? {
+                    state.apply(&edit).map_err(inconsistent)?;
+                }
+                expected += 1;
+                at = end;
+            }
+            Read::End | Read::Torn { .. } => return Ok((expected > 0).then_some(state)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::MemoryDirectory;
+    use drillcore_format::ids::LsnRange;
+
+    fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
+        Manifest::open(Arc::new(directory.clone()))
+    }
+
+    fn segment(id: u64, first: u64, last: u64) -> SegmentMeta {
+        let lsns = LsnRange { first: Lsn(first), last: Lsn(last) };
+        SegmentMeta { id: SegmentId(id), rows: 10, bytes: 4096, lsns, blocks: 1 }
+    }
+
+    fn create_table() -> Edit {
+        use arrow_schema::{DataType, Field, Schema};
+        let columns = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+        let merge = drillcore_format::schema::MergePolicy::Append;
+        let schema = TableSchema { columns, key: vec![0], set: None, merge };
+        Edit::CreateTable { table: TableId(1), name: "t".into(), schema }
+    }
+
+    #[test]
+    fn edits_come_back_and_segments_stay_ordered_by_commit() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, state) = open(&directory).unwrap();
+        assert!(state.tables.is_empty());
+        let table = TableId(1);
+        manifest.commit(&[create_table()]).unwrap();
+        manifest.commit(&[Edit::AddSegment { table, segment: segment(2, 5, 9) }]).unwrap();
+        let merged = [
+            Edit::AddSegment { table, segment: segment(1, 1, 4) },
+            Edit::Flushed { table, lsn: Lsn(9) },
+            Edit::NextLsn(Lsn(10)),
+        ];
+        manifest.commit(&merged).unwrap();
+        for _ in 0..3 {
+            let (_, state) = open(&directory).unwrap();
+            let ids: Vec<u64> = state.tables[&table].segments.iter().map(|s| s.id.0).collect();
+            assert_eq!(ids, [1, 2]);
+            assert_eq!(state.tables[&table].flushed, Lsn(9));
+            assert_eq!((state.next_segment, state.next_lsn), (SegmentId(3), Lsn(10)));
+        }
+        assert_eq!(directory.list().unwrap().len(), 1, "older manifests are removed");
+    }
+
+    #[test]
+    fn an_edit_cut_short_is_as_if_it_had_not_been() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, _) = open(&directory).unwrap();
+        manifest.commit(&[create_table()]).unwrap();
+        let (name, whole) = (manifest.name.clone(), read_file(&directory, &manifest.name).unwrap());
+        manifest.commit(&[Edit::Flushed { table: TableId(1), lsn: Lsn(3) }]).unwrap();
+        let bytes = read_file(&directory, &name).unwrap();
+        for cut in whole.len()..bytes.len() {
+            let crashed = MemoryDirectory::new();
+            crashed.create(&name).unwrap().write_all(&bytes[..cut]).unwrap();
+            let (_, state) = open(&crashed).unwrap();
+            assert_eq!(state.tables[&TableId(1)].flushed, Lsn(0));
+        }
+    }
+
+    #[test]
+    fn a_new_manifest_cut_short_falls_back_to_the_old_one() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, _) = open(&directory).unwrap();
+        manifest.commit(&[create_table()]).unwrap();
+        let unfinished = read_file(&directory, &manifest.name).unwrap()[..20].to_vec();
+        directory.create("manifest-00000002.log").unwrap().write_all(&unfinished).unwrap();
+        assert_eq!(open(&directory).unwrap().1.tables.len(), 1);
+    }
+
+    #[test]
+    fn a_flipped_bit_is_an_error_that_names_the_file() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, _) = open(&directory).unwrap();
+        manifest.commit(&[create_table()]).unwrap();
+        let name = manifest.name.clone();
+        let mut bytes = read_file(&directory, &name).unwrap();
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        directory.remove(&name).unwrap();
+        directory.create(&name).unwrap().write_all(&bytes).unwrap();
+        let error = open(&directory).err().expect("damage is seen").to_string();
+        assert!(error.contains(&name), "{error}");
+    }
+}

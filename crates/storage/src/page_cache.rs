@@ -1,0 +1,168 @@
+//! The page cache: one per database, shared by everyone who reads segments.
+//!
+//! Loads are shared while in flight: of several threads that miss the same page, one reads it and the
+//! others wait for the result. What is *kept* is a byte budget, split between index-like pages and data
+//! blocks so that neither starves the other. Who may *fill* it is the reader's choice: point reads and
+//! samples do, scans and merges only look.
+
+use std::sync::Arc;
+
+use drillcore_format::ids::SegmentId;
+use drillcore_format::index_page::IndexPage;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::io_counts::IoCounts;
+
+/// Where a page lies: segment and byte offset.
+pub type PageKey = (SegmentId, u64);
+
+/// Bytes that an entry costs beyond its page: key, reference count and the cache's own slots.
+const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// The share of the budget that index-like pages may hold, in percent.
+const INDEX_SHARE_PERCENT: u64 = 40;
+
+/// A byte budget of verified pages.
+pub struct PageCache {
+    index: Cache<PageKey, Arc<IndexPage>, IndexWeighter>,
+    /// Posting, skip and directory pages of set indexes: payloads.
+    sets: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
+    /// Row blocks: payloads.
+    blocks: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
+    counts: IoCounts,
+    budget_bytes: u64,
+}
+
+#[derive(Clone)]
+struct IndexWeighter;
+
+#[derive(Clone)]
+struct PayloadWeighter;
+
+impl Weighter<PageKey, Arc<IndexPage>> for IndexWeighter {
+    fn weight(&self, _key: &PageKey, page: &Arc<IndexPage>) -> u64 {
+        page.allocated_bytes() as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+impl Weighter<PageKey, Arc<[u8]>> for PayloadWeighter {
+    fn weight(&self, _key: &PageKey, payload: &Arc<[u8]>) -> u64 {
+        payload.len() as u64 + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+impl PageCache {
+    /// A cache that keeps at most `budget_bytes` of pages.
+    pub fn new(budget_bytes: u64) -> PageCache {
+        let index_bytes = budget_bytes * INDEX_SHARE_PERCENT / 100;
+        let block_bytes = budget_bytes - index_bytes;
+        let entries = |bytes: u64| usize::try_from(bytes / 4096).unwrap_or(usize::MAX).max(16);
+        PageCache {
+            index: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, IndexWeighter),
+            sets: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, PayloadWeighter),
+            blocks: Cache::with_weighter(entries(block_bytes), block_bytes, PayloadWeighter),
+            counts: IoCounts::default(),
+            budget_bytes,
+        }
+    }
+
+    /// The index page at `key`, loaded with `load` unless it is here or on its way.
+    pub fn index_page<E>(
+        &self,
+        key: PageKey,
+        load: impl FnOnce() -> Result<IndexPage, E>,
+    ) -> Result<Arc<IndexPage>, E> {
+        self.index.get_or_insert_with(&key, || load().map(Arc::new))
+    }
+
+    /// The payload of a set index page.
+    pub fn set_page<E>(
+        &self,
+        key: PageKey,
+        load: impl FnOnce() -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        self.sets.get_or_insert_with(&key, load)
+    }
+
+    /// The payload of a row block.
+    pub fn block<E>(
+        &self,
+        key: PageKey,
+        load: impl FnOnce() -> Result<Arc<[u8]>, E>,
+    ) -> Result<Arc<[u8]>, E> {
+        self.blocks.get_or_insert_with(&key, load)
+    }
+
+    /// A row block if it is here; for readers that must not fill the cache.
+    pub fn peek_block(&self, key: PageKey) -> Option<Arc<[u8]>> {
+        self.blocks.get(&key)
+    }
+
+    /// The bytes held.
+    pub fn bytes(&self) -> u64 {
+        self.index.weight() + self.sets.weight() + self.blocks.weight()
+    }
+
+    pub fn budget_bytes(&self) -> u64 {
+        self.budget_bytes
+    }
+
+    /// Counts of what was loaded from files.
+    pub fn counts(&self) -> &IoCounts {
+        &self.counts
+    }
+
+    /// Drops every page.
+    pub fn clear(&self) {
+        self.index.clear();
+        self.sets.clear();
+        self.blocks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn readers_that_miss_together_share_one_load() {
+        let cache = PageCache::new(1 << 20);
+        let loads = AtomicUsize::new(0);
+        let together = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    together.wait();
+                    let page = cache.block((SegmentId(1), 0), || {
+                        loads.fetch_add(1, Ordering::SeqCst);
+                        std::thread::sleep(std::time::Duration::from_millis(50));
+                        Ok::<_, ()>(Arc::from(vec![7u8; 100]))
+                    });
+                    assert_eq!(page.unwrap().len(), 100);
+                });
+            }
+        });
+        assert_eq!(loads.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn a_failed_load_leaves_no_trace() {
+        let cache = PageCache::new(1 << 20);
+        assert_eq!(cache.block((SegmentId(1), 0), || Err("unreadable")), Err("unreadable"));
+        assert!(cache.peek_block((SegmentId(1), 0)).is_none());
+        assert!(cache.block((SegmentId(1), 0), || Ok::<_, ()>(Arc::from(vec![1u8]))).is_ok());
+    }
+
+    #[test]
+    fn the_budget_is_kept() {
+        let cache = PageCache::new(1 << 20);
+        for offset in 0..10_000u64 {
+            let page = || Ok::<_, ()>(Arc::from(vec![0u8; 4000]));
+            cache.block((SegmentId(1), offset * 4096), page).unwrap();
+            assert!(cache.bytes() <= 1 << 20);
+        }
+        assert!(cache.bytes() > 300_000, "the budget is used: {}", cache.bytes());
+    }
+}

@@ -1,0 +1,447 @@
+//! Reading a segment: a few resident bytes, everything else a page at a time through the cache.
+//!
+//! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
+//! What was read is verified before it is used; damage is an error that names file and offset.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::error::FormatError;
+use drillcore_format::ids::{LsnRange, SegmentId, TableId};
+use drillcore_format::index_page::{BlockPlace, IndexPage, Summary, key_hash};
+use drillcore_format::key::Bound;
+use drillcore_format::manifest_edit::SegmentMeta;
+use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
+use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail};
+
+use crate::directory::{Directory, ReadFile};
+use crate::error::{IoContext, Result, StorageError};
+use crate::page_cache::PageCache;
+
+/// Bytes that a sequential read asks the file for at once.
+const READ_AHEAD_BYTES: u64 = 256 << 10;
+
+/// An open segment.
+pub struct Segment {
+    directory: Arc<dyn Directory>,
+    file: Arc<dyn ReadFile>,
+    name: String,
+    bytes: u64,
+    layout: Layout,
+    footer: SegmentFooter,
+    summary: Summary,
+    sets: Option<SetDirectorySummary>,
+    cache: Arc<PageCache>,
+    obsolete: AtomicBool,
+}
+
+/// The members of one set in one segment.
+#[derive(Debug, Clone)]
+pub struct SegmentMembers(Option<SetEntry>);
+
+/// What can go wrong in a search of postings: a page that cannot be read, or one that does not decode.
+enum SearchFault {
+    Page(StorageError),
+    Content(FormatError),
+}
+
+impl From<FormatError> for SearchFault {
+    fn from(error: FormatError) -> SearchFault {
+        SearchFault::Content(error)
+    }
+}
+
+impl SegmentMembers {
+    pub fn len(&self) -> u64 {
+        self.0.as_ref().map_or(0, |entry| entry.count)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Segment {
+    /// The name of a segment's file.
+    pub fn file_name(id: SegmentId) -> String {
+        format!("segment-{id}.drill")
+    }
+
+    /// Opens a segment: reads its tail, footer and summaries.
+    pub fn open(
+        directory: Arc<dyn Directory>,
+        id: SegmentId,
+        layout: &Layout,
+        cache: Arc<PageCache>,
+    ) -> Result<Segment> {
+        let name = Segment::file_name(id);
+        let file = directory.open(&name).context("open", &name)?;
+        let bytes = file.len().context("measure", &name)?;
+        let inconsistent =
+            |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
+        if bytes < TAIL_BYTES as u64 {
+            return Err(inconsistent(format!("{bytes} bytes are too few for a segment")));
+        }
+        let tail_offset = bytes - TAIL_BYTES as u64;
+        let mut tail = [0; TAIL_BYTES];
+        file.read_exact_at(&mut tail, tail_offset).context("read", &name)?;
+        let damaged = |offset| {
+            let file = name.clone();
+            move |source: FormatError| StorageError::Damaged { file, offset, source }
+        };
+        let place = read_tail(&tail).map_err(damaged(tail_offset))?;
+        let read = |(offset, len): (u64, u32), kind| -> Result<Vec<u8>> {
+            if offset.checked_add(u64::from(len)).is_none_or(|end| end > bytes) {
+                return Err(inconsistent(format!(
+                    "a page of {len} bytes at byte {offset} lies past the end"
+                )));
+            }
+            let mut page = vec![0; len as usize];
+            file.read_exact_at(&mut page, offset).context("read", &name)?;
+            let address = PageAddress { segment: id, offset };
+            Ok(read_page(&page, kind, address).map_err(damaged(offset))?.to_vec())
+        };
+        let footer =
+            SegmentFooter::decode(&read(place, PageKind::Footer)?).map_err(damaged(place.0))?;
+        if footer.segment != id {
+            return Err(inconsistent(format!("the file holds segment {}", footer.segment)));
+        }
+        let summary = Summary::decode(&read(footer.summary, PageKind::Summary)?);
+        let summary = summary.map_err(damaged(footer.summary.0))?;
+        let sets = match footer.set_directory {
+            None => None,
+            Some(place) => {
+                let payload = read(place, PageKind::SetSummary)?;
+                Some(SetDirectorySummary::decode(&payload).map_err(damaged(place.0))?)
+            }
+        };
+        Ok(Segment {
+            directory,
+            file,
+            name,
+            bytes,
+            layout: layout.clone(),
+            footer,
+            summary,
+            sets,
+            cache,
+            obsolete: AtomicBool::new(false),
+        })
+    }
+
+    pub fn id(&self) -> SegmentId {
+        self.footer.segment
+    }
+
+    pub fn table(&self) -> TableId {
+        self.footer.table
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.footer.rows
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        self.footer.lsns
+    }
+
+    /// The length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.footer.blocks
+    }
+
+    /// Bytes held in memory for as long as the segment is open.
+    pub fn resident_bytes(&self) -> u64 {
+        let sets = self.sets.as_ref().map_or(0, SetDirectorySummary::allocated_bytes);
+        (self.summary.allocated_bytes() + sets + size_of::<Segment>()) as u64
+    }
+
+    /// What the manifest keeps of the segment.
+    pub fn meta(&self) -> SegmentMeta {
+        SegmentMeta {
+            id: self.id(),
+            rows: self.rows(),
+            bytes: self.bytes,
+            lsns: self.lsns(),
+            blocks: self.footer.blocks,
+        }
+    }
+
+    /// Removes the file once the last handle is dropped.
+    pub fn remove_when_unused(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    /// The ordinal of the first row at or past `bound`. At most one index page and one block.
+    pub fn rank(&self, bound: &Bound) -> Result<u64> {
+        if bound.lies_before(&self.footer.first_key) {
+            return Ok(0);
+        }
+        if !bound.lies_before(&self.footer.last_key) {
+            return Ok(self.rows());
+        }
+        let place = self.block_of_bound(bound)?.1;
+        let payload = self.block(&place)?;
+        let view = self.view(&place, &payload)?;
+        let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
+        Ok(place.first_ordinal + rank as u64)
+    }
+
+    /// The newest row with this key. One index page, and one block unless the filter excludes the key.
+    pub fn get(&self, key: &[u8], projection: &Projection) -> Result<Option<Rows>> {
+        if key < self.footer.first_key.as_slice() || key > self.footer.last_key.as_slice() {
+            return Ok(None);
+        }
+        let bound = Bound::past_key(key);
+        let (page, place) = self.block_of_bound(&bound)?;
+        if !page.may_contain(key_hash(key)) {
+            return Ok(None);
+        }
+        let payload = self.block(&place)?;
+        let view = self.view(&place, &payload)?;
+        let damaged = |error| self.damaged(place.offset, error);
+        let past = view.rank(&bound).map_err(damaged)?;
+        // The separator of the block after is above the key, and the one of this block is not: the
+        // newest row with the key, if there is one, lies in this block.
+        let found = match past.checked_sub(1) {
+            Some(newest) if view.compare_key(newest, key).map_err(damaged)?.is_eq() => newest,
+            _ => {
+                self.cache.counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
+                return Ok(None);
+            }
+        };
+        let mut builder = RowsBuilder::new(&self.layout, projection, 1);
+        builder.append_range(&view, found, found + 1).map_err(damaged)?;
+        Ok(Some(builder.finish()))
+    }
+
+    /// Copies the rows at `ordinals`, which ascend; each block is read once.
+    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
+        let mut builder = RowsBuilder::new(&self.layout, projection, ordinals.len());
+        let mut index: Option<Arc<IndexPage>> = None;
+        let mut in_block: Vec<u32> = Vec::new();
+        let mut rest = ordinals;
+        while let Some(&first) = rest.first() {
+            let first = u64::from(first);
+            let page = match index.take() {
+                Some(page) if first < page.first_ordinal() + page.rows() => page,
+                _ => self.index_page(self.summary.page_of_ordinal(first))?,
+            };
+            let place = page.block_of_ordinal(first);
+            let end = place.first_ordinal + u64::from(place.rows);
+            let count = rest.partition_point(|&ordinal| u64::from(ordinal) < end);
+            let (here, later) = rest.split_at(count);
+            in_block.clear();
+            in_block.extend(
+                here.iter().map(|&ordinal| (u64::from(ordinal) - place.first_ordinal) as u32),
+            );
+            let payload = self.block(&place)?;
+            let view = self.view(&place, &payload)?;
+            builder
+                .append_rows(&view, &in_block)
+                .map_err(|error| self.damaged(place.offset, error))?;
+            rest = later;
+            index = Some(page);
+        }
+        Ok(builder.finish())
+    }
+
+    /// The rows `from..to`, read in sequence in large portions, without filling the cache.
+    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        let mut builder = RowsBuilder::new(&self.layout, projection, (to - from) as usize);
+        let mut next = from;
+        while next < to {
+            let page = self.index_page(self.summary.page_of_ordinal(next))?;
+            let places: Vec<BlockPlace> = (page.block_of_ordinal(next).number..page.blocks())
+                .map(|number| page.block(number))
+                .take_while(|place| place.first_ordinal < to)
+                .collect();
+            let mut rest = places.as_slice();
+            while let Some(first) = rest.first() {
+                let near = |place: &BlockPlace| {
+                    place.offset + u64::from(place.bytes) - first.offset <= READ_AHEAD_BYTES
+                };
+                let count = rest.iter().take_while(|place| near(place)).count().max(1);
+                let (portion, later) = rest.split_at(count);
+                self.read_portion(portion, from, to, &mut builder)?;
+                rest = later;
+            }
+            next = page.first_ordinal() + page.rows();
+        }
+        Ok(builder.finish())
+    }
+
+    /// The members of a set: one page of the set directory at most.
+    pub fn members(&self, set: &[u8]) -> Result<SegmentMembers> {
+        let summary = self.sets.as_ref().expect("the selection was checked against the schema");
+        let Some(page) = summary.page_of_value(set) else { return Ok(SegmentMembers(None)) };
+        Ok(SegmentMembers(self.set_directory_page(summary.place(page))?.find(set)))
+    }
+
+    /// The ordinal of the `position`-th member: two pages of postings at most.
+    pub fn member(&self, members: &SegmentMembers, position: u64) -> Result<u64> {
+        let entry = members.0.as_ref().expect("a position lies below the length");
+        let ordinal =
+            entry.select(position, |offset| self.set_page(offset).map_err(SearchFault::Page));
+        Ok(u64::from(ordinal.map_err(|fault| self.search_fault(fault))?))
+    }
+
+    /// How many members have an ordinal below `ordinal`: two pages of postings at most.
+    pub fn member_rank(&self, members: &SegmentMembers, ordinal: u64) -> Result<u64> {
+        let Some(entry) = &members.0 else { return Ok(0) };
+        match u32::try_from(ordinal) {
+            Ok(ordinal) => entry
+                .rank(ordinal, |offset| self.set_page(offset).map_err(SearchFault::Page))
+                .map_err(|fault| self.search_fault(fault)),
+            Err(_) => Ok(entry.count),
+        }
+    }
+
+    /// Calls `each` with every set and its number of rows, in value order.
+    pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+        let Some(summary) = &self.sets else { return Ok(()) };
+        for page in 0..summary.len() {
+            let page = self.set_directory_page(summary.place(page))?;
+            page.entries().for_each(|entry| each(&entry.value, entry.count));
+        }
+        Ok(())
+    }
+
+    /// The blocks of the segment with their index page, in order. For verification.
+    pub(crate) fn index_pages(&self) -> impl Iterator<Item = Result<Arc<IndexPage>>> + '_ {
+        (0..self.summary.len()).map(|number| self.index_page(number))
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn damaged(&self, offset: u64, source: FormatError) -> StorageError {
+        StorageError::Damaged { file: self.name.clone(), offset, source }
+    }
+
+    /// The block with the first row at or past `bound`, or whose end it is, and its index page.
+    fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
+        let at_or_past = |key: &[u8]| bound.lies_before(key);
+        let page = self.index_page(self.summary.page_of_bound(at_or_past))?;
+        let place = page.block_of_bound(at_or_past);
+        Ok((page, place))
+    }
+
+    fn index_page(&self, number: usize) -> Result<Arc<IndexPage>> {
+        let (offset, bytes) = self.summary.place(number);
+        self.cache.index_page((self.id(), offset), || {
+            self.cache.counts().index_pages.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(offset, u64::from(bytes))?;
+            let payload = self.payload(&page, PageKind::Index, offset)?;
+            IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))
+        })
+    }
+
+    fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
+        self.cache.block((self.id(), place.offset), || {
+            self.cache.counts().blocks.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(place.offset, u64::from(place.bytes))?;
+            Ok(Arc::from(self.payload(&page, PageKind::Block, place.offset)?))
+        })
+    }
+
+    fn set_page(&self, offset: u64) -> Result<Arc<[u8]>> {
+        self.load_set_page(offset, PAGE_BYTES as u64, PageKind::Postings)
+    }
+
+    fn set_directory_page(&self, (offset, bytes): (u64, u32)) -> Result<DirectoryPage> {
+        let payload = self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)?;
+        DirectoryPage::parse(&payload).map_err(|error| self.damaged(offset, error))
+    }
+
+    fn load_set_page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
+        self.cache.set_page((self.id(), offset), || {
+            self.cache.counts().set_pages.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(offset, bytes)?;
+            Ok(Arc::from(self.payload(&page, kind, offset)?))
+        })
+    }
+
+    /// The search does not say on which page it failed, so the directory stands for all.
+    fn search_fault(&self, fault: SearchFault) -> StorageError {
+        match fault {
+            SearchFault::Page(error) => error,
+            SearchFault::Content(error) => {
+                self.damaged(self.footer.set_directory.map_or(0, |place| place.0), error)
+            }
+        }
+    }
+
+    /// Reads neighbouring blocks at once and appends the rows among them that lie in `from..to`.
+    fn read_portion(
+        &self,
+        places: &[BlockPlace],
+        from: u64,
+        to: u64,
+        builder: &mut RowsBuilder,
+    ) -> Result<()> {
+        let (first, last) = (places[0], places[places.len() - 1]);
+        let bytes =
+            self.read_bytes(first.offset, last.offset + u64::from(last.bytes) - first.offset)?;
+        self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
+        for place in places {
+            let at = (place.offset - first.offset) as usize;
+            let payload =
+                self.payload(&bytes[at..at + place.bytes as usize], PageKind::Block, place.offset)?;
+            let view = self.view(place, payload)?;
+            let begin = from.saturating_sub(place.first_ordinal) as usize;
+            let end = (to - place.first_ordinal).min(u64::from(place.rows)) as usize;
+            builder
+                .append_range(&view, begin, end)
+                .map_err(|error| self.damaged(place.offset, error))?;
+        }
+        Ok(())
+    }
+
+    fn view<'a>(&self, place: &BlockPlace, payload: &'a [u8]) -> Result<BlockView<'a>> {
+        let view = BlockView::parse(payload, &self.layout)
+            .map_err(|error| self.damaged(place.offset, error))?;
+        if view.rows() != place.rows as usize {
+            let detail = format!("{} rows, but its index page says {}", view.rows(), place.rows);
+            return Err(self.damaged(place.offset, FormatError::malformed("block", detail)));
+        }
+        Ok(view)
+    }
+
+    fn payload<'a>(&self, page: &'a [u8], kind: PageKind, offset: u64) -> Result<&'a [u8]> {
+        let address = PageAddress { segment: self.id(), offset };
+        read_page(page, kind, address).map_err(|error| self.damaged(offset, error))
+    }
+
+    fn read_bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+        if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
+            let detail = format!("{len} bytes at byte {offset} lie past the end");
+            return Err(StorageError::Inconsistent { file: self.name.clone(), detail });
+        }
+        let mut bytes = vec![0; len as usize];
+        self.file.read_exact_at(&mut bytes, offset).context("read", &self.name)?;
+        self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire) {
+            // A file that stays behind is no longer in the manifest and goes at the next opening.
+            let _ = self.directory.remove(&self.name);
+        }
+    }
+}

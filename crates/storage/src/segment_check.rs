@@ -1,0 +1,97 @@
+//! Checking a whole segment: every checksum, the order of keys, counts, filters and postings against
+//! the rows.
+
+use std::collections::BTreeMap;
+
+use drillcore_format::error::FormatError;
+use drillcore_format::index_page::key_hash;
+
+use crate::error::{Result, StorageError};
+use crate::ordinal_list::OrdinalList;
+use crate::segment::Segment;
+
+/// Reads a segment from end to end. The first fault found is the error; `go_on` is asked before each
+/// index page. Memory: the rows of an index page, and about two bytes a row for the sets.
+pub fn check_segment(segment: &Segment, mut go_on: impl FnMut() -> bool) -> Result<()> {
+    let all = segment.layout().all();
+    let mut last_key: Vec<u8> = Vec::new();
+    let mut next_ordinal = 0u64;
+    let mut sets: BTreeMap<Box<[u8]>, OrdinalList> = BTreeMap::new();
+    for page in segment.index_pages() {
+        if !go_on() {
+            return Ok(());
+        }
+        let page = page?;
+        if page.first_ordinal() != next_ordinal {
+            return Err(fault(
+                segment,
+                format!("an index page starts at row {}, not {next_ordinal}", page.first_ordinal()),
+            ));
+        }
+        let rows = segment.read(next_ordinal, next_ordinal + page.rows(), &all)?;
+        for row in 0..rows.len() {
+            let key = rows.key(row);
+            if *last_key > *key {
+                return Err(fault(
+                    segment,
+                    format!("row {} lies before the one before it", next_ordinal + row as u64),
+                ));
+            }
+            if !page.may_contain(key_hash(key)) {
+                return Err(fault(
+                    segment,
+                    format!("the filter excludes row {}", next_ordinal + row as u64),
+                ));
+            }
+            last_key.clear();
+            last_key.extend_from_slice(key);
+        }
+        let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+        if let Some(codes) = segment.layout().set_codes(&rows).map_err(decode)? {
+            for (row, &code) in codes.codes.iter().enumerate() {
+                let ordinal = (next_ordinal + row as u64) as u32;
+                let value = &codes.values[code as usize];
+                match sets.get_mut(value) {
+                    Some(list) => list.extend(&[ordinal]),
+                    None => sets.entry(value.clone()).or_default().extend(&[ordinal]),
+                }
+            }
+        }
+        next_ordinal += page.rows();
+    }
+    if next_ordinal != segment.rows() {
+        return Err(fault(
+            segment,
+            format!("{next_ordinal} rows, but the footer says {}", segment.rows()),
+        ));
+    }
+    check_sets(segment, &sets)
+}
+
+fn check_sets(segment: &Segment, sets: &BTreeMap<Box<[u8]>, OrdinalList>) -> Result<()> {
+    let mut listed = 0;
+    segment.sets(|_, _| listed += 1)?;
+    if listed != sets.len() {
+        return Err(fault(
+            segment,
+            format!("{listed} sets are listed, but the rows have {}", sets.len()),
+        ));
+    }
+    for (value, ordinals) in sets {
+        let members = segment.members(value)?;
+        if members.len() != ordinals.len() {
+            let (found, expected) = (members.len(), ordinals.len());
+            return Err(fault(segment, format!("a set lists {found} rows, but has {expected}")));
+        }
+        for (position, ordinal) in ordinals.iter().enumerate() {
+            if segment.member(&members, position as u64)? != u64::from(ordinal) {
+                return Err(fault(segment, format!("row {ordinal} is missing from its set")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fault(segment: &Segment, detail: String) -> StorageError {
+    StorageError::Inconsistent { file: segment.name().to_string(), detail }
+}
