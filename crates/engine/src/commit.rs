@@ -71,10 +71,11 @@ pub fn append(
     if runs.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible().0 });
     }
-    let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
+    let tables: Vec<(TableId, u64)> =
+        runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
     let lsn = commit(core, runs)?;
-    for table in tables {
-        maintenance::join_small_runs(core, table)?;
+    for (table, bytes) in tables {
+        maintenance::join_small_runs(core, table, bytes)?;
     }
     Ok(AppendResult { rows, rejected, lsn: lsn.0 })
 }

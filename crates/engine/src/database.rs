@@ -19,7 +19,7 @@ use crate::core::{Core, Probe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
-use crate::maintenance::{self, pick_full_merge};
+use crate::maintenance::{self, Duty, pick_full_merge};
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::snapshot::{Snapshot, TableSnapshot};
@@ -115,11 +115,14 @@ impl Database {
             )));
         }
         let core = Arc::new(recovery::open(directory, options, Probe(probe))?);
-        let workers = (0..core.options.maintenance_threads.max(1))
+        let threads = core.options.maintenance_threads.max(1);
+        let workers = (0..threads)
             .map(|number| {
                 let core = core.clone();
+                let is_first_of_several = number == 0 && threads > 1;
+                let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
                 let name = format!("drillcore-maintenance-{number}");
-                thread::Builder::new().name(name).spawn(move || maintenance::work(&core))
+                thread::Builder::new().name(name).spawn(move || maintenance::work(&core, duty))
             })
             .collect::<std::io::Result<Vec<_>>>()
             .map_err(|error| {

@@ -16,8 +16,11 @@ use crate::ladder::Ladder;
 use crate::run::Run;
 use crate::state::{State, TableState, take};
 
-/// Runs up to this size are joined by the appending thread itself: a millisecond or two of work.
+/// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
 const INLINE_JOIN_BYTES: u64 = 512 << 10;
+/// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
+/// whatever the size of batches, at a cost in proportion to the append.
+const INLINE_JOIN_FACTOR: u64 = 10;
 /// Neighbouring runs joined at once. Wide, because each join rewrites rows and a search of one more run
 /// is cheap.
 const RUN_FANOUT: usize = 8;
@@ -40,15 +43,17 @@ pub enum Job {
     Merge { table: TableId, segments: Vec<Arc<Segment>> },
 }
 
-/// Joins small runs of a table until its ladder is satisfied.
-pub fn join_small_runs(core: &Core, table: TableId) -> Result<()> {
+/// Joins small runs of a table, to which `appended_bytes` were added, until its ladder is satisfied.
+pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
+    let most = core.options.memory_bytes / JOIN_SHARE;
+    let largest = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR * appended_bytes).min(most);
     loop {
         let job = {
             let mut state = core.state();
             if state.holds > 0 || state.check_writable().is_err() {
                 return Ok(());
             }
-            pick_join(&mut state, table, core.visible(), INLINE_JOIN_BYTES)
+            pick_join(&mut state, table, core.visible(), largest)
         };
         match job {
             Some(job) => jobs::run(core, job)?,
@@ -83,12 +88,20 @@ pub fn flush(core: &Core, through: Lsn) -> Result<()> {
     }
 }
 
+/// Which jobs a worker takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Joins and spills only: memory must not wait behind a long merge.
+    Memory,
+    Everything,
+}
+
 /// What a worker thread does until the database is closed.
-pub fn work(core: &Core) {
+pub fn work(core: &Core, duty: Duty) {
     let mut state = core.state();
     while !state.closed {
         let idle = state.holds > 0 || state.failure.is_some();
-        let job = if idle { None } else { pick(core, &mut state) };
+        let job = if idle { None } else { pick(core, &mut state, duty) };
         state = match job {
             None => core.wait(state),
             Some(job) => {
@@ -103,7 +116,7 @@ pub fn work(core: &Core) {
 }
 
 /// The most urgent job: memory first, then the length of lists.
-fn pick(core: &Core, state: &mut State) -> Option<Job> {
+fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
     let visible = core.visible();
     if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
         let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
@@ -128,6 +141,9 @@ fn pick(core: &Core, state: &mut State) -> Option<Job> {
         if let Some(job) = pick_join(state, table, visible, join_bytes) {
             return Some(job);
         }
+    }
+    if duty == Duty::Memory {
+        return None;
     }
     tables.iter().find_map(|&table| pick_merge(state, table))
 }

@@ -144,7 +144,7 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
 fn make_room(core: &Core) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
     for table in tables {
-        join_small_runs(core, table)?;
+        join_small_runs(core, table, 0)?;
     }
     while core.state().buffered_bytes > core.options.memory_bytes / 2 {
         let job = {

@@ -116,6 +116,14 @@ impl Filter {
 }
 
 impl Selected {
+    /// All rows of some pieces.
+    pub fn whole(pieces: Arc<[Piece]>) -> Selected {
+        let part = |(piece, rows): (usize, u64)| Part { piece, members: None, from: 0, to: rows };
+        let parts: Vec<Part> = pieces.iter().map(Piece::rows).enumerate().map(part).collect();
+        let fences = Fences::from_counts(parts.iter().map(Part::len));
+        Selected { pieces, parts, fences }
+    }
+
     /// The number of rows.
     pub fn len(&self) -> u64 {
         self.fences.total()

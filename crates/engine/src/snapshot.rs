@@ -170,8 +170,14 @@ impl TableSnapshot {
         &self.table
     }
 
-    pub(crate) fn select(&self, selection: &Selection) -> Result<Selected> {
-        Filter::new(&self.table.schema, selection)?.select(self.table.pieces.clone())
+    /// Everything is selected once a version; the rest is searched for.
+    pub(crate) fn select(&self, selection: &Selection) -> Result<Arc<Selected>> {
+        if selection.between.is_none() && selection.sets.is_none() {
+            let whole = || Arc::new(Selected::whole(self.table.pieces.clone()));
+            return Ok(self.table.whole.get_or_init(whole).clone());
+        }
+        let filter = Filter::new(&self.table.schema, selection)?;
+        Ok(Arc::new(filter.select(self.table.pieces.clone())?))
     }
 
     /// The index of a column.

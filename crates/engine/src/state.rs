@@ -4,7 +4,7 @@
 //! a few for one, never while rows are encoded, sorted, merged, read or written.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
@@ -16,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::ladder::Rung;
 use crate::piece::Piece;
 use crate::run::Run;
+use crate::select::Selected;
 
 /// The guarded part of a database.
 pub struct State {
@@ -77,6 +78,8 @@ pub struct TableVersion {
     pub schema: Arc<TableSchema>,
     pub pieces: Arc<[Piece]>,
     pub rows: u64,
+    /// The selection of everything, made when first asked for.
+    pub whole: OnceLock<Arc<Selected>>,
 }
 
 impl State {
@@ -195,6 +198,7 @@ impl TableState {
             schema: self.schema.clone(),
             rows: pieces.iter().map(Piece::rows).sum(),
             pieces,
+            whole: OnceLock::new(),
         }
     }
 }
