@@ -218,7 +218,7 @@ mod tests {
             Field::new("id", DataType::Int64, false),
             Field::new("name", DataType::Utf8, true),
         ]));
-        TableSchema { columns, key: vec![0], set: None, merge: MergePolicy::Append }
+        TableSchema { columns, key: vec![0], set: None, merge: MergePolicy::Append, weights: vec![] }
     }
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

@@ -27,6 +27,15 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Appends an LEB128 integer of up to 128 bits.
+pub fn put_varint_u128(out: &mut Vec<u8>, mut value: u128) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
 /// Appends a byte string behind its varint length.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
@@ -100,6 +109,22 @@ impl<'a> Cursor<'a> {
         Err(self.error("a variable-length integer does not fit 64 bits"))
     }
 
+    pub fn varint_u128(&mut self) -> Result<u128> {
+        let mut value = 0u128;
+        for shift in (0..128).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u128::from(byte & 0x7f);
+            if shift == 126 && bits > 3 {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(self.error("a variable-length integer does not fit 128 bits"))
+    }
+
     /// A byte string behind its varint length.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.varint()?;
@@ -140,6 +165,17 @@ mod tests {
             assert_eq!(cursor.varint(), Ok(value));
             assert_eq!(cursor.finish(), Ok(()));
         }
+    }
+
+    #[test]
+    fn a_varint_of_128_bits_reads_back_and_a_longer_one_is_malformed() {
+        for value in [0, 127, 128, u128::from(u64::MAX), u128::MAX] {
+            let mut out = Vec::new();
+            put_varint_u128(&mut out, value);
+            assert_eq!(Cursor::new(&out, "test").varint_u128(), Ok(value));
+        }
+        let bytes = [0xff; 18].into_iter().chain([0x04]).collect::<Vec<u8>>();
+        assert!(Cursor::new(&bytes, "test").varint_u128().is_err());
     }
 
     #[test]

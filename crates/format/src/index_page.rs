@@ -34,6 +34,8 @@ pub struct IndexPageBuilder {
     key_hashes: Vec<u64>,
     /// Length of the prefix that all separators share.
     prefix_len: usize,
+    /// Per weight column, the sums of the blocks up to and with each.
+    weight_ends: Vec<Vec<u128>>,
 }
 
 impl IndexPageBuilder {
@@ -41,11 +43,26 @@ impl IndexPageBuilder {
         IndexPageBuilder::default()
     }
 
-    /// Adds the next block: its separator, rows, length in pages of [`PAGE_BYTES`], and the hashes of
-    /// the keys of its rows in key order.
+    /// Adds the next block: its separator, rows, length in pages of [`PAGE_BYTES`], the hashes of the
+    /// keys of its rows in key order, and its rows' sum of each weight column.
     ///
     /// Separators must not fall. Repeated keys are counted once by the filter.
-    pub fn push(&mut self, separator: &[u8], rows: u32, pages: u32, key_hashes: &[u64]) {
+    pub fn push(
+        &mut self,
+        separator: &[u8],
+        rows: u32,
+        pages: u32,
+        key_hashes: &[u64],
+        weights: &[u128],
+    ) {
+        if self.is_empty() {
+            self.weight_ends = vec![Vec::new(); weights.len()];
+        }
+        assert_eq!(weights.len(), self.weight_ends.len(), "every block has the same weights");
+        for (ends, weight) in self.weight_ends.iter_mut().zip(weights) {
+            let end = ends.last().copied().unwrap_or(0).checked_add(*weight);
+            ends.push(end.expect("a page's weights fit 128 bits"));
+        }
         assert!(rows > 0, "a block has rows");
         assert!((1..=BLOCK_PAGES_MAX).contains(&pages), "a block of {pages} pages");
         assert!(!key_hashes.is_empty(), "a filter that leaves keys out would hide them");
@@ -97,7 +114,8 @@ impl IndexPageBuilder {
     pub fn encoded_len(&self) -> usize {
         let entry = self.widths().iter().map(|&width| usize::from(width)).sum::<usize>();
         let filter = filter::line_count(self.key_hashes.len()) * filter::LINE_BYTES;
-        FIXED_BYTES + self.prefix_len + self.len() * entry + self.suffix_bytes() + filter
+        let weights: usize = self.weight_ends.iter().map(|ends| weights_len(ends)).sum();
+        FIXED_BYTES + self.prefix_len + self.len() * entry + self.suffix_bytes() + weights + filter
     }
 
     /// Encodes the page's payload and starts over with an empty page.
@@ -115,7 +133,7 @@ impl IndexPageBuilder {
         put_u32(&mut out, self.prefix_len as u32);
         put_u32(&mut out, filter::line_count(self.key_hashes.len()) as u32);
         out.extend_from_slice(&widths);
-        out.push(0);
+        out.push(u8::try_from(self.weight_ends.len()).expect("create_table allows 255 weights"));
         out.extend_from_slice(&self.separators[..self.prefix_len]);
         for &end in &self.row_ends {
             put_entry(&mut out, end, widths[0]);
@@ -130,6 +148,9 @@ impl IndexPageBuilder {
         for &end in &self.separator_ends {
             out.extend_from_slice(&self.separators[start + self.prefix_len..end]);
             start = end;
+        }
+        for ends in &self.weight_ends {
+            put_weights(ends, &mut out);
         }
         filter::put_filter(&self.key_hashes, &mut out);
         assert_eq!(out.len(), len, "the length of an index page was not foreseen");
@@ -156,6 +177,7 @@ impl IndexPageBuilder {
         self.page_ends.clear();
         self.key_hashes.clear();
         self.prefix_len = 0;
+        self.weight_ends.clear();
     }
 }
 
@@ -185,6 +207,7 @@ pub struct IndexPage {
     page_ends: Entries,
     suffix_ends: Entries,
     suffixes: usize,
+    weights: Box<[WeightEnds]>,
     filter: usize,
 }
 
@@ -196,7 +219,8 @@ impl IndexPage {
         let (blocks, prefix_len) = (cursor.u32()? as usize, cursor.u32()? as usize);
         let filter_lines = cursor.u32()? as usize;
         let widths = [cursor.u8()?, cursor.u8()?, cursor.u8()?];
-        if cursor.u8()? != 0 || blocks == 0 {
+        let weight_count = cursor.u8()?;
+        if blocks == 0 {
             return Err(cursor.error(format!("a header of {blocks} blocks")));
         }
         if let Some(width) = widths.iter().find(|width| ![1, 2, 4].contains(*width)) {
@@ -212,6 +236,17 @@ impl IndexPage {
         let suffix_ends = entries(&mut cursor, widths[2])?;
         let suffixes = payload.len() - cursor.rest().len();
         cursor.take(suffix_ends.get(payload, blocks - 1) as usize)?;
+        let mut weights = Vec::new();
+        for _ in 0..weight_count {
+            let width = cursor.u8()?;
+            if ![8, 16].contains(&width) {
+                return Err(cursor.error(format!("weights of {width} bytes")));
+            }
+            let start = payload.len() - cursor.rest().len();
+            let len = blocks.checked_mul(usize::from(width));
+            cursor.take(len.ok_or_else(|| cursor.error("weights do not fit memory"))?)?;
+            weights.push(WeightEnds { start, width });
+        }
         let filter = payload.len() - cursor.rest().len();
         cursor.take(filter_lines * filter::LINE_BYTES)?;
         cursor.clone().finish()?;
@@ -225,6 +260,7 @@ impl IndexPage {
             page_ends,
             suffix_ends,
             suffixes,
+            weights: weights.into(),
             filter,
         };
         page.check().map_err(|detail| cursor.error(detail))?;
@@ -249,14 +285,24 @@ impl IndexPage {
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
             }
-            if suffix.start > suffix.end {
+            if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end() {
                 return Err(format!("separator {number} lies at {suffix:?}"));
             }
             if number > 0 && self.suffix(number - 1) > self.suffix(number) {
                 return Err(format!("separator {number} falls"));
             }
+            for weight in 0..self.weights.len() {
+                if number > 0 && self.weight_end(weight, number - 1) > self.weight_end(weight, number) {
+                    return Err(format!("weight {weight} falls at block {number}"));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Where the separators end: at the first weights, or the filter.
+    fn suffixes_end(&self) -> usize {
+        self.weights.first().map_or(self.filter, |weights| weights.start)
     }
 
     /// The number of blocks, at least 1.
@@ -314,6 +360,26 @@ impl IndexPage {
         }))
     }
 
+    /// The sum of a weight column over the page's blocks before block `number`.
+    pub fn weight_before(&self, weight: usize, number: usize) -> u128 {
+        number.checked_sub(1).map_or(0, |previous| self.weight_end(weight, previous))
+    }
+
+    /// The block that holds the `target`-th unit of a weight column, counted from 0 over the page's
+    /// rows; it must be below the page's sum. Costs O(log blocks).
+    pub fn block_of_weight(&self, weight: usize, target: u128) -> BlockPlace {
+        self.block(partition_point(self.blocks, |number| self.weight_end(weight, number) > target))
+    }
+
+    /// How many weight columns the page sums up.
+    pub fn weights(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn weight_end(&self, weight: usize, number: usize) -> u128 {
+        self.weights[weight].get(&self.payload, number)
+    }
+
     /// Whether a row with the key of this [`key_hash`] may be in one of the blocks. Never wrong when
     /// it says no; wrong for under 2 % of absent keys when it says yes.
     pub fn may_contain(&self, hash: u64) -> bool {
@@ -355,6 +421,38 @@ impl Entries {
                 u32::from_le_bytes(payload[at..at + 4].try_into().expect("four bytes were sliced"))
             }
         }
+    }
+}
+
+/// Running sums of 8 or 16 bytes inside a payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct WeightEnds {
+    start: usize,
+    width: u8,
+}
+
+impl WeightEnds {
+    fn get(self, payload: &[u8], number: usize) -> u128 {
+        let at = self.start + number * usize::from(self.width);
+        let mut bytes = [0; 16];
+        bytes[..usize::from(self.width)].copy_from_slice(&payload[at..at + usize::from(self.width)]);
+        u128::from_le_bytes(bytes)
+    }
+}
+
+fn weight_width(ends: &[u128]) -> u8 {
+    if ends.last().is_none_or(|&sum| u64::try_from(sum).is_ok()) { 8 } else { 16 }
+}
+
+fn weights_len(ends: &[u128]) -> usize {
+    1 + ends.len() * usize::from(weight_width(ends))
+}
+
+fn put_weights(ends: &[u128], out: &mut Vec<u8>) {
+    let width = weight_width(ends);
+    out.push(width);
+    for end in ends {
+        out.extend_from_slice(&end.to_le_bytes()[..usize::from(width)]);
     }
 }
 

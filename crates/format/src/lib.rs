@@ -7,6 +7,7 @@ pub mod ids;
 pub mod error;
 pub mod cursor;
 pub mod schema;
+pub mod weight;
 pub mod key;
 pub mod rows;
 pub mod block;

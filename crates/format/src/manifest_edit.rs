@@ -189,6 +189,7 @@ mod tests {
                 key,
                 set,
                 merge: MergePolicy::Append,
+                weights: vec![],
             }
         })
     }

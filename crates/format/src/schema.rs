@@ -24,6 +24,8 @@ pub struct TableSchema {
     /// Index of the column whose values name the sets.
     pub set: Option<usize>,
     pub merge: MergePolicy,
+    /// Indexes of the columns that rows can be drawn by, none of them in the key.
+    pub weights: Vec<usize>,
 }
 
 /// Whether a column of this type can be stored; keys and values accept the same types.
@@ -51,6 +53,10 @@ impl TableSchema {
         out.push(match self.merge {
             MergePolicy::Append => 0,
         });
+        put_varint(out, self.weights.len() as u64);
+        for &column in &self.weights {
+            put_varint(out, column as u64);
+        }
     }
 
     /// Reads what [`TableSchema::encode`] wrote.
@@ -87,7 +93,12 @@ impl TableSchema {
             0 => MergePolicy::Append,
             other => return Err(cursor.error(format!("unknown merge policy {other}"))),
         };
-        Ok(TableSchema { columns: Arc::new(Schema::new(fields)), key, set, merge })
+        let mut weights = Vec::new();
+        for _ in 0..cursor.varint()? {
+            let index = cursor.varint()?;
+            weights.push(column(cursor, index)?);
+        }
+        Ok(TableSchema { columns: Arc::new(Schema::new(fields)), key, set, merge, weights })
     }
 }
 
@@ -141,6 +152,7 @@ mod tests {
             key: vec![17, 4],
             set: Some(0),
             merge: MergePolicy::Append,
+            weights: vec![3, 9],
         };
         let mut bytes = Vec::new();
         schema.encode(&mut bytes);

@@ -16,6 +16,7 @@ use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail};
+use drillcore_format::weight::units;
 
 use crate::directory::{Directory, ReadFile};
 use crate::error::{IoContext, Result, StorageError};
@@ -111,6 +112,10 @@ impl Segment {
         }
         let summary = Summary::decode(&read(footer.summary, PageKind::Summary)?);
         let summary = summary.map_err(damaged(footer.summary.0))?;
+        if summary.weights() != layout.schema().weights.len() {
+            let (found, expected) = (summary.weights(), layout.schema().weights.len());
+            return Err(inconsistent(format!("{found} weight columns, but the table has {expected}")));
+        }
         let sets = match footer.set_directory {
             None => None,
             Some(place) => {
@@ -278,6 +283,46 @@ impl Segment {
         Ok(builder.finish())
     }
 
+    /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
+    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        if ordinal == self.rows() {
+            return Ok(self.summary.weight_before(weight, self.summary.len()));
+        }
+        let number = self.summary.page_of_ordinal(ordinal);
+        let page = self.index_page(number)?;
+        let place = page.block_of_ordinal(ordinal);
+        let before = self.summary.weight_before(weight, number) + page.weight_before(weight, place.number);
+        let rows_before = (ordinal - place.first_ordinal) as usize;
+        if rows_before == 0 {
+            return Ok(before);
+        }
+        let units = self.block_weights(weight, &place)?;
+        Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
+    }
+
+    /// The row that holds the `target`-th unit of a weight column, counted from 0 over all rows; it must
+    /// be below their sum. One index page and one block.
+    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<u64> {
+        let number = self.summary.page_of_weight(weight, target);
+        let page = self.index_page(number)?;
+        let in_page = target - self.summary.weight_before(weight, number);
+        if in_page >= page.weight_before(weight, page.blocks()) {
+            let (offset, _) = self.summary.place(number);
+            let detail = "its weights are less than the summary says";
+            return Err(self.damaged(offset, FormatError::malformed("index page", detail)));
+        }
+        let place = page.block_of_weight(weight, in_page);
+        let mut rest = in_page - page.weight_before(weight, place.number);
+        for (row, unit) in self.block_weights(weight, &place)?.into_iter().enumerate() {
+            match rest.checked_sub(u128::from(unit)) {
+                None => return Ok(place.first_ordinal + row as u64),
+                Some(left) => rest = left,
+            }
+        }
+        let detail = "its weights are less than its index page says";
+        Err(self.damaged(place.offset, FormatError::malformed("block", detail)))
+    }
+
     /// The members of a set: one page of the set directory at most.
     pub fn members(&self, set: &[u8]) -> Result<SegmentMembers> {
         let summary = self.sets.as_ref().expect("the selection was checked against the schema");
@@ -345,7 +390,12 @@ impl Segment {
             self.cache.counts().index_pages.fetch_add(1, Ordering::Relaxed);
             let page = self.read_bytes(offset, u64::from(bytes))?;
             let payload = self.payload(&page, PageKind::Index, offset)?;
-            IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))
+            let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
+            if page.weights() != self.summary.weights() {
+                let detail = format!("{} weight columns", page.weights());
+                return Err(self.damaged(offset, FormatError::malformed("index page", detail)));
+            }
+            Ok(page)
         })
     }
 
@@ -382,6 +432,20 @@ impl Segment {
                 self.damaged(self.footer.set_directory.map_or(0, |place| place.0), error)
             }
         }
+    }
+
+    /// The weights of a block's rows.
+    fn block_weights(&self, weight: usize, place: &BlockPlace) -> Result<Vec<u64>> {
+        let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
+        let projection = Projection { keys: false, values: vec![value] };
+        let payload = self.block(place)?;
+        let view = self.view(place, &payload)?;
+        let mut builder = RowsBuilder::new(&self.layout, &projection, view.rows());
+        let damaged = |error| self.damaged(place.offset, error);
+        builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
+        units(builder.finish().value(0)).map_err(|(row, why)| {
+            damaged(FormatError::malformed("block", format!("the weight of row {row} is {why:?}")))
+        })
     }
 
     /// Reads neighbouring blocks at once and appends the rows among them that lie in `from..to`.

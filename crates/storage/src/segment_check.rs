@@ -9,6 +9,7 @@ use drillcore_format::index_page::key_hash;
 use crate::error::{Result, StorageError};
 use crate::ordinal_list::OrdinalList;
 use crate::segment::Segment;
+use crate::segment_writer::weight_units;
 
 /// Reads a segment from end to end. The first fault found is the error; `go_on` is asked before each
 /// index page. Memory: the rows of an index page, and about two bytes a row for the sets.
@@ -45,6 +46,14 @@ pub fn check_segment(segment: &Segment, mut go_on: impl FnMut() -> bool) -> Resu
             }
             last_key.clear();
             last_key.extend_from_slice(key);
+        }
+        for (weight, value) in segment.layout().weight_values().enumerate() {
+            let sum: u128 = weight_units(rows.value(value)).iter().map(|&unit| u128::from(unit)).sum();
+            let (before, after) = (next_ordinal, next_ordinal + page.rows());
+            let found = segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
+            if page.weight_before(weight, page.blocks()) != sum || found != sum {
+                return Err(fault(segment, format!("weights of the rows {before}..{after} sum to {sum}")));
+            }
         }
         let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
         if let Some(codes) = segment.layout().set_codes(&rows).map_err(decode)? {

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use drillcore_format::block;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPageBuilder, Summary, key_hash};
@@ -15,6 +16,7 @@ use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageAddress, PageKind, wr
 use drillcore_format::postings::PostingsWriter;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, write_tail};
+use drillcore_format::weight::units;
 
 use crate::directory::{Directory, WriteFile};
 use crate::error::{IoContext, Result};
@@ -41,6 +43,7 @@ pub struct SegmentWriter {
     index: IndexPageBuilder,
     index_first_ordinal: u64,
     index_first_offset: u64,
+    index_weights: Vec<u128>,
     summary: Summary,
     sets: HashMap<Box<[u8]>, OrdinalList>,
 }
@@ -82,6 +85,7 @@ impl SegmentWriter {
             index: IndexPageBuilder::new(),
             index_first_ordinal: 0,
             index_first_offset: 0,
+            index_weights: vec![0; layout.schema().weights.len()],
             summary: Summary::new(),
             sets: HashMap::new(),
         })
@@ -90,10 +94,14 @@ impl SegmentWriter {
     /// Adds rows, which hold all columns and follow those before them in key order.
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
         self.note_sets(rows)?;
+        let weights: Vec<Vec<u64>> =
+            self.layout.weight_values().map(|value| weight_units(rows.value(value))).collect();
         let mut from = 0;
         while from < rows.len() {
             let to = from + block::rows_that_fit(rows, from, BLOCK_BYTES);
-            self.put_block(rows, from, to);
+            let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
+            let sums: Vec<u128> = weights.iter().map(sum).collect();
+            self.put_block(rows, from, to, &sums);
             from = to;
             if self.index.encoded_len() >= INDEX_PAGE_BYTES {
                 self.put_index_page();
@@ -126,7 +134,7 @@ impl SegmentWriter {
         self.directory.sync().context("sync the folder of", &self.name)
     }
 
-    fn put_block(&mut self, rows: &Rows, from: usize, to: usize) {
+    fn put_block(&mut self, rows: &Rows, from: usize, to: usize, weights: &[u128]) {
         let first = rows.key(from);
         if self.footer.rows == 0 {
             self.footer.first_key = first.to_vec();
@@ -148,7 +156,8 @@ impl SegmentWriter {
         let start = self.pending.len();
         write_page(PageKind::Block, address, &payload, true, &mut self.pending);
         let pages = (self.pending.len() - start) / PAGE_BYTES;
-        self.index.push(shortest, (to - from) as u32, pages as u32, &hashes);
+        self.index.push(shortest, (to - from) as u32, pages as u32, &hashes, weights);
+        self.index_weights.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight);
         self.footer.rows += (to - from) as u64;
         self.footer.blocks += 1;
         self.footer.last_key.clear();
@@ -160,6 +169,8 @@ impl SegmentWriter {
         let payload = self.index.finish(self.index_first_ordinal, self.index_first_offset);
         let (offset, bytes) = self.put_page(PageKind::Index, &payload, true);
         self.summary.push(&first, self.index_first_ordinal, offset, bytes);
+        self.summary.push_weights(&self.index_weights);
+        self.index_weights.fill(0);
         self.footer.index_pages += 1;
     }
 
@@ -224,4 +235,9 @@ impl SegmentWriter {
         self.pending.clear();
         Ok(())
     }
+}
+
+/// Weights were checked when they were appended.
+pub(crate) fn weight_units(values: &ArrayRef) -> Vec<u64> {
+    units(values).expect("append refuses rows without a weight")
 }

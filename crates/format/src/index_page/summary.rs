@@ -1,6 +1,6 @@
 //! The resident level above the index pages: where each begins and lies.
 
-use crate::cursor::{Cursor, put_bytes, put_varint};
+use crate::cursor::{Cursor, put_bytes, put_varint, put_varint_u128};
 use crate::error::Result;
 
 /// First separator, first ordinal and place of every index page of a segment.
@@ -13,6 +13,8 @@ pub struct Summary {
     separator_ends: Vec<usize>,
     first_ordinals: Vec<u64>,
     places: Vec<(u64, u32)>,
+    /// Per weight column, its sum over all rows before each page, then over all rows.
+    weight_sums: Vec<Vec<u128>>,
 }
 
 impl Summary {
@@ -31,6 +33,34 @@ impl Summary {
         self.separator_ends.push(self.separators.len());
         self.first_ordinals.push(first_ordinal);
         self.places.push((offset, bytes));
+    }
+
+    /// Adds the sums of the weight columns over the rows of the page just pushed.
+    pub fn push_weights(&mut self, sums: &[u128]) {
+        if self.len() == 1 {
+            self.weight_sums = vec![vec![0]; sums.len()];
+        }
+        assert_eq!(sums.len(), self.weight_sums.len(), "every page has the same weights");
+        for (ends, sum) in self.weight_sums.iter_mut().zip(sums) {
+            let end = ends[ends.len() - 1].checked_add(*sum).expect("weights fit 128 bits");
+            ends.push(end);
+        }
+    }
+
+    /// The sum of a weight column over all rows before a page; over all rows for the page behind the
+    /// last one.
+    pub fn weight_before(&self, weight: usize, page: usize) -> u128 {
+        self.weight_sums[weight][page]
+    }
+
+    /// The page that holds the `target`-th unit of a weight column, which must be below its sum.
+    pub fn page_of_weight(&self, weight: usize, target: u128) -> usize {
+        self.weight_sums[weight].partition_point(|&before| before <= target) - 1
+    }
+
+    /// The number of weight columns.
+    pub fn weights(&self) -> usize {
+        self.weight_sums.len()
     }
 
     fn check_next(
@@ -65,6 +95,12 @@ impl Summary {
             put_varint(out, u64::from(self.places[page].1));
             (ordinal, offset) = (self.first_ordinals[page], self.places[page].0);
         }
+        put_varint(out, self.weight_sums.len() as u64);
+        for ends in &self.weight_sums {
+            for pair in ends.windows(2) {
+                put_varint_u128(out, pair[1] - pair[0]);
+            }
+        }
     }
 
     /// Reads what [`Summary::encode`] wrote.
@@ -85,6 +121,14 @@ impl Summary {
                 .map_err(|detail| cursor.error(detail))?;
             summary.push(separator, ordinal, offset, bytes);
         }
+        for _ in 0..cursor.varint()? {
+            let mut ends = vec![0u128];
+            for _ in 0..summary.len() {
+                let end = ends[ends.len() - 1].checked_add(cursor.varint_u128()?);
+                ends.push(end.ok_or_else(|| cursor.error("a sum of weights does not fit"))?);
+            }
+            summary.weight_sums.push(ends);
+        }
         cursor.finish()?;
         summary.shrink();
         Ok(summary)
@@ -96,6 +140,7 @@ impl Summary {
         self.separator_ends.shrink_to_fit();
         self.first_ordinals.shrink_to_fit();
         self.places.shrink_to_fit();
+        self.weight_sums.iter_mut().for_each(Vec::shrink_to_fit);
     }
 
     /// The number of index pages.
@@ -139,6 +184,7 @@ impl Summary {
             + self.separator_ends.capacity() * size_of::<usize>()
             + self.first_ordinals.capacity() * size_of::<u64>()
             + self.places.capacity() * size_of::<(u64, u32)>()
+            + self.weight_sums.iter().map(|sums| sums.capacity() * size_of::<u128>()).sum::<usize>()
     }
 }
 

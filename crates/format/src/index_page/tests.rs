@@ -8,6 +8,8 @@ struct Block {
     rows: u32,
     pages: u32,
     hashes: Vec<u64>,
+    /// One small, one that takes more than 64 bits.
+    weights: [u128; 2],
 }
 
 /// Blocks with ascending separators over a small alphabet, so that equal ones are common; every row
@@ -20,6 +22,7 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
         rows,
         pages,
         prop::collection::vec(any::<u64>(), 1..20),
+        [0u128..4, 0u128..1 << 100],
     );
     (prop::collection::vec(block, 1..60), prop::collection::vec(any::<u8>(), 0..300)).prop_map(
         |(blocks, prefix)| {
@@ -29,11 +32,12 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
             blocks
                 .into_iter()
                 .zip(separators)
-                .map(|((_, rows, pages, hashes), separator)| Block {
+                .map(|((_, rows, pages, hashes, weights), separator)| Block {
                     separator,
                     rows,
                     pages,
                     hashes,
+                    weights,
                 })
                 .collect()
         },
@@ -42,7 +46,7 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
 
 fn encode(builder: &mut IndexPageBuilder, blocks: &[Block]) -> Vec<u8> {
     for block in blocks {
-        builder.push(&block.separator, block.rows, block.pages, &block.hashes);
+        builder.push(&block.separator, block.rows, block.pages, &block.hashes, &block.weights);
     }
     assert_eq!(builder.len(), blocks.len());
     assert_eq!(builder.first_separator(), blocks[0].separator);
@@ -76,6 +80,20 @@ proptest! {
         }
         for hash in blocks.iter().flat_map(|block| &block.hashes) {
             prop_assert!(page.may_contain(*hash));
+        }
+        prop_assert_eq!(page.weights(), 2);
+        for weight in 0..2 {
+            let mut before = 0;
+            for (number, block) in blocks.iter().enumerate() {
+                prop_assert_eq!(page.weight_before(weight, number), before);
+                if block.weights[weight] > 0 {
+                    let last = before + block.weights[weight] - 1;
+                    prop_assert_eq!(page.block_of_weight(weight, before).number, number);
+                    prop_assert_eq!(page.block_of_weight(weight, last).number, number);
+                }
+                before += block.weights[weight];
+            }
+            prop_assert_eq!(page.weight_before(weight, blocks.len()), before);
         }
     }
 
@@ -131,7 +149,7 @@ fn an_entry_for_a_16_byte_key_takes_at_most_16_bytes_beside_the_filter() {
         let rows = block * rows_of_block..(block + 1) * rows_of_block;
         let hashes: Vec<u64> = rows.map(|row| key_hash(&key(row))).collect();
         // The caller shortens separators to what tells neighbouring keys apart.
-        builder.push(&key(block * rows_of_block)[..8], rows_of_block as u32, 1, &hashes);
+        builder.push(&key(block * rows_of_block)[..8], rows_of_block as u32, 1, &hashes, &[]);
     }
     let filter = filter::line_count(64 * 40) * filter::LINE_BYTES;
     assert!(
@@ -145,7 +163,7 @@ fn an_entry_for_a_16_byte_key_takes_at_most_16_bytes_beside_the_filter() {
 fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
     let mut builder = IndexPageBuilder::new();
     for (separator, hash) in [(b"a", 1), (b"k", 2), (b"k", 2), (b"z", 3)] {
-        builder.push(separator, 10, 1, &[hash]);
+        builder.push(separator, 10, 1, &[hash], &[]);
     }
     let page = IndexPage::parse(&builder.finish(0, 0)).unwrap();
     // Rows "k" may end block 0, fill block 1 and begin block 2.
@@ -156,8 +174,8 @@ fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
 #[test]
 fn a_repeated_key_takes_filter_space_once() {
     let mut builder = IndexPageBuilder::new();
-    builder.push(b"k", 5000, 1, &[42; 5000]);
-    builder.push(b"k", 5000, 1, &[42; 5000]);
+    builder.push(b"k", 5000, 1, &[42; 5000], &[]);
+    builder.push(b"k", 5000, 1, &[42; 5000], &[]);
     assert!(builder.encoded_len() < 128, "{} bytes", builder.encoded_len());
 }
 
@@ -165,7 +183,7 @@ fn a_repeated_key_takes_filter_space_once() {
 #[should_panic(expected = "ordinal 1100 is none of the 100 from 1000 on")]
 fn an_ordinal_of_another_page_is_a_bug_of_the_caller() {
     let mut builder = IndexPageBuilder::new();
-    builder.push(b"k", 100, 1, &[42]);
+    builder.push(b"k", 100, 1, &[42], &[]);
     let page = IndexPage::parse(&builder.finish(1000, 0)).unwrap();
     page.block_of_ordinal(1100);
 }

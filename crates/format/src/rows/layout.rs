@@ -75,6 +75,14 @@ impl Layout {
         &self.shared.key_types
     }
 
+    /// The index among the values of each weight column, in the order of the schema's `weights`.
+    pub fn weight_values(&self) -> impl Iterator<Item = usize> + '_ {
+        self.shared.schema.weights.iter().map(|&column| match self.shared.places[column] {
+            Place::Value(index) => index,
+            Place::Key(_) => unreachable!("create_table refuses key columns as weights"),
+        })
+    }
+
     /// Rows of a batch that has exactly the table's columns.
     ///
     /// Keys are encoded; values are shared with the batch, or copied where they are a small part

@@ -36,7 +36,7 @@ pub(crate) fn table(
                 Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<Field>>()));
             let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
             let key = key.clone();
-            (TableSchema { columns, key, set, merge: MergePolicy::Append }, batch)
+            (TableSchema { columns, key, set, merge: MergePolicy::Append, weights: vec![] }, batch)
         })
     })
 }
@@ -138,6 +138,7 @@ fn small_schema() -> TableSchema {
         key: vec![0],
         set: None,
         merge: MergePolicy::Append,
+        weights: vec![],
     }
 }
 
