@@ -249,7 +249,7 @@ impl IndexPage {
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
             }
-            if suffix.start > suffix.end {
+            if suffix.start > suffix.end || self.suffixes + suffix.end > self.filter {
                 return Err(format!("separator {number} lies at {suffix:?}"));
             }
             if number > 0 && self.suffix(number - 1) > self.suffix(number) {
