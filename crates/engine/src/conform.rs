@@ -8,6 +8,7 @@ use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::schema::TableSchema;
+use drillcore_format::weight::{self, NoWeight};
 
 use crate::error::{Error, Result};
 
@@ -50,6 +51,9 @@ pub fn conform(schema: &TableSchema, batch: &RecordBatch, on_error: OnError) -> 
         rejected.extend(bad);
         if !field.is_nullable() && values.null_count() > 0 {
             rejected.extend(nulls_in(field, &values));
+        }
+        if schema.weights.contains(&index) {
+            rejected.extend(without_weight(field, &values));
         }
         columns.push(values);
     }
@@ -112,6 +116,27 @@ fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .map(|row| Rejected {
             row: row as u64,
             reason: format!("column {:?} takes no nulls", field.name()),
+        })
+        .collect()
+}
+
+/// The rows whose value is no weight.
+fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
+    if weight::units(values).is_ok() {
+        return Vec::new();
+    }
+    let fault = |row: usize| weight::units(&values.slice(row, 1)).err().map(|(_, why)| (row, why));
+    let reason = |why| match why {
+        NoWeight::Null => "takes no nulls",
+        NoWeight::Negative => "takes no negative numbers",
+        NoWeight::NotFinite => "takes finite numbers only",
+        NoWeight::TooLarge => "takes numbers below 2^32 only",
+    };
+    (0..values.len())
+        .filter_map(fault)
+        .map(|(row, why)| Rejected {
+            row: row as u64,
+            reason: format!("weight column {:?} {}", field.name(), reason(why)),
         })
         .collect()
 }
@@ -218,7 +243,13 @@ mod tests {
             Field::new("id", DataType::Int64, false),
             Field::new("name", DataType::Utf8, true),
         ]));
-        TableSchema { columns, key: vec![0], set: None, merge: MergePolicy::Append, weights: vec![] }
+        TableSchema {
+            columns,
+            key: vec![0],
+            set: None,
+            merge: MergePolicy::Append,
+            weights: vec![],
+        }
     }
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Fields, SchemaRef};
 use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::{MergePolicy, TableSchema, is_supported};
+use drillcore_format::weight::is_weight_type;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
 use drillcore_storage::manifest;
 use drillcore_storage::segment_check::check_segment;
@@ -49,6 +50,9 @@ pub struct TableSpec {
     pub key: Vec<String>,
     /// The column whose values name the sets.
     pub set: Option<String>,
+    /// Columns that rows can be drawn by: integers or floats, none of them in the key. Their values must
+    /// be finite and not negative.
+    pub weights: Vec<String>,
     pub merge: MergePolicy,
     /// Take a table of the same shape that is already there.
     pub exist_ok: bool,
@@ -457,6 +461,14 @@ fn checked_schema(name: &str, spec: &TableSpec) -> Result<TableSchema> {
         }
     }
     let set = spec.set.as_ref().map(|column| index("set column", column)).transpose()?;
+    let weights = spec
+        .weights
+        .iter()
+        .map(|column| checked_weight(column, index("weight column", column)?, fields, &key))
+        .collect::<Result<Vec<_>>>()?;
+    if weights.len() > 255 || (1..weights.len()).any(|at| weights[..at].contains(&weights[at])) {
+        return Err(Error::invalid("weights name at most 255 columns, each once"));
+    }
     // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
     let plain: Vec<_> = fields
         .iter()
@@ -465,5 +477,18 @@ fn checked_schema(name: &str, spec: &TableSpec) -> Result<TableSchema> {
         })
         .collect();
     let columns = Arc::new(arrow_schema::Schema::new(plain));
-    Ok(TableSchema { columns, key, set, merge: spec.merge })
+    Ok(TableSchema { columns, key, set, merge: spec.merge, weights })
+}
+
+fn checked_weight(name: &str, column: usize, fields: &Fields, key: &[usize]) -> Result<usize> {
+    let data_type = fields[column].data_type();
+    if !is_weight_type(data_type) {
+        return Err(Error::invalid(format!(
+            "weight column {name:?} holds {data_type}, not numbers"
+        )));
+    }
+    if key.contains(&column) {
+        return Err(Error::invalid(format!("key column {name:?} cannot be a weight")));
+    }
+    Ok(column)
 }

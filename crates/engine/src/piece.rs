@@ -84,6 +84,23 @@ impl Piece {
         }
     }
 
+    /// The sum of a weight column over the rows before `ordinal`. On disk: one index page and one block.
+    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        match self {
+            Piece::Run(run) => Ok(run.weight(weight).before(ordinal)),
+            Piece::Segment(segment) => Ok(segment.weight_before(weight, ordinal)?),
+        }
+    }
+
+    /// The row that holds the `target`-th unit of a weight column, and its units. On disk: one index page
+    /// and one block.
+    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
+        match self {
+            Piece::Run(run) => Ok(run.weight(weight).row_of(target)),
+            Piece::Segment(segment) => Ok(segment.row_of_weight(weight, target)?),
+        }
+    }
+
     /// Copies rows, whose ordinals ascend, each block read once. For a few rows here and there.
     pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
         match self {

@@ -13,6 +13,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use crate::error::Result;
 use crate::memory_meter::{Charge, MemoryMeter};
 use crate::set_index::SetIndex;
+use crate::weight_index::WeightIndex;
 
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub struct Run {
     layout: Layout,
     rows: Rows,
     sets: Option<SetIndex>,
+    /// One a weight column.
+    weights: Vec<WeightIndex>,
     lsns: LsnRange,
     charge: Charge,
 }
@@ -29,6 +32,7 @@ pub struct UncommittedRun {
     layout: Layout,
     rows: Rows,
     sets: Option<SetIndex>,
+    weights: Vec<WeightIndex>,
     charge: Charge,
 }
 
@@ -37,9 +41,12 @@ impl UncommittedRun {
     pub fn new(layout: &Layout, rows: Rows, meter: &MemoryMeter) -> Result<UncommittedRun> {
         let sets = layout.set_codes(&rows)?.map(SetIndex::new);
         let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
-        let bytes = rows.allocated_bytes() + set_bytes + size_of::<Run>();
+        let weights: Vec<WeightIndex> =
+            layout.weight_values().map(|value| WeightIndex::new(rows.value(value))).collect();
+        let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
+        let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
-        Ok(UncommittedRun { layout: layout.clone(), rows, sets, charge })
+        Ok(UncommittedRun { layout: layout.clone(), rows, sets, weights, charge })
     }
 
     /// The rows, as they will be logged.
@@ -53,8 +60,8 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { layout, rows, sets, charge } = self;
-        Run { layout, rows, sets, lsns, charge }
+        let UncommittedRun { layout, rows, sets, weights, charge } = self;
+        Run { layout, rows, sets, weights, lsns, charge }
     }
 }
 
@@ -108,6 +115,11 @@ impl Run {
     pub fn member_rank(&self, members: &Range<u32>, ordinal: u64) -> u64 {
         let ordinals = self.set_index().ordinals(members);
         ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64
+    }
+
+    /// The running sums of a weight column.
+    pub fn weight(&self, weight: usize) -> &WeightIndex {
+        &self.weights[weight]
     }
 
     /// Every set with its number of rows, in value order.

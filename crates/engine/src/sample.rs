@@ -4,7 +4,10 @@
 //! the cost is that of the rows drawn, whatever surrounds them. Draws depend on the seed and the
 //! snapshot alone.
 
-use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+use arrow_array::{Float64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
 use drillcore_format::rows::Layout;
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
@@ -13,6 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::fetch;
 use crate::interrupt::Interrupt;
 use crate::select::{Place, Selected, Selection};
+use crate::weighted::Weighted;
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;
@@ -25,6 +29,11 @@ pub struct SampleRequest {
     /// The number of rows.
     pub n: u64,
     pub selection: Selection,
+    /// Draw in proportion to this weight column; by default every row is equally likely.
+    pub weight: Option<String>,
+    /// Add a column `probability`: the chance of the row in each draw with replacement, or to be among
+    /// the rows drawn uniformly without.
+    pub with_probability: bool,
     /// Let a row be drawn more than once, each draw independent of the others.
     pub replace: bool,
     /// Give what there is where fewer than `n` rows can be drawn, instead of an error.
@@ -36,26 +45,118 @@ pub struct SampleRequest {
     pub interrupt: Interrupt,
 }
 
-/// Draws `request.n` rows, each of the selection equally likely, in the order drawn: any prefix is itself
-/// a sample. Without replacement all are different.
+/// Draws `request.n` rows in the order drawn: any prefix is itself a sample. Without a weight each row of
+/// the selection is equally likely; with one, a row's chance is its share of the weight. Without
+/// replacement all are different.
 pub(crate) fn sample(
-    selected: &Selected,
+    selected: &Arc<Selected>,
     layout: &Layout,
     columns: &[usize],
     request: &SampleRequest,
 ) -> Result<RecordBatch> {
-    let n = checked_count(selected.len(), request)?;
-    if n == 0 {
-        return Ok(no_rows(layout, columns));
+    if request.with_probability && request.weight.is_some() && !request.replace {
+        return Err(Error::invalid(
+            "the probabilities of weighted draws without replacement have no closed form; \
+             draw with replace=True, or without with_probability",
+        ));
     }
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+    let (places, probability) = match &request.weight {
+        None => uniform(selected, request, &mut rng)?,
+        Some(column) => weighted(selected, layout, column, request, &mut rng)?,
+    };
+    let rows = match places.as_slice() {
+        [] => no_rows(layout, columns),
+        _ => rows_at_places(selected, layout, columns, &places, &request.interrupt)?,
+    };
+    if request.with_probability { with_probability(&rows, probability) } else { Ok(rows) }
+}
+
+/// The chance of a row, or of each.
+enum Probability {
+    Same(f64),
+    Each(Vec<f64>),
+}
+
+fn uniform(
+    selected: &Selected,
+    request: &SampleRequest,
+    rng: &mut Rng,
+) -> Result<(Vec<Place>, Probability)> {
+    let population = selected.len();
+    let n = checked_count(population, request)?;
     let mut numbers = Vec::with_capacity(n);
-    if request.replace {
-        WithReplacement::new(selected.len()).draw_into(&mut rng, n, &mut numbers);
-    } else {
-        WithoutReplacement::new(selected.len()).draw_into(&mut rng, n, &mut numbers);
+    let draws = if request.replace { 1.0 } else { n as f64 };
+    if n > 0 && request.replace {
+        WithReplacement::new(population).draw_into(rng, n, &mut numbers);
+    } else if n > 0 {
+        WithoutReplacement::new(population).draw_into(rng, n, &mut numbers);
     }
-    rows_at(selected, layout, columns, &numbers, &request.interrupt)
+    let places = places_of(selected, &numbers, &request.interrupt)?;
+    Ok((places, Probability::Same(draws / population as f64)))
+}
+
+fn weighted(
+    selected: &Arc<Selected>,
+    layout: &Layout,
+    column: &str,
+    request: &SampleRequest,
+    rng: &mut Rng,
+) -> Result<(Vec<Place>, Probability)> {
+    let weight = weight_column(layout, column)?;
+    let weighted = Weighted::new(selected.clone(), layout, weight, &request.interrupt)?;
+    let n = usize::try_from(request.n).map_err(|_| Error::invalid("n does not fit memory"))?;
+    let mut places = Vec::new();
+    let mut probabilities = Vec::new();
+    if request.replace && weighted.total() > 0 {
+        for draw in 0..n {
+            if draw % CHUNK == 0 {
+                request.interrupt.check()?;
+            }
+            let (place, units) = weighted.draw(rng)?;
+            places.push(place);
+            probabilities.push(units as f64 / weighted.total() as f64);
+        }
+    } else if n > 0 {
+        places = weighted.draw_different(rng, n, layout, &request.interrupt)?;
+    }
+    if places.len() < n && !request.at_most {
+        let found = places.len();
+        let message = format!(
+            "{n} rows were asked for, but {found} of the {} selected have a {column} above 0; \
+             at_most=True gives what there is",
+            selected.len(),
+        );
+        return Err(Error::new(ErrorKind::TooFewRows, message));
+    }
+    Ok((places, Probability::Each(probabilities)))
+}
+
+/// The position of a column among the table's weights.
+fn weight_column(layout: &Layout, column: &str) -> Result<usize> {
+    let schema = layout.schema();
+    let name = |index: &usize| schema.columns.field(*index).name().as_str();
+    let weight = schema.weights.iter().position(|index| name(index) == column);
+    weight.ok_or_else(|| Error::unknown("weight", column, schema.weights.iter().map(name)))
+}
+
+/// Adds the column `probability`.
+fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<RecordBatch> {
+    let values: Float64Array = match probability {
+        Probability::Same(chance) => vec![chance; rows.num_rows()].into(),
+        Probability::Each(chances) => chances.into(),
+    };
+    if rows.column_by_name("probability").is_some() {
+        return Err(Error::invalid(
+            "the table has a column \"probability\" of its own; choose other columns",
+        ));
+    }
+    let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();
+    fields.push(Arc::new(Field::new("probability", DataType::Float64, false)));
+    let mut columns = rows.columns().to_vec();
+    columns.push(Arc::new(values));
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
+    Ok(batch.expect("one probability a row"))
 }
 
 /// The rows with the given numbers of a selection, at least one, in that order.
@@ -66,14 +167,29 @@ pub(crate) fn rows_at(
     numbers: &[u64],
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
-    let mut places: Vec<Place> = Vec::with_capacity(numbers.len());
+    let places = places_of(selected, numbers, interrupt)?;
+    rows_at_places(selected, layout, columns, &places, interrupt)
+}
+
+fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
+    let mut places = Vec::with_capacity(numbers.len());
     for chunk in numbers.chunks(CHUNK) {
         interrupt.check()?;
         for &number in chunk {
             places.push(selected.place(number)?);
         }
     }
-    let rows = fetch(selected.pieces(), &places, &layout.projection(columns), interrupt)?;
+    Ok(places)
+}
+
+fn rows_at_places(
+    selected: &Selected,
+    layout: &Layout,
+    columns: &[usize],
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<RecordBatch> {
+    let rows = fetch(selected.pieces(), places, &layout.projection(columns), interrupt)?;
     Ok(layout.decode(&rows, columns)?)
 }
 

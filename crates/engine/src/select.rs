@@ -69,7 +69,7 @@ pub struct Part {
 }
 
 /// One row of a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     pub piece: usize,
     pub ordinal: u32,

@@ -21,6 +21,7 @@ fn spec() -> TableSpec {
         columns: schema(),
         key: vec!["id".into()],
         set: Some("city".into()),
+        weights: vec![],
         merge: MergePolicy::Append,
         exist_ok: false,
     }

@@ -292,7 +292,9 @@ impl IndexPage {
                 return Err(format!("separator {number} falls"));
             }
             for weight in 0..self.weights.len() {
-                if number > 0 && self.weight_end(weight, number - 1) > self.weight_end(weight, number) {
+                if number > 0
+                    && self.weight_end(weight, number - 1) > self.weight_end(weight, number)
+                {
                     return Err(format!("weight {weight} falls at block {number}"));
                 }
             }
@@ -435,7 +437,8 @@ impl WeightEnds {
     fn get(self, payload: &[u8], number: usize) -> u128 {
         let at = self.start + number * usize::from(self.width);
         let mut bytes = [0; 16];
-        bytes[..usize::from(self.width)].copy_from_slice(&payload[at..at + usize::from(self.width)]);
+        bytes[..usize::from(self.width)]
+            .copy_from_slice(&payload[at..at + usize::from(self.width)]);
         u128::from_le_bytes(bytes)
     }
 }

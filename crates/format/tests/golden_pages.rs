@@ -77,7 +77,13 @@ fn a_manifest_keeps_its_bytes() {
         Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
         Field::new("delay", DataType::Float64, true),
     ]));
-    let schema = TableSchema { columns, key: vec![0, 1], set: Some(0), merge: MergePolicy::Append, weights: vec![] };
+    let schema = TableSchema {
+        columns,
+        key: vec![0, 1],
+        set: Some(0),
+        merge: MergePolicy::Append,
+        weights: vec![],
+    };
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
     let segment =
         SegmentMeta { id: SegmentId(12), rows: 70_000, bytes: 5_000_000, lsns, blocks: 1200 };
@@ -143,7 +149,13 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
     for block in 0..50u32 {
         let hashes: Vec<u64> =
             (0..40u32).map(|row| key_hash(&(block * 40 + row).to_be_bytes())).collect();
-        builder.push(format!("flight/{block:03}").as_bytes(), 40, 1 + block % 2, &hashes, &[u128::from(block % 3), 1 << (60 + block % 8)]);
+        builder.push(
+            format!("flight/{block:03}").as_bytes(),
+            40,
+            1 + block % 2,
+            &hashes,
+            &[u128::from(block % 3), 1 << (60 + block % 8)],
+        );
     }
     let payload = builder.finish(2000, 81_920);
     let mut bytes = Vec::new();

@@ -114,7 +114,9 @@ impl Segment {
         let summary = summary.map_err(damaged(footer.summary.0))?;
         if summary.weights() != layout.schema().weights.len() {
             let (found, expected) = (summary.weights(), layout.schema().weights.len());
-            return Err(inconsistent(format!("{found} weight columns, but the table has {expected}")));
+            return Err(inconsistent(format!(
+                "{found} weight columns, but the table has {expected}"
+            )));
         }
         let sets = match footer.set_directory {
             None => None,
@@ -291,7 +293,8 @@ impl Segment {
         let number = self.summary.page_of_ordinal(ordinal);
         let page = self.index_page(number)?;
         let place = page.block_of_ordinal(ordinal);
-        let before = self.summary.weight_before(weight, number) + page.weight_before(weight, place.number);
+        let before =
+            self.summary.weight_before(weight, number) + page.weight_before(weight, place.number);
         let rows_before = (ordinal - place.first_ordinal) as usize;
         if rows_before == 0 {
             return Ok(before);
@@ -300,9 +303,9 @@ impl Segment {
         Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
     }
 
-    /// The row that holds the `target`-th unit of a weight column, counted from 0 over all rows; it must
-    /// be below their sum. One index page and one block.
-    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<u64> {
+    /// The row that holds the `target`-th unit of a weight column, counted from 0 over all rows, and its
+    /// units. The target must be below the sum of all rows. One index page and one block.
+    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
         let number = self.summary.page_of_weight(weight, target);
         let page = self.index_page(number)?;
         let in_page = target - self.summary.weight_before(weight, number);
@@ -315,7 +318,7 @@ impl Segment {
         let mut rest = in_page - page.weight_before(weight, place.number);
         for (row, unit) in self.block_weights(weight, &place)?.into_iter().enumerate() {
             match rest.checked_sub(u128::from(unit)) {
-                None => return Ok(place.first_ordinal + row as u64),
+                None => return Ok((place.first_ordinal + row as u64, u128::from(unit))),
                 Some(left) => rest = left,
             }
         }

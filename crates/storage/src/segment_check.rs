@@ -48,11 +48,16 @@ pub fn check_segment(segment: &Segment, mut go_on: impl FnMut() -> bool) -> Resu
             last_key.extend_from_slice(key);
         }
         for (weight, value) in segment.layout().weight_values().enumerate() {
-            let sum: u128 = weight_units(rows.value(value)).iter().map(|&unit| u128::from(unit)).sum();
+            let sum: u128 =
+                weight_units(rows.value(value)).iter().map(|&unit| u128::from(unit)).sum();
             let (before, after) = (next_ordinal, next_ordinal + page.rows());
-            let found = segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
+            let found =
+                segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
             if page.weight_before(weight, page.blocks()) != sum || found != sum {
-                return Err(fault(segment, format!("weights of the rows {before}..{after} sum to {sum}")));
+                return Err(fault(
+                    segment,
+                    format!("weights of the rows {before}..{after} sum to {sum}"),
+                ));
             }
         }
         let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);

@@ -226,7 +226,13 @@ fn equal_keys_are_stored_once_and_still_take_a_byte_each() {
 
 fn table_of(fields: Vec<Field>) -> Layout {
     let columns = Arc::new(Schema::new(fields));
-    Layout::new(&TableSchema { columns, key: vec![0], set: None, merge: MergePolicy::Append, weights: vec![] })
+    Layout::new(&TableSchema {
+        columns,
+        key: vec![0],
+        set: None,
+        merge: MergePolicy::Append,
+        weights: vec![],
+    })
 }
 
 /// Twenty rows in which every encoding has its turn; never to be changed.

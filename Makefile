@@ -1,0 +1,48 @@
+# make demo   the demo on real flights; writes demo-report.html
+# make test   every test, in Rust and in Python
+# make lint   formatting and lints, as errors
+#
+# The extension is built with the profile of the tests, so that everything is compiled once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+# Where rustup installs, in case the shell does not look there.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
+
+.PHONY: demo test lint extension tools clean
+
+demo: extension
+	@$(BIN)/python -m drillcore.demo
+
+test: extension
+	cargo test --workspace
+	cd python && ../$(BIN)/python -m pytest
+
+lint: $(STAMP)/packages
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/ruff format --check python
+	$(BIN)/ruff check python
+
+extension: $(STAMP)/extension
+
+$(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --manifest-path python/Cargo.toml
+	@touch $@
+
+$(STAMP)/packages: python/requirements.txt | tools
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r python/requirements.txt
+	@mkdir -p $(STAMP) && touch $@
+
+tools:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or later, see https://rustup.rs" >&2; exit 1; }
+	@command -v cc >/dev/null || { echo "cc is missing: install a C compiler, for example 'apt-get install build-essential'" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+		{ echo "Python 3.10 or later with venv is missing: for example 'apt-get install python3 python3-venv', or make PYTHON=/path/to/python3" >&2; exit 1; }
+
+clean:
+	rm -rf $(VENV) target .demo demo-report.html

@@ -1,0 +1,218 @@
+//! Weighted draws are exactly proportional, in memory, across pieces and on disk.
+//!
+//! Null hypothesis of each check: row `i` is drawn with the chance of its weight. 60,000 draws over 300
+//! rows, chi-square, false-alarm rate 1e-6, fixed seeds. The twin that draws uniformly fails it.
+
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::{Float64Type, Int64Type};
+use drillcore::arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+use drillcore_sample::goodness::chi_square_p_value;
+
+const ROWS: i64 = 300;
+const DRAWS: u64 = 60_000;
+const FALSE_ALARM: f64 = 1e-6;
+
+/// Every tenth row weighs nothing, one weighs as much as all others together.
+fn weight(id: i64) -> i64 {
+    match id {
+        id if id % 10 == 0 => 0,
+        77 => 2_700,
+        id => 1 + id % 19,
+    }
+}
+
+fn batch(ids: &[i64]) -> RecordBatch {
+    let sets = StringArray::from_iter_values(ids.iter().map(|id| format!("s{}", id % 3)));
+    let whole: Int64Array = ids.iter().map(|&id| Some(weight(id))).collect();
+    let share: Float64Array = ids.iter().map(|&id| Some(weight(id) as f64 / 1024.0)).collect();
+    RecordBatch::try_from_iter([
+        ("id", Arc::new(Int64Array::from(ids.to_vec())) as _),
+        ("s", Arc::new(sets) as _),
+        ("whole", Arc::new(whole) as _),
+        ("share", Arc::new(share) as _),
+    ])
+    .unwrap()
+}
+
+fn spec() -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("s", DataType::Utf8, false),
+            Field::new("whole", DataType::Int64, false),
+            Field::new("share", DataType::Float64, false),
+        ])),
+        key: vec!["id".into()],
+        set: Some("s".into()),
+        weights: vec!["whole".into(), "share".into()],
+        merge: MergePolicy::Append,
+        exist_ok: false,
+    }
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// The p value of a sample against the weights of the rows that `is_in` the selection.
+fn p_value(drawn: &RecordBatch, is_in: impl Fn(i64) -> bool) -> f64 {
+    let cells: Vec<i64> = (0..ROWS).filter(|&id| is_in(id) && weight(id) > 0).collect();
+    let total: i64 = cells.iter().map(|&id| weight(id)).sum();
+    let mut observed = vec![0u64; cells.len()];
+    for id in ids(drawn) {
+        let cell =
+            cells.binary_search(&id).expect("drawn rows are in the selection and weigh something");
+        observed[cell] += 1;
+    }
+    let share = |&id: &i64| weight(id) as f64 / total as f64 * drawn.num_rows() as f64;
+    chi_square_p_value(&observed, &cells.iter().map(share).collect::<Vec<_>>())
+}
+
+fn key(id: i64) -> Option<Vec<drillcore::arrow_array::ArrayRef>> {
+    Some(vec![Arc::new(Int64Array::from(vec![id]))])
+}
+
+fn check(table: &Table, state: &str) {
+    let snapshot = table.snapshot().unwrap();
+    let range = Between { low: key(50), high: key(200), closed: Closed::Both };
+    let set: Option<drillcore::arrow_array::ArrayRef> =
+        Some(Arc::new(StringArray::from(vec!["s2"])));
+    for (seed, column) in [(1, "whole"), (2, "share")] {
+        for in_range in [false, true] {
+            for in_set in [false, true] {
+                let selection = Selection {
+                    between: in_range.then(|| range.clone()),
+                    sets: set.clone().filter(|_| in_set),
+                };
+                let is_in =
+                    |id: i64| (!in_range || (50..=200).contains(&id)) && (!in_set || id % 3 == 2);
+                let request = SampleRequest {
+                    n: DRAWS,
+                    selection: selection.clone(),
+                    weight: Some(column.into()),
+                    replace: true,
+                    with_probability: true,
+                    seed: Some(seed),
+                    ..Default::default()
+                };
+                let drawn = snapshot.sample(&request).unwrap();
+                let p = p_value(&drawn, is_in);
+                assert!(
+                    p > FALSE_ALARM,
+                    "{state}, {column}, range {in_range}, set {in_set}: p = {p:e}"
+                );
+
+                let total: i64 = (0..ROWS).filter(|&id| is_in(id)).map(weight).sum();
+                let chances =
+                    drawn.column_by_name("probability").unwrap().as_primitive::<Float64Type>();
+                for (id, chance) in ids(&drawn).into_iter().zip(chances.values()).take(100) {
+                    assert!((chance - weight(id) as f64 / total as f64).abs() < 1e-12);
+                }
+
+                let weighing = (0..ROWS).filter(|&id| is_in(id) && weight(id) > 0).count() as u64;
+                let all = SampleRequest {
+                    n: weighing,
+                    replace: false,
+                    with_probability: false,
+                    ..request
+                };
+                let mut different = ids(&snapshot.sample(&all).unwrap());
+                different.sort_unstable();
+                different.dedup();
+                assert_eq!(
+                    different.len() as u64,
+                    weighing,
+                    "every row that weighs something, once"
+                );
+                let too_many = SampleRequest { n: weighing + 1, ..all };
+                assert_eq!(snapshot.sample(&too_many).unwrap_err().kind(), ErrorKind::TooFewRows);
+            }
+        }
+    }
+    let uniform = SampleRequest { n: DRAWS, replace: true, seed: Some(3), ..Default::default() };
+    let weighing: Vec<i64> = (0..ROWS).filter(|&id| weight(id) > 0).collect();
+    let drawn = snapshot.sample(&uniform).unwrap();
+    let kept: Vec<i64> = ids(&drawn).into_iter().filter(|id| weighing.contains(id)).collect();
+    assert!(p_value(&batch(&kept), |_| true) < FALSE_ALARM, "{state}: the uniform twin passed");
+}
+
+#[test]
+fn a_row_is_drawn_in_proportion_to_its_weight_in_every_state_of_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let order: Vec<i64> = (0..ROWS).map(|i| i * 71 % ROWS).collect();
+    let (first, rest) = order.split_at(130);
+    table.append(&batch(first), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    for part in rest.chunks(60) {
+        table.append(&batch(part), OnError::Raise).unwrap();
+    }
+    check(&table, "memory and disk");
+    db.flush().unwrap();
+    check(&table, "several segments");
+    db.compact().unwrap();
+    check(&table, "one segment");
+    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+}
+
+/// Null hypothesis: of rows with the weights 1, 2 and 3, successive draws give each ordered pair with
+/// chance `w1 / 6 * w2 / (6 - w1)`. 30,000 pairs, chi-square over the six, false-alarm rate 1e-6.
+#[test]
+fn draws_without_replacement_are_successive_draws_by_weight() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    // Rows 1, 20 and 2 weigh 2, 0 and 3; row 57 weighs 1.
+    assert_eq!([1, 20, 2, 57].map(weight), [2, 0, 3, 1]);
+    table.append(&batch(&[1, 20, 2, 57]), OnError::Raise).unwrap();
+    let snapshot = table.snapshot().unwrap();
+    let rows = [57, 1, 2];
+    let mut observed = [0u64; 9];
+    for seed in 0..30_000 {
+        let request = SampleRequest {
+            n: 2,
+            weight: Some("whole".into()),
+            seed: Some(seed),
+            ..Default::default()
+        };
+        let drawn = ids(&snapshot.sample(&request).unwrap());
+        let place = |id: i64| rows.iter().position(|&row| row == id).unwrap();
+        observed[place(drawn[0]) * 3 + place(drawn[1])] += 1;
+    }
+    let (mut seen, mut expected) = (Vec::new(), Vec::new());
+    for (first, w1) in [1.0, 2.0, 3.0].into_iter().enumerate() {
+        for (second, w2) in [1.0, 2.0, 3.0].into_iter().enumerate() {
+            if first != second {
+                seen.push(observed[first * 3 + second]);
+                expected.push(30_000.0 * w1 / 6.0 * w2 / (6.0 - w1));
+            }
+        }
+    }
+    let p = chi_square_p_value(&seen, &expected);
+    assert!(p > FALSE_ALARM, "p = {p:e}: {seen:?}");
+    let swapped: Vec<u64> = seen.iter().rev().copied().collect();
+    assert!(chi_square_p_value(&swapped, &expected) < FALSE_ALARM, "the twin passed");
+}
+
+#[test]
+fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let mut bad = batch(&[1, 2]).columns().to_vec();
+    bad[3] = Arc::new(Float64Array::from(vec![1.0, f64::NAN]));
+    let bad = RecordBatch::try_new(spec().columns, bad).unwrap();
+    let error = table.append(&bad, OnError::Raise).unwrap_err();
+    assert_eq!(error.to_string(), r#"row 1: weight column "share" takes finite numbers only"#);
+    assert_eq!(table.snapshot().unwrap().rows(), 0);
+    assert_eq!(table.append(&bad, OnError::Skip).unwrap().rejected[0].row, 1);
+
+    let request = SampleRequest { weight: Some("hole".into()), ..Default::default() };
+    let error = table.snapshot().unwrap().sample(&request).unwrap_err();
+    assert_eq!(error.to_string(), r#"unknown weight "hole"; did you mean "whole"?"#);
+    let key_weight = TableSpec { weights: vec!["id".into()], ..spec() };
+    assert_eq!(db.create_table("u", key_weight).err().unwrap().kind(), ErrorKind::InvalidArgument);
+}

@@ -1,0 +1,68 @@
+"""Drillcore: an embedded store for live data.
+
+Many threads append; at any moment, without stopping them, one can read a row, a key range, a set, or a truly
+random sample of any of these, and estimates with error bars. Everything goes in and comes out as Arrow.
+
+>>> import drillcore
+>>> db = drillcore.open(":memory:")
+>>> t = db.create_table("t", {"id": "int64", "x": "float64"}, key="id")
+>>> _ = t.append([{"id": i, "x": i / 2} for i in range(1000)])
+>>> t.count(between=(10, 19))
+10
+>>> len(t.sample(5, seed=1))
+5
+"""
+
+from drillcore._native import __version__
+from drillcore.data import AppendResult, Rejected
+from drillcore.database import Database, VerifyReport, open
+from drillcore.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    CorruptError,
+    Error,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LockedError,
+    MissingPackageError,
+    NotFoundError,
+    ReadOnlyError,
+    StorageError,
+    StreamConsumedError,
+    TooFewRowsError,
+    UnsupportedError,
+)
+from drillcore.estimate import Estimate
+from drillcore.rows import Rows
+from drillcore.snapshot import Snapshot, TableSnapshot
+from drillcore.table import Table
+from drillcore.values import NULL
+
+__all__ = [
+    "NULL",
+    "AlreadyExistsError",
+    "AppendResult",
+    "ClosedError",
+    "CorruptError",
+    "Database",
+    "Error",
+    "Estimate",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "LockedError",
+    "MissingPackageError",
+    "NotFoundError",
+    "ReadOnlyError",
+    "Rejected",
+    "Rows",
+    "Snapshot",
+    "StorageError",
+    "StreamConsumedError",
+    "Table",
+    "TableSnapshot",
+    "TooFewRowsError",
+    "UnsupportedError",
+    "VerifyReport",
+    "__version__",
+    "open",
+]

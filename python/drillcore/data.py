@@ -1,0 +1,109 @@
+"""Rows on their way into a table: anything that speaks Arrow, or a list of dicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
+from drillcore.schema import is_pandas
+from drillcore.values import to_array
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A row that an append left out, by its position in the data given."""
+
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class AppendResult:
+    """What an append did.
+
+    Attributes
+    ----------
+    rows
+        Rows stored.
+    rejected
+        Rows left out; empty unless ``on_error="skip"``.
+    lsn
+        The commit's position in the order of all commits. A snapshot with this LSN or a higher one sees it.
+    """
+
+    rows: int
+    rejected: list[Rejected] = field(default_factory=list)
+    lsn: int = 0
+
+
+def to_arrow(data: Any, schema: pa.Schema) -> Any:
+    """Return ``data`` as an object with an Arrow capsule.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is neither Arrow data nor a list of dicts.
+    """
+    if is_pandas(data):
+        # The index is a label, not a column, and NaN is how pandas writes "no value".
+        return _from_pandas(data)
+    if hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__"):
+        return data
+    if is_dicts(data):
+        return _from_dicts(data, schema)
+    raise InvalidTypeError(
+        "data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, "
+        f"not {type(data).__name__}"
+    )
+
+
+def split_bad_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> tuple[list[int], list[Rejected]]:
+    """Return the positions of the dicts that fit ``schema``, and the others with the reason."""
+    good: list[int] = []
+    bad: list[Rejected] = []
+    for position, row in enumerate(rows):
+        try:
+            _from_dicts([row], schema)
+        except Error as error:
+            bad.append(Rejected(position, str(error)))
+        else:
+            good.append(position)
+    return good, bad
+
+
+def is_dicts(data: Any) -> bool:
+    """Whether ``data`` is rows as dicts."""
+    return isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data)
+
+
+def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    given = dict.fromkeys(name for row in rows for name in row)
+    fields = []
+    for name in given:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"column names are strings, not {name!r}")
+        # An unknown column goes on as it is: the engine names the nearest known one.
+        index = schema.get_field_index(name)
+        fields.append(schema.field(index) if index >= 0 else pa.field(name, pa.null()))
+    if not rows:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    columns = [_column([row.get(each.name) for row in rows], each) for each in fields]
+    nullable = [each.with_nullable(True) for each in fields]
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(nullable))
+
+
+def _column(values: list[Any], column: pa.Field) -> pa.Array:
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(values))
+    return to_array(values, column)
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgumentError(f"the data frame has no Arrow form: {error}") from None

@@ -1,0 +1,237 @@
+"""A database: a directory of tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from drillcore import _native
+from drillcore.data import AppendResult, to_arrow
+from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
+from drillcore.reads import check_count
+from drillcore.schema import parse_schema
+from drillcore.snapshot import Snapshot
+from drillcore.table import Table
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+_DURABILITIES = ("none", "os", "fsync")
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    durability: str = "os",
+    memory_bytes: int | None = None,
+    cache_bytes: int | None = None,
+    threads: int | None = None,
+) -> Database:
+    """Open the database in a directory, which is made if it does not exist.
+
+    Parameters
+    ----------
+    path
+        A directory, or ``":memory:"`` for a database that ends with the process.
+    durability
+        What has happened when ``append`` returns: ``"none"``, nothing certain (a clean close keeps all);
+        ``"os"``, the operating system has the rows, so they survive the process; ``"fsync"``, the disk has
+        them, so they survive power loss.
+    memory_bytes
+        Budget for rows in memory, over all tables.
+    cache_bytes
+        Budget of the page cache.
+    threads
+        Threads for maintenance in the background.
+
+    Raises
+    ------
+    LockedError
+        If another process has it open for writing.
+    CorruptError
+        If a file does not hold what was written.
+
+    Examples
+    --------
+    >>> with drillcore.open(":memory:") as db:
+    ...     db.tables()
+    []
+    """
+    if durability not in _DURABILITIES:
+        raise InvalidArgumentError(
+            f"durability: expected one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
+        )
+    for name, value in (("memory_bytes", memory_bytes), ("cache_bytes", cache_bytes), ("threads", threads)):
+        if value is not None:
+            check_count(name, value)
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidTypeError(f"path: expected a directory or ':memory:', not {path!r}")
+    directory = None if path == ":memory:" else os.fspath(path)
+    return Database(str(path), _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads))
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """What a check that found no damage has read."""
+
+    segments: int
+    rows: int
+    bytes: int
+
+
+class Database:
+    """An open database; :func:`drillcore.open` makes one. A context manager that closes it."""
+
+    def __init__(self, path: str, native: _native.Database) -> None:
+        self._path = path
+        self._native = native
+
+    def create_table(
+        self,
+        name: str,
+        schema: Any,
+        *,
+        key: str | Sequence[str],
+        merge: str = "append",
+        set: str | None = None,
+        exist_ok: bool = False,
+    ) -> Table:
+        """Create a table.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        schema
+            A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data.
+        key
+            The columns that rows are sorted by, most significant first.
+        merge
+            What equal keys mean. ``"append"`` keeps every row.
+        set
+            The column whose values name the sets.
+        exist_ok
+            Whether to return the table if one of the same shape exists.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If a table of that name exists and ``exist_ok`` is false, or it has another shape.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> schema = {"ts": "timestamp[us, UTC]", "host": "string", "load": "float64"}
+        >>> db.create_table("load", schema, key=["ts", "host"], set="host").key
+        ['ts', 'host']
+        """
+        check_name("name", name)
+        if merge != "append":
+            raise InvalidArgumentError(f'merge: this version supports "append", not {merge!r}')
+        columns = [key] if isinstance(key, str) else list(key)
+        for column in columns:
+            check_name("key", column)
+        if set is not None:
+            check_name("set", set)
+        return Table(self._native.create_table(name, parse_schema(schema), columns, set, bool(exist_ok)))
+
+    def table(self, name: str) -> Table:
+        """Return an existing table.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name.
+        """
+        return Table(self._native.table(check_name("name", name)))
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables, in order."""
+        return self._native.tables()
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table. Snapshots that see it keep it until they are closed.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name.
+        """
+        self._native.drop_table(check_name("name", name))
+
+    def append(self, data: Mapping[str, Any]) -> AppendResult:
+        """Append rows to several tables as one commit: a snapshot sees all of them or none.
+
+        Parameters
+        ----------
+        data
+            From table name to rows, as :meth:`Table.append` takes them.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> a = db.create_table("a", {"id": "int64"}, key="id")
+        >>> b = db.create_table("b", {"id": "int64"}, key="id")
+        >>> db.append({"a": [{"id": 1}], "b": [{"id": 1}, {"id": 2}]}).rows
+        3
+        """
+        if not isinstance(data, Mapping):
+            raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
+        parts = [(name, to_arrow(rows, self.table(name).schema)) for name, rows in data.items()]
+        rows, _, lsn = self._native.append(parts)
+        return AppendResult(rows, [], lsn)
+
+    def snapshot(self) -> Snapshot:
+        """Pin all tables as they are now."""
+        return Snapshot(self._native.snapshot())
+
+    def flush(self) -> None:
+        """Write every row in memory to segments on disk."""
+        self._native.flush()
+
+    def compact(self) -> None:
+        """Merge the segments of each table into one."""
+        self._native.compact()
+
+    def verify(self) -> VerifyReport:
+        """Read every segment and check every checksum, order, count and index against the rows.
+
+        Raises
+        ------
+        CorruptError
+            If a segment does not hold what was written; the message names every such segment.
+        """
+        segments, rows, bytes_read, faults = self._native.verify()
+        if faults:
+            raise CorruptError(f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults))
+        return VerifyReport(segments, rows, bytes_read)
+
+    def stats(self) -> dict[str, Any]:
+        """Return figures about memory, files and work done, in all and per table."""
+        return json.loads(self._native.stats())
+
+    def close(self) -> None:
+        """Write what is in memory and let go of the directory. Closing twice is no error."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Database {self._path!r}>"
+
+
+def check_name(argument: str, name: Any) -> str:
+    """Return ``name`` if it is a string."""
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"{argument}: expected a name, not {name!r}")
+    return name

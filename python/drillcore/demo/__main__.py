@@ -1,0 +1,210 @@
+"""Runs the demo; see :mod:`drillcore.demo`."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shutil
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table as ConsoleTable
+
+import drillcore
+from drillcore.demo import answers, flights, ingest, report
+from drillcore.demo.answers import Answer, CarrierDelay, duration_text
+
+SHUFFLE_SEED = 2013
+
+
+def main() -> int:
+    """Run the demo and return the exit code."""
+    options = parse_arguments()
+    console = Console()
+    input_flights, load_seconds = answers.timed(flights.load)
+    rows = input_flights.table.num_rows
+    console.print(f"[bold]{rows:,} flights[/] that left New York in 2013, read in {duration_text(load_seconds)}")
+    batches = input_flights.shuffled_batches(options.batch_rows, SHUFFLE_SEED)
+
+    if options.database.exists():
+        shutil.rmtree(options.database)
+    with drillcore.open(options.database) as db:
+        db.create_table("flights", input_flights.table.schema, key=flights.KEY, set=flights.SET)
+        run = watch_ingest(console, db, batches, options)
+        table = db.table("flights")
+        answers.check(len(table) == rows, f"{len(table):,} rows stored, {rows:,} in the file")
+        delays, estimate, estimate_seconds = answers.estimate_carriers(table, input_flights)
+        print_delays(console, delays, estimate)
+        asked = answers.ask_around(table, input_flights)
+        print_answers(console, asked)
+        _, flush_seconds = answers.timed(db.flush)
+        _, close_seconds = answers.timed(db.close)
+
+    db, open_seconds = answers.timed(lambda: drillcore.open(options.database))
+    with db:
+        answers.check(len(db.table("flights")) == rows, "rows are missing after opening again")
+        _, verify_seconds = answers.timed(db.verify)
+    unpaced = unpaced_rate(options.database.with_name("unpaced.drill"), batches, input_flights, options.writers)
+    disk_bytes = sum(file.stat().st_size for file in options.database.rglob("*") if file.is_file())
+    facts = [
+        ("rows in the file, and in the table after opening again", f"{rows:,}"),
+        ("writers, batches, rows a batch", f"{options.writers}, {run.batches:,}, {options.batch_rows:,}"),
+        ("time from the first row to the last", duration_text(run.seconds)),
+        ("one append, median and slowest", spread(run.append_seconds)),
+        ("looks taken while rows came in", f"{len(run.looks):,}"),
+        ("the same batches into a new database, as fast as the writers can", f"{unpaced:,.0f} rows/s"),
+        ("bytes on disk, in all and a row", f"{disk_bytes:,}, {disk_bytes / rows:.1f}"),
+        (
+            "flush, close, open again, verify every segment",
+            ", ".join(map(duration_text, (flush_seconds, close_seconds, open_seconds, verify_seconds))),
+        ),
+    ]
+    print_facts(console, facts)
+    page = report.render(
+        report.Report(
+            run=run,
+            writers=options.writers,
+            rate=options.rate,
+            delays=delays,
+            exact_mean=mean_delay(input_flights),
+            sampled=estimate.sampled,
+            population=estimate.population,
+            confidence=estimate.confidence,
+            method=estimate.method,
+            estimate_seconds=estimate_seconds,
+            unpaced=unpaced,
+            answers=asked,
+            facts=facts,
+        )
+    )
+    options.report.write_text(page, encoding="utf-8")
+    console.print(f"\nThe report is in [bold]{options.report}[/], the database in [bold]{options.database}[/].")
+    return 0
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(prog="python -m drillcore.demo", description=report.TITLE)
+    parser.add_argument("--database", type=Path, default=Path(".demo/flights.drill"), help="directory, made anew")
+    parser.add_argument("--report", type=Path, default=Path("demo-report.html"))
+    parser.add_argument("--writers", type=int, default=4, help="threads that append")
+    parser.add_argument("--batch-rows", type=int, default=2000, help="rows an append")
+    parser.add_argument("--rate", type=float, default=80_000, help="rows a second in all; 0 for no pacing")
+    return parser.parse_args()
+
+
+def watch_ingest(
+    console: Console, db: drillcore.Database, batches: list[pa.RecordBatch], options: argparse.Namespace
+) -> ingest.Ingest:
+    """Run the ingest under a progress bar that shows the shrinking interval."""
+    columns = [
+        BarColumn(bar_width=16),
+        TextColumn("{task.completed:>7,.0f} rows {task.fields[rate]:>9,.0f}/s"),
+        TextColumn("[cyan]{task.fields[look]}"),
+    ]
+    with Progress(*columns, console=console) as progress:
+        total = sum(batch.num_rows for batch in batches)
+        task = progress.add_task("", total=total, rate=0.0, look="")
+
+        def show(run: ingest.Ingest) -> None:
+            rate = run.rows_per_second if run.seconds else 0.0
+            progress.update(task, completed=run.rows, rate=rate, look=look_text(run))
+
+        return ingest.run_ingest(db, "flights", batches, writers=options.writers, rate=options.rate, on_step=show)
+
+
+def look_text(run: ingest.Ingest) -> str:
+    """Return the newest look in a few words."""
+    if not run.looks:
+        return ""
+    look = run.looks[-1]
+    half = (look.high - look.low) / 2
+    return f"{look.value:5.2f} ± {half:4.2f} min, {look.drawn:,} draws"
+
+
+def print_delays(console: Console, delays: list[CarrierDelay], estimate: drillcore.Estimate) -> None:
+    """Print the estimates beside the exact values, and warn where one lies outside."""
+    share = estimate.sampled / estimate.population
+    title = f"Average departure delay, minutes: {share:.1%} of the rows read, {estimate.confidence:.0%} intervals"
+    table = ConsoleTable(title=title, title_justify="left", title_style="bold")
+    table.add_column("carrier")
+    for column in ("estimate", "low", "high", "exact", "draws"):
+        table.add_column(column, justify="right")
+    for each in delays:
+        numbers = [shown(value) for value in (each.value, each.low, each.high, each.exact)]
+        table.add_row(each.name, *numbers, f"{each.drawn:,}", style=None if each.covered else "yellow")
+    console.print()
+    console.print(table)
+    trusted, expected = answers.expected_misses(delays, estimate.confidence)
+    missed = sum(not each.covered for each in delays if not each.few)
+    verdict = f"{missed} of {trusted} exact values lie outside their interval; about {expected:.1f} are expected to."
+    console.print(f"[yellow]Warning:[/] {verdict}" if missed else verdict)
+    if trusted < len(delays):
+        outside = sum(not each.covered for each in delays if each.few)
+        console.print(
+            f"Not counted: {len(delays) - trusted} carriers with fewer than {answers.FEW_DRAWS} draws, "
+            f"{outside} of them outside. Delays have a long tail, so such intervals miss more often."
+        )
+
+
+def shown(value: float) -> str:
+    """Return a delay, or a dash where the draws say nothing."""
+    return f"{value:.2f}" if math.isfinite(value) else "-"
+
+
+def print_answers(console: Console, asked: list[Answer]) -> None:
+    """Print one line a question."""
+    table = ConsoleTable(title="One question of each kind", title_justify="left", title_style="bold")
+    table.add_column("question")
+    table.add_column("answer")
+    table.add_column("time", justify="right", no_wrap=True)
+    for each in asked:
+        table.add_row(each.question, each.answer, duration_text(each.seconds))
+    console.print()
+    console.print(table)
+
+
+def print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
+    """Print names and values."""
+    table = ConsoleTable.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    for name, value in facts:
+        table.add_row(name, value)
+    console.print()
+    console.print(table)
+
+
+def unpaced_rate(directory: Path, batches: list[pa.RecordBatch], input_flights: flights.Flights, writers: int) -> float:
+    """Return the rows a second when nothing paces the writers and nothing else runs."""
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        with drillcore.open(directory) as db:
+            db.create_table("flights", input_flights.table.schema, key=flights.KEY, set=flights.SET)
+            run = ingest.run_ingest(db, "flights", batches, writers=writers, looking=False)
+            return run.rows_per_second
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def mean_delay(input_flights: flights.Flights) -> float:
+    """Return the exact average departure delay of all flights."""
+    delays = [delay for delay in input_flights.table["dep_delay"].to_pylist() if delay is not None]
+    return sum(delays) / len(delays)
+
+
+def spread(seconds: list[float]) -> str:
+    """Return the median and the largest of some durations."""
+    return f"{duration_text(statistics.median(seconds))}, {duration_text(max(seconds))}"
+
+
+if __name__ == "__main__":
+    began = time.perf_counter()
+    code = main()
+    Console().print(f"[dim]{duration_text(time.perf_counter() - began)} in all[/]")
+    sys.exit(code)

@@ -1,0 +1,226 @@
+"""The report of the demo: one HTML file with everything in it."""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from drillcore.demo import plots
+from drillcore.demo.answers import FEW_DRAWS, Answer, CarrierDelay, duration_text, expected_misses
+from drillcore.demo.ingest import SHARE, Ingest
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run found; every figure in the page comes from here."""
+
+    run: Ingest
+    writers: int
+    rate: float
+    delays: list[CarrierDelay]
+    exact_mean: float
+    sampled: int
+    population: int
+    confidence: float
+    method: str
+    estimate_seconds: float
+    unpaced: float
+    """Rows a second when nothing paces the writers and nothing else runs."""
+    answers: list[Answer]
+    facts: list[tuple[str, str]]
+
+
+def render(report: Report) -> str:
+    """Return the page."""
+    missed = [each for each in report.delays if not each.covered]
+    share = report.sampled / report.population
+    trusted = [each for each in report.delays if not each.few]
+    covered = f"{sum(each.covered for each in trusted)} of {len(trusted)}"
+    tiles = [
+        (f"{report.population:,}", "flights stored"),
+        (f"{share:.1%}", f"of them read for the estimates ({report.sampled:,})"),
+        (
+            covered,
+            f"exact values inside their {report.confidence:.0%} interval, of carriers with {FEW_DRAWS} draws or more",
+        ),
+        (duration_text(report.estimate_seconds), f"to estimate all {len(report.delays)} carriers"),
+    ]
+    return "\n".join(
+        [
+            f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{TITLE}</title>",
+            "<meta name='viewport' content='width=device-width, initial-scale=1'>",
+            f"<style>{STYLE}</style></head><body><main>",
+            f"<header><p class='eyebrow'>Drillcore demo</p><h1>{TITLE}</h1>{lead(report)}</header>",
+            "<section class='tiles'>",
+            *(
+                f"<div><strong>{html.escape(big)}</strong><span>{html.escape(small)}</span></div>"
+                for big, small in tiles
+            ),
+            "</section>",
+            section("Who leaves late", carriers_text(report, missed), plots.carriers_plot(report.delays), LEGEND),
+            section("The interval shrinks while rows come in", looks_text(report), looks(report), ""),
+            section("Rows stored a second", ingest_text(report), plots.ingest_plot(report.run), ""),
+            section("One question of each kind", ANSWERS_TEXT, answers_table(report.answers), ""),
+            section("Facts of this run", FACTS_TEXT, facts_table(report.facts), ""),
+            "</main></body></html>",
+        ]
+    )
+
+
+def lead(report: Report) -> str:
+    """Return the opening paragraph."""
+    return (
+        f"<p class='lead'>{spelled(report.writers).capitalize()} threads stored every flight that left New York in "
+        "2013, in random order, while another kept drawing random flights from what was there. Nothing stopped for "
+        "it: each look reads one consistent snapshot.</p>"
+    )
+
+
+def carriers_text(report: Report, missed: list[CarrierDelay]) -> str:
+    """Return what the first picture shows."""
+    outcome = "Here every exact value lies inside."
+    if missed:
+        names = " and ".join(each.name for each in missed)
+        outcome = f"Here {names} {'lies' if len(missed) == 1 else 'lie'} outside, in red."
+    trusted, expected = expected_misses(report.delays, report.confidence)
+    return (
+        f"Each dot is an average estimated from one sample of {report.sampled:,} flights, each whisker its "
+        f"{report.confidence:.0%} interval ({html.escape(report.method)}), each diamond the exact value from the "
+        f"file. Of the {trusted} intervals from at least {FEW_DRAWS} draws about {expected:.1f} should miss; those "
+        f"from fewer, dotted, miss more often, because delays have a long tail. {outcome}"
+    )
+
+
+def looks_text(report: Report) -> str:
+    """Return what the second picture shows."""
+    return (
+        f"The average delay over all carriers, estimated {len(report.run.looks)} times during the load, each time "
+        f"from a fresh sample of {SHARE:.0%} of the rows in a fresh snapshot. Each interval holds by itself with 95% "
+        "confidence; four times the draws halve its width."
+    )
+
+
+def ingest_text(report: Report) -> str:
+    """Return what the third picture shows."""
+    batches = f"{report.run.batches:,} batches went in, each one commit that survives a killed process"
+    if not report.rate:
+        return f"{batches}. In all {report.run.rows_per_second:,.0f} rows a second, with the estimates running beside."
+    return (
+        f"{batches}; the writers were paced to {report.rate:,.0f} rows a second, to leave something to watch. "
+        f"As fast as they can, with nothing beside, the same threads store {report.unpaced:,.0f} rows a second."
+    )
+
+
+def looks(report: Report) -> str:
+    """Return the second picture, unless the load was over before the first look."""
+    if not report.run.looks:
+        return "<p>The load was over before the first look.</p>"
+    return plots.looks_plot(report.run.looks, report.run.seconds, report.exact_mean)
+
+
+def section(title: str, text: str, body: str, foot: str) -> str:
+    """Return one part of the page."""
+    return f"<section><h2>{title}</h2><p>{text}</p><figure>{body}</figure>{foot}</section>"
+
+
+def answers_table(answers: list[Answer]) -> str:
+    """Return the questions with their answers and times."""
+    rows = [
+        f"<tr><td>{html.escape(each.question)}<code>{html.escape(each.call)}</code></td>"
+        f"<td>{html.escape(each.answer)}</td><td class='number'>{duration_text(each.seconds)}</td></tr>"
+        for each in answers
+    ]
+    head = "<tr><th>question</th><th>answer</th><th class='number'>time</th></tr>"
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def facts_table(facts: list[tuple[str, str]]) -> str:
+    """Return names and values."""
+    rows = [
+        f"<tr><td>{html.escape(name)}</td><td class='number'>{html.escape(value)}</td></tr>" for name, value in facts
+    ]
+    return f"<table class='facts'><tbody>{''.join(rows)}</tbody></table>"
+
+
+def spelled(count: int) -> str:
+    """Return a small number as a word."""
+    words = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight"]
+    return words[count] if count < len(words) else str(count)
+
+
+TITLE = "A year of departures, sampled while it is stored"
+ANSWERS_TEXT = (
+    "Asked after the load, of the same table, through the same calls a program would use. Short answers are the "
+    "median of 50 calls; each was checked against the file where the file can tell."
+)
+FACTS_TEXT = (
+    "Measured by this run, on the machine it ran on. The database was flushed, closed, opened again and "
+    "verified: every segment was read, and its checksums and indexes compared with its rows."
+)
+
+
+def legend_entry(kind: str, shapes: str, text: str) -> str:
+    """Return one mark of the first picture with what it means."""
+    return f"<span><svg viewBox='0 0 26 12'><g class='{kind}'>{shapes}</g></svg>{text}</span>"
+
+
+WHISKER = "<line x1='1' x2='25' y1='6' y2='6'/><circle cx='13' cy='6' r='4.5'/>"
+DIAMOND = "<path class='exact' d='M13,0l5,6l-5,6l-5,-6Z'/>"
+LEGEND = "".join(
+    [
+        "<p class='legend'>",
+        legend_entry("estimate", WHISKER, "estimate with interval"),
+        legend_entry("estimate", DIAMOND, "exact"),
+        legend_entry("estimate missed", WHISKER, "exact value outside"),
+        legend_entry("estimate few", WHISKER, f"fewer than {FEW_DRAWS} draws"),
+        "</p>",
+    ]
+)
+STYLE = """
+:root { --paper: #fbfaf7; --card: #ffffff; --ink: #20242a; --soft: #646b75; --rule: #e5e2da; --band: #f6f4ee;
+  --blue: #1c6e8c; --fan: #1c6e8c2e; --amber: #d08700; --red: #c2362b; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --card: #1b1f25; --ink: #e8e6e1; --soft: #9aa2ad;
+  --rule: #2c323a; --band: #20252c; --blue: #5fb3d4; --fan: #5fb3d433; --amber: #f0b43c; --red: #ff7a6b; } }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", "Liberation Sans", "DejaVu Sans", sans-serif; }
+main { max-width: 1000px; margin: 0 auto; padding: 48px 24px 72px; }
+h1 { font-size: 34px; line-height: 1.2; margin: 4px 0 12px; letter-spacing: -0.01em; }
+h2 { font-size: 21px; margin: 48px 0 6px; }
+p { margin: 0 0 14px; max-width: 76ch; color: var(--soft); }
+.lead { font-size: 18px; color: var(--ink); }
+.eyebrow { color: var(--blue); font-weight: 600; letter-spacing: 0.06em; text-transform: uppercase; font-size: 13px;
+  margin: 0; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px; margin-top: 26px; }
+.tiles div { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 14px 18px; }
+.tiles strong { display: block; font-size: 27px; line-height: 1.25; font-variant-numeric: tabular-nums; }
+.tiles span { color: var(--soft); font-size: 14px; }
+figure { margin: 0; background: var(--card); border: 1px solid var(--rule); border-radius: 10px;
+  padding: 16px 14px 10px; overflow-x: auto; }
+svg { display: block; width: 100%; height: auto; }
+svg text { fill: var(--ink); font-size: 13px; }
+svg .small, svg .tick { fill: var(--soft); font-size: 12px; }
+svg .code { font-weight: 600; } svg .name { fill: var(--soft); } svg .number { font-variant-numeric: tabular-nums; }
+svg .note { fill: var(--blue); font-size: 12px; font-weight: 600; paint-order: stroke; stroke: var(--card);
+  stroke-width: 4px; }
+svg .exact-text { fill: var(--amber); font-size: 12px; font-weight: 600; paint-order: stroke; stroke: var(--card);
+  stroke-width: 4px; }
+.band { fill: var(--band); } .grid { stroke: var(--rule); stroke-width: 1; }
+.estimate line { stroke: var(--blue); stroke-width: 2.25; } .estimate circle { fill: var(--blue); }
+.estimate .beyond { fill: var(--blue); }
+.few line { stroke-dasharray: 3 3; } .few circle { fill: var(--card) !important; stroke: var(--blue); stroke-width: 2; }
+.missed line { stroke: var(--red); } .missed.few circle { stroke: var(--red); }
+.missed circle, .missed .beyond { fill: var(--red); }
+.estimate .exact { fill: none; stroke: var(--amber); stroke-width: 2; }
+.bar { fill: var(--blue); } .fan { fill: var(--fan); } .look { fill: var(--blue); }
+.line { fill: none; stroke: var(--blue); stroke-width: 1.75; stroke-linejoin: round; }
+.exact-line { stroke: var(--amber); stroke-width: 1.5; stroke-dasharray: 5 4; }
+.legend { display: flex; flex-wrap: wrap; gap: 6px 26px; font-size: 14px; margin-top: 10px; max-width: none; }
+.legend span { display: flex; align-items: center; gap: 8px; white-space: nowrap; } .legend svg { width: 30px; }
+table { width: 100%; border-collapse: collapse; font-size: 15px; }
+th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
+th, td { padding: 9px 10px; border-bottom: 1px solid var(--rule); vertical-align: top; }
+tr:last-child td { border-bottom: 0; }
+td code { display: block; color: var(--soft); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
+.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+"""

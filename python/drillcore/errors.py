@@ -1,0 +1,67 @@
+"""The exceptions of Drillcore.
+
+Every one derives from :class:`Error` and, where a builtin exception says the same thing, from that builtin
+too, so both ``except drillcore.Error`` and ``except KeyError`` work. The native layer raises these classes.
+"""
+
+from __future__ import annotations
+
+
+class Error(Exception):
+    """Base of everything Drillcore raises, except ``KeyboardInterrupt``."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument; a message is to be read.
+        return str(self.args[0]) if self.args else ""
+
+
+class NotFoundError(Error, KeyError):
+    """A table, column or set of that name does not exist."""
+
+
+class AlreadyExistsError(Error, ValueError):
+    """A table of that name exists."""
+
+
+class InvalidArgumentError(Error, ValueError):
+    """A value that the call cannot take; the message says what it can."""
+
+
+class InvalidTypeError(Error, TypeError):
+    """A value of a type that the call cannot take."""
+
+
+class TooFewRowsError(Error, ValueError):
+    """Fewer rows exist than a sample without replacement was asked for."""
+
+
+class ClosedError(Error, RuntimeError):
+    """The database or the snapshot was closed."""
+
+
+class StreamConsumedError(Error, RuntimeError):
+    """The rows of a scan stream once, and were already taken."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Valid, but not something this version does."""
+
+
+class StorageError(Error, OSError):
+    """Reading or writing files failed."""
+
+
+class LockedError(StorageError):
+    """Another process has the database open for writing."""
+
+
+class CorruptError(StorageError):
+    """A file does not hold what was written to it."""
+
+
+class ReadOnlyError(StorageError):
+    """The database stopped taking writes after a failed one."""
+
+
+class MissingPackageError(Error, ImportError):
+    """A package that only some methods need is not installed."""

@@ -1,0 +1,191 @@
+"""Estimates: what is asked, and the answer with its interval."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.rows import html_table, require, text
+
+if TYPE_CHECKING:
+    import pandas
+
+    from drillcore import _native
+
+Aggregates = str | Sequence[str] | Mapping[str, str]
+"""``"avg(delay)"``, a list of such, or a dict from result name to aggregate."""
+
+_PERCENT = re.compile(r"\s*([0-9.]+)\s*%\s*")
+
+
+class Estimate:
+    """Aggregates estimated from a sample, each with an interval.
+
+    With one aggregate and no groups, :attr:`value`, :attr:`low` and :attr:`high` are numbers; otherwise
+    :meth:`arrow` and :meth:`df` hold one row a group.
+    """
+
+    def __init__(self, native: _native.Estimate) -> None:
+        self._native = native
+
+    @property
+    def value(self) -> float:
+        """The estimate."""
+        return self._only()[0]
+
+    @property
+    def low(self) -> float:
+        """The lower end of the interval; ``-inf`` before enough rows were drawn."""
+        return self._only()[1]
+
+    @property
+    def high(self) -> float:
+        """The upper end of the interval; ``inf`` before enough rows were drawn."""
+        return self._only()[2]
+
+    @property
+    def confidence(self) -> float:
+        """The share of samples whose interval covers the true value, nominal per group."""
+        return self._native.confidence
+
+    @property
+    def method(self) -> str:
+        """The name of the interval, which depends on how the draws were stopped."""
+        return self._native.method
+
+    @property
+    def sampled(self) -> int:
+        """Rows drawn."""
+        return self._native.sampled
+
+    @property
+    def population(self) -> int:
+        """Rows that could have been drawn."""
+        return self._native.population
+
+    @property
+    def unseen_share(self) -> float:
+        """The estimated share of rows in groups that no draw met; 0 without groups, or where an index lists them."""
+        return self._native.unseen_share
+
+    @property
+    def exact(self) -> bool:
+        """Whether every figure is exact, known from an index or because all rows were read."""
+        return self._native.exact
+
+    def arrow(self) -> pa.Table:
+        """Return one row a group: the group, each aggregate with ``_low`` and ``_high``, and the rows drawn."""
+        return pa.Table.from_batches([pa.record_batch(self._native.batch())])
+
+    def df(self) -> pandas.DataFrame:
+        """Return :meth:`arrow` as a pandas data frame."""
+        require("pandas")
+        return self.arrow().to_pandas()
+
+    def __repr__(self) -> str:
+        return f"<Estimate: {self._facts()}>\n" + "\n".join(self._lines())
+
+    def _repr_html_(self) -> str:
+        table = self.arrow()
+        cells = [[text(value) for value in row.values()] for row in table.to_pylist()]
+        return html_table([table.column_names, *cells], self._facts())
+
+    def _facts(self) -> str:
+        if self.exact:
+            return f"exact, {self.population:,} rows"
+        return f"{self.sampled:,} of {self.population:,} rows drawn, {self.confidence:.0%} intervals ({self.method})"
+
+    def _lines(self) -> list[str]:
+        table = self.arrow()
+        intervals = self._native.intervals()
+        groups = [text(group) for group in table.column(0).to_pylist()] if self._native.grouped else [""]
+        lines = []
+        for i, group in enumerate(groups):
+            for name, per_group in intervals:
+                value, low, high, _ = per_group[i]
+                label = f"{group} {name}".strip()
+                lines.append(f"{label} = {value:.6g}  [{low:.6g}, {high:.6g}]")
+        return lines
+
+    def _only(self) -> tuple[float, float, float, str]:
+        intervals = self._native.intervals()
+        if self._native.grouped or len(intervals) != 1:
+            raise InvalidArgumentError(
+                "there is no single value with several aggregates or groups; .arrow() and .df() hold them all"
+            )
+        return intervals[0][1][0]
+
+
+def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
+    """Return pairs of result name and aggregate.
+
+    Examples
+    --------
+    >>> parse_aggregates("avg(delay)")
+    [('avg(delay)', 'avg(delay)')]
+    >>> parse_aggregates({"mean": "avg(delay)", "n": "count"})
+    [('mean', 'avg(delay)'), ('n', 'count')]
+    """
+    if isinstance(aggregates, str):
+        pairs = [(aggregates, aggregates)]
+    elif isinstance(aggregates, Mapping):
+        pairs = list(aggregates.items())
+    elif isinstance(aggregates, Sequence):
+        pairs = [(each, each) for each in aggregates]
+    else:
+        raise InvalidTypeError(
+            'aggregates: expected "avg(column)", a list of such or a dict from name to aggregate, '
+            f"not {type(aggregates).__name__}"
+        )
+    if not pairs:
+        raise InvalidArgumentError('aggregates: give at least one, such as "count" or "avg(column)"')
+    for name, aggregate in pairs:
+        if not isinstance(name, str) or not isinstance(aggregate, str):
+            raise InvalidTypeError(f"aggregates: names and aggregates are strings, not {name!r}: {aggregate!r}")
+    return pairs
+
+
+def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
+    """Return the one way to stop that was given, in the form the native layer takes.
+
+    Examples
+    --------
+    >>> parse_stop(1000, None, None)
+    ('rows', 1000.0)
+    >>> parse_stop(None, "2%", None)
+    ('relative', 0.02)
+    >>> parse_stop(None, None, None)
+    Traceback (most recent call last):
+    ...
+    drillcore.errors.InvalidArgumentError: say when to stop drawing: one of n=1000, error=0.5, error="2%" or
+    seconds=1.0
+    """
+    given = [each for each in (n, error, seconds) if each is not None]
+    if len(given) != 1:
+        raise InvalidArgumentError('say when to stop drawing: one of n=1000, error=0.5, error="2%" or seconds=1.0')
+    if n is not None:
+        if isinstance(n, bool) or not isinstance(n, int):
+            raise InvalidTypeError(f"n: expected a whole number of rows, not {n!r}")
+        if n < 1:
+            raise InvalidArgumentError(f"n: an estimate needs at least one row, not {n}")
+        return "rows", float(n)
+    if seconds is not None:
+        return "seconds", _positive("seconds", seconds)
+    if isinstance(error, str):
+        matched = _PERCENT.fullmatch(error)
+        if matched is None:
+            raise InvalidArgumentError(f'error: expected a number or a percentage such as "2%", not {error!r}')
+        return "relative", _positive("error", float(matched[1]) / 100)
+    return "absolute", _positive("error", error)
+
+
+def _positive(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidTypeError(f"{name}: expected a number, not {value!r}")
+    if not 0 < value < float("inf"):
+        raise InvalidArgumentError(f"{name}: expected a positive number, not {value!r}")
+    return float(value)

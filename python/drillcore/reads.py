@@ -1,0 +1,312 @@
+"""Everything that can be read from a table, live or pinned.
+
+:class:`Reads` is the shared face of :class:`~drillcore.table.Table`, where each call reads the newest snapshot,
+and :class:`~drillcore.snapshot.TableSnapshot`, where all calls read the same one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
+from drillcore.rows import Rows
+from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
+
+if TYPE_CHECKING:
+    from drillcore import _native
+
+_CLOSED = ("both", "left", "right", "neither")
+_SEEDS = 2**64
+
+
+class Reads(ABC):
+    """Read methods over one snapshot.
+
+    ``between=(low, high)`` keeps rows whose key lies between the ends, both included unless ``closed`` says
+    ``"left"``, ``"right"`` or ``"neither"``. An end is ``None`` (open), a value of the first key column, or a
+    tuple of values of the first key columns; as upper end a prefix includes every key that begins with it.
+    ``set`` keeps the rows of one set or of a list of sets; ``drillcore.NULL`` is the rows without a value.
+    """
+
+    @abstractmethod
+    def _pin(self) -> _native.TableSnapshot:
+        """Return the snapshot that the next call reads."""
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns, in order."""
+
+    @property
+    @abstractmethod
+    def key(self) -> list[str]:
+        """The names of the key columns, most significant first."""
+
+    @property
+    @abstractmethod
+    def _set_column(self) -> str | None:
+        """The name of the column whose values are the sets."""
+
+    def get(self, *key: Any) -> dict[str, Any] | None:
+        """Return the row with the key, or ``None``; of several, the newest.
+
+        Parameters
+        ----------
+        *key
+            One value per key column.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.get("UA", 1)
+        {'carrier': 'UA', 'flight': 1, 'delay': 3.0}
+        >>> t.get("UA", 999) is None
+        True
+        """
+        arrays = key_arrays(key, key_columns(self.schema, self.key))
+        found = pa.record_batch(self._pin().get(arrays, None)).to_pylist()
+        return found[0] if found else None
+
+    def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:
+        """Return the rows with the keys, in the order of the keys; a key without a row contributes none.
+
+        Parameters
+        ----------
+        keys
+            Tuples with one value per key column (plain values for a key of one column), or Arrow data with
+            the key columns.
+        columns
+            The columns wanted; all by default.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.get_many([("DL", 2), ("XX", 0), ("UA", 1)], columns=["delay"]).arrow().to_pydict()
+        {'delay': [-2.0, 3.0]}
+        """
+        arrays = many_keys(keys, key_columns(self.schema, self.key))
+        return Rows(pa.record_batch(self._pin().get(arrays, check_columns(columns))))
+
+    def scan(
+        self,
+        *,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        columns: Sequence[str] | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Rows:
+        """Stream rows in key order; rows with equal keys come in commit order.
+
+        Parameters
+        ----------
+        between, closed, set
+            What to read; see the class.
+        columns
+            The columns wanted; all by default.
+        limit
+            At most so many rows.
+        reverse
+            Whether to go from the last key to the first.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.scan(between=("DL", "DL"), columns=["flight"]).arrow().to_pydict()
+        {'flight': [2, 4]}
+        >>> t.scan(set="UA", reverse=True, limit=1).arrow().to_pylist()
+        [{'carrier': 'UA', 'flight': 3, 'delay': 9.0}]
+        """
+        if limit is not None:
+            check_count("limit", limit)
+        asked = self._selection(between, closed, set)
+        return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse)))
+
+    def count(self, *, between: Bounds | None = None, closed: str = "both", set: Any = None) -> int:
+        """Count rows, exactly, from the index: no rows are read.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.count(), t.count(set="UA"), t.count(between=(("DL", 4), "UA"), closed="right")
+        (4, 2, 2)
+        """
+        return self._pin().count(self._selection(between, closed, set))
+
+    def sample(
+        self,
+        n: int,
+        *,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        replace: bool = False,
+        at_most: bool = False,
+        seed: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Rows:
+        """Draw ``n`` rows, uniformly and independently of every other call, in random order.
+
+        Parameters
+        ----------
+        n
+            Rows to draw.
+        between, closed, set
+            What to draw from; see the class.
+        replace
+            Whether a row may be drawn more than once.
+        at_most
+            Where fewer than ``n`` rows exist: return those instead of raising.
+        seed
+            Makes the draws repeatable on the same snapshot. A later snapshot, even of unchanged data, may give
+            another, equally random sample.
+        columns
+            The columns wanted; all by default.
+
+        Raises
+        ------
+        TooFewRowsError
+            If fewer than ``n`` rows exist and neither ``replace`` nor ``at_most`` allows for it.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> len(t.sample(2, set="UA", seed=7))
+        2
+        >>> t.sample(3, set="UA")
+        Traceback (most recent call last):
+        ...
+        drillcore.errors.TooFewRowsError: ...
+        >>> len(t.sample(3, set="UA", at_most=True))
+        2
+        """
+        check_count("n", n)
+        asked = self._selection(between, closed, set)
+        wanted = check_columns(columns)
+        drawn = self._pin().sample(n, asked, bool(replace), bool(at_most), check_seed(seed), wanted)
+        return Rows(pa.record_batch(drawn))
+
+    def estimate(
+        self,
+        aggregates: Aggregates,
+        *,
+        by: str | None = None,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        n: int | None = None,
+        error: float | str | None = None,
+        seconds: float | None = None,
+        confidence: float = 0.95,
+        seed: int | None = None,
+    ) -> Estimate:
+        """Estimate aggregates from a sample that grows until it is told to stop.
+
+        Parameters
+        ----------
+        aggregates
+            ``"count"`` or ``"avg(column)"``; several as a list, or as a dict from result name to aggregate.
+        by
+            Group by this column.
+        between, closed, set
+            What to draw from; see the class.
+        n
+            Stop after so many rows. The interval is an ordinary one.
+        error
+            Stop when every half-width is at most this: ``0.5`` absolute, ``"2%"`` relative. Because the data
+            decides when to stop, the interval is one that holds at all looks together, and wider.
+        seconds
+            Stop after this time.
+        confidence
+            Of each interval.
+        seed
+            As in :meth:`sample`.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> mean = t.estimate("avg(delay)", n=100)
+        >>> mean.value, mean.exact
+        (2.5, True)
+        """
+        asked = {
+            "aggregates": parse_aggregates(aggregates),
+            "by": by,
+            "selection": self._selection(between, closed, set),
+            "stop": parse_stop(n, error, seconds),
+            "confidence": check_confidence(confidence),
+            "seed": check_seed(seed),
+        }
+        return Estimate(self._pin().estimate(asked))
+
+    def sets(self) -> Iterator[tuple[Any, int]]:
+        """Return each set with its number of rows, in order; rows without a value come as ``NULL``.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> list(t.sets())
+        [('DL', 2), ('UA', 2)]
+        """
+        values, rows = self._pin().sets()
+        names = (NULL if name is None else name for name in pa.array(values).to_pylist())
+        return zip(names, rows, strict=True)
+
+    def __len__(self) -> int:
+        return self._pin().rows
+
+    def __bool__(self) -> bool:
+        # A table is not falsy for being empty.
+        return True
+
+    def _selection(self, between: Bounds | None, closed: str, set: Any) -> dict[str, Any]:
+        if closed not in _CLOSED:
+            raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {closed!r}")
+        return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set)
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return ``value`` if it is a whole number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"{name}: expected a whole number, not {value!r}")
+    if not 0 <= value < _SEEDS:
+        raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {value}")
+    return value
+
+
+def check_seed(seed: Any) -> int | None:
+    """Return ``seed`` if it fits in 64 bits."""
+    if seed is None:
+        return None
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise InvalidTypeError(f"seed: expected a whole number, not {seed!r}")
+    if not 0 <= seed < _SEEDS:
+        raise InvalidArgumentError(f"seed: expected a number from 0 to 2**64 - 1, not {seed}")
+    return seed
+
+
+def check_columns(columns: Any) -> list[str] | None:
+    """Return ``columns`` as a list of names."""
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidTypeError(f"columns: expected a list of names, not {columns!r}")
+    for name in columns:
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"columns: expected a list of names, not one with {name!r}")
+    return list(columns)
+
+
+def check_confidence(confidence: Any) -> float:
+    """Return ``confidence`` if it lies strictly between 0 and 1."""
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        raise InvalidTypeError(f"confidence: expected a number, not {confidence!r}")
+    if not 0 < confidence < 1:
+        raise InvalidArgumentError(f"confidence: expected a number between 0 and 1, such as 0.95, not {confidence}")
+    return float(confidence)

@@ -1,0 +1,129 @@
+"""Schemas as callers write them, turned into Arrow schemas.
+
+A schema is a ``pyarrow.Schema``, a dict from column name to type name, or Arrow data whose schema is taken.
+Which types a table can hold is the engine's to say.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
+
+TYPE_NAMES: dict[str, pa.DataType] = {
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "date32": pa.date32(),
+}
+
+_TIMESTAMP = re.compile(r"timestamp\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz=)?([^\]]+?)\s*)?\]")
+
+
+def parse_schema(schema: Any) -> pa.Schema:
+    """Return the Arrow schema that ``schema`` means.
+
+    Parameters
+    ----------
+    schema
+        A ``pyarrow.Schema``; a dict from column name to type name or ``pyarrow.DataType``, all columns
+        nullable; or any Arrow data, such as a pyarrow table, a polars or a pandas data frame.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``schema`` is none of these.
+    InvalidArgumentError
+        If a type name is unknown.
+
+    Examples
+    --------
+    >>> print(parse_schema({"ts": "timestamp[us, America/New_York]", "delay": "float64"}))
+    ts: timestamp[us, tz=America/New_York]
+    delay: double
+    """
+    if isinstance(schema, Mapping):
+        fields = [pa.field(name, parse_type(name, kind)) for name, kind in schema.items()]
+        return pa.schema(fields)
+    found = _schema_of(schema)
+    return pa.schema([field.with_type(_plain(field.type)) for field in found])
+
+
+def parse_type(column: str, kind: Any) -> pa.DataType:
+    """Return the Arrow type named ``kind``; ``column`` is for the message.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If no type has that name.
+
+    Examples
+    --------
+    >>> parse_type("delay", "float64")
+    DataType(double)
+    >>> parse_type("delay", "flaot64")
+    Traceback (most recent call last):
+    ...
+    drillcore.errors.InvalidArgumentError: column 'delay': unknown type 'flaot64'; did you mean 'float64'?
+    """
+    if not isinstance(column, str):
+        raise InvalidTypeError(f"column names are strings, not {column!r}")
+    if isinstance(kind, pa.DataType):
+        return _plain(kind)
+    if not isinstance(kind, str):
+        raise InvalidTypeError(f"column {column!r}: expected a type name or a pyarrow.DataType, not {kind!r}")
+    if kind in TYPE_NAMES:
+        return TYPE_NAMES[kind]
+    if matched := _TIMESTAMP.fullmatch(kind):
+        return pa.timestamp(matched[1], matched[2])
+    near = difflib.get_close_matches(kind, [*TYPE_NAMES, "timestamp[us]"], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(TYPE_NAMES)} or timestamp[us, zone]"
+    raise InvalidArgumentError(f"column {column!r}: unknown type {kind!r}; {hint}")
+
+
+def is_pandas(data: Any) -> bool:
+    """Whether ``data`` is a pandas data frame, without importing pandas."""
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
+
+
+def _schema_of(data: Any) -> pa.Schema:
+    if isinstance(data, pa.Schema):
+        return data
+    if is_pandas(data):
+        return pa.Schema.from_pandas(data, preserve_index=False)
+    if isinstance(schema := getattr(data, "schema", None), pa.Schema):
+        return schema
+    if hasattr(data, "__arrow_c_schema__"):
+        return pa.schema(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data).schema
+    if hasattr(data, "__arrow_c_array__"):
+        return pa.record_batch(data).schema
+    raise InvalidTypeError(
+        "schema: expected a pyarrow.Schema, a dict from column name to type name, or Arrow data, "
+        f"not {type(data).__name__}"
+    )
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The type a table stores for ``kind``: the ways to lay out a string are one type."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    return kind

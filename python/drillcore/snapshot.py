@@ -1,0 +1,113 @@
+"""A database as it was at one moment."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from drillcore.errors import ClosedError
+from drillcore.reads import Reads
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from drillcore import _native
+
+
+class Snapshot:
+    """All tables at one LSN. Writers go on; this does not change.
+
+    Rows that only an old snapshot can see stay in memory or on disk until it is closed.
+
+    Examples
+    --------
+    >>> t = getfixture("flights")
+    >>> with getfixture("db").snapshot() as before:
+    ...     _ = t.append([{"carrier": "AA", "flight": 5}])
+    ...     len(before.table("flights")), len(t)
+    (4, 5)
+    """
+
+    def __init__(self, native: _native.Snapshot) -> None:
+        self._native: _native.Snapshot | None = native
+        self._lsn = native.lsn
+
+    @property
+    def lsn(self) -> int:
+        """The newest commit it sees."""
+        return self._lsn
+
+    def tables(self) -> list[str]:
+        """Return the names of the tables."""
+        return self._open().tables()
+
+    def table(self, name: str) -> TableSnapshot:
+        """Return a table as it was.
+
+        Raises
+        ------
+        NotFoundError
+            If there was no table of that name.
+        """
+        return TableSnapshot(name, self, self._open().table(name))
+
+    def close(self) -> None:
+        """Let go of what only this snapshot sees. Its tables cannot be read any more."""
+        self._native = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Snapshot at LSN {self._lsn}{'' if self._native else ', closed'}>"
+
+    def _open(self) -> _native.Snapshot:
+        if self._native is None:
+            raise ClosedError("the snapshot is closed; take another with db.snapshot()")
+        return self._native
+
+
+class TableSnapshot(Reads):
+    """A table of a :class:`Snapshot`; see :class:`~drillcore.reads.Reads` for reading."""
+
+    def __init__(self, name: str, owner: Snapshot, native: _native.TableSnapshot) -> None:
+        self._name = name
+        self._owner = owner
+        self._native = native
+        self._schema = pa.schema(native.schema)
+
+    @property
+    def name(self) -> str:
+        """The name of the table."""
+        return self._name
+
+    @property
+    def lsn(self) -> int:
+        """The newest commit it sees."""
+        return self._native.lsn
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    @property
+    def key(self) -> list[str]:
+        return self._native.key
+
+    def __repr__(self) -> str:
+        return f"<TableSnapshot {self._name!r} at LSN {self.lsn}>"
+
+    @property
+    def _set_column(self) -> str | None:
+        return self._native.set
+
+    def _pin(self) -> _native.TableSnapshot:
+        self._owner._open()
+        return self._native

@@ -1,0 +1,146 @@
+//! Databases and their snapshots.
+
+use std::path::PathBuf;
+
+use arrow_array::RecordBatch;
+use drillcore::{Durability, MergePolicy, Options, TableSpec};
+use pyo3::prelude::*;
+use pyo3_arrow::PySchema;
+use pyo3_arrow::input::AnyRecordBatch;
+
+use crate::error;
+use crate::signals::{self, Signals};
+use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
+
+/// An open database.
+#[pyclass(module = "drillcore._native", frozen)]
+pub struct Database {
+    inner: drillcore::Database,
+}
+
+#[pymethods]
+impl Database {
+    /// Opens the directory `path`, or a database in memory when it is `None`.
+    #[staticmethod]
+    fn open(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        durability: &str,
+        memory_bytes: Option<u64>,
+        cache_bytes: Option<u64>,
+        threads: Option<usize>,
+    ) -> PyResult<Database> {
+        let mut options =
+            Options { durability: parse_durability(py, durability)?, ..Options::default() };
+        options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
+        options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
+        options.maintenance_threads = threads.unwrap_or(options.maintenance_threads);
+        let inner = signals::run(py, || match path {
+            Some(path) => drillcore::Database::open(path, options),
+            None => drillcore::Database::in_memory(options),
+        })?;
+        Ok(Database { inner })
+    }
+
+    fn create_table(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        schema: PySchema,
+        key: Vec<String>,
+        set: Option<String>,
+        exist_ok: bool,
+    ) -> PyResult<Table> {
+        let columns = schema.into_inner();
+        let spec = TableSpec { columns, key, set, merge: MergePolicy::Append, exist_ok };
+        Ok(Table::new(signals::run(py, || self.inner.create_table(name, spec))?))
+    }
+
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
+        Ok(Table::new(signals::run(py, || self.inner.table(name))?))
+    }
+
+    fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        signals::run(py, || self.inner.tables())
+    }
+
+    fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        signals::run(py, || self.inner.drop_table(name))
+    }
+
+    fn append(
+        &self,
+        py: Python<'_>,
+        parts: Vec<(String, AnyRecordBatch)>,
+    ) -> PyResult<AppendTuple> {
+        let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
+        for (table, data) in parts {
+            batches.push((table, read_all(py, data)?));
+        }
+        let borrowed: Vec<(&str, &RecordBatch)> =
+            batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
+        Ok(append_tuple(signals::run(py, || self.inner.append(&borrowed))?))
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
+        Ok(Snapshot { inner: signals::run(py, || self.inner.snapshot())? })
+    }
+
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        signals::run(py, || self.inner.flush())
+    }
+
+    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+        signals::run(py, || self.inner.compact())
+    }
+
+    /// Segments, rows and bytes read, and a message for each damaged segment.
+    fn verify(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, Vec<String>)> {
+        let signals = Signals::new();
+        let report = signals.run(py, || self.inner.verify(&signals.interrupt()))?;
+        Ok((report.segments, report.rows, report.bytes, report.faults))
+    }
+
+    /// The statistics as JSON.
+    fn stats(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(signals::run(py, || self.inner.stats())?.to_json())
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        signals::run(py, || self.inner.close())
+    }
+}
+
+/// All tables as they were at one LSN.
+#[pyclass(module = "drillcore._native", frozen)]
+pub struct Snapshot {
+    inner: drillcore::Snapshot,
+}
+
+#[pymethods]
+impl Snapshot {
+    #[getter]
+    fn lsn(&self) -> u64 {
+        self.inner.lsn()
+    }
+
+    fn tables(&self) -> Vec<String> {
+        self.inner.tables()
+    }
+
+    fn table(&self, py: Python<'_>, name: &str) -> PyResult<TableSnapshot> {
+        Ok(TableSnapshot::new(signals::run(py, || self.inner.table(name))?))
+    }
+}
+
+fn parse_durability(py: Python<'_>, name: &str) -> PyResult<Durability> {
+    match name {
+        "none" => Ok(Durability::None),
+        "os" => Ok(Durability::Os),
+        "fsync" => Ok(Durability::Fsync),
+        other => Err(error::invalid(
+            py,
+            &format!("durability={other:?}: expected \"none\", \"os\" or \"fsync\""),
+        )),
+    }
+}

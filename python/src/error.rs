@@ -1,0 +1,61 @@
+//! Engine errors as Python exceptions.
+//!
+//! The classes live in `drillcore.errors`, where they can inherit from `drillcore.Error` and from a
+//! builtin at once; this module picks the class by the error's kind.
+
+use arrow_schema::ArrowError;
+use drillcore::{Error, ErrorKind};
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+
+/// The exception for `error`, of the class that belongs to its kind.
+pub fn to_python(py: Python<'_>, error: &Error) -> PyErr {
+    match class_name(error.kind()) {
+        Some(class) => raise(py, class, &error.to_string()),
+        None => PyKeyboardInterrupt::new_err(error.to_string()),
+    }
+}
+
+/// Arrow data from the caller that cannot be read. An exception raised by the caller's own stream
+/// comes back as it was.
+pub fn from_arrow(py: Python<'_>, error: ArrowError) -> PyErr {
+    if let ArrowError::ExternalError(inner) = error {
+        return match inner.downcast::<PyErr>() {
+            Ok(raised) => *raised,
+            Err(inner) => invalid(py, &format!("the data could not be read: {inner}")),
+        };
+    }
+    invalid(py, &format!("the data could not be read: {error}"))
+}
+
+/// An argument the Python layer should have refused, or that only the border can judge.
+pub fn invalid(py: Python<'_>, message: &str) -> PyErr {
+    raise(py, "InvalidArgumentError", message)
+}
+
+fn class_name(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::AlreadyExists => "AlreadyExistsError",
+        ErrorKind::InvalidArgument => "InvalidArgumentError",
+        ErrorKind::TooFewRows => "TooFewRowsError",
+        ErrorKind::Closed => "ClosedError",
+        ErrorKind::Locked => "LockedError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Corrupt => "CorruptError",
+        ErrorKind::ReadOnly => "ReadOnlyError",
+        ErrorKind::Io => "StorageError",
+        ErrorKind::Interrupted => return None,
+    })
+}
+
+fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    let made = py
+        .import("drillcore.errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call1((message,)));
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(error) => error,
+    }
+}

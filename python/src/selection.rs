@@ -1,0 +1,53 @@
+//! A selection as Python gives it: bounds and set values as Arrow arrays.
+
+use arrow_array::ArrayRef;
+use drillcore::{Between, Closed, Selection};
+use pyo3::prelude::*;
+use pyo3_arrow::PyArray;
+
+use crate::error;
+
+/// The ends of `between`, each a key prefix as arrays of one value, or open.
+type Ends = (Option<Vec<PyArray>>, Option<Vec<PyArray>>);
+
+/// Everything that narrows a read, in the order of the native methods' arguments.
+#[derive(FromPyObject)]
+pub struct SelectionArgument {
+    #[pyo3(item)]
+    between: Option<Ends>,
+    #[pyo3(item)]
+    closed: String,
+    #[pyo3(item)]
+    sets: Option<PyArray>,
+}
+
+impl SelectionArgument {
+    pub fn into_selection(self, py: Python<'_>) -> PyResult<Selection> {
+        let closed = parse_closed(py, &self.closed)?;
+        let between = self.between.map(|(low, high)| Between {
+            low: low.map(into_arrays),
+            high: high.map(into_arrays),
+            closed,
+        });
+        let sets = self.sets.map(|values| values.into_inner().0);
+        Ok(Selection { between, sets })
+    }
+}
+
+/// The Arrow arrays behind `arrays`.
+pub fn into_arrays(arrays: Vec<PyArray>) -> Vec<ArrayRef> {
+    arrays.into_iter().map(|array| array.into_inner().0).collect()
+}
+
+fn parse_closed(py: Python<'_>, name: &str) -> PyResult<Closed> {
+    match name {
+        "both" => Ok(Closed::Both),
+        "left" => Ok(Closed::Left),
+        "right" => Ok(Closed::Right),
+        "neither" => Ok(Closed::Neither),
+        other => Err(error::invalid(
+            py,
+            &format!("closed={other:?}: expected \"both\", \"left\", \"right\" or \"neither\""),
+        )),
+    }
+}

@@ -1,0 +1,205 @@
+//! Tables and their snapshots.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, UInt32Array};
+use arrow_select::concat::concat_batches;
+use arrow_select::take::take_record_batch;
+use drillcore::{AppendResult, OnError, SampleRequest, ScanRequest, TableSchema};
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
+
+use crate::error;
+use crate::estimate::{Estimate, EstimateArgument};
+use crate::rows::Scan;
+use crate::selection::{SelectionArgument, into_arrays};
+use crate::signals::{self, Signals};
+
+/// What an append did: rows stored, `(row, reason)` of each refused one, LSN.
+pub type AppendTuple = (u64, Vec<(u64, String)>, u64);
+
+/// A table that can be written.
+#[pyclass(module = "drillcore._native", frozen)]
+pub struct Table {
+    inner: drillcore::Table,
+}
+
+impl Table {
+    pub fn new(inner: drillcore::Table) -> Table {
+        Table { inner }
+    }
+}
+
+#[pymethods]
+impl Table {
+    #[getter]
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    #[getter]
+    fn schema(&self) -> PySchema {
+        PySchema::new(Arc::clone(&self.inner.schema().columns))
+    }
+
+    #[getter]
+    fn key(&self) -> Vec<String> {
+        key_names(&self.inner.schema())
+    }
+
+    #[getter]
+    fn set(&self) -> Option<String> {
+        set_name(&self.inner.schema())
+    }
+
+    fn append(&self, py: Python<'_>, data: AnyRecordBatch, skip: bool) -> PyResult<AppendTuple> {
+        let batch = read_all(py, data)?;
+        let on_error = if skip { OnError::Skip } else { OnError::Raise };
+        let result = signals::run(py, || self.inner.append(&batch, on_error))?;
+        Ok(append_tuple(result))
+    }
+
+    fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
+        Ok(TableSnapshot::new(signals::run(py, || self.inner.snapshot())?))
+    }
+}
+
+/// A table as it was at one LSN.
+#[pyclass(module = "drillcore._native", frozen)]
+pub struct TableSnapshot {
+    inner: drillcore::TableSnapshot,
+}
+
+impl TableSnapshot {
+    pub fn new(inner: drillcore::TableSnapshot) -> TableSnapshot {
+        TableSnapshot { inner }
+    }
+}
+
+#[pymethods]
+impl TableSnapshot {
+    #[getter]
+    fn schema(&self) -> PySchema {
+        PySchema::new(Arc::clone(&self.inner.schema().columns))
+    }
+
+    #[getter]
+    fn key(&self) -> Vec<String> {
+        key_names(&self.inner.schema())
+    }
+
+    #[getter]
+    fn set(&self) -> Option<String> {
+        set_name(&self.inner.schema())
+    }
+
+    #[getter]
+    fn lsn(&self) -> u64 {
+        self.inner.lsn()
+    }
+
+    #[getter]
+    fn rows(&self) -> u64 {
+        self.inner.rows()
+    }
+
+    /// The rows found, in the order of the keys; a key without a row contributes none.
+    fn get(
+        &self,
+        py: Python<'_>,
+        keys: Vec<PyArray>,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<PyRecordBatch> {
+        let keys = into_arrays(keys);
+        let found = signals::run(py, || self.inner.get(&keys, columns.as_deref()))?;
+        let positions: UInt32Array =
+            found.positions.into_iter().flatten().collect::<Vec<_>>().into();
+        let rows = py.detach(|| take_record_batch(&found.rows, &positions));
+        Ok(PyRecordBatch::new(rows.map_err(|error| error::from_arrow(py, error))?))
+    }
+
+    fn scan(
+        &self,
+        py: Python<'_>,
+        selection: SelectionArgument,
+        columns: Option<Vec<String>>,
+        limit: Option<u64>,
+        reverse: bool,
+    ) -> PyResult<Scan> {
+        let signals = Signals::new();
+        let selection = selection.into_selection(py)?;
+        let interrupt = signals.interrupt();
+        let request = ScanRequest { selection, columns, limit, reverse, interrupt };
+        let scan = signals.run(py, || self.inner.scan(request))?;
+        Ok(Scan::new(scan, signals))
+    }
+
+    fn count(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
+        let selection = selection.into_selection(py)?;
+        signals::run(py, || self.inner.count(&selection))
+    }
+
+    #[allow(clippy::too_many_arguments)] // one argument an option, as in the request
+    fn sample(
+        &self,
+        py: Python<'_>,
+        n: u64,
+        selection: SelectionArgument,
+        replace: bool,
+        at_most: bool,
+        seed: Option<u64>,
+        columns: Option<Vec<String>>,
+    ) -> PyResult<PyRecordBatch> {
+        let signals = Signals::new();
+        let selection = selection.into_selection(py)?;
+        let interrupt = signals.interrupt();
+        let request = SampleRequest { n, selection, replace, at_most, seed, columns, interrupt };
+        Ok(PyRecordBatch::new(signals.run(py, || self.inner.sample(&request))?))
+    }
+
+    fn estimate(&self, py: Python<'_>, request: EstimateArgument) -> PyResult<Estimate> {
+        let signals = Signals::new();
+        let request = request.into_request(py, &signals)?;
+        let run = || self.inner.estimate(&request, &mut |_| ControlFlow::Continue(()));
+        Ok(Estimate::new(signals.run(py, run)?))
+    }
+
+    /// The set values in order, and the rows of each.
+    fn sets(&self, py: Python<'_>) -> PyResult<(PyArray, Vec<u64>)> {
+        let sets = signals::run(py, || self.inner.sets())?;
+        Ok((PyArray::from_array_ref(sets.values), sets.rows))
+    }
+}
+
+/// Reads `data` to its end as one batch, since an append is one commit. The caller's stream may be
+/// Python code: it takes the interpreter for itself.
+pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
+    let reader = match data {
+        AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
+        AnyRecordBatch::Stream(stream) => stream.into_reader()?,
+    };
+    let whole = py.detach(|| {
+        let schema = reader.schema();
+        let batches = reader.collect::<Result<Vec<_>, _>>()?;
+        match <[RecordBatch; 1]>::try_from(batches) {
+            Ok([only]) => Ok(only),
+            Err(batches) => concat_batches(&schema, &batches),
+        }
+    });
+    whole.map_err(|error| error::from_arrow(py, error))
+}
+
+pub fn append_tuple(result: AppendResult) -> AppendTuple {
+    let rejected = result.rejected.into_iter().map(|one| (one.row, one.reason));
+    (result.rows, rejected.collect(), result.lsn)
+}
+
+fn key_names(schema: &TableSchema) -> Vec<String> {
+    schema.key.iter().map(|&column| schema.columns.field(column).name().clone()).collect()
+}
+
+fn set_name(schema: &TableSchema) -> Option<String> {
+    schema.set.map(|column| schema.columns.field(column).name().clone())
+}

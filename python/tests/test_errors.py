@@ -1,0 +1,259 @@
+"""Every mistake has its class, and a message that says what to do."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from events import event_rows, moment
+
+import drillcore
+from drillcore import Database, Table
+
+NOT_FOUND = (drillcore.NotFoundError, KeyError)
+INVALID = (drillcore.InvalidArgumentError, ValueError)
+TYPE = (drillcore.InvalidTypeError, TypeError)
+TOO_FEW = (drillcore.TooFewRowsError, ValueError)
+
+MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], str]] = {
+    "an unknown table": (lambda db, t: db.table("event"), NOT_FOUND, 'did you mean "events"'),
+    "a table to drop": (lambda db, t: db.drop_table("evnts"), NOT_FOUND, 'did you mean "events"'),
+    "an unknown table in a snapshot": (lambda db, t: db.snapshot().table("event"), NOT_FOUND, "did you mean"),
+    "an unknown column": (lambda db, t: t.scan(columns=["dealy"]), NOT_FOUND, 'did you mean "delay"'),
+    "an unknown column of a sample": (lambda db, t: t.sample(1, columns=["dealy"]), NOT_FOUND, "delay"),
+    "an unknown column of get_many": (
+        lambda db, t: t.get_many([(moment(0), 0)], columns=["dealy"]),
+        NOT_FOUND,
+        "delay",
+    ),
+    "an unknown column to append": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": 1, "dealy": 1.0}]),
+        NOT_FOUND,
+        'did you mean "delay"',
+    ),
+    "an unknown aggregate": (lambda db, t: t.estimate("avgg(delay)", n=10), NOT_FOUND, 'did you mean "avg"'),
+    "an aggregate of an unknown column": (lambda db, t: t.estimate("avg(dealy)", n=10), NOT_FOUND, "delay"),
+    "an average of text": (lambda db, t: t.estimate("avg(carrier)", n=10), INVALID, "carrier"),
+    "a group by an unknown column": (lambda db, t: t.estimate("count", by="carier", n=10), NOT_FOUND, "carrier"),
+    "a set where there are none": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id").count(set="a"),
+        INVALID,
+        "no set column",
+    ),
+    "a set of the wrong type": (lambda db, t: t.count(set=7), TYPE, "carrier"),
+    "None as a set": (lambda db, t: t.count(set=[None]), INVALID, "drillcore.NULL"),
+    "text for a number": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": "x"}]),
+        INVALID,
+        "column 'flight' .int64.",
+    ),
+    "a fraction for a whole number": (
+        lambda db, t: t.append(pa.table({"ts": [moment(0)], "flight": [1.5]})),
+        INVALID,
+        "1.5",
+    ),
+    "a column of the wrong type": (
+        lambda db, t: t.append(pa.table({"ts": [moment(0)], "flight": ["1"]})),
+        INVALID,
+        '"flight" stores Int64',
+    ),
+    "a missing key column": (lambda db, t: t.append([{"flight": 1}]), INVALID, 'key column "ts"'),
+    "a null where none is taken": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": None}]),
+        INVALID,
+        "takes no nulls",
+    ),
+    "the same column twice": (
+        lambda db, t: t.append(
+            pa.table([pa.array([moment(0)]), pa.array([1]), pa.array([1])], names=["ts", "flight", "flight"])
+        ),
+        INVALID,
+        "twice",
+    ),
+    "data that is no data": (lambda db, t: t.append(7), TYPE, "list of dicts"),
+    "several tables as a list": (lambda db, t: db.append([("events", [])]), TYPE, "dict from table name"),
+    "an append to an unknown table": (lambda db, t: db.append({"event": []}), NOT_FOUND, "events"),
+    "on_error by another name": (lambda db, t: t.append([], on_error="ignore"), INVALID, '"raise" or "skip"'),
+    "a key of too few values": (lambda db, t: t.get(moment(0)), INVALID, "ts, flight"),
+    "a key of the wrong type": (lambda db, t: t.get(moment(0), "x"), INVALID, "flight"),
+    "a fraction in a key": (lambda db, t: t.get(moment(0), 0.5), INVALID, "whole number"),
+    "a bool in a key": (lambda db, t: t.get(moment(0), False), TYPE, "bool"),
+    "a number beyond the type": (lambda db, t: t.get(moment(0), 2**70), INVALID, "large"),
+    "a number for a time": (lambda db, t: t.get(0, 0), TYPE, "no datetime"),
+    "a text without an offset": (lambda db, t: t.get("2013-01-01", 0), INVALID, "zone offset"),
+    "a key without its zone": (lambda db, t: t.get(datetime(2013, 1, 1), 0), INVALID, "America/New_York"),
+    "keys without a key column": (lambda db, t: t.get_many(pa.table({"ts": [moment(0)]})), INVALID, "'flight'"),
+    "keys that are no keys": (lambda db, t: t.get_many("abc"), TYPE, "list of keys"),
+    "bounds that are no pair": (lambda db, t: t.count(between=moment(0)), TYPE, "pair"),
+    "a bound longer than the key": (
+        lambda db, t: t.count(between=((moment(0), 1, 2), None)),
+        INVALID,
+        "not a prefix",
+    ),
+    "reversed bounds": (lambda db, t: t.count(between=(moment(5), moment(3))), INVALID, "low|before|above|after"),
+    "reversed bounds of a scan": (
+        lambda db, t: t.scan(between=(moment(5), moment(3))),
+        INVALID,
+        "low|before|above|after",
+    ),
+    "closed by another name": (lambda db, t: t.count(closed="open"), INVALID, "'left'"),
+    "a negative sample": (lambda db, t: t.sample(-1), INVALID, "n: expected a number from 0 on, not -1"),
+    "a sample of a fraction": (lambda db, t: t.sample(1.5), TYPE, "whole number"),
+    "a negative limit": (lambda db, t: t.scan(limit=-1), INVALID, "limit"),
+    "a sample larger than the table": (lambda db, t: t.sample(1001), TOO_FEW, "1,?000"),
+    "a sample of an empty selection": (lambda db, t: t.sample(1, between=(moment(9999), None)), TOO_FEW, "empty"),
+    "a seed that is no number": (lambda db, t: t.sample(1, seed="x"), TYPE, "seed"),
+    "a negative seed": (lambda db, t: t.sample(1, seed=-1), INVALID, "seed"),
+    "columns as one name": (lambda db, t: t.scan(columns="delay"), TYPE, "list of names"),
+    "an estimate that never stops": (lambda db, t: t.estimate("count"), INVALID, "n=1000"),
+    "two ways to stop": (lambda db, t: t.estimate("count", n=5, seconds=1), INVALID, "one of"),
+    "an error of nothing": (lambda db, t: t.estimate("avg(delay)", error=0), INVALID, "positive"),
+    "an error in words": (lambda db, t: t.estimate("avg(delay)", error="small"), INVALID, '"2%"'),
+    "an estimate of no rows": (lambda db, t: t.estimate("avg(delay)", n=0), INVALID, "at least one"),
+    "no aggregate": (lambda db, t: t.estimate([], n=5), INVALID, "at least one"),
+    "certainty": (lambda db, t: t.estimate("avg(delay)", n=5, confidence=1.0), INVALID, "0.95"),
+    "a type by another name": (
+        lambda db, t: db.create_table("x", {"id": "int46"}, key="id"),
+        INVALID,
+        "did you mean 'int64'",
+    ),
+    "a type that cannot be stored": (
+        lambda db, t: db.create_table("x", pa.schema({"id": pa.list_(pa.int64())}), key="id"),
+        INVALID,
+        "id",
+    ),
+    "a key that is no column": (lambda db, t: db.create_table("x", {"id": "int64"}, key="ix"), NOT_FOUND, '"id"'),
+    "a set that is no column": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", set="ix"),
+        NOT_FOUND,
+        '"id"',
+    ),
+    "a schema that is none": (lambda db, t: db.create_table("x", 7, key="id"), TYPE, "pyarrow.Schema"),
+    "a merge policy that is not there": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", merge="upsert"),
+        INVALID,
+        '"append"',
+    ),
+    "a table without a key": (lambda db, t: db.create_table("x", {"id": "int64"}, key=[]), INVALID, "key"),
+    "the same column twice in a schema": (
+        lambda db, t: db.create_table("x", pa.schema([("id", pa.int64()), ("id", pa.int64())]), key="id"),
+        INVALID,
+        "id",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_raises_its_class_and_says_what_to_do(database: Database, events: Table, mistake: str) -> None:
+    call, classes, message = MISTAKES[mistake]
+    with pytest.raises(drillcore.Error, match=message) as caught:
+        call(database, events)
+    for kind in classes:
+        assert isinstance(caught.value, kind)
+    assert len(events) == 1000
+
+
+def test_a_set_without_rows_is_empty_and_cannot_be_sampled(events: Table) -> None:
+    assert events.count(set="XX") == 0
+    assert events.scan(set="XX").arrow().num_rows == 0
+    with pytest.raises(drillcore.TooFewRowsError, match="empty"):
+        events.sample(1, set="XX")
+
+
+def test_a_time_finer_than_the_column_is_refused(database: Database) -> None:
+    table = database.create_table("t", {"at": "timestamp[s]", "day": "date32"}, key="at")
+    with pytest.raises(drillcore.InvalidArgumentError, match="finer"):
+        table.append([{"at": datetime(2013, 1, 1, 0, 0, 0, 5)}])
+    with pytest.raises(drillcore.InvalidTypeError, match="time of day"):
+        table.append([{"at": datetime(2013, 1, 1), "day": datetime(2013, 1, 1, 5)}])
+    assert len(table) == 0
+
+
+def test_nan_is_no_bound(database: Database) -> None:
+    table = database.create_table("t", {"x": "float64"}, key="x")
+    with pytest.raises(drillcore.InvalidArgumentError, match="NaN"):
+        table.count(between=(float("nan"), None))
+
+
+def test_a_message_reads_as_written(database: Database) -> None:
+    # A plain KeyError would show its message in quotes.
+    with pytest.raises(KeyError) as caught:
+        database.table("nothing")
+    assert str(caught.value).startswith("unknown table")
+
+
+def test_every_class_derives_from_error_and_from_a_builtin() -> None:
+    for name in drillcore.__all__:
+        kind = getattr(drillcore, name)
+        if isinstance(kind, type) and issubclass(kind, BaseException) and kind is not drillcore.Error:
+            assert issubclass(kind, drillcore.Error)
+            assert any(base.__module__ == "builtins" and base is not builtins.Exception for base in kind.__mro__[2:-3])
+
+
+def test_options_of_open_are_checked() -> None:
+    for options, kind in [
+        ({"durability": "maybe"}, drillcore.InvalidArgumentError),
+        ({"memory_bytes": -1}, drillcore.InvalidArgumentError),
+        ({"threads": "two"}, drillcore.InvalidTypeError),
+    ]:
+        with pytest.raises(kind):
+            drillcore.open(":memory:", **options)  # type: ignore[arg-type]
+    with pytest.raises(drillcore.InvalidTypeError):
+        drillcore.open(7)  # type: ignore[arg-type]
+
+
+def test_skip_keeps_good_rows_and_reports_bad_ones(events: Table) -> None:
+    data = pa.table(
+        {"ts": [moment(5000 + i) for i in range(4)], "flight": pa.array([1.0, 2.5, None, 4.0])},
+    )
+    result = events.append(data, on_error="skip")
+    assert result.rows == 2
+    assert [each.row for each in result.rejected] == [1, 2]
+    assert "2.5" in result.rejected[0].reason
+    assert len(events) == 1002
+
+
+def test_skip_reports_bad_dicts_by_their_position(events: Table) -> None:
+    rows = [
+        {"ts": moment(5000), "flight": 1},
+        {"ts": moment(5001), "flight": "x"},
+        {"ts": moment(5002), "flight": None},
+        {"ts": moment(5003), "flight": 4, "delay": 1.5},
+    ]
+    result = events.append(rows, on_error="skip")
+    assert result.rows == 2
+    assert [each.row for each in result.rejected] == [1, 2]
+    assert len(events) == 1002
+
+
+def test_raise_stores_nothing_of_a_batch_with_one_bad_row(events: Table) -> None:
+    with pytest.raises(drillcore.InvalidArgumentError, match="row 1"):
+        events.append(pa.table({"ts": [moment(5000), moment(5001)], "flight": [1.0, 2.5]}))
+    assert len(events) == 1000
+
+
+def test_a_closed_database_says_so_whatever_is_called(database: Database, events: Table) -> None:
+    database.close()
+    calls: list[Callable[[], Any]] = [
+        lambda: events.append(event_rows(0, 1)),
+        lambda: events.count(),
+        lambda: events.get(moment(0), 0),
+        lambda: events.sample(1),
+        lambda: len(events),
+        database.tables,
+        database.snapshot,
+        database.flush,
+        database.compact,
+        database.verify,
+        database.stats,
+        lambda: database.table("events"),
+        lambda: database.create_table("x", {"id": "int64"}, key="id"),
+        lambda: database.drop_table("events"),
+    ]
+    for call in calls:
+        with pytest.raises(drillcore.ClosedError, match="closed"):
+            call()
