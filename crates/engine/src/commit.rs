@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, BinaryArray, RecordBatch};
 use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
-use drillcore_format::rows::Layout;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::{MergePolicy, TableSchema};
 
 use crate::conform::{Conformed, OnError, Rejected, conform};
 use crate::core::Core;
@@ -24,6 +24,7 @@ use crate::state::Slot;
 
 /// One commit may take this share of `memory_bytes`.
 const COMMIT_SHARE: u64 = 4;
+const COMMIT_BYTES_MAX: u64 = 1 << 30;
 /// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.
 const SLOW_FROM_PERCENT: u64 = 75;
 /// The longest a writer is slowed before the limit.
@@ -80,23 +81,49 @@ pub fn append(
     Ok(AppendResult { rows, rejected, lsn: lsn.0 })
 }
 
+/// Deletes the rows with the given keys in one commit; a key without a row is no error.
+pub fn delete(core: &Arc<Core>, target: &Target, keys: BinaryArray) -> Result<Lsn> {
+    core.state().check_writable()?;
+    if keys.is_empty() {
+        return Ok(core.visible());
+    }
+    let run = sorted_run(core, &target.layout, &target.layout.tombstones(keys))?;
+    let bytes = run.bytes();
+    check_size(core, bytes)?;
+    let lsn = commit(core, vec![(target.table, run)])?;
+    maintenance::join_small_runs(core, target.table, bytes)?;
+    Ok(lsn)
+}
+
+/// Sorts rows by key, ties in the order given; of equal keys of an upsert table only the last stays.
+fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRun> {
+    let mut order = rows.sort_permutation();
+    if layout.schema().merge == MergePolicy::Upsert {
+        let key = |row: u32| rows.key(row as usize);
+        let is_last = |at: usize| order.get(at + 1).is_none_or(|&next| key(next) != key(order[at]));
+        order = (0..order.len()).filter(|&at| is_last(at)).map(|at| order[at]).collect();
+    }
+    // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
+    // caller's.
+    UncommittedRun::new(layout, rows.take(&order), &core.meter)
+}
+
 /// Turns a batch into a sorted, indexed run.
 fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<UncommittedRun> {
-    let limit = core.options.memory_bytes / COMMIT_SHARE;
-    let given = batch.get_array_memory_size() as u64;
-    let rows = target.layout.encode(batch);
-    let order = rows.sort_permutation();
-    // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the caller's.
-    let run = UncommittedRun::new(&target.layout, rows.take(&order), &core.meter)?;
-    if run.bytes() > limit.min(1 << 30) {
+    let run = sorted_run(core, &target.layout, &target.layout.encode(batch))?;
+    check_size(core, run.bytes())?;
+    Ok(run)
+}
+
+fn check_size(core: &Core, bytes: u64) -> Result<()> {
+    let limit = (core.options.memory_bytes / COMMIT_SHARE).min(COMMIT_BYTES_MAX);
+    if bytes > limit {
         return Err(Error::invalid(format!(
-            "one commit of {} bytes ({given} as given) exceeds its limit of {} (a quarter of memory_bytes, at most 1 GiB); \
-             append in smaller batches",
-            run.bytes(),
-            limit.min(1 << 30),
+            "one commit of {bytes} bytes exceeds its limit of {limit} (a quarter of memory_bytes, at \
+             most 1 GiB); append in smaller batches"
         )));
     }
-    Ok(run)
+    Ok(())
 }
 
 fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{Fields, SchemaRef};
 use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
@@ -23,7 +23,7 @@ use crate::jobs;
 use crate::maintenance::{self, Duty, pick_full_merge};
 use crate::options::{Durability, Options};
 use crate::recovery;
-use crate::snapshot::{Snapshot, TableSnapshot};
+use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
 
@@ -344,6 +344,23 @@ impl Table {
     /// failed call changes nothing.
     pub fn append(&self, batch: &RecordBatch, on_error: OnError) -> Result<AppendResult> {
         commit::append(self.database.core(), &[(self.target()?, batch)], on_error)
+    }
+
+    /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row
+    /// is no error. For upsert tables only.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
+    pub fn delete(&self, keys: &[ArrayRef]) -> Result<u64> {
+        let target = self.target()?;
+        if !target.layout.has_tombstones() {
+            return Err(Error::invalid(format!(
+                "table {:?} keeps every row; only tables made with merge=\"upsert\" delete",
+                self.name
+            )));
+        }
+        let keys = encode_whole_keys(&target.schema, keys)?;
+        Ok(commit::delete(self.database.core(), &target, keys)?.0)
     }
 
     /// The table as of the newest visible commit. Copies no rows.

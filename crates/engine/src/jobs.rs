@@ -10,8 +10,9 @@ use drillcore_storage::segment_writer::SegmentWriter;
 
 use crate::core::Core;
 use crate::error::Result;
+use crate::live::without_tombstones;
 use crate::maintenance::Job;
-use crate::merge::{Direction, Merger};
+use crate::merge::{Direction, Fold, Merger};
 use crate::piece::Piece;
 use crate::piece_source::PieceSource;
 use crate::run::{Run, UncommittedRun};
@@ -24,8 +25,8 @@ const BATCH_ROWS: usize = 4096;
 pub fn run(core: &Core, job: Job) -> Result<()> {
     let done = match &job {
         Job::Join { table, runs } => join(core, *table, runs),
-        Job::Spill { table, runs } => spill(core, *table, runs),
-        Job::Merge { table, segments } => merge(core, *table, segments),
+        Job::Spill { table, runs, is_oldest } => spill(core, *table, runs, *is_oldest),
+        Job::Merge { table, segments, is_oldest } => merge(core, *table, segments, *is_oldest),
     };
     if done.is_err() {
         give_back(core, &job);
@@ -44,7 +45,7 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     let mut merger = merger(pieces, &layout, total)?;
     let rows = merger.next_rows()?.expect("runs have rows");
-    assert_eq!(rows.len(), total, "a join is one batch");
+    assert!(merger.next_rows()?.is_none(), "a join is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
     let joined = Arc::new(UncommittedRun::new(&layout, rows, &core.meter)?.commit(lsns));
 
@@ -61,35 +62,38 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
 }
 
 /// The oldest runs of a table become one segment, and their commits leave the log.
-fn spill(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
+fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Result<()> {
     let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let Some(segment) = write_segment(core, table, pieces, lsns)? else {
-        core.state().buffered_bytes -= total_bytes(runs);
-        return Ok(());
+    let segment = match write_segment(core, table, pieces, lsns, is_oldest)? {
+        Written::Segment(segment) => Some(segment),
+        Written::NoRows => None,
+        Written::NoTable => {
+            core.state().buffered_bytes -= total_bytes(runs);
+            return Ok(());
+        }
     };
     let mut manifest = core.manifest();
     let needed_from = {
         let mut state = core.state();
         if !state.tables.contains_key(&table) {
             state.buffered_bytes -= total_bytes(runs);
-            segment.remove_when_unused();
+            segment.inspect(|segment| segment.remove_when_unused());
             return Ok(());
         }
         state.needed_from(table, runs.len())
     };
-    let added = Edit::AddSegment { table, segment: segment.meta() };
+    let added = segment.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = Edit::Flushed { table, lsn: lsns.last };
-    manifest
-        .commit(&[added, flushed, Edit::NextLsn(needed_from)])
-        .inspect_err(|_| segment.remove_when_unused())?;
+    let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
+    manifest.commit(&edits)?;
     let mut state = core.state();
     state.counts.spills += 1;
-    state.counts.rows_written += segment.rows();
+    state.counts.rows_written += segment.as_ref().map_or(0, |segment| segment.rows());
     state.buffered_bytes -= total_bytes(runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     replace(&mut entry.runs, runs, None);
-    entry.segments.push(Slot { piece: segment, taken: false });
+    entry.segments.extend(segment.map(|piece| Slot { piece, taken: false }));
     entry.flushed = lsns.last;
     state.changed();
     drop(state);
@@ -101,55 +105,79 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
 }
 
 /// Neighbouring segments become one; the old files go with their last reader.
-fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>]) -> Result<()> {
+fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool) -> Result<()> {
     let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
     let lsns = covered(segments.iter().map(|segment| segment.lsns()));
-    let Some(merged) = write_segment(core, table, pieces, lsns)? else { return Ok(()) };
+    let merged = match write_segment(core, table, pieces, lsns, is_oldest)? {
+        Written::Segment(segment) => Some(segment),
+        Written::NoRows => None,
+        Written::NoTable => return Ok(()),
+    };
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
-        merged.remove_when_unused();
+        merged.inspect(|segment| segment.remove_when_unused());
         return Ok(());
     }
     let removed =
         segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
-    let added = Edit::AddSegment { table, segment: merged.meta() };
-    let edits: Vec<Edit> = removed.chain([added]).collect();
-    manifest.commit(&edits).inspect_err(|_| merged.remove_when_unused())?;
+    let added = merged.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
+    let edits: Vec<Edit> = removed.chain(added).collect();
+    manifest.commit(&edits)?;
     let mut state = core.state();
     state.counts.merges += 1;
-    state.counts.rows_written += merged.rows();
+    state.counts.rows_written += merged.as_ref().map_or(0, |segment| segment.rows());
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
-    replace(&mut entry.segments, segments, Some(merged));
+    replace(&mut entry.segments, segments, merged);
     state.changed();
     drop(state);
     segments.iter().for_each(|segment| segment.remove_when_unused());
     Ok(())
 }
 
-/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest. `None` if the
-/// table is gone.
+/// What came of writing pieces out.
+enum Written {
+    Segment(Arc<Segment>),
+    /// Tombstones were all there was, and nothing is left for them to hide.
+    NoRows,
+    /// The table was dropped.
+    NoTable,
+}
+
+/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest.
 fn write_segment(
     core: &Core,
     table: TableId,
     pieces: Vec<Piece>,
     lsns: LsnRange,
-) -> Result<Option<Arc<Segment>>> {
-    let Some(layout) = layout(core, table) else { return Ok(None) };
+    is_oldest: bool,
+) -> Result<Written> {
+    let Some(layout) = layout(core, table) else { return Ok(Written::NoTable) };
     let id = core.new_segment_id();
     let mut writer = SegmentWriter::create(core.directory.clone(), id, table, &layout, lsns)?;
-    let written = (|| -> Result<()> {
+    let drops_tombstones = is_oldest && layout.has_tombstones();
+    let written = (|| -> Result<bool> {
         let mut merger = merger(pieces, &layout, BATCH_ROWS)?;
         while let Some(rows) = merger.next_rows()? {
+            let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
             writer.append(&rows)?;
         }
-        Ok(writer.finish()?)
+        let has_rows = writer.rows() > 0;
+        if has_rows {
+            writer.finish()?;
+        }
+        Ok(has_rows)
     })();
-    if let Err(error) = written {
-        // The failure is what counts; a file left behind is removed at the next opening.
+    if !matches!(written, Ok(true)) {
+        // A file left behind is removed at the next opening.
         let _ = core.directory.remove(&Segment::file_name(id));
-        return Err(error);
     }
-    Ok(Some(Arc::new(Segment::open(core.directory.clone(), id, &layout, core.cache.clone())?)))
+    match written? {
+        false => Ok(Written::NoRows),
+        true => {
+            let segment = Segment::open(core.directory.clone(), id, &layout, core.cache.clone())?;
+            Ok(Written::Segment(Arc::new(segment)))
+        }
+    }
 }
 
 fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merger<PieceSource>> {
@@ -158,7 +186,7 @@ fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merg
         .into_iter()
         .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward))
         .collect();
-    Merger::new(sources, Direction::Forward, batch_rows)
+    Merger::new(sources, Direction::Forward, Fold::of(layout.schema().merge), batch_rows)
 }
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {
@@ -177,8 +205,8 @@ fn give_back(core: &Core, job: &Job) {
             state.buffered_bytes -= total_bytes(runs);
             give_back_runs(&mut state, *table, runs);
         }
-        Job::Spill { table, runs } => give_back_runs(&mut state, *table, runs),
-        Job::Merge { table, segments } => {
+        Job::Spill { table, runs, .. } => give_back_runs(&mut state, *table, runs),
+        Job::Merge { table, segments, .. } => {
             if let Some(entry) = state.tables.get_mut(table) {
                 release(&mut entry.segments, segments);
             }

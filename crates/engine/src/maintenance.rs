@@ -38,9 +38,21 @@ const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
 
 /// A piece of background work with its inputs, which are out of play until it is installed or dropped.
 pub enum Job {
-    Join { table: TableId, runs: Vec<Arc<Run>> },
-    Spill { table: TableId, runs: Vec<Arc<Run>> },
-    Merge { table: TableId, segments: Vec<Arc<Segment>> },
+    Join {
+        table: TableId,
+        runs: Vec<Arc<Run>>,
+    },
+    /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
+    Spill {
+        table: TableId,
+        runs: Vec<Arc<Run>>,
+        is_oldest: bool,
+    },
+    Merge {
+        table: TableId,
+        segments: Vec<Arc<Segment>>,
+        is_oldest: bool,
+    },
 }
 
 /// Joins small runs of a table, to which `appended_bytes` were added, until its ladder is satisfied.
@@ -173,7 +185,8 @@ pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
         })
         .count();
     let runs = take(&mut table.runs[..free]);
-    (!runs.is_empty()).then_some(Job::Spill { table: id, runs })
+    let is_oldest = table.segments.is_empty();
+    (!runs.is_empty()).then_some(Job::Spill { table: id, runs, is_oldest })
 }
 
 fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
@@ -188,7 +201,8 @@ fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
     if total_rows > u64::from(u32::MAX) {
         return None;
     }
-    Some(Job::Merge { table: id, segments: take(&mut table.segments[window]) })
+    let is_oldest = window.start == 0;
+    Some(Job::Merge { table: id, segments: take(&mut table.segments[window]), is_oldest })
 }
 
 /// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge.
@@ -196,5 +210,5 @@ pub fn pick_full_merge(table: &mut TableState, id: TableId) -> Option<Job> {
     if table.segments.len() < 2 || table.segments.iter().any(|slot| slot.taken) {
         return None;
     }
-    Some(Job::Merge { table: id, segments: take(&mut table.segments) })
+    Some(Job::Merge { table: id, segments: take(&mut table.segments), is_oldest: true })
 }

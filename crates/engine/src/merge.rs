@@ -7,6 +7,7 @@
 use std::cmp::Ordering;
 
 use drillcore_format::rows::Rows;
+use drillcore_format::schema::MergePolicy;
 
 use crate::error::Result;
 
@@ -23,10 +24,30 @@ pub enum Direction {
     Reverse,
 }
 
-/// The merged stream. Equal keys come in the order of their sources.
+/// What becomes of equal keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fold {
+    /// All stay, in the order of their sources.
+    KeepAll,
+    /// The newest stays. Each source has a key once.
+    KeepNewest,
+}
+
+impl Fold {
+    /// How a merge policy folds.
+    pub fn of(policy: MergePolicy) -> Fold {
+        match policy {
+            MergePolicy::Append => Fold::KeepAll,
+            MergePolicy::Upsert => Fold::KeepNewest,
+        }
+    }
+}
+
+/// The merged stream.
 pub struct Merger<S> {
     sources: Vec<Head<S>>,
     direction: Direction,
+    fold: Fold,
     batch_rows: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
     losers: Vec<usize>,
@@ -49,7 +70,12 @@ struct Head<S> {
 impl<S: RowSource> Merger<S> {
     /// Merges `sources`, given oldest first (newest first when reversed), into batches of up to
     /// `batch_rows` rows.
-    pub fn new(sources: Vec<S>, direction: Direction, batch_rows: usize) -> Result<Merger<S>> {
+    pub fn new(
+        sources: Vec<S>,
+        direction: Direction,
+        fold: Fold,
+        batch_rows: usize,
+    ) -> Result<Merger<S>> {
         assert!(batch_rows > 0);
         let mut heads = Vec::with_capacity(sources.len());
         for source in sources {
@@ -63,6 +89,7 @@ impl<S: RowSource> Merger<S> {
             losers: vec![usize::MAX; heads.len()],
             sources: heads,
             direction,
+            fold,
             batch_rows,
             parts: Vec::new(),
             picked: Vec::new(),
@@ -75,12 +102,21 @@ impl<S: RowSource> Merger<S> {
 
     /// The next rows, at least one, in order; `None` at the end.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
-        while self.picked.len() < self.batch_rows {
-            let Some(winner) = self.winner() else { break };
+        while let Some(winner) = self.winner() {
             if self.picked.is_empty() && self.sources.len() == 1 {
                 return self.pass_through(winner).map(Some);
             }
-            self.pick(winner);
+            if self.fold == Fold::KeepNewest && self.repeats_last_key(winner) {
+                // Forwards the newest source comes last among equals, backwards first.
+                if self.direction == Direction::Forward {
+                    self.picked.pop();
+                    self.pick(winner);
+                }
+            } else if self.picked.len() == self.batch_rows {
+                break;
+            } else {
+                self.pick(winner);
+            }
             self.sources[winner].advance()?;
             self.replay(winner);
         }
@@ -104,6 +140,13 @@ impl<S: RowSource> Merger<S> {
             head.load()?;
         }
         Ok(slice)
+    }
+
+    fn repeats_last_key(&self, source: usize) -> bool {
+        let Some(&(part, row)) = self.picked.last() else { return false };
+        let head = &self.sources[source];
+        let rows = head.rows.as_ref().expect("the winner has a row");
+        self.parts[part].key(row) == rows.key(head.at)
     }
 
     fn pick(&mut self, source: usize) {
@@ -228,9 +271,14 @@ mod tests {
         Batches(keys.chunks(3).map(batch).collect::<Vec<_>>().into_iter())
     }
 
-    fn merge(sources: &[Vec<u16>], direction: Direction, batch_rows: usize) -> Vec<(u16, i64)> {
+    fn merge(
+        sources: &[Vec<u16>],
+        direction: Direction,
+        fold: Fold,
+        batch_rows: usize,
+    ) -> Vec<(u16, i64)> {
         let sources = sources.iter().enumerate().map(|(n, keys)| source(n as i64, keys)).collect();
-        let mut merger = Merger::new(sources, direction, batch_rows).unwrap();
+        let mut merger = Merger::new(sources, direction, fold, batch_rows).unwrap();
         let mut merged = Vec::new();
         while let Some(rows) = merger.next_rows().unwrap() {
             assert!(!rows.is_empty() && rows.len() <= batch_rows);
@@ -264,13 +312,31 @@ mod tests {
             }
             expected.sort_unstable();
             for batch_rows in [1, 7, 1000] {
-                assert_eq!(merge(&keys, Direction::Forward, batch_rows), expected);
+                assert_eq!(merge(&keys, Direction::Forward, Fold::KeepAll, batch_rows), expected);
             }
             for of_one in &mut keys {
                 of_one.reverse();
             }
             expected.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-            assert_eq!(merge(&keys, Direction::Reverse, 7), expected);
+            assert_eq!(merge(&keys, Direction::Reverse, Fold::KeepAll, 7), expected);
+        }
+    }
+
+    #[test]
+    fn of_equal_keys_the_one_of_the_newest_source_stays() {
+        let mut keys = vec![vec![1, 3, 5, 7, 9], vec![1, 2, 3, 9], vec![3, 4, 9]];
+        let expected = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 0), (7, 0), (9, 2)];
+        for batch_rows in [1, 2, 100] {
+            let merged = merge(&keys, Direction::Forward, Fold::KeepNewest, batch_rows);
+            assert_eq!(merged, expected, "in batches of {batch_rows}");
+        }
+        // Backwards, sources are given newest first.
+        keys.reverse();
+        keys.iter_mut().for_each(|of_one| of_one.reverse());
+        for batch_rows in [1, 2, 100] {
+            let merged = merge(&keys, Direction::Reverse, Fold::KeepNewest, batch_rows);
+            let expected = expected.iter().rev().map(|&(key, source)| (key, 2 - source));
+            assert_eq!(merged, expected.collect::<Vec<_>>(), "in batches of {batch_rows}");
         }
     }
 }

@@ -25,6 +25,8 @@ pub enum Members {
     /// Positions in the run's set index.
     Run(Range<u32>),
     Segment(SegmentMembers),
+    /// Ordinals found one by one, of a run or a segment.
+    Listed(Arc<[u32]>),
 }
 
 impl Piece {
@@ -54,6 +56,11 @@ impl Piece {
         }
     }
 
+    /// Whether any row has this key. The cost of [`Piece::get`].
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key, &Projection { keys: false, values: Vec::new() })?.is_some())
+    }
+
     /// The members of a set. On disk: one page of the set directory.
     pub fn members(&self, set: &[u8]) -> Result<Members> {
         match self {
@@ -65,6 +72,7 @@ impl Piece {
     /// The ordinal of the `position`-th member.
     pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
         match (self, members) {
+            (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
             (Piece::Run(run), Members::Run(range)) => Ok(run.member(range.start + position as u32)),
             (Piece::Segment(segment), Members::Segment(members)) => {
                 Ok(segment.member(members, position)?)
@@ -76,6 +84,9 @@ impl Piece {
     /// How many members have an ordinal below `ordinal`.
     pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
         match (self, members) {
+            (_, Members::Listed(ordinals)) => {
+                Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
+            }
             (Piece::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
             (Piece::Segment(segment), Members::Segment(members)) => {
                 Ok(segment.member_rank(members, ordinal)?)
@@ -132,6 +143,7 @@ impl Members {
         match self {
             Members::Run(range) => u64::from(range.end - range.start),
             Members::Segment(members) => members.len(),
+            Members::Listed(ordinals) => ordinals.len() as u64,
         }
     }
 }

@@ -15,13 +15,17 @@ use drillcore_sample::rng::Rng;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::fetch;
 use crate::interrupt::Interrupt;
-use crate::select::{Place, Selected, Selection};
+use crate::live::are_live;
+use crate::select::{Filter, Place, Selected, Selection};
+use crate::snapshot::TableSnapshot;
 use crate::weighted::Weighted;
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;
 /// Places looked up between two looks at the interrupt.
 const CHUNK: usize = 4096;
+/// Draws by rejection are given up after so many tries a row.
+const TRIES: usize = 16;
 
 /// What to draw.
 #[derive(Debug, Clone, Default)]
@@ -49,8 +53,7 @@ pub struct SampleRequest {
 /// the selection is equally likely; with one, a row's chance is its share of the weight. Without
 /// replacement all are different.
 pub(crate) fn sample(
-    selected: &Arc<Selected>,
-    layout: &Layout,
+    table: &TableSnapshot,
     columns: &[usize],
     request: &SampleRequest,
 ) -> Result<RecordBatch> {
@@ -60,16 +63,70 @@ pub(crate) fn sample(
              draw with replace=True, or without with_probability",
         ));
     }
+    let layout = &table.table().layout;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+    // Chances, and weighted draws, need to know how many rows are alive.
+    let needs_live = request.with_probability || request.weight.is_some();
+    if layout.has_tombstones() && !needs_live {
+        let filter = Filter::new(layout.schema(), &request.selection)?;
+        let candidates = table.candidates(&filter)?;
+        if let Some(places) = by_rejection(&candidates, request, &mut rng)? {
+            return gather(&candidates, layout, columns, &places, request);
+        }
+    }
+    let selected = table.select(&request.selection)?;
     let (places, probability) = match &request.weight {
-        None => uniform(selected, request, &mut rng)?,
-        Some(column) => weighted(selected, layout, column, request, &mut rng)?,
+        None => uniform(&selected, request, &mut rng)?,
+        Some(column) => weighted(&selected, layout, column, request, &mut rng)?,
     };
-    let rows = match places.as_slice() {
-        [] => no_rows(layout, columns),
-        _ => rows_at_places(selected, layout, columns, &places, &request.interrupt)?,
-    };
+    let rows = gather(&selected, layout, columns, &places, request)?;
     if request.with_probability { with_probability(&rows, probability) } else { Ok(rows) }
+}
+
+/// Draws among all versions of rows and drops the dead, so that each live row is equally likely. `None`
+/// if that takes too many tries, or not enough rows may be alive: whoever asks then resolves the
+/// selection and draws anew.
+fn by_rejection(
+    candidates: &Selected,
+    request: &SampleRequest,
+    rng: &mut Rng,
+) -> Result<Option<Vec<Place>>> {
+    let n = usize::try_from(request.n).map_err(|_| Error::invalid("n does not fit memory"))?;
+    let mut tries = n.saturating_mul(TRIES).min(candidates.len() as usize);
+    if request.replace && candidates.len() > 0 {
+        tries = n.saturating_mul(TRIES);
+    }
+    let mut places = Vec::with_capacity(n.min(tries));
+    let mut without = WithoutReplacement::new(candidates.len());
+    while places.len() < n && tries > 0 {
+        request.interrupt.check()?;
+        let round = (n - places.len()).min(tries).min(CHUNK);
+        tries -= round;
+        let mut numbers = Vec::with_capacity(round);
+        if request.replace {
+            WithReplacement::new(candidates.len()).draw_into(rng, round, &mut numbers);
+        } else {
+            without.draw_into(rng, round, &mut numbers);
+        }
+        let drawn = places_of(candidates, &numbers, &request.interrupt)?;
+        let live = are_live(candidates.pieces(), &drawn)?;
+        places
+            .extend(drawn.into_iter().zip(live).filter(|(_, live)| *live).map(|(place, _)| place));
+    }
+    Ok((places.len() == n).then_some(places))
+}
+
+fn gather(
+    selected: &Selected,
+    layout: &Layout,
+    columns: &[usize],
+    places: &[Place],
+    request: &SampleRequest,
+) -> Result<RecordBatch> {
+    match places {
+        [] => Ok(no_rows(layout, columns)),
+        _ => rows_at_places(selected, layout, columns, places, &request.interrupt),
+    }
 }
 
 /// The chance of a row, or of each.

@@ -2,11 +2,12 @@
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use drillcore_format::rows::{Layout, Projection};
+use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
-use crate::merge::{Direction, Merger};
+use crate::live::{with_flags, without_tombstones};
+use crate::merge::{Direction, Fold, Merger};
 use crate::piece_source::PieceSource;
 use crate::select::{Part, Selected, Selection};
 
@@ -30,6 +31,10 @@ pub struct ScanRequest {
 pub struct Scan {
     merger: Merger<PieceSource>,
     layout: Layout,
+    /// What is read, and what of it the columns need.
+    read: Projection,
+    needed: Projection,
+    drops_tombstones: bool,
     columns: Vec<usize>,
     schema: SchemaRef,
     rest: u64,
@@ -37,22 +42,25 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Starts a scan of what was selected.
+    /// Starts a scan of what was selected, folding equal keys of different pieces.
     pub(crate) fn new(
         selected: &Selected,
         layout: &Layout,
         columns: Vec<usize>,
+        fold: Fold,
         request: ScanRequest,
     ) -> Result<Scan> {
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         // Merging compares keys, so they are read even where no key column is asked for.
-        let projection = Projection { keys: true, ..layout.projection(&columns) };
+        let needed = Projection { keys: true, ..layout.projection(&columns) };
+        let drops_tombstones = fold == Fold::KeepNewest;
+        let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
         let mut sources: Vec<PieceSource> = selected
             .parts()
             .chunk_by(|a, b| a.piece == b.piece)
             .map(|parts: &[Part]| {
                 let piece = selected.pieces()[parts[0].piece].clone();
-                PieceSource::selected(piece, parts.to_vec(), projection.clone(), direction)
+                PieceSource::selected(piece, parts.to_vec(), read.clone(), direction)
             })
             .collect();
         if request.reverse {
@@ -62,8 +70,11 @@ impl Scan {
         let batch_rows = usize::try_from(limit).unwrap_or(usize::MAX).clamp(1, BATCH_ROWS);
         let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
         Ok(Scan {
-            merger: Merger::new(sources, direction, batch_rows)?,
+            merger: Merger::new(sources, direction, fold, batch_rows)?,
             layout: layout.clone(),
+            read,
+            needed,
+            drops_tombstones,
             columns,
             schema: schema.into(),
             rest: limit,
@@ -76,12 +87,26 @@ impl Scan {
         self.schema.clone()
     }
 
+    fn next_rows(&mut self) -> Result<Option<Rows>> {
+        while let Some(rows) = self.merger.next_rows()? {
+            if !self.drops_tombstones {
+                return Ok(Some(rows));
+            }
+            let rows = without_tombstones(rows);
+            if !rows.is_empty() {
+                return Ok(Some(rows.narrow(&self.read, &self.needed)));
+            }
+            self.interrupt.check()?;
+        }
+        Ok(None)
+    }
+
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.interrupt.check()?;
         if self.rest == 0 {
             return Ok(None);
         }
-        let Some(rows) = self.merger.next_rows()? else { return Ok(None) };
+        let Some(rows) = self.next_rows()? else { return Ok(None) };
         let len = usize::try_from(self.rest).unwrap_or(usize::MAX).min(rows.len());
         self.rest -= len as u64;
         Ok(Some(self.layout.decode(&rows.slice(0, len), &self.columns)?))

@@ -45,6 +45,7 @@ pub enum Closed {
 }
 
 /// A selection, checked and encoded for one table.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
     low: Option<Bound>,
     high: Option<Bound>,
@@ -76,6 +77,16 @@ pub struct Place {
 }
 
 impl Filter {
+    /// Whether every row passes.
+    pub fn is_everything(&self) -> bool {
+        self.low.is_none() && self.high.is_none() && self.sets.is_none()
+    }
+
+    /// Whether rows are chosen by set, not only by key.
+    pub fn is_by_set(&self) -> bool {
+        self.sets.is_some()
+    }
+
     /// Checks a selection against a table.
     pub fn new(schema: &TableSchema, selection: &Selection) -> Result<Filter> {
         let (low, high) = match &selection.between {
@@ -116,6 +127,19 @@ impl Filter {
 }
 
 impl Selected {
+    /// Some rows of each piece, by ordinals that ascend.
+    pub fn listed(pieces: Arc<[Piece]>, ordinals: Vec<Vec<u32>>) -> Selected {
+        assert_eq!(pieces.len(), ordinals.len());
+        let part = |(piece, ordinals): (usize, Vec<u32>)| {
+            let to = ordinals.len() as u64;
+            Part { piece, members: Some(Members::Listed(ordinals.into())), from: 0, to }
+        };
+        let parts = ordinals.into_iter().enumerate().filter(|(_, ordinals)| !ordinals.is_empty());
+        let parts: Vec<Part> = parts.map(part).collect();
+        let fences = Fences::from_counts(parts.iter().map(Part::len));
+        Selected { pieces, parts, fences }
+    }
+
     /// All rows of some pieces.
     pub fn whole(pieces: Arc<[Piece]>) -> Selected {
         let part = |(piece, rows): (usize, u64)| Part { piece, members: None, from: 0, to: rows };

@@ -3,16 +3,20 @@
 //! A snapshot is a handle to lists of immutable pieces. Taking one copies no rows; holding one keeps its
 //! pieces alive; reading one never waits for writers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
-use drillcore_format::key::{decode_values, encode_keys};
+use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::Rows;
 use drillcore_format::schema::TableSchema;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
 use crate::estimate::{self, Estimate, EstimateRequest, Watch};
+use crate::interrupt::Interrupt;
+use crate::live::{resolve, with_flags, without_tombstones};
+use crate::merge::Fold;
 use crate::sample::{self, SampleRequest, no_rows};
 use crate::scan::{Scan, ScanRequest};
 use crate::select::{Filter, Selected, Selection};
@@ -86,9 +90,10 @@ impl TableSnapshot {
         self.table.lsn.0
     }
 
-    /// The number of rows. O(1).
-    pub fn rows(&self) -> u64 {
-        self.table.rows
+    /// The number of rows. O(1), but for the first call on an upsert table's snapshot, which merges the
+    /// keys of all pieces.
+    pub fn rows(&self) -> Result<u64> {
+        self.count(&Selection::default())
     }
 
     /// The number of sorted arrays that hold the rows, in memory and on disk.
@@ -103,16 +108,23 @@ impl TableSnapshot {
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
         let columns = self.columns(columns)?;
         let keys = self.encode_keys(keys)?;
-        let projection = self.table.layout.projection(&columns);
+        let layout = &self.table.layout;
+        let needed = layout.projection(&columns);
+        let read =
+            if layout.has_tombstones() { with_flags(layout, &needed) } else { needed.clone() };
         let mut parts: Vec<Rows> = Vec::new();
         let mut positions = Vec::with_capacity(keys.len());
         for row in 0..keys.len() {
             let mut found = None;
             for piece in self.table.pieces.iter().rev() {
-                found = piece.get(keys.value(row), &projection)?;
+                found = piece.get(keys.value(row), &read)?;
                 if found.is_some() {
                     break;
                 }
+            }
+            if layout.has_tombstones() {
+                found = found.map(without_tombstones).filter(|rows| !rows.is_empty());
+                found = found.map(|rows| rows.narrow(&read, &needed));
             }
             positions.push(found.is_some().then_some(parts.len() as u32));
             parts.extend(found);
@@ -128,11 +140,18 @@ impl TableSnapshot {
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
         let columns = self.columns(request.columns.as_deref())?;
-        let selected = self.select(&request.selection)?;
-        Scan::new(&selected, &self.table.layout, columns, request)
+        let filter = Filter::new(&self.table.schema, &request.selection)?;
+        // The live rows of a range come out of the merge by themselves, those of a set do not.
+        let (selected, fold) = if filter.is_by_set() {
+            (self.select(&request.selection)?, Fold::KeepAll)
+        } else {
+            (self.candidates(&filter)?, Fold::of(self.table.schema.merge))
+        };
+        Scan::new(&selected, &self.table.layout, columns, fold, request)
     }
 
-    /// The exact number of selected rows, from indexes alone.
+    /// The exact number of selected rows, from indexes alone; in an upsert table, from the keys of the
+    /// selection, once a snapshot.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
         Ok(self.select(selection)?.len())
     }
@@ -140,8 +159,7 @@ impl TableSnapshot {
     /// Random rows of the selection; see [`SampleRequest`].
     pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
         let columns = self.columns(request.columns.as_deref())?;
-        let selected = self.select(&request.selection)?;
-        sample::sample(&selected, &self.table.layout, &columns, request)
+        sample::sample(self, &columns, request)
     }
 
     /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
@@ -157,9 +175,13 @@ impl TableSnapshot {
                 "the table has no set column; name one in create_table(set=...)",
             ));
         };
-        let mut rows_of: std::collections::BTreeMap<Box<[u8]>, u64> = Default::default();
-        for piece in self.table.pieces.iter() {
-            piece.sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?;
+        let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
+        if self.table.layout.has_tombstones() {
+            self.count_live_sets(column, &mut rows_of)?;
+        } else {
+            for piece in self.table.pieces.iter() {
+                piece.sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?;
+            }
         }
         let encoded: Vec<&[u8]> = rows_of.keys().map(AsRef::as_ref).collect();
         let values = decode_values(&encoded, self.table.schema.columns.field(column).data_type())?;
@@ -170,14 +192,44 @@ impl TableSnapshot {
         &self.table
     }
 
-    /// Everything is selected once a version; the rest is searched for.
+    /// The rows that pass, resolved: numbered through, each alive.
     pub(crate) fn select(&self, selection: &Selection) -> Result<Arc<Selected>> {
-        if selection.between.is_none() && selection.sets.is_none() {
+        let filter = Filter::new(&self.table.schema, selection)?;
+        if !self.table.layout.has_tombstones() {
+            return self.candidates(&filter);
+        }
+        if let Some(known) = self.table.resolved.get(&filter) {
+            return Ok(known);
+        }
+        let resolved = resolve(&filter, self.table.pieces.clone(), &Interrupt::never())?;
+        Ok(self.table.resolved.keep(filter, Arc::new(resolved)))
+    }
+
+    /// The rows that pass, in an upsert table dead ones among them. Everything is selected once a version.
+    pub(crate) fn candidates(&self, filter: &Filter) -> Result<Arc<Selected>> {
+        if filter.is_everything() {
             let whole = || Arc::new(Selected::whole(self.table.pieces.clone()));
             return Ok(self.table.whole.get_or_init(whole).clone());
         }
-        let filter = Filter::new(&self.table.schema, selection)?;
         Ok(Arc::new(filter.select(self.table.pieces.clone())?))
+    }
+
+    /// Directories count dead rows too, so the sets of live rows are read.
+    fn count_live_sets(&self, column: usize, rows_of: &mut BTreeMap<Box<[u8]>, u64>) -> Result<()> {
+        let name = self.table.schema.columns.field(column).name().clone();
+        for batch in self.scan(ScanRequest { columns: Some(vec![name]), ..Default::default() })? {
+            let batch = batch?;
+            let mut value = Vec::new();
+            for row in 0..batch.num_rows() {
+                value.clear();
+                encode_value(batch.column(0), row, &mut value);
+                match rows_of.get_mut(value.as_slice()) {
+                    Some(rows) => *rows += 1,
+                    None => *rows_of.entry(value.as_slice().into()).or_default() += 1,
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The index of a column.
@@ -195,29 +247,30 @@ impl TableSnapshot {
     }
 
     fn encode_keys(&self, keys: &[ArrayRef]) -> Result<BinaryArray> {
-        let schema = &self.table.schema;
-        if keys.len() != schema.key.len() {
-            let names: Vec<&str> = schema
-                .key
-                .iter()
-                .map(|&column| schema.columns.field(column).name().as_str())
-                .collect();
-            let message = format!(
-                "a key has {} values ({}), but {} were given",
-                names.len(),
-                names.join(", "),
-                keys.len()
-            );
-            return Err(Error::invalid(message));
-        }
-        let mut columns = Vec::with_capacity(keys.len());
-        for (values, &column) in keys.iter().zip(&schema.key) {
-            if values.len() != keys[0].len() {
-                return Err(Error::invalid("the key columns differ in length"));
-            }
-            let field = schema.columns.field(column);
-            columns.push(cast(values, field.data_type(), field.name())?);
-        }
-        Ok(encode_keys(&columns))
+        encode_whole_keys(&self.table.schema, keys)
     }
+}
+
+/// Encodes whole keys, given as one array a key column.
+pub(crate) fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<BinaryArray> {
+    if keys.len() != schema.key.len() {
+        let names: Vec<&str> =
+            schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
+        let message = format!(
+            "a key has {} values ({}), but {} were given",
+            names.len(),
+            names.join(", "),
+            keys.len()
+        );
+        return Err(Error::invalid(message));
+    }
+    let mut columns = Vec::with_capacity(keys.len());
+    for (values, &column) in keys.iter().zip(&schema.key) {
+        if values.len() != keys[0].len() {
+            return Err(Error::invalid("the key columns differ in length"));
+        }
+        let field = schema.columns.field(column);
+        columns.push(cast(values, field.data_type(), field.name())?);
+    }
+    Ok(encode_keys(&columns))
 }

@@ -15,6 +15,7 @@ use drillcore_storage::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ladder::Rung;
 use crate::piece::Piece;
+use crate::resolved_selections::ResolvedSelections;
 use crate::run::Run;
 use crate::select::Selected;
 
@@ -77,9 +78,9 @@ pub struct TableVersion {
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
     pub pieces: Arc<[Piece]>,
-    pub rows: u64,
     /// The selection of everything, made when first asked for.
     pub whole: OnceLock<Arc<Selected>>,
+    pub resolved: ResolvedSelections,
 }
 
 impl State {
@@ -196,9 +197,9 @@ impl TableState {
             lsn: visible,
             layout: self.layout.clone(),
             schema: self.schema.clone(),
-            rows: pieces.iter().map(Piece::rows).sum(),
             pieces,
             whole: OnceLock::new(),
+            resolved: ResolvedSelections::default(),
         }
     }
 }

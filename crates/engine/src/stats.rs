@@ -42,6 +42,7 @@ pub struct Stats {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableStats {
     pub name: String,
+    /// In an upsert table, with rows that newer ones replace and tombstones.
     pub rows: u64,
     pub runs: u64,
     pub run_bytes: u64,

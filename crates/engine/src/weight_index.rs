@@ -4,7 +4,7 @@
 //! interval, and the row that holds a given unit, cost a binary search and at most a stride.
 
 use arrow_array::ArrayRef;
-use drillcore_format::weight::units;
+use drillcore_format::weight::stored_units;
 
 /// Rows between two sums: a quarter of a byte a row, and a few cache lines to add up.
 const STRIDE: usize = 64;
@@ -64,7 +64,7 @@ impl WeightIndex {
 
 fn stride(values: &ArrayRef, start: usize) -> Vec<u64> {
     let len = STRIDE.min(values.len() - start);
-    units(&values.slice(start, len)).expect("append refuses rows without a weight")
+    stored_units(&values.slice(start, len)).expect("append refuses rows without a weight")
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use drillcore_format::rows::{Layout, Projection};
-use drillcore_format::weight::units;
+use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
 
 use crate::error::Result;
@@ -238,7 +238,7 @@ fn for_each_weight(
             None => piece.read(from, to, &projection)?,
             Some(_) => piece.fetch(&ordinals, &projection)?,
         };
-        let units = units(rows.value(0)).expect("append refuses rows without a weight");
+        let units = stored_units(rows.value(0)).expect("append refuses rows without a weight");
         for (&ordinal, unit) in ordinals.iter().zip(units) {
             each(Place { piece: part.piece, ordinal }, unit);
         }

@@ -56,7 +56,7 @@ fn city(name: Option<&str>) -> Option<ArrayRef> {
 
 fn check_reads(table: &Table, rows: i64) {
     let snapshot = table.snapshot().unwrap();
-    assert_eq!(snapshot.rows(), rows as u64);
+    assert_eq!(snapshot.rows().unwrap(), rows as u64);
     assert_eq!(scan(&snapshot, ScanRequest::default()), (0..rows).collect::<Vec<_>>());
     let reversed = ScanRequest { reverse: true, limit: Some(10), ..Default::default() };
     assert_eq!(scan(&snapshot, reversed), (rows - 10..rows).rev().collect::<Vec<_>>());

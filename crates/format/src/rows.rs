@@ -88,6 +88,17 @@ impl Rows {
         }
     }
 
+    /// The columns of `to` out of those of `from`, which the rows hold. Shares the arrays.
+    pub fn narrow(&self, from: &Projection, to: &Projection) -> Rows {
+        let place =
+            |index: &usize| from.values.binary_search(index).expect("`to` lies within `from`");
+        Rows {
+            len: self.len,
+            keys: self.keys.clone().filter(|_| to.keys),
+            values: to.values.iter().map(|index| self.values[place(index)].clone()).collect(),
+        }
+    }
+
     /// Shares the arrays: the slice keeps the whole buffers alive.
     pub fn slice(&self, offset: usize, len: usize) -> Rows {
         assert!(offset + len <= self.len, "{len} rows from {offset} of {}", self.len);

@@ -12,6 +12,8 @@ use crate::error::Result;
 pub enum MergePolicy {
     /// All are kept, in commit order.
     Append,
+    /// The newest wins; rows can be deleted.
+    Upsert,
 }
 
 /// A table's shape. Columns are only ever added at the end, so a column's index is its identity.
@@ -52,6 +54,7 @@ impl TableSchema {
         put_varint(out, self.set.map_or(0, |column| column as u64 + 1));
         out.push(match self.merge {
             MergePolicy::Append => 0,
+            MergePolicy::Upsert => 1,
         });
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
@@ -91,6 +94,7 @@ impl TableSchema {
         };
         let merge = match cursor.u8()? {
             0 => MergePolicy::Append,
+            1 => MergePolicy::Upsert,
             other => return Err(cursor.error(format!("unknown merge policy {other}"))),
         };
         let mut weights = Vec::new();

@@ -58,6 +58,19 @@ pub fn units(values: &ArrayRef) -> Result<Vec<u64>, (usize, NoWeight)> {
     }
 }
 
+/// Each stored row's weight in units; the tombstones among them, which are null, weigh nothing.
+pub fn stored_units(values: &ArrayRef) -> Result<Vec<u64>, (usize, NoWeight)> {
+    if values.null_count() == 0 {
+        return units(values);
+    }
+    (0..values.len())
+        .map(|row| match values.is_null(row) {
+            true => Ok(0),
+            false => units(&values.slice(row, 1)).map(|one| one[0]).map_err(|(_, why)| (row, why)),
+        })
+        .collect()
+}
+
 fn units_of<T: Copy>(
     array: &ArrayRef,
     values: &[T],

@@ -16,7 +16,7 @@ use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail};
-use drillcore_format::weight::units;
+use drillcore_format::weight::stored_units;
 
 use crate::directory::{Directory, ReadFile};
 use crate::error::{IoContext, Result, StorageError};
@@ -446,7 +446,7 @@ impl Segment {
         let mut builder = RowsBuilder::new(&self.layout, &projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
-        units(builder.finish().value(0)).map_err(|(row, why)| {
+        stored_units(builder.finish().value(0)).map_err(|(row, why)| {
             damaged(FormatError::malformed("block", format!("the weight of row {row} is {why:?}")))
         })
     }

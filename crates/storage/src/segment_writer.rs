@@ -16,7 +16,7 @@ use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageAddress, PageKind, wr
 use drillcore_format::postings::PostingsWriter;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, write_tail};
-use drillcore_format::weight::units;
+use drillcore_format::weight::stored_units;
 
 use crate::directory::{Directory, WriteFile};
 use crate::error::{IoContext, Result};
@@ -111,6 +111,11 @@ impl SegmentWriter {
             }
         }
         Ok(())
+    }
+
+    /// The rows added so far.
+    pub fn rows(&self) -> u64 {
+        self.footer.rows
     }
 
     /// Writes what follows the blocks and makes the file durable. The segment must have rows.
@@ -239,5 +244,5 @@ impl SegmentWriter {
 
 /// Weights were checked when they were appended.
 pub(crate) fn weight_units(values: &ArrayRef) -> Vec<u64> {
-    units(values).expect("append refuses rows without a weight")
+    stored_units(values).expect("append refuses rows without a weight")
 }

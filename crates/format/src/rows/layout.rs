@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
+};
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::DataType;
 
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{decode_column, encode_keys};
-use crate::schema::TableSchema;
+use crate::schema::{MergePolicy, TableSchema};
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -48,6 +50,10 @@ impl Layout {
     pub fn new(schema: &TableSchema) -> Layout {
         let data_type = |column: usize| schema.columns.field(column).data_type().clone();
         let mut value_types = Vec::new();
+        if schema.merge == MergePolicy::Upsert {
+            // The hidden first value: whether the row is a tombstone.
+            value_types.push(DataType::Boolean);
+        }
         let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
             Some(position) => Place::Key(position),
             None => {
@@ -104,9 +110,29 @@ impl Layout {
             .iter()
             .zip(&self.shared.places)
             .filter(|(_, place)| matches!(place, Place::Value(_)))
-            .map(|(column, _)| own(column))
-            .collect();
+            .map(|(column, _)| own(column));
+        let values =
+            self.tombstone_flags(false, batch.num_rows()).into_iter().chain(values).collect();
         Rows::new(batch.num_rows(), Some(keys), values)
+    }
+
+    /// Whether rows can be tombstones, told by their first value, a bool.
+    pub fn has_tombstones(&self) -> bool {
+        self.shared.schema.merge == MergePolicy::Upsert
+    }
+
+    /// Rows that say of each key that it is deleted.
+    pub fn tombstones(&self, keys: BinaryArray) -> Rows {
+        assert!(self.has_tombstones(), "only upsert tables delete");
+        let len = keys.len();
+        let nulls = self.shared.value_types[1..].iter().map(|kind| new_null_array(kind, len));
+        let values = self.tombstone_flags(true, len).into_iter().chain(nulls).collect();
+        Rows::new(len, Some(keys), values)
+    }
+
+    fn tombstone_flags(&self, flag: bool, len: usize) -> Option<ArrayRef> {
+        let flags = || Arc::new(BooleanArray::from(vec![flag; len])) as ArrayRef;
+        self.has_tombstones().then(flags)
     }
 
     /// What must be fetched to decode these columns of the schema.

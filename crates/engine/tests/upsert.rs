@@ -1,0 +1,230 @@
+//! Upsert tables against a map: the newest row of a key wins, deleted keys are gone, and no read, count or
+//! draw shows a dead row, whatever maintenance has or has not been done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+use drillcore_sample::goodness::chi_square_p_value;
+use drillcore_sample::rng::Rng;
+
+/// What the table should hold: key to set and value.
+type Model = BTreeMap<i64, (Option<String>, i64)>;
+
+fn spec() -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("place", DataType::Utf8, true),
+            Field::new("value", DataType::Int64, false),
+        ])),
+        key: vec!["id".into()],
+        set: Some("place".into()),
+        weights: vec!["value".into()],
+        merge: MergePolicy::Upsert,
+        exist_ok: true,
+    }
+}
+
+fn batch(rows: &[(i64, Option<String>, i64)]) -> RecordBatch {
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| Some(row.2)).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(spec().columns, columns).unwrap()
+}
+
+fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(i64, (Option<String>, i64))> {
+    let of_batch = |batch: RecordBatch| {
+        let ids = batch.column(0).as_primitive::<Int64Type>();
+        let places = batch.column(1).as_string::<i32>();
+        let values = batch.column(2).as_primitive::<Int64Type>();
+        let place = |row| places.is_valid(row).then(|| places.value(row).to_string());
+        (0..batch.num_rows()).map(|row| (ids.value(row), (place(row), values.value(row)))).collect::<Vec<_>>()
+    };
+    batches.into_iter().flat_map(of_batch).collect()
+}
+
+fn scan(table: &TableSnapshot, request: ScanRequest) -> Vec<(i64, (Option<String>, i64))> {
+    rows(table.scan(request).unwrap().map(Result::unwrap))
+}
+
+fn key(id: i64) -> Vec<ArrayRef> {
+    vec![Arc::new(Int64Array::from(vec![id]))]
+}
+
+fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
+    let all: Vec<_> = model.clone().into_iter().collect();
+    assert_eq!(scan(table, ScanRequest::default()), all);
+    assert_eq!(table.rows().unwrap(), all.len() as u64);
+    let mut backwards = scan(table, ScanRequest { reverse: true, ..Default::default() });
+    backwards.reverse();
+    assert_eq!(backwards, all);
+
+    let (low, high) = (rng.below(200) as i64, rng.below(200) as i64);
+    let (low, high) = (low.min(high), low.max(high));
+    let between = Between { low: Some(key(low)), high: Some(key(high)), closed: Closed::Both };
+    let place = (rng.below(4) > 0).then(|| format!("p{}", rng.below(3)));
+    let set: ArrayRef = Arc::new(StringArray::from(vec![place.clone()]));
+    for sets in [None, Some(set)] {
+        let selection = Selection { between: Some(between.clone()), sets: sets.clone() };
+        let passes = |(id, (of, _)): &&(i64, (Option<String>, i64))| {
+            (low..=high).contains(id) && (sets.is_none() || *of == place)
+        };
+        let expected: Vec<_> = all.iter().filter(passes).cloned().collect();
+        assert_eq!(table.count(&selection).unwrap(), expected.len() as u64);
+        let request = ScanRequest { selection: selection.clone(), ..Default::default() };
+        assert_eq!(scan(table, request), expected);
+        let n = expected.len() as u64;
+        let request = SampleRequest { n, selection, seed: Some(rng.next_u64()), ..Default::default() };
+        let mut drawn = rows([table.sample(&request).unwrap()]);
+        drawn.sort();
+        assert_eq!(drawn, expected, "a sample of all is all");
+        let more = SampleRequest { n: n + 1, ..request };
+        assert_eq!(table.sample(&more).unwrap_err().kind(), ErrorKind::TooFewRows);
+    }
+
+    let sets = table.sets().unwrap();
+    let mut expected: BTreeMap<Option<String>, u64> = BTreeMap::new();
+    all.iter().for_each(|(_, (place, _))| *expected.entry(place.clone()).or_default() += 1);
+    let places = sets.values.as_string::<i32>();
+    let found: Vec<(Option<String>, u64)> =
+        (0..places.len()).map(|i| (places.is_valid(i).then(|| places.value(i).into()), sets.rows[i])).collect();
+    assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+
+    let asked: Int64Array = (0..210).map(Some).collect();
+    let found = table.get(&[Arc::new(asked)], None).unwrap();
+    let by_position = rows([found.rows]);
+    for (id, position) in found.positions.into_iter().enumerate() {
+        let row = position.map(|position| by_position[position as usize].1.clone());
+        assert_eq!(row, model.get(&(id as i64)).cloned());
+    }
+}
+
+#[test]
+fn random_updates_and_deletes_agree_with_a_map_at_every_step() {
+    for seed in 0..12 {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { memory_bytes: 1 << 20, ..Default::default() };
+        let mut db = Database::open(folder.path(), options.clone()).unwrap();
+        let mut table = db.create_table("t", spec()).unwrap();
+        let mut rng = Rng::keyed(seed, 0);
+        let mut model = Model::new();
+        let mut held: Vec<(TableSnapshot, Model)> = Vec::new();
+        for step in 0..60 {
+            match rng.below(12) {
+                0..=5 => {
+                    let rows: Vec<_> = (0..rng.below(60))
+                        .map(|_| {
+                            let place = (rng.below(4) > 0).then(|| format!("p{}", rng.below(3)));
+                            (rng.below(200) as i64, place, rng.below(1000) as i64)
+                        })
+                        .collect();
+                    table.append(&batch(&rows), OnError::Raise).unwrap();
+                    model.extend(rows.into_iter().map(|(id, place, value)| (id, (place, value))));
+                }
+                6 | 7 => {
+                    let ids: Vec<i64> = (0..rng.below(30)).map(|_| rng.below(200) as i64).collect();
+                    ids.iter().for_each(|id| drop(model.remove(id)));
+                    table.delete(&[Arc::new(Int64Array::from(ids))]).unwrap();
+                }
+                8 => db.flush().unwrap(),
+                9 => db.compact().unwrap(),
+                10 => {
+                    held.push((table.snapshot().unwrap(), model.clone()));
+                    drop(table);
+                    db.close().unwrap();
+                    db = Database::open(folder.path(), options.clone()).unwrap();
+                    table = db.table("t").unwrap();
+                }
+                _ => {
+                    let everything: Int64Array = (0..200).map(Some).collect();
+                    table.delete(&[Arc::new(everything)]).unwrap();
+                    model.clear();
+                }
+            }
+            println!("seed {seed}, step {step}");
+            check(&table.snapshot().unwrap(), &model, &mut rng);
+        }
+        for (snapshot, model) in &held {
+            check(snapshot, model, &mut rng);
+        }
+        assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    }
+}
+
+/// Null hypothesis: each of 100 live rows is equally likely, though half have been updated once or
+/// twice, and 50 more are deleted. 40,000 draws, chi-square, false-alarm rate 1e-6. The twin that draws
+/// among all versions, as if none were dead, fails.
+#[test]
+fn every_live_row_is_drawn_equally_often_under_updates_and_deletes() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let upsert = |ids: std::ops::Range<i64>, value: i64| {
+        let rows: Vec<_> = ids.map(|id| (id, Some("p".into()), value)).collect();
+        table.append(&batch(&rows), OnError::Raise).unwrap();
+    };
+    upsert(0..150, 1);
+    db.flush().unwrap();
+    upsert(0..50, 2);
+    db.flush().unwrap();
+    upsert(20..50, 3);
+    table.delete(&[Arc::new((100..150).map(Some).collect::<Int64Array>())]).unwrap();
+    let check = |state: &str| {
+        let snapshot = table.snapshot().unwrap();
+        for replace in [false, true] {
+            let mut observed = vec![0u64; 100];
+            for seed in 0..4_000 {
+                let request =
+                    SampleRequest { n: 10, replace, seed: Some(seed), ..Default::default() };
+                for (id, _) in rows([snapshot.sample(&request).unwrap()]) {
+                    observed[id as usize] += 1;
+                }
+            }
+            let p = chi_square_p_value(&observed, &[400.0; 100]);
+            assert!(p > 1e-6, "{state}, replace {replace}: p = {p:e}");
+            let versions = |id: u64| if id < 20 { 2 } else if id < 50 { 3 } else { 1 };
+            let twin: Vec<u64> = (0..100).map(|id| observed[id as usize] * versions(id)).collect();
+            let even = twin.iter().sum::<u64>() as f64 / 100.0;
+            assert!(chi_square_p_value(&twin, &[even; 100]) < 1e-6, "the twin passed");
+        }
+    };
+    check("memory over two segments");
+    db.flush().unwrap();
+    check("three segments");
+    db.compact().unwrap();
+    check("one segment");
+}
+
+#[test]
+fn a_table_that_keeps_every_row_refuses_to_delete() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let append = TableSpec { merge: MergePolicy::Append, ..spec() };
+    let error = db.create_table("t", append).unwrap().delete(&key(1)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn tombstones_leave_once_nothing_older_lies_beneath_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    table.append(&batch(&[(1, None, 1), (2, None, 2)]), OnError::Raise).unwrap();
+    table.delete(&key(1)).unwrap();
+    table.delete(&key(9)).unwrap();
+    db.flush().unwrap();
+    assert_eq!(db.stats().unwrap().tables[0].rows, 1, "only row 2 was written");
+    table.delete(&key(2)).unwrap();
+    db.compact().unwrap();
+    let stats = db.stats().unwrap();
+    assert_eq!((stats.tables[0].rows, stats.tables[0].segments), (0, 0));
+    drop((table, db));
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(db.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 0);
+}
