@@ -8,12 +8,50 @@ use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 
 /// What rows with equal keys mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MergePolicy {
     /// All are kept, in commit order.
     Append,
     /// The newest wins; rows can be deleted.
     Upsert,
+    /// They are folded into one.
+    Rollup(Rollup),
+}
+
+/// How events are folded into rows: by time and dimensions, which are the key, into metrics, which are
+/// the columns behind the key's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rollup {
+    /// The columns of an appended batch.
+    pub events: SchemaRef,
+    /// Position in the key of the column that is truncated.
+    pub time: Option<usize>,
+    pub granularity: Granularity,
+    /// One a column behind the key's.
+    pub metrics: Vec<Metric>,
+}
+
+/// What a metric is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    pub kind: MetricKind,
+    /// Index among the columns of the events; a count has none.
+    pub input: Option<usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    Count,
+    Sum,
+    Min,
+    Max,
+}
+
+/// The steps to which time is truncated, counted from 1970-01-01 00:00 UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Granularity {
+    None,
+    Seconds(u32),
 }
 
 /// A table's shape. Columns are only ever added at the end, so a column's index is its identity.
@@ -38,15 +76,7 @@ pub fn is_supported(data_type: &DataType) -> bool {
 impl TableSchema {
     /// Appends the encoding drawn in `docs/format.md`, section "Table schema".
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.columns.fields().len() as u64);
-        for field in self.columns.fields() {
-            put_bytes(out, field.name().as_bytes());
-            out.push(type_tag(field.data_type()).expect("create_table refuses other types"));
-            out.push(u8::from(field.is_nullable()));
-            if let DataType::Timestamp(_, zone) = field.data_type() {
-                put_bytes(out, zone.as_deref().unwrap_or("").as_bytes());
-            }
-        }
+        put_columns(&self.columns, out);
         put_varint(out, self.key.len() as u64);
         for &column in &self.key {
             put_varint(out, column as u64);
@@ -55,30 +85,21 @@ impl TableSchema {
         out.push(match self.merge {
             MergePolicy::Append => 0,
             MergePolicy::Upsert => 1,
+            MergePolicy::Rollup(_) => 2,
         });
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
             put_varint(out, column as u64);
         }
+        if let MergePolicy::Rollup(rollup) = &self.merge {
+            rollup.encode(out);
+        }
     }
 
     /// Reads what [`TableSchema::encode`] wrote.
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<TableSchema> {
-        let count = cursor.varint()?;
-        let mut fields = Vec::new();
-        for _ in 0..count {
-            let name = cursor.str()?.to_string();
-            let tag = cursor.u8()?;
-            let nullable = cursor.u8()? != 0;
-            let mut data_type = type_of_tag(tag)
-                .ok_or_else(|| cursor.error(format!("column {name:?} has unknown type {tag}")))?;
-            if let DataType::Timestamp(_, zone) = &mut data_type {
-                let name = cursor.str()?;
-                *zone = (!name.is_empty()).then(|| Arc::from(name));
-            }
-            fields.push(Field::new(name, data_type, nullable));
-        }
-        let width = fields.len();
+        let columns = read_columns(cursor)?;
+        let width = columns.fields().len();
         let column = |cursor: &mut Cursor<'_>, index: u64| match usize::try_from(index) {
             Ok(index) if index < width => Ok(index),
             _ => Err(cursor.error(format!("column {index} of {width}"))),
@@ -92,9 +113,15 @@ impl TableSchema {
             0 => None,
             index => Some(column(cursor, index - 1)?),
         };
-        let merge = match cursor.u8()? {
+        let mut merge = match cursor.u8()? {
             0 => MergePolicy::Append,
             1 => MergePolicy::Upsert,
+            2 => MergePolicy::Rollup(Rollup {
+                events: columns.clone(),
+                time: None,
+                granularity: Granularity::None,
+                metrics: Vec::new(),
+            }),
             other => return Err(cursor.error(format!("unknown merge policy {other}"))),
         };
         let mut weights = Vec::new();
@@ -102,12 +129,104 @@ impl TableSchema {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        Ok(TableSchema { columns: Arc::new(Schema::new(fields)), key, set, merge, weights })
+        if let MergePolicy::Rollup(rollup) = &mut merge {
+            *rollup = Rollup::decode(cursor)?;
+        }
+        Ok(TableSchema { columns, key, set, merge, weights })
     }
 }
 
-/// Type tags, fixed for good. Timestamps are followed by their zone, empty for none.
-const TYPE_TAGS: [(u8, DataType); 17] = [
+impl Rollup {
+    fn encode(&self, out: &mut Vec<u8>) {
+        put_columns(&self.events, out);
+        put_varint(out, self.time.map_or(0, |position| position as u64 + 1));
+        put_varint(
+            out,
+            match self.granularity {
+                Granularity::None => 0,
+                Granularity::Seconds(seconds) => u64::from(seconds),
+            },
+        );
+        put_varint(out, self.metrics.len() as u64);
+        for metric in &self.metrics {
+            out.push(metric.kind as u8);
+            put_varint(out, metric.input.map_or(0, |column| column as u64 + 1));
+        }
+    }
+
+    fn decode(cursor: &mut Cursor<'_>) -> Result<Rollup> {
+        let events = read_columns(cursor)?;
+        let position = |number: u64| number.checked_sub(1).map(|position| position as usize);
+        let time = position(cursor.varint()?);
+        let granularity = match cursor.varint()? {
+            0 => Granularity::None,
+            seconds => Granularity::Seconds(
+                u32::try_from(seconds).map_err(|_| cursor.error("a granularity is too long"))?,
+            ),
+        };
+        let mut metrics = Vec::new();
+        for _ in 0..cursor.varint()? {
+            let kind = match cursor.u8()? {
+                0 => MetricKind::Count,
+                1 => MetricKind::Sum,
+                2 => MetricKind::Min,
+                3 => MetricKind::Max,
+                other => return Err(cursor.error(format!("unknown metric {other}"))),
+            };
+            let input = position(cursor.varint()?);
+            if input.is_some_and(|column| column >= events.fields().len()) {
+                return Err(cursor.error("a metric of a column that is none"));
+            }
+            metrics.push(Metric { kind, input });
+        }
+        Ok(Rollup { events, time, granularity, metrics })
+    }
+}
+
+fn put_columns(columns: &Schema, out: &mut Vec<u8>) {
+    put_varint(out, columns.fields().len() as u64);
+    for field in columns.fields() {
+        put_bytes(out, field.name().as_bytes());
+        out.push(type_tag(field.data_type()).expect("create_table refuses other types"));
+        out.push(u8::from(field.is_nullable()));
+        match field.data_type() {
+            DataType::Timestamp(_, zone) => {
+                put_bytes(out, zone.as_deref().unwrap_or("").as_bytes());
+            }
+            DataType::Decimal128(precision, scale) => {
+                out.extend_from_slice(&[*precision, *scale as u8]);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_columns(cursor: &mut Cursor<'_>) -> Result<SchemaRef> {
+    let mut fields = Vec::new();
+    for _ in 0..cursor.varint()? {
+        let name = cursor.str()?.to_string();
+        let tag = cursor.u8()?;
+        let nullable = cursor.u8()? != 0;
+        let mut data_type = type_of_tag(tag)
+            .ok_or_else(|| cursor.error(format!("column {name:?} has unknown type {tag}")))?;
+        match &mut data_type {
+            DataType::Timestamp(_, zone) => {
+                let name = cursor.str()?;
+                *zone = (!name.is_empty()).then(|| Arc::from(name));
+            }
+            DataType::Decimal128(precision, scale) => {
+                (*precision, *scale) = (cursor.u8()?, cursor.u8()? as i8);
+            }
+            _ => {}
+        }
+        fields.push(Field::new(name, data_type, nullable));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Type tags, fixed for good. Timestamps are followed by their zone, empty for none; decimals by
+/// precision and scale.
+const TYPE_TAGS: [(u8, DataType); 18] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
     (3, DataType::Int16),
@@ -125,11 +244,13 @@ const TYPE_TAGS: [(u8, DataType); 17] = [
     (15, DataType::Timestamp(TimeUnit::Millisecond, None)),
     (16, DataType::Timestamp(TimeUnit::Microsecond, None)),
     (17, DataType::Timestamp(TimeUnit::Nanosecond, None)),
+    (18, DataType::Decimal128(0, 0)),
 ];
 
 fn type_tag(data_type: &DataType) -> Option<u8> {
     let plain = match data_type {
         DataType::Timestamp(unit, _) => &DataType::Timestamp(*unit, None),
+        DataType::Decimal128(_, _) => &DataType::Decimal128(0, 0),
         other => other,
     };
     TYPE_TAGS.iter().find(|(_, known)| known == plain).map(|(tag, _)| *tag)
@@ -151,9 +272,10 @@ mod tests {
             .collect();
         let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("America/New_York".into()));
         fields.push(Field::new("zoned", zoned, true));
+        fields.push(Field::new("money", DataType::Decimal128(20, 4), true));
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
-            key: vec![17, 4],
+            key: vec![18, 4],
             set: Some(0),
             merge: MergePolicy::Append,
             weights: vec![3, 9],
@@ -163,5 +285,39 @@ mod tests {
         let mut cursor = Cursor::new(&bytes, "schema");
         assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
         cursor.finish().unwrap();
+    }
+
+    #[test]
+    fn a_rollup_reads_back() {
+        let fields = vec![
+            Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
+            Field::new("delay", DataType::Int64, true),
+        ];
+        let count = Metric { kind: MetricKind::Count, input: None };
+        let worst = Metric { kind: MetricKind::Max, input: Some(1) };
+        let schema = TableSchema {
+            columns: Arc::new(Schema::new(vec![
+                fields[0].clone(),
+                Field::new("n", DataType::Int64, false),
+                Field::new("worst", DataType::Int64, true),
+            ])),
+            key: vec![0],
+            set: None,
+            weights: vec![],
+            merge: MergePolicy::Rollup(Rollup {
+                events: Arc::new(Schema::new(fields)),
+                time: Some(0),
+                granularity: Granularity::Seconds(3600),
+                metrics: vec![count, worst],
+            }),
+        };
+        let mut bytes = Vec::new();
+        schema.encode(&mut bytes);
+        let mut cursor = Cursor::new(&bytes, "schema");
+        assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
+        cursor.finish().unwrap();
+        for len in 0..bytes.len() {
+            assert!(TableSchema::decode(&mut Cursor::new(&bytes[..len], "schema")).is_err());
+        }
     }
 }

@@ -112,8 +112,8 @@ impl Segment {
         }
         let summary = Summary::decode(&read(footer.summary, PageKind::Summary)?);
         let summary = summary.map_err(damaged(footer.summary.0))?;
-        if summary.weights() != layout.schema().weights.len() {
-            let (found, expected) = (summary.weights(), layout.schema().weights.len());
+        if summary.weights() != layout.weight_count() {
+            let (found, expected) = (summary.weights(), layout.weight_count());
             return Err(inconsistent(format!(
                 "{found} weight columns, but the table has {expected}"
             )));

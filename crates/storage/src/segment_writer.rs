@@ -85,7 +85,7 @@ impl SegmentWriter {
             index: IndexPageBuilder::new(),
             index_first_ordinal: 0,
             index_first_offset: 0,
-            index_weights: vec![0; layout.schema().weights.len()],
+            index_weights: vec![0; layout.weight_count()],
             summary: Summary::new(),
             sets: HashMap::new(),
         })

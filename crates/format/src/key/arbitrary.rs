@@ -84,7 +84,8 @@ fn array(data_type: &DataType, cells: &[(bool, (u64, String))]) -> ArrayRef {
         data_type => with_fixed_type!(data_type, T => {
             type Native = <T as arrow_array::ArrowPrimitiveType>::Native;
             let values = cells.iter().map(|(present, (bits, _))| {
-                let value = Native::read_le(&bits.to_le_bytes()[..size_of::<Native>()]);
+                let wide = u128::from(*bits) | u128::from(bits.rotate_left(7)) << 64;
+                let value = Native::read_le(&wide.to_le_bytes()[..size_of::<Native>()]);
                 present.then_some(value)
             });
             Arc::new(values.collect::<PrimitiveArray<T>>().with_data_type(data_type.clone()))

@@ -59,6 +59,35 @@ macro_rules! fixed_integer {
 fixed_integer!(i8 as u8, i16 as u16, i32 as u32, i64 as u64);
 fixed_integer!(u8 as u8, u16 as u16, u32 as u32, u64 as u64);
 
+impl Fixed for i128 {
+    const WIDTH: usize = 16;
+    // Distances are 64-bit, so wide integers are stored as they are.
+    const IS_INTEGER: bool = false;
+
+    fn put_ordered(self, out: &mut [u8]) {
+        out.copy_from_slice(&(self ^ i128::MIN).to_be_bytes());
+    }
+    fn from_ordered(bytes: &[u8]) -> Self {
+        let bytes = bytes.try_into().expect("the caller cut the width of the type");
+        i128::from_be_bytes(bytes) ^ i128::MIN
+    }
+    fn put_le(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.to_le_bytes());
+    }
+    fn read_le(bytes: &[u8]) -> Self {
+        Self::from_le_bytes(bytes.try_into().expect("the caller cut the width of the type"))
+    }
+    fn precedes(self, other: Self) -> bool {
+        self < other
+    }
+    fn distance_from(self, _floor: Self) -> u64 {
+        unreachable!("wide integers are not stored as distances")
+    }
+    fn plus(self, _distance: u64) -> Self {
+        unreachable!("wide integers are not stored as distances")
+    }
+}
+
 macro_rules! fixed_float {
     ($($native:ty as $bits:ty, NaN $nan:literal);*) => {$(
         impl Fixed for $native {
@@ -148,6 +177,10 @@ macro_rules! with_fixed_type {
             }
             D::Date32 => {
                 type $Type = t::Date32Type;
+                $body
+            }
+            D::Decimal128(_, _) => {
+                type $Type = t::Decimal128Type;
                 $body
             }
             D::Timestamp(U::Second, _) => {

@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{decode_column, encode_keys};
-use crate::schema::{MergePolicy, TableSchema};
+use crate::schema::{MergePolicy, MetricKind, Rollup, TableSchema};
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -50,15 +50,19 @@ impl Layout {
     pub fn new(schema: &TableSchema) -> Layout {
         let data_type = |column: usize| schema.columns.field(column).data_type().clone();
         let mut value_types = Vec::new();
-        if schema.merge == MergePolicy::Upsert {
+        match &schema.merge {
+            MergePolicy::Append => {}
             // The hidden first value: whether the row is a tombstone.
-            value_types.push(DataType::Boolean);
+            MergePolicy::Upsert => value_types.push(DataType::Boolean),
+            // The hidden first value: the number of events.
+            MergePolicy::Rollup(_) => value_types.push(DataType::UInt64),
         }
         let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
             Some(position) => Place::Key(position),
             None => {
-                value_types.push(data_type(column));
-                Place::Value(value_types.len() - 1)
+                let place = Place::Value(value_types.len());
+                value_types.extend(stored_types(schema, column));
+                place
             }
         };
         let places = (0..schema.columns.fields().len()).map(place).collect();
@@ -82,11 +86,36 @@ impl Layout {
     }
 
     /// The index among the values of each weight column, in the order of the schema's `weights`.
+    ///
+    /// A rollup table has one: the hidden number of events.
     pub fn weight_values(&self) -> impl Iterator<Item = usize> + '_ {
-        self.shared.schema.weights.iter().map(|&column| match self.shared.places[column] {
+        let events = matches!(self.shared.schema.merge, MergePolicy::Rollup(_)).then_some(0);
+        let columns = self.shared.schema.weights.iter();
+        events.into_iter().chain(columns.map(|&column| match self.shared.places[column] {
             Place::Value(index) => index,
             Place::Key(_) => unreachable!("create_table refuses key columns as weights"),
-        })
+        }))
+    }
+
+    /// The number of weight columns.
+    pub fn weight_count(&self) -> usize {
+        self.weight_values().count()
+    }
+
+    /// How rows are folded, in a rollup table.
+    pub fn rollup(&self) -> Option<&Rollup> {
+        match &self.shared.schema.merge {
+            MergePolicy::Rollup(rollup) => Some(rollup),
+            _ => None,
+        }
+    }
+
+    /// The index of the first value that stores a column outside the key.
+    pub fn value_of(&self, column: usize) -> Option<usize> {
+        match self.shared.places[column] {
+            Place::Value(index) => Some(index),
+            Place::Key(_) => None,
+        }
     }
 
     /// Rows of a batch that has exactly the table's columns.
@@ -220,4 +249,17 @@ fn own(array: &ArrayRef) -> ArrayRef {
         return array.clone();
     }
     take_array(array, &(0..array.len() as u32).collect::<Vec<u32>>())
+}
+
+/// What a column outside the key is stored as. Sums are kept wider than they are shown: integers in 128
+/// bits, floats with what rounding left over.
+fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
+    let shown = schema.columns.field(column).data_type();
+    let MergePolicy::Rollup(rollup) = &schema.merge else { return vec![shown.clone()] };
+    let before = (0..column).filter(|other| !schema.key.contains(other)).count();
+    match (rollup.metrics[before].kind, shown) {
+        (MetricKind::Sum, DataType::Float64) => vec![DataType::Float64, DataType::Float64],
+        (MetricKind::Sum, _) => vec![DataType::Decimal128(38, 0)],
+        _ => vec![shown.clone()],
+    }
 }
