@@ -13,12 +13,13 @@ use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::conform::{Conformed, OnError, Rejected, conform};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
+use crate::rollup::{fold, partial_rows};
 use crate::run::UncommittedRun;
 use crate::state::Slot;
 
@@ -33,7 +34,7 @@ const SLOW_MAX: Duration = Duration::from_millis(5);
 /// What an append did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AppendResult {
-    /// Rows appended.
+    /// Rows appended, before equal keys were folded.
     pub rows: u64,
     /// Rows left out, with `OnError::Skip`.
     pub rejected: Vec<Rejected>,
@@ -57,10 +58,15 @@ pub fn append(
     core.state().check_writable()?;
     let mut rejected = Vec::new();
     let mut runs = Vec::new();
+    let mut rows = 0;
     for (target, batch) in batches {
-        let conformed = conform(&target.schema, batch, on_error)?;
+        let conformed = match target.layout.rollup() {
+            None => conform(&target.schema, batch, on_error)?,
+            Some(rollup) => conform(&events_schema(&target.schema, rollup), batch, on_error)?,
+        };
         let Conformed { batch, rejected: bad } = conformed;
         rejected.extend(bad);
+        rows += batch.num_rows() as u64;
         if batch.num_rows() > 0 {
             runs.push((target.table, encode(core, target, &batch)?));
         }
@@ -68,7 +74,6 @@ pub fn append(
     if let Some(probe) = &core.probe.0 {
         probe();
     }
-    let rows = runs.iter().map(|(_, run)| run.rows().len() as u64).sum();
     if runs.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible().0 });
     }
@@ -105,12 +110,40 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
     }
     // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
     // caller's.
-    UncommittedRun::new(layout, rows.take(&order), &core.meter)
+    let mut rows = rows.take(&order);
+    if let Some(rollup) = layout.rollup() {
+        let is_last = |row: &u32| {
+            let row = *row as usize;
+            row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
+        };
+        let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
+        rows = fold(layout, rollup, &rows, &ends);
+    }
+    UncommittedRun::new(layout, rows, &core.meter)
+}
+
+/// The shape of a rollup table's batches: that of its events, with the same key.
+fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
+    let of_events = |&column: &usize| {
+        let name = schema.columns.field(column).name();
+        rollup.events.index_of(name).expect("the events have the key's columns")
+    };
+    TableSchema {
+        columns: rollup.events.clone(),
+        key: schema.key.iter().map(of_events).collect(),
+        set: None,
+        merge: MergePolicy::Append,
+        weights: Vec::new(),
+    }
 }
 
 /// Turns a batch into a sorted, indexed run.
 fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<UncommittedRun> {
-    let run = sorted_run(core, &target.layout, &target.layout.encode(batch))?;
+    let rows = match target.layout.rollup() {
+        None => target.layout.encode(batch),
+        Some(rollup) => partial_rows(&target.layout, rollup, batch),
+    };
+    let run = sorted_run(core, &target.layout, &rows)?;
     check_size(core, run.bytes())?;
     Ok(run)
 }

@@ -5,11 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::{Fields, SchemaRef};
 use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
-use drillcore_format::schema::{MergePolicy, TableSchema, is_supported};
-use drillcore_format::weight::is_weight_type;
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
 use drillcore_storage::manifest;
 use drillcore_storage::segment_check::check_segment;
@@ -26,6 +24,7 @@ use crate::recovery;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
+use crate::table_spec::TableSpec;
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
@@ -40,22 +39,6 @@ pub struct Table {
     id: TableId,
     name: Arc<str>,
     schema: Arc<TableSchema>,
-}
-
-/// What a new table looks like.
-#[derive(Debug, Clone)]
-pub struct TableSpec {
-    pub columns: SchemaRef,
-    /// Names of the sort key's columns, most significant first.
-    pub key: Vec<String>,
-    /// The column whose values name the sets.
-    pub set: Option<String>,
-    /// Columns that rows can be drawn by: integers or floats, none of them in the key. Their values must
-    /// be finite and not negative.
-    pub weights: Vec<String>,
-    pub merge: MergePolicy,
-    /// Take a table of the same shape that is already there.
-    pub exist_ok: bool,
 }
 
 /// What a check of all files found.
@@ -141,7 +124,7 @@ impl Database {
     /// `AlreadyExists` unless `exist_ok` and of the same shape, `NotFound` for a key or set column that
     /// is not a column, `InvalidArgument` for what cannot be a table.
     pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
-        let schema = checked_schema(name, &spec)?;
+        let schema = spec.schema(name)?;
         let core = self.core();
         let mut manifest = core.manifest();
         let id = {
@@ -442,70 +425,4 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
         return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));
     }
     Ok(())
-}
-
-fn checked_schema(name: &str, spec: &TableSpec) -> Result<TableSchema> {
-    if name.is_empty() {
-        return Err(Error::invalid("a table needs a name"));
-    }
-    let fields = spec.columns.fields();
-    let names = || fields.iter().map(|field| field.name().as_str());
-    for (index, field) in fields.iter().enumerate() {
-        if fields[..index].iter().any(|other| other.name() == field.name()) {
-            return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
-        }
-        if !is_supported(field.data_type()) {
-            let (column, found) = (field.name(), field.data_type());
-            return Err(Error::invalid(format!(
-                "column {column:?} has type {found}; stored are integers, floats, bool, string, date32 and timestamps"
-            )));
-        }
-    }
-    let index = |what: &str, column: &String| {
-        spec.columns.index_of(column).map_err(|_| Error::unknown(what, column, names()))
-    };
-    let key =
-        spec.key.iter().map(|column| index("key column", column)).collect::<Result<Vec<_>>>()?;
-    if key.is_empty() {
-        return Err(Error::invalid("a table needs a key of at least one column"));
-    }
-    for (position, column) in key.iter().enumerate() {
-        if key[..position].contains(column) {
-            return Err(Error::invalid(format!(
-                "key column {:?} appears twice",
-                fields[*column].name()
-            )));
-        }
-    }
-    let set = spec.set.as_ref().map(|column| index("set column", column)).transpose()?;
-    let weights = spec
-        .weights
-        .iter()
-        .map(|column| checked_weight(column, index("weight column", column)?, fields, &key))
-        .collect::<Result<Vec<_>>>()?;
-    if weights.len() > 255 || (1..weights.len()).any(|at| weights[..at].contains(&weights[at])) {
-        return Err(Error::invalid("weights name at most 255 columns, each once"));
-    }
-    // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
-    let plain: Vec<_> = fields
-        .iter()
-        .map(|field| {
-            arrow_schema::Field::new(field.name(), field.data_type().clone(), field.is_nullable())
-        })
-        .collect();
-    let columns = Arc::new(arrow_schema::Schema::new(plain));
-    Ok(TableSchema { columns, key, set, merge: spec.merge, weights })
-}
-
-fn checked_weight(name: &str, column: usize, fields: &Fields, key: &[usize]) -> Result<usize> {
-    let data_type = fields[column].data_type();
-    if !is_weight_type(data_type) {
-        return Err(Error::invalid(format!(
-            "weight column {name:?} holds {data_type}, not numbers"
-        )));
-    }
-    if key.contains(&column) {
-        return Err(Error::invalid(format!("key column {name:?} cannot be a weight")));
-    }
-    Ok(column)
 }

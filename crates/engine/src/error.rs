@@ -14,6 +14,8 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The call cannot be meant so: fix its arguments. Nothing was changed.
     InvalidArgument,
+    /// A sum does not fit the type it is shown in.
+    OutOfRange,
     /// Fewer rows than asked for: ask for fewer, or with `at_most`.
     TooFewRows,
     /// The database was closed: open it again.

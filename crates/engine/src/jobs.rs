@@ -186,7 +186,7 @@ fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merg
         .into_iter()
         .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward))
         .collect();
-    Merger::new(sources, Direction::Forward, Fold::of(layout.schema().merge), batch_rows)
+    Merger::new(sources, Direction::Forward, Fold::of(layout), batch_rows)
 }
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {

@@ -1,8 +1,9 @@
-//! Which rows of an upsert table are alive.
+//! Which rows of a table whose keys fold stand for their key.
 //!
-//! A piece holds a key once, as a row or as a tombstone, and newer pieces win. So a row is alive if it is
-//! no tombstone and no newer piece has its key. *Resolving* a selection lists its live rows; from then on
-//! it is counted, drawn from and scanned like any other.
+//! A piece of an upsert table holds a key once, as a row or as a tombstone, and newer pieces win. So a row
+//! is alive if it is no tombstone and no newer piece has its key. *Resolving* a selection lists its live
+//! rows; from then on it is counted, drawn from and scanned like any other. In a rollup table the newest
+//! partial row stands for its key.
 
 use std::sync::Arc;
 
@@ -21,29 +22,34 @@ use crate::select::{Filter, Part, Place, Selected};
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
 const CHUNK_ROWS: usize = 4096;
 
-/// Keys and tombstone flags.
-fn flags() -> Projection {
-    Projection { keys: true, values: vec![0] }
+/// Keys and, where there are tombstones, their flags.
+fn flags(layout: &Layout) -> Projection {
+    Projection { keys: true, values: if layout.has_tombstones() { vec![0] } else { Vec::new() } }
 }
 
 /// Lists the live rows of a selection. By key: one merge of the range's keys. By set: each member is
 /// looked for in the newer pieces.
-pub fn resolve(filter: &Filter, pieces: Arc<[Piece]>, interrupt: &Interrupt) -> Result<Selected> {
+pub fn resolve(
+    layout: &Layout,
+    filter: &Filter,
+    pieces: Arc<[Piece]>,
+    interrupt: &Interrupt,
+) -> Result<Selected> {
     let candidates = filter.select(pieces.clone())?;
     let live = if filter.is_by_set() {
-        live_members(&candidates, interrupt)?
+        live_members(layout, &candidates, interrupt)?
     } else {
-        live_in_range(&candidates, interrupt)?
+        live_in_range(layout, &candidates, interrupt)?
     };
     Ok(Selected::listed(pieces, live))
 }
 
 /// Which of some rows are alive.
-pub fn are_live(pieces: &[Piece], places: &[Place]) -> Result<Vec<bool>> {
+pub fn are_live(layout: &Layout, pieces: &[Piece], places: &[Place]) -> Result<Vec<bool>> {
     let mut live = Vec::with_capacity(places.len());
     for place in places {
-        let rows = pieces[place.piece].fetch(&[place.ordinal], &flags())?;
-        live.push(is_live(pieces, place.piece, &rows, 0)?);
+        let rows = pieces[place.piece].fetch(&[place.ordinal], &flags(layout))?;
+        live.push(is_live(layout, pieces, place.piece, &rows, 0)?);
     }
     Ok(live)
 }
@@ -68,8 +74,14 @@ pub fn with_flags(layout: &Layout, projection: &Projection) -> Projection {
     Projection { keys: true, values }
 }
 
-fn is_live(pieces: &[Piece], piece: usize, rows: &Rows, row: usize) -> Result<bool> {
-    if rows.value(0).as_boolean().value(row) {
+fn is_live(
+    layout: &Layout,
+    pieces: &[Piece],
+    piece: usize,
+    rows: &Rows,
+    row: usize,
+) -> Result<bool> {
+    if layout.has_tombstones() && rows.value(0).as_boolean().value(row) {
         return Ok(false);
     }
     for newer in &pieces[piece + 1..] {
@@ -80,7 +92,11 @@ fn is_live(pieces: &[Piece], piece: usize, rows: &Rows, row: usize) -> Result<bo
     Ok(true)
 }
 
-fn live_members(candidates: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<u32>>> {
+fn live_members(
+    layout: &Layout,
+    candidates: &Selected,
+    interrupt: &Interrupt,
+) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
     let mut live = vec![Vec::new(); pieces.len()];
     for part in candidates.parts() {
@@ -92,9 +108,9 @@ fn live_members(candidates: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<
             let ordinals: Vec<u32> = (from..to)
                 .map(|position| Ok(part.ordinal(piece, position)? as u32))
                 .collect::<Result<_>>()?;
-            let rows = piece.fetch(&ordinals, &flags())?;
+            let rows = piece.fetch(&ordinals, &flags(layout))?;
             for (row, &ordinal) in ordinals.iter().enumerate() {
-                if is_live(pieces, part.piece, &rows, row)? {
+                if is_live(layout, pieces, part.piece, &rows, row)? {
                     live[part.piece].push(ordinal);
                 }
             }
@@ -105,17 +121,24 @@ fn live_members(candidates: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<
     Ok(live)
 }
 
-fn live_in_range(candidates: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<u32>>> {
+fn live_in_range(
+    layout: &Layout,
+    candidates: &Selected,
+    interrupt: &Interrupt,
+) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
-    let sources = candidates.parts().iter().map(|part| PlacedSource::new(pieces, part)).collect();
+    let sources =
+        candidates.parts().iter().map(|part| PlacedSource::new(layout, pieces, part)).collect();
     let mut merger = Merger::new(sources, Direction::Forward, Fold::KeepNewest, CHUNK_ROWS)?;
     let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
         interrupt.check()?;
-        let deleted = rows.value(0).as_boolean();
-        let piece = rows.value(1).as_primitive::<UInt32Type>().values();
-        let ordinal = rows.value(2).as_primitive::<UInt32Type>().values();
-        for row in (0..rows.len()).filter(|&row| !deleted.value(row)) {
+        let (flags, places) = rows.values().split_at(rows.values().len() - 2);
+        let deleted = flags.first().map(|flags| flags.as_boolean());
+        let piece = places[0].as_primitive::<UInt32Type>().values();
+        let ordinal = places[1].as_primitive::<UInt32Type>().values();
+        let is_deleted = |row: usize| deleted.is_some_and(|deleted| deleted.value(row));
+        for row in (0..rows.len()).filter(|&row| !is_deleted(row)) {
             live[piece[row] as usize].push(ordinal[row]);
         }
     }
@@ -130,9 +153,10 @@ struct PlacedSource {
 }
 
 impl PlacedSource {
-    fn new(pieces: &[Piece], part: &Part) -> PlacedSource {
+    fn new(layout: &Layout, pieces: &[Piece], part: &Part) -> PlacedSource {
         let piece = pieces[part.piece].clone();
-        let source = PieceSource::selected(piece, vec![part.clone()], flags(), Direction::Forward);
+        let source =
+            PieceSource::selected(piece, vec![part.clone()], flags(layout), Direction::Forward);
         PlacedSource { source, piece: part.piece as u32, next: part.from as u32 }
     }
 }

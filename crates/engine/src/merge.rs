@@ -6,10 +6,11 @@
 
 use std::cmp::Ordering;
 
-use drillcore_format::rows::Rows;
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::MergePolicy;
 
 use crate::error::Result;
+use crate::rollup;
 
 /// Rows in key order, a batch at a time.
 pub trait RowSource: Send {
@@ -25,20 +26,23 @@ pub enum Direction {
 }
 
 /// What becomes of equal keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum Fold {
     /// All stay, in the order of their sources.
     KeepAll,
     /// The newest stays. Each source has a key once.
     KeepNewest,
+    /// They are folded into one partial row of a rollup table; sources have all values.
+    Combine(Layout),
 }
 
 impl Fold {
-    /// How a merge policy folds.
-    pub fn of(policy: MergePolicy) -> Fold {
-        match policy {
+    /// How the rows of a table fold.
+    pub fn of(layout: &Layout) -> Fold {
+        match layout.schema().merge {
             MergePolicy::Append => Fold::KeepAll,
             MergePolicy::Upsert => Fold::KeepNewest,
+            MergePolicy::Rollup(_) => Fold::Combine(layout.clone()),
         }
     }
 }
@@ -54,6 +58,8 @@ pub struct Merger<S> {
     /// Batches that output rows not yet handed out lie in.
     parts: Vec<Rows>,
     picked: Vec<(usize, usize)>,
+    /// Where each group of equal keys ends among `picked`, when they are combined.
+    group_ends: Vec<u32>,
 }
 
 /// A source and its current batch.
@@ -93,6 +99,7 @@ impl<S: RowSource> Merger<S> {
             batch_rows,
             parts: Vec::new(),
             picked: Vec::new(),
+            group_ends: Vec::new(),
         };
         for source in (0..merger.sources.len()).rev() {
             merger.replay(source);
@@ -106,16 +113,14 @@ impl<S: RowSource> Merger<S> {
             if self.picked.is_empty() && self.sources.len() == 1 {
                 return self.pass_through(winner).map(Some);
             }
-            if self.fold == Fold::KeepNewest && self.repeats_last_key(winner) {
-                // Forwards the newest source comes last among equals, backwards first.
-                if self.direction == Direction::Forward {
-                    self.picked.pop();
-                    self.pick(winner);
-                }
-            } else if self.picked.len() == self.batch_rows {
+            let folds = !matches!(self.fold, Fold::KeepAll);
+            if folds && self.repeats_last_key(winner) {
+                self.pick_again(winner);
+            } else if self.rows_out() == self.batch_rows {
                 break;
             } else {
                 self.pick(winner);
+                self.group_ends.push(self.picked.len() as u32);
             }
             self.sources[winner].advance()?;
             self.replay(winner);
@@ -142,6 +147,32 @@ impl<S: RowSource> Merger<S> {
         Ok(slice)
     }
 
+    /// The rows that come of what is picked.
+    fn rows_out(&self) -> usize {
+        match self.fold {
+            Fold::Combine(_) => self.group_ends.len(),
+            _ => self.picked.len(),
+        }
+    }
+
+    /// Picks a row with the key of the last one.
+    fn pick_again(&mut self, source: usize) {
+        match (&self.fold, self.direction) {
+            (Fold::KeepAll, _) => unreachable!("equal keys are not looked for"),
+            // Backwards the newest source comes first among equals, forwards last.
+            (Fold::KeepNewest, Direction::Reverse) => {}
+            (Fold::KeepNewest, Direction::Forward) => {
+                self.picked.pop();
+                self.pick(source);
+            }
+            (Fold::Combine(_), _) => {
+                self.pick(source);
+                let end = self.group_ends.last_mut().expect("the key was picked before");
+                *end = self.picked.len() as u32;
+            }
+        }
+    }
+
     fn repeats_last_key(&self, source: usize) -> bool {
         let Some(&(part, row)) = self.picked.last() else { return false };
         let head = &self.sources[source];
@@ -163,7 +194,12 @@ impl<S: RowSource> Merger<S> {
             return None;
         }
         let parts: Vec<&Rows> = self.parts.iter().collect();
-        let rows = Rows::interleave(&parts, &self.picked);
+        let mut rows = Rows::interleave(&parts, &self.picked);
+        if let Fold::Combine(layout) = &self.fold {
+            let rollup = layout.rollup().expect("only rollup tables combine");
+            rows = rollup::fold(layout, rollup, &rows, &self.group_ends);
+        }
+        self.group_ends.clear();
         self.parts.clear();
         self.picked.clear();
         for head in &mut self.sources {
@@ -278,7 +314,7 @@ mod tests {
         batch_rows: usize,
     ) -> Vec<(u16, i64)> {
         let sources = sources.iter().enumerate().map(|(n, keys)| source(n as i64, keys)).collect();
-        let mut merger = Merger::new(sources, direction, fold, batch_rows).unwrap();
+        let mut merger = Merger::new(sources, direction, fold.clone(), batch_rows).unwrap();
         let mut merged = Vec::new();
         while let Some(rows) = merger.next_rows().unwrap() {
             assert!(!rows.is_empty() && rows.len() <= batch_rows);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use drillcore_format::rows::Layout;
+use drillcore_format::rows::{Layout, Projection};
+use drillcore_format::schema::Rollup;
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
@@ -16,12 +17,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::fetch;
 use crate::interrupt::Interrupt;
 use crate::live::are_live;
+use crate::rollup::shown;
 use crate::select::{Filter, Place, Selected, Selection};
 use crate::snapshot::TableSnapshot;
 use crate::weighted::Weighted;
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;
+/// The weight of a rollup table's rows: their numbers of events.
+pub(crate) const EVENTS: usize = 0;
 /// Places looked up between two looks at the interrupt.
 const CHUNK: usize = 4096;
 /// Draws by rejection are given up after so many tries a row.
@@ -65,12 +69,15 @@ pub(crate) fn sample(
     }
     let layout = &table.table().layout;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+    if let Some(rollup) = layout.rollup() {
+        return sample_events(table, rollup, columns, request, &mut rng);
+    }
     // Chances, and weighted draws, need to know how many rows are alive.
     let needs_live = request.with_probability || request.weight.is_some();
     if layout.has_tombstones() && !needs_live {
         let filter = Filter::new(layout.schema(), &request.selection)?;
         let candidates = table.candidates(&filter)?;
-        if let Some(places) = by_rejection(&candidates, request, &mut rng)? {
+        if let Some(places) = by_rejection(layout, &candidates, request, &mut rng)? {
             return gather(&candidates, layout, columns, &places, request);
         }
     }
@@ -83,10 +90,58 @@ pub(crate) fn sample(
     if request.with_probability { with_probability(&rows, probability) } else { Ok(rows) }
 }
 
+/// Draws events of a rollup table, and shows the whole row that each was folded into.
+fn sample_events(
+    table: &TableSnapshot,
+    rollup: &Rollup,
+    columns: &[usize],
+    request: &SampleRequest,
+    rng: &mut Rng,
+) -> Result<RecordBatch> {
+    let layout = &table.table().layout;
+    if let Some(weight) = &request.weight {
+        return Err(Error::invalid(format!(
+            "a rollup table is drawn from by event; it has no weight {weight:?}"
+        )));
+    }
+    let filter = Filter::new(layout.schema(), &request.selection)?;
+    let events = Weighted::new(table.candidates(&filter)?, layout, EVENTS, &request.interrupt)?;
+    let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
+    let n = checked_count(population, request)?;
+    if n == 0 {
+        return Ok(no_rows(layout, columns));
+    }
+    let mut numbers = Vec::with_capacity(n);
+    if request.replace {
+        WithReplacement::new(population).draw_into(rng, n, &mut numbers);
+    } else {
+        WithoutReplacement::new(population).draw_into(rng, n, &mut numbers);
+    }
+    let mut places = Vec::with_capacity(n);
+    for (draw, number) in numbers.into_iter().enumerate() {
+        if draw % CHUNK == 0 {
+            request.interrupt.check()?;
+        }
+        places.push(events.at(u128::from(number))?.0);
+    }
+    let only_keys = Projection { keys: true, values: Vec::new() };
+    let keys = fetch(events.selected().pieces(), &places, &only_keys, &request.interrupt)?;
+    let found = table.whole_rows(keys.keys())?;
+    let rows: Vec<u32> =
+        found.positions.iter().map(|row| row.expect("a drawn event has a row")).collect();
+    let rows = shown(layout, rollup, &found.rows.take(&rows), columns)?;
+    let draws = if request.replace { 1.0 } else { n as f64 };
+    match request.with_probability {
+        true => with_probability(&rows, Probability::Same(draws / population as f64)),
+        false => Ok(rows),
+    }
+}
+
 /// Draws among all versions of rows and drops the dead, so that each live row is equally likely. `None`
 /// if that takes too many tries, or not enough rows may be alive: whoever asks then resolves the
 /// selection and draws anew.
 fn by_rejection(
+    layout: &Layout,
     candidates: &Selected,
     request: &SampleRequest,
     rng: &mut Rng,
@@ -109,7 +164,7 @@ fn by_rejection(
             without.draw_into(rng, round, &mut numbers);
         }
         let drawn = places_of(candidates, &numbers, &request.interrupt)?;
-        let live = are_live(candidates.pieces(), &drawn)?;
+        let live = are_live(layout, candidates.pieces(), &drawn)?;
         places
             .extend(drawn.into_iter().zip(live).filter(|(_, live)| *live).map(|(place, _)| place));
     }

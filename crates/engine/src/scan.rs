@@ -9,6 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::live::{with_flags, without_tombstones};
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece_source::PieceSource;
+use crate::rollup::shown;
 use crate::select::{Part, Selected, Selection};
 
 /// Rows of a batch.
@@ -52,8 +53,12 @@ impl Scan {
     ) -> Result<Scan> {
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         // Merging compares keys, so they are read even where no key column is asked for.
-        let needed = Projection { keys: true, ..layout.projection(&columns) };
-        let drops_tombstones = fold == Fold::KeepNewest;
+        let needed = match layout.rollup() {
+            // What is shown of a metric may be made of several values.
+            Some(_) => layout.all(),
+            None => Projection { keys: true, ..layout.projection(&columns) },
+        };
+        let drops_tombstones = matches!(fold, Fold::KeepNewest);
         let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
         let mut sources: Vec<PieceSource> = selected
             .parts()
@@ -109,7 +114,11 @@ impl Scan {
         let Some(rows) = self.next_rows()? else { return Ok(None) };
         let len = usize::try_from(self.rest).unwrap_or(usize::MAX).min(rows.len());
         self.rest -= len as u64;
-        Ok(Some(self.layout.decode(&rows.slice(0, len), &self.columns)?))
+        let rows = rows.slice(0, len);
+        Ok(Some(match self.layout.rollup() {
+            None => self.layout.decode(&rows, &self.columns)?,
+            Some(rollup) => shown(&self.layout, rollup, &rows, &self.columns)?,
+        }))
     }
 }
 

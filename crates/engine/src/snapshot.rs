@@ -3,13 +3,13 @@
 //! A snapshot is a handle to lists of immutable pieces. Taking one copies no rows; holding one keeps its
 //! pieces alive; reading one never waits for writers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::Rows;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::schema::{MergePolicy, TableSchema};
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
@@ -17,10 +17,12 @@ use crate::estimate::{self, Estimate, EstimateRequest, Watch};
 use crate::interrupt::Interrupt;
 use crate::live::{resolve, with_flags, without_tombstones};
 use crate::merge::Fold;
+use crate::rollup::{fold, shown};
 use crate::sample::{self, SampleRequest, no_rows};
 use crate::scan::{Scan, ScanRequest};
 use crate::select::{Filter, Selected, Selection};
 use crate::state::{TableVersion, Version};
+use crate::weighted::Weighted;
 
 /// All tables of a database at one moment.
 #[derive(Clone)]
@@ -39,6 +41,13 @@ pub struct TableSnapshot {
 pub struct Found {
     pub rows: RecordBatch,
     /// For each key its row in `rows`, if there is one.
+    pub positions: Vec<Option<u32>>,
+}
+
+/// Rows of a rollup table, complete.
+pub(crate) struct WholeRows {
+    pub rows: Rows,
+    /// For each key its row, if there is one.
     pub positions: Vec<Option<u32>>,
 }
 
@@ -109,6 +118,14 @@ impl TableSnapshot {
         let columns = self.columns(columns)?;
         let keys = self.encode_keys(keys)?;
         let layout = &self.table.layout;
+        if let Some(rollup) = layout.rollup() {
+            let whole = self.whole_rows(&keys)?;
+            let rows = match whole.rows.is_empty() {
+                true => no_rows(layout, &columns),
+                false => shown(layout, rollup, &whole.rows, &columns)?,
+            };
+            return Ok(Found { rows, positions: whole.positions });
+        }
         let needed = layout.projection(&columns);
         let read =
             if layout.has_tombstones() { with_flags(layout, &needed) } else { needed.clone() };
@@ -142,10 +159,11 @@ impl TableSnapshot {
         let columns = self.columns(request.columns.as_deref())?;
         let filter = Filter::new(&self.table.schema, &request.selection)?;
         // The live rows of a range come out of the merge by themselves, those of a set do not.
-        let (selected, fold) = if filter.is_by_set() {
+        let is_upsert = self.table.layout.has_tombstones();
+        let (selected, fold) = if filter.is_by_set() && is_upsert {
             (self.select(&request.selection)?, Fold::KeepAll)
         } else {
-            (self.candidates(&filter)?, Fold::of(self.table.schema.merge))
+            (self.candidates(&filter)?, Fold::of(&self.table.layout))
         };
         Scan::new(&selected, &self.table.layout, columns, fold, request)
     }
@@ -154,6 +172,18 @@ impl TableSnapshot {
     /// selection, once a snapshot.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
         Ok(self.select(selection)?.len())
+    }
+
+    /// The exact number of events folded into the selected rows of a rollup table, from running sums; in
+    /// another table, of rows.
+    pub fn count_events(&self, selection: &Selection) -> Result<u64> {
+        let layout = &self.table.layout;
+        if layout.rollup().is_none() {
+            return self.count(selection);
+        }
+        let candidates = self.candidates(&Filter::new(&self.table.schema, selection)?)?;
+        let events = Weighted::new(candidates, layout, sample::EVENTS, &Interrupt::never())?;
+        Ok(u64::try_from(events.total()).expect("events are counted in 64 bits"))
     }
 
     /// Random rows of the selection; see [`SampleRequest`].
@@ -176,7 +206,7 @@ impl TableSnapshot {
             ));
         };
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
-        if self.table.layout.has_tombstones() {
+        if self.table.schema.merge != MergePolicy::Append {
             self.count_live_sets(column, &mut rows_of)?;
         } else {
             for piece in self.table.pieces.iter() {
@@ -195,13 +225,14 @@ impl TableSnapshot {
     /// The rows that pass, resolved: numbered through, each alive.
     pub(crate) fn select(&self, selection: &Selection) -> Result<Arc<Selected>> {
         let filter = Filter::new(&self.table.schema, selection)?;
-        if !self.table.layout.has_tombstones() {
+        if self.table.schema.merge == MergePolicy::Append {
             return self.candidates(&filter);
         }
         if let Some(known) = self.table.resolved.get(&filter) {
             return Ok(known);
         }
-        let resolved = resolve(&filter, self.table.pieces.clone(), &Interrupt::never())?;
+        let pieces = self.table.pieces.clone();
+        let resolved = resolve(&self.table.layout, &filter, pieces, &Interrupt::never())?;
         Ok(self.table.resolved.keep(filter, Arc::new(resolved)))
     }
 
@@ -214,7 +245,40 @@ impl TableSnapshot {
         Ok(Arc::new(filter.select(self.table.pieces.clone())?))
     }
 
-    /// Directories count dead rows too, so the sets of live rows are read.
+    /// The whole rows of a rollup table with some keys, each found key once, with all values.
+    pub(crate) fn whole_rows(&self, keys: &BinaryArray) -> Result<WholeRows> {
+        let layout = &self.table.layout;
+        let rollup = layout.rollup().expect("asked of rollup tables only");
+        let all = layout.all();
+        let mut row_of: HashMap<&[u8], Option<u32>> = HashMap::new();
+        let (mut parts, mut ends): (Vec<Rows>, Vec<u32>) = (Vec::new(), Vec::new());
+        let mut positions = Vec::with_capacity(keys.len());
+        for row in 0..keys.len() {
+            let key = keys.value(row);
+            if let Some(&known) = row_of.get(key) {
+                positions.push(known);
+                continue;
+            }
+            let before = parts.len();
+            for piece in self.table.pieces.iter() {
+                parts.extend(piece.get(key, &all)?);
+            }
+            let found = (parts.len() > before).then_some(ends.len() as u32);
+            if found.is_some() {
+                ends.push(parts.len() as u32);
+            }
+            row_of.insert(key, found);
+            positions.push(found);
+        }
+        if parts.is_empty() {
+            return Ok(WholeRows { rows: Rows::new(0, None, Vec::new()), positions });
+        }
+        let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
+        let rows = Rows::interleave(&parts.iter().collect::<Vec<_>>(), &picks);
+        Ok(WholeRows { rows: fold(layout, rollup, &rows, &ends), positions })
+    }
+
+    /// Directories count dead and partial rows too, so the sets of folded rows are read.
     fn count_live_sets(&self, column: usize, rows_of: &mut BTreeMap<Box<[u8]>, u64>) -> Result<()> {
         let name = self.table.schema.columns.field(column).name().clone();
         for batch in self.scan(ScanRequest { columns: Some(vec![name]), ..Default::default() })? {

@@ -49,7 +49,7 @@ pub struct TableStats {
     pub segments: u64,
     pub segment_bytes: u64,
     pub segment_resident_bytes: u64,
-    /// Since the database was opened.
+    /// Since the database was opened; equal keys of a batch are folded first.
     pub appended_rows: u64,
     pub appended_batches: u64,
 }

@@ -67,6 +67,10 @@ impl Weighted {
         Ok(Weighted { selected, weight, parts, starts })
     }
 
+    pub fn selected(&self) -> &Selected {
+        &self.selected
+    }
+
     /// The units of all rows.
     pub fn total(&self) -> u128 {
         self.starts[self.starts.len() - 1]
@@ -75,7 +79,11 @@ impl Weighted {
     /// Draws a row with the chance of its weight, and says how many units it has. The total must be
     /// above 0.
     pub fn draw(&self, rng: &mut Rng) -> Result<(Place, u128)> {
-        let unit = rng.below_u128(self.total());
+        self.at(rng.below_u128(self.total()))
+    }
+
+    /// The row that holds a unit below the total, and how many it has.
+    pub fn at(&self, unit: u128) -> Result<(Place, u128)> {
         let number = self.starts.partition_point(|&start| start <= unit) - 1;
         let part = &self.selected.parts()[number];
         let piece = &self.selected.pieces()[part.piece];

@@ -22,7 +22,7 @@ fn spec() -> TableSpec {
         key: vec!["id".into()],
         set: Some("city".into()),
         weights: vec![],
-        merge: MergePolicy::Append,
+        merge: Merge::Append,
         exist_ok: false,
     }
 }

@@ -25,7 +25,7 @@ fn spec() -> TableSpec {
         key: vec!["id".into()],
         set: Some("place".into()),
         weights: vec!["value".into()],
-        merge: MergePolicy::Upsert,
+        merge: Merge::Upsert,
         exist_ok: true,
     }
 }
@@ -45,7 +45,9 @@ fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(i64, (Option<Str
         let places = batch.column(1).as_string::<i32>();
         let values = batch.column(2).as_primitive::<Int64Type>();
         let place = |row| places.is_valid(row).then(|| places.value(row).to_string());
-        (0..batch.num_rows()).map(|row| (ids.value(row), (place(row), values.value(row)))).collect::<Vec<_>>()
+        (0..batch.num_rows())
+            .map(|row| (ids.value(row), (place(row), values.value(row))))
+            .collect::<Vec<_>>()
     };
     batches.into_iter().flat_map(of_batch).collect()
 }
@@ -81,7 +83,8 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
         let request = ScanRequest { selection: selection.clone(), ..Default::default() };
         assert_eq!(scan(table, request), expected);
         let n = expected.len() as u64;
-        let request = SampleRequest { n, selection, seed: Some(rng.next_u64()), ..Default::default() };
+        let request =
+            SampleRequest { n, selection, seed: Some(rng.next_u64()), ..Default::default() };
         let mut drawn = rows([table.sample(&request).unwrap()]);
         drawn.sort();
         assert_eq!(drawn, expected, "a sample of all is all");
@@ -93,8 +96,9 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
     let mut expected: BTreeMap<Option<String>, u64> = BTreeMap::new();
     all.iter().for_each(|(_, (place, _))| *expected.entry(place.clone()).or_default() += 1);
     let places = sets.values.as_string::<i32>();
-    let found: Vec<(Option<String>, u64)> =
-        (0..places.len()).map(|i| (places.is_valid(i).then(|| places.value(i).into()), sets.rows[i])).collect();
+    let found: Vec<(Option<String>, u64)> = (0..places.len())
+        .map(|i| (places.is_valid(i).then(|| places.value(i).into()), sets.rows[i]))
+        .collect();
     assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
 
     let asked: Int64Array = (0..210).map(Some).collect();
@@ -189,7 +193,15 @@ fn every_live_row_is_drawn_equally_often_under_updates_and_deletes() {
             }
             let p = chi_square_p_value(&observed, &[400.0; 100]);
             assert!(p > 1e-6, "{state}, replace {replace}: p = {p:e}");
-            let versions = |id: u64| if id < 20 { 2 } else if id < 50 { 3 } else { 1 };
+            let versions = |id: u64| {
+                if id < 20 {
+                    2
+                } else if id < 50 {
+                    3
+                } else {
+                    1
+                }
+            };
             let twin: Vec<u64> = (0..100).map(|id| observed[id as usize] * versions(id)).collect();
             let even = twin.iter().sum::<u64>() as f64 / 100.0;
             assert!(chi_square_p_value(&twin, &[even; 100]) < 1e-6, "the twin passed");
@@ -205,7 +217,7 @@ fn every_live_row_is_drawn_equally_often_under_updates_and_deletes() {
 #[test]
 fn a_table_that_keeps_every_row_refuses_to_delete() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let append = TableSpec { merge: MergePolicy::Append, ..spec() };
+    let append = TableSpec { merge: Merge::Append, ..spec() };
     let error = db.create_table("t", append).unwrap().delete(&key(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
 }

@@ -49,7 +49,7 @@ fn spec() -> TableSpec {
         key: vec!["id".into()],
         set: Some("s".into()),
         weights: vec!["whole".into(), "share".into()],
-        merge: MergePolicy::Append,
+        merge: Merge::Append,
         exist_ok: false,
     }
 }

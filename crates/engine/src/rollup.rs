@@ -1,0 +1,298 @@
+//! Rollup: events become rows of metrics, rows of one key become one, and metrics become what is shown.
+//!
+//! A stored row is *partial*: its metrics cover some of its key's events, and rows of several pieces add up
+//! to the whole. Integer sums are kept in 128 bits; float sums carry what rounding left over (Neumaier,
+//! 1974), so the order in which rows are folded hardly shows. What is shown is made last, and a sum that
+//! does not fit its type is an error, never a wrapped number.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
+use arrow_array::{
+    Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, UInt64Array,
+};
+use arrow_cast::cast;
+use arrow_schema::{DataType, TimeUnit};
+use drillcore_format::key::encode_keys;
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::{Granularity, MetricKind, Rollup, TableSchema};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// One partial row an event, in the order of the batch, which has exactly the columns of the events.
+pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> Rows {
+    let schema = layout.schema();
+    let len = events.num_rows();
+    let key_columns: Vec<ArrayRef> = schema
+        .key
+        .iter()
+        .enumerate()
+        .map(|(position, &column)| {
+            let values = events.column_by_name(schema.columns.field(column).name());
+            let values = values.expect("the events have the key's columns");
+            match rollup.time == Some(position) {
+                true => truncate(values, rollup.granularity),
+                false => values.clone(),
+            }
+        })
+        .collect();
+    let mut values: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(vec![1; len]))];
+    for metric in &rollup.metrics {
+        let input = metric.input.map(|column| events.column(column));
+        match (metric.kind, input) {
+            (MetricKind::Count, _) => values.push(Arc::new(Int64Array::from(vec![1; len]))),
+            (MetricKind::Sum, Some(input)) if is_float(input.data_type()) => {
+                let input = as_float(input);
+                let nothing_left_over = input.iter().map(|value| value.map(|_| 0.0));
+                values.push(Arc::new(input.clone()));
+                values.push(Arc::new(nothing_left_over.collect::<Float64Array>()));
+            }
+            (MetricKind::Sum, Some(input)) => {
+                let input = as_integer(input);
+                let wide = input.iter().map(|value| value.map(i128::from)).collect();
+                values.push(Arc::new(decimals(wide)));
+            }
+            (_, Some(input)) if is_float(input.data_type()) => {
+                values.push(Arc::new(as_float(input)))
+            }
+            (_, Some(input)) => values.push(Arc::new(as_integer(input))),
+            (_, None) => unreachable!("create_table gives every metric but a count an input"),
+        }
+    }
+    Rows::new(len, Some(encode_keys(&key_columns)), values)
+}
+
+/// Folds neighbouring rows with all values: group `i` ends before row `ends[i]`.
+pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Rows {
+    if ends.len() == rows.len() {
+        return rows.clone();
+    }
+    let groups = Groups { ends };
+    let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
+    let keys = rows.has_keys().then(|| {
+        let only_keys = Rows::new(rows.len(), Some(rows.keys().clone()), Vec::new());
+        only_keys.take(&lasts).keys().clone()
+    });
+    let mut values: Vec<ArrayRef> = vec![groups.add_counts(rows.value(0))];
+    let mut at = 1;
+    for metric in &rollup.metrics {
+        let stored = rows.value(at);
+        match (metric.kind, stored.data_type()) {
+            (MetricKind::Count, _) => values.push(groups.add_integers(stored)),
+            (MetricKind::Sum, DataType::Float64) => {
+                let (sums, left_over) = groups.add_floats(stored, rows.value(at + 1));
+                values.push(sums);
+                values.push(left_over);
+                at += 1;
+            }
+            (MetricKind::Sum, _) => values.push(groups.add_decimals(stored)),
+            (MetricKind::Min, _) => values.push(groups.extreme(stored, true)),
+            (MetricKind::Max, _) => values.push(groups.extreme(stored, false)),
+        }
+        at += 1;
+    }
+    debug_assert_eq!(values.len(), layout.value_types().len());
+    Rows::new(ends.len(), keys, values)
+}
+
+/// What is shown of whole rows: the given columns of the table's schema.
+pub fn shown(
+    layout: &Layout,
+    rollup: &Rollup,
+    rows: &Rows,
+    columns: &[usize],
+) -> Result<RecordBatch> {
+    let schema = layout.schema();
+    let mut values = Vec::with_capacity(rollup.metrics.len());
+    let mut at = 1;
+    for (metric, column) in rollup.metrics.iter().zip(metric_columns(schema)) {
+        let stored = rows.value(at);
+        match (metric.kind, stored.data_type()) {
+            (MetricKind::Sum, DataType::Float64) => {
+                let sums = stored.as_primitive::<Float64Type>();
+                let left_over = rows.value(at + 1).as_primitive::<Float64Type>();
+                let total = |(sum, rest): (Option<f64>, Option<f64>)| Some(sum? + rest?);
+                let totals: Float64Array = sums.iter().zip(left_over).map(total).collect();
+                values.push(Arc::new(totals) as ArrayRef);
+                at += 1;
+            }
+            (MetricKind::Sum, _) => {
+                values.push(narrow(schema.columns.field(column).name(), stored)?)
+            }
+            _ => values.push(stored.clone()),
+        }
+        at += 1;
+    }
+    // The shown values stand where a table without hidden values has its own.
+    let plain = Layout::new(&TableSchema {
+        merge: drillcore_format::schema::MergePolicy::Append,
+        weights: Vec::new(),
+        ..schema.clone()
+    });
+    let keys = rows.has_keys().then(|| rows.keys().clone());
+    Ok(plain.decode(&Rows::new(rows.len(), keys, values), columns)?)
+}
+
+/// The indexes of the metrics' columns, in order.
+fn metric_columns(schema: &TableSchema) -> impl Iterator<Item = usize> + '_ {
+    (0..schema.columns.fields().len()).filter(|column| !schema.key.contains(column))
+}
+
+/// Rounds moments down to a step of the granularity, counted from 1970-01-01 00:00 UTC.
+fn truncate(values: &ArrayRef, granularity: Granularity) -> ArrayRef {
+    let Granularity::Seconds(seconds) = granularity else { return values.clone() };
+    let DataType::Timestamp(unit, _) = values.data_type() else {
+        unreachable!("create_table truncates timestamps only")
+    };
+    let step = i64::from(seconds)
+        * match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1_000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Nanosecond => 1_000_000_000,
+        };
+    let numbers = cast(values, &DataType::Int64).expect("a timestamp is an integer");
+    let numbers = numbers.as_primitive::<Int64Type>();
+    // A step below the least number is as far down as there is.
+    let down = |value: i64| value.checked_sub(value.rem_euclid(step)).unwrap_or(i64::MIN);
+    let truncated: Int64Array = numbers.iter().map(|value| value.map(down)).collect();
+    cast(&truncated, values.data_type()).expect("an integer is a timestamp")
+}
+
+fn is_float(data_type: &DataType) -> bool {
+    data_type.is_floating()
+}
+
+fn as_float(values: &ArrayRef) -> Float64Array {
+    let values = cast(values, &DataType::Float64).expect("floats widen");
+    values.as_primitive::<Float64Type>().clone()
+}
+
+fn as_integer(values: &ArrayRef) -> Int64Array {
+    let values =
+        cast(values, &DataType::Int64).expect("create_table refuses unsigned 64-bit inputs");
+    values.as_primitive::<Int64Type>().clone()
+}
+
+fn decimals(values: Vec<Option<i128>>) -> Decimal128Array {
+    Decimal128Array::from(values).with_data_type(DataType::Decimal128(38, 0))
+}
+
+/// A sum as the 64-bit integer that is shown.
+fn narrow(name: &str, sums: &ArrayRef) -> Result<ArrayRef> {
+    let narrowed = sums.as_primitive::<Decimal128Type>().iter().map(|sum| match sum {
+        None => Ok(None),
+        Some(sum) => i64::try_from(sum).map(Some).map_err(|_| {
+            let message = format!("{name:?} sums to {sum}, which does not fit a 64-bit integer");
+            Error::new(ErrorKind::OutOfRange, message)
+        }),
+    });
+    Ok(Arc::new(narrowed.collect::<Result<Int64Array>>()?))
+}
+
+/// Runs of neighbouring rows.
+struct Groups<'a> {
+    ends: &'a [u32],
+}
+
+impl Groups<'_> {
+    fn ranges(&self) -> impl Iterator<Item = std::ops::Range<usize>> + '_ {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(self.ends).map(|(start, &end)| start as usize..end as usize)
+    }
+
+    fn add_counts(&self, values: &ArrayRef) -> ArrayRef {
+        let values = values.as_primitive::<UInt64Type>().values();
+        let sum = |range: std::ops::Range<usize>| values[range].iter().sum::<u64>();
+        Arc::new(
+            self.ranges()
+                .map(sum)
+                .collect::<Vec<u64>>()
+                .into_iter()
+                .map(Some)
+                .collect::<UInt64Array>(),
+        )
+    }
+
+    fn add_integers(&self, values: &ArrayRef) -> ArrayRef {
+        let values = values.as_primitive::<Int64Type>().values();
+        let sum = |range: std::ops::Range<usize>| Some(values[range].iter().sum::<i64>());
+        Arc::new(self.ranges().map(sum).collect::<Int64Array>())
+    }
+
+    fn add_decimals(&self, values: &ArrayRef) -> ArrayRef {
+        let values = values.as_primitive::<Decimal128Type>();
+        let sum = |range: std::ops::Range<usize>| {
+            range
+                .filter(|&row| values.is_valid(row))
+                .map(|row| values.value(row))
+                .reduce(|a, b| a + b)
+        };
+        Arc::new(decimals(self.ranges().map(sum).collect()))
+    }
+
+    /// Sums, and what rounding left over of them.
+    fn add_floats(&self, sums: &ArrayRef, left_over: &ArrayRef) -> (ArrayRef, ArrayRef) {
+        let sums = sums.as_primitive::<Float64Type>();
+        let left_over = left_over.as_primitive::<Float64Type>();
+        let add = |range: std::ops::Range<usize>| {
+            let present = range.filter(|&row| sums.is_valid(row));
+            present.map(|row| (sums.value(row), left_over.value(row))).reduce(add_compensated)
+        };
+        let (sums, left_over): (Vec<_>, Vec<_>) = self.ranges().map(add).map(Option::unzip).unzip();
+        (Arc::new(Float64Array::from(sums)), Arc::new(Float64Array::from(left_over)))
+    }
+
+    /// The least or the greatest value that is not null; NaN is above all numbers.
+    fn extreme(&self, values: &ArrayRef, least: bool) -> ArrayRef {
+        if is_float(values.data_type()) {
+            let values = values.as_primitive::<Float64Type>();
+            let pick = |a: f64, b: f64| if (a.total_cmp(&b).is_lt()) == least { a } else { b };
+            let of = |range: std::ops::Range<usize>| {
+                range.filter(|&row| values.is_valid(row)).map(|row| values.value(row)).reduce(pick)
+            };
+            return Arc::new(self.ranges().map(of).collect::<Float64Array>());
+        }
+        let values = values.as_primitive::<Int64Type>();
+        let pick = |a: i64, b: i64| if least { a.min(b) } else { a.max(b) };
+        let of = |range: std::ops::Range<usize>| {
+            range.filter(|&row| values.is_valid(row)).map(|row| values.value(row)).reduce(pick)
+        };
+        Arc::new(self.ranges().map(of).collect::<Int64Array>())
+    }
+}
+
+/// Adds two sums with what rounding left over of each.
+fn add_compensated(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    let sum = a.0 + b.0;
+    let lost = if a.0.abs() >= b.0.abs() { (a.0 - sum) + b.0 } else { (b.0 - sum) + a.0 };
+    // Infinities leave no number over.
+    let left_over = if sum.is_finite() { a.1 + b.1 + lost } else { 0.0 };
+    (sum, left_over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn float_sums_keep_what_rounding_would_lose() {
+        let parts = [1e16, 1.0, -1e16, 1.0, 0.5];
+        let (sum, left_over) =
+            parts.iter().map(|&part| (part, 0.0)).reduce(add_compensated).unwrap();
+        assert_eq!(sum + left_over, 2.5);
+        assert_ne!(parts.iter().sum::<f64>(), 2.5, "plain addition loses it");
+        let infinite = add_compensated((f64::INFINITY, 0.0), (1.0, 0.0));
+        assert_eq!(infinite.0 + infinite.1, f64::INFINITY);
+    }
+
+    #[test]
+    fn time_is_rounded_down_before_and_after_1970() {
+        let seconds: ArrayRef =
+            Arc::new(arrow_array::TimestampSecondArray::from(vec![0, 3599, 3600, -1, i64::MIN]));
+        let truncated = truncate(&seconds, Granularity::Seconds(3600));
+        let expected = arrow_array::TimestampSecondArray::from(vec![0, 0, 3600, -3600, i64::MIN]);
+        assert_eq!(truncated.as_ref(), &expected as &dyn Array);
+    }
+}

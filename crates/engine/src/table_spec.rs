@@ -1,0 +1,278 @@
+//! What a caller says of a new table, checked and turned into its stored shape.
+
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use drillcore_format::schema::{
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_supported,
+};
+use drillcore_format::weight::is_weight_type;
+
+use crate::error::{Error, Result};
+
+/// What a new table looks like.
+#[derive(Debug, Clone)]
+pub struct TableSpec {
+    /// The columns of an appended batch. They are the table's, too, but in a rollup table, which has its
+    /// key's columns and its metrics.
+    pub columns: SchemaRef,
+    /// Names of the sort key's columns, most significant first. In a rollup table, time and dimensions.
+    pub key: Vec<String>,
+    /// The column whose values name the sets.
+    pub set: Option<String>,
+    /// Columns that rows can be drawn by: integers or floats, none of them in the key. Their values must
+    /// be finite and not negative.
+    pub weights: Vec<String>,
+    pub merge: Merge,
+    /// Take a table of the same shape that is already there.
+    pub exist_ok: bool,
+}
+
+/// What rows with equal keys mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Merge {
+    /// All are kept, in commit order.
+    Append,
+    /// The newest wins; rows can be deleted.
+    Upsert,
+    /// They are folded into one.
+    Rollup(RollupSpec),
+}
+
+/// How events are folded.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RollupSpec {
+    /// The key column that is truncated to the granularity.
+    pub time: Option<String>,
+    /// One of [`GRANULARITIES`]; steps are counted from 1970-01-01 00:00 UTC.
+    pub granularity: String,
+    /// Name and expression: `count`, `sum(column)`, `min(column)` or `max(column)`.
+    pub metrics: Vec<(String, String)>,
+}
+
+/// Names of granularities with their seconds.
+pub const GRANULARITIES: [(&str, u32); 8] = [
+    ("none", 0),
+    ("1s", 1),
+    ("1m", 60),
+    ("5m", 300),
+    ("15m", 900),
+    ("30m", 1800),
+    ("1h", 3600),
+    ("1d", 86_400),
+];
+const METRICS: [&str; 4] = ["count", "sum", "min", "max"];
+/// The most weight columns of a table: their number is a byte on disk.
+const WEIGHTS_MAX: usize = 255;
+
+impl TableSpec {
+    /// The stored shape of a table called `name`.
+    pub(crate) fn schema(&self, name: &str) -> Result<TableSchema> {
+        if name.is_empty() {
+            return Err(Error::invalid("a table needs a name"));
+        }
+        check_columns(self.columns.fields())?;
+        let key = self.indexes("key column", &self.key)?;
+        if key.is_empty() {
+            return Err(Error::invalid("a table needs a key of at least one column"));
+        }
+        if let Some(column) = repeated(&self.key) {
+            return Err(Error::invalid(format!("key column {column:?} appears twice")));
+        }
+        let set = match &self.set {
+            Some(column) => Some(self.index("set column", column)?),
+            None => None,
+        };
+        let weights = self.checked_weights(&key)?;
+        // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
+        let plain = |field: &Arc<Field>| {
+            Field::new(field.name(), field.data_type().clone(), field.is_nullable())
+        };
+        let columns = self.columns.fields().iter().map(plain).collect::<Vec<_>>();
+        let columns = Arc::new(Schema::new(columns));
+        match &self.merge {
+            Merge::Append => {
+                Ok(TableSchema { columns, key, set, merge: MergePolicy::Append, weights })
+            }
+            Merge::Upsert => {
+                Ok(TableSchema { columns, key, set, merge: MergePolicy::Upsert, weights })
+            }
+            Merge::Rollup(rollup) => self.rollup_schema(rollup, columns, key, set),
+        }
+    }
+
+    fn rollup_schema(
+        &self,
+        spec: &RollupSpec,
+        events: SchemaRef,
+        key: Vec<usize>,
+        set: Option<usize>,
+    ) -> Result<TableSchema> {
+        if !self.weights.is_empty() {
+            return Err(Error::invalid(
+                "a rollup table is drawn from by event; it takes no other weights",
+            ));
+        }
+        let set = match set {
+            None => None,
+            Some(column) => {
+                Some(key.iter().position(|&of_key| of_key == column).ok_or_else(|| {
+                    Error::invalid(format!(
+                        "set column {:?} of a rollup table must be in its key",
+                        events.field(column).name()
+                    ))
+                })?)
+            }
+        };
+        let time = match &spec.time {
+            None => None,
+            Some(column) => Some(self.time_position(column)?),
+        };
+        let granularity = granularity(&spec.granularity)?;
+        if time.is_none() && granularity != Granularity::None {
+            return Err(Error::invalid("a granularity needs a time column to truncate"));
+        }
+        let mut fields: Vec<Field> =
+            key.iter().map(|&column| events.field(column).clone()).collect();
+        let mut metrics = Vec::new();
+        for (name, expression) in &spec.metrics {
+            if fields.iter().any(|field| field.name() == name) {
+                return Err(Error::invalid(format!("column {name:?} appears twice")));
+            }
+            let (metric, data_type, nullable) = self.metric(expression)?;
+            metrics.push(metric);
+            fields.push(Field::new(name, data_type, nullable));
+        }
+        Ok(TableSchema {
+            columns: Arc::new(Schema::new(fields)),
+            key: (0..key.len()).collect(),
+            set,
+            weights: Vec::new(),
+            merge: MergePolicy::Rollup(Rollup { events, time, granularity, metrics }),
+        })
+    }
+
+    /// The position in the key of the time column.
+    fn time_position(&self, column: &str) -> Result<usize> {
+        let index = self.index("time column", column)?;
+        let data_type = self.columns.field(index).data_type();
+        if !matches!(data_type, DataType::Timestamp(_, _)) {
+            return Err(Error::invalid(format!(
+                "time column {column:?} holds {data_type}, not timestamps"
+            )));
+        }
+        self.key.iter().position(|of_key| of_key == column).ok_or_else(|| {
+            Error::invalid(format!("time column {column:?} of a rollup table must be in its key"))
+        })
+    }
+
+    /// A parsed metric, with the type it is shown in.
+    fn metric(&self, expression: &str) -> Result<(Metric, DataType, bool)> {
+        let (name, argument) = match expression.trim().split_once('(') {
+            None => (expression.trim(), None),
+            Some((name, rest)) => {
+                let argument = rest.strip_suffix(')').ok_or_else(|| {
+                    Error::invalid(format!("metric {expression:?} lacks its closing parenthesis"))
+                })?;
+                (name.trim_end(), Some(argument.trim()))
+            }
+        };
+        let kind = match name.to_ascii_lowercase().as_str() {
+            "count" => MetricKind::Count,
+            "sum" => MetricKind::Sum,
+            "min" => MetricKind::Min,
+            "max" => MetricKind::Max,
+            _ => return Err(Error::unknown("metric", name, METRICS)),
+        };
+        let column = match (kind, argument) {
+            (MetricKind::Count, None | Some("" | "*")) => {
+                return Ok((Metric { kind, input: None }, DataType::Int64, false));
+            }
+            (MetricKind::Count, Some(_)) => {
+                return Err(Error::invalid(format!(
+                    "metric {expression:?}: count counts events and takes no column"
+                )));
+            }
+            (_, None | Some("")) => {
+                return Err(Error::invalid(format!("metric {name:?} needs a column")));
+            }
+            (_, Some(column)) => self.index("column", column)?,
+        };
+        let field = self.columns.field(column);
+        let shown = match field.data_type() {
+            DataType::UInt64 => None,
+            integer if integer.is_integer() => Some(DataType::Int64),
+            float if float.is_floating() => Some(DataType::Float64),
+            _ => None,
+        };
+        let shown = shown.ok_or_else(|| {
+            let (column, found) = (field.name(), field.data_type());
+            Error::invalid(format!(
+                "metric {expression:?} needs signed or narrower integers, or floats, but column \
+                 {column:?} holds {found}"
+            ))
+        })?;
+        Ok((Metric { kind, input: Some(column) }, shown, field.is_nullable()))
+    }
+
+    fn checked_weights(&self, key: &[usize]) -> Result<Vec<usize>> {
+        let weights = self.indexes("weight column", &self.weights)?;
+        for &column in &weights {
+            let field = self.columns.field(column);
+            let (name, data_type) = (field.name(), field.data_type());
+            if !is_weight_type(data_type) {
+                return Err(Error::invalid(format!(
+                    "weight column {name:?} holds {data_type}, not numbers"
+                )));
+            }
+            if key.contains(&column) {
+                return Err(Error::invalid(format!("key column {name:?} cannot be a weight")));
+            }
+        }
+        if let Some(column) = repeated(&self.weights) {
+            return Err(Error::invalid(format!("weight column {column:?} appears twice")));
+        }
+        if weights.len() > WEIGHTS_MAX {
+            return Err(Error::invalid(format!("a table has at most {WEIGHTS_MAX} weights")));
+        }
+        Ok(weights)
+    }
+
+    fn indexes(&self, what: &str, names: &[String]) -> Result<Vec<usize>> {
+        names.iter().map(|name| self.index(what, name)).collect()
+    }
+
+    fn index(&self, what: &str, name: &str) -> Result<usize> {
+        let names = || self.columns.fields().iter().map(|field| field.name().as_str());
+        self.columns.index_of(name).map_err(|_| Error::unknown(what, name, names()))
+    }
+}
+
+fn granularity(name: &str) -> Result<Granularity> {
+    match GRANULARITIES.iter().find(|(known, _)| *known == name) {
+        Some((_, 0)) => Ok(Granularity::None),
+        Some((_, seconds)) => Ok(Granularity::Seconds(*seconds)),
+        None => Err(Error::unknown("granularity", name, GRANULARITIES.map(|(known, _)| known))),
+    }
+}
+
+fn check_columns(fields: &Fields) -> Result<()> {
+    for (index, field) in fields.iter().enumerate() {
+        if fields[..index].iter().any(|other| other.name() == field.name()) {
+            return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
+        }
+        if !is_supported(field.data_type()) {
+            let (column, found) = (field.name(), field.data_type());
+            return Err(Error::invalid(format!(
+                "column {column:?} has type {found}; stored are integers, floats, decimal128, bool, \
+                 string, date32 and timestamps"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The first name that comes a second time.
+fn repeated(names: &[String]) -> Option<&String> {
+    (0..names.len()).find(|&at| names[..at].contains(&names[at])).map(|at| &names[at])
+}
