@@ -87,7 +87,8 @@ fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<Uncommitt
     let rows = target.layout.encode(batch);
     let order = rows.sort_permutation();
     // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the caller's.
-    let run = UncommittedRun::new(&target.layout, rows.take(&order), &core.meter)?;
+    let rows = rows.take(&order);
+    let run = UncommittedRun::new(&target.layout, rows, &core.meter, &core.rows_examined)?;
     if run.bytes() > limit.min(1 << 30) {
         return Err(Error::invalid(format!(
             "one commit of {} bytes ({given} as given) exceeds its limit of {} (a quarter of memory_bytes, at most 1 GiB); \
@@ -114,7 +115,12 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
         core.fail(&error);
         return Err(error);
     }
-    core.show(lsn);
+    {
+        // Under the lock: a worker that has just looked for visible runs is either waiting already, and
+        // woken below, or has not looked yet.
+        let _state = core.state();
+        core.show(lsn);
+    }
     core.state_changed.notify_all();
     Ok(lsn)
 }

@@ -20,8 +20,19 @@ use crate::state::{Slot, State, covered, release, replace};
 /// Rows a spill or merge moves at once.
 const BATCH_ROWS: usize = 4096;
 
+/// Counts a picked job as running until it is done, also if it panics: closing waits for it.
+struct Running<'a>(&'a Core);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.state().jobs_running -= 1;
+        self.0.state_changed.notify_all();
+    }
+}
+
 /// Does a job and installs its result. On failure its inputs come back into play.
 pub fn run(core: &Core, job: Job) -> Result<()> {
+    let _running = Running(core);
     let done = match &job {
         Job::Join { table, runs } => join(core, *table, runs),
         Job::Spill { table, runs } => spill(core, *table, runs),
@@ -30,7 +41,8 @@ pub fn run(core: &Core, job: Job) -> Result<()> {
     if done.is_err() {
         give_back(core, &job);
     }
-    core.state_changed.notify_all();
+    // Files that were merged away go with their last user, so it has to be gone before closing goes on.
+    drop(job);
     done
 }
 
@@ -46,7 +58,8 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     let rows = merger.next_rows()?.expect("runs have rows");
     assert_eq!(rows.len(), total, "a join is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let joined = Arc::new(UncommittedRun::new(&layout, rows, &core.meter)?.commit(lsns));
+    let joined = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
+    let joined = Arc::new(joined.commit(lsns));
 
     let mut state = core.state();
     state.counts.joins += 1;
@@ -80,9 +93,14 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     };
     let added = Edit::AddSegment { table, segment: segment.meta() };
     let flushed = Edit::Flushed { table, lsn: lsns.last };
-    manifest
-        .commit(&[added, flushed, Edit::NextLsn(needed_from)])
-        .inspect_err(|_| segment.remove_when_unused())?;
+    if let Some(wal) = core.wal.get()
+        && needed_from <= lsns.last
+    {
+        // Commits that stay in the log are older than some in the segment, so they must not be lost alone.
+        wal.make_durable()?;
+    }
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
+    manifest.commit(&[added, flushed, Edit::NextLsn(needed_from)])?;
     let mut state = core.state();
     state.counts.spills += 1;
     state.counts.rows_written += segment.rows();
@@ -94,8 +112,11 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     state.changed();
     drop(state);
     drop(manifest);
-    if let Some(wal) = core.wal.get() {
-        wal.remove_before(needed_from)?;
+    // The segment is in place, so this is no failure of the job: its inputs must not come back.
+    if let Some(wal) = core.wal.get()
+        && let Err(error) = wal.remove_before(needed_from)
+    {
+        core.fail(&error.into());
     }
     Ok(())
 }
@@ -114,7 +135,8 @@ fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>]) -> Result<()> {
         segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
     let added = Edit::AddSegment { table, segment: merged.meta() };
     let edits: Vec<Edit> = removed.chain([added]).collect();
-    manifest.commit(&edits).inspect_err(|_| merged.remove_when_unused())?;
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
+    manifest.commit(&edits)?;
     let mut state = core.state();
     state.counts.merges += 1;
     state.counts.rows_written += merged.rows();

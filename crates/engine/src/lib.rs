@@ -10,6 +10,7 @@ mod error;
 mod interrupt;
 mod options;
 mod memory_meter;
+mod rows_examined;
 mod conform;
 mod set_index;
 mod run;
