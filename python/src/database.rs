@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, MergePolicy, Options, TableSpec};
+use drillcore::{Durability, Merge, Options, RollupSpec, TableSpec};
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -11,6 +11,9 @@ use pyo3_arrow::input::AnyRecordBatch;
 use crate::error;
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
+
+/// Time column, granularity, and metrics as name and expression.
+type RollupTuple = (Option<String>, String, Vec<(String, String)>);
 
 /// An open database.
 #[pyclass(module = "drillcore._native", frozen)]
@@ -49,10 +52,21 @@ impl Database {
         schema: PySchema,
         key: Vec<String>,
         set: Option<String>,
+        weights: Vec<String>,
+        merge: &str,
+        rollup: Option<RollupTuple>,
         exist_ok: bool,
     ) -> PyResult<Table> {
         let columns = schema.into_inner();
-        let spec = TableSpec { columns, key, set, merge: MergePolicy::Append, exist_ok };
+        let merge = match (merge, rollup) {
+            ("append", None) => Merge::Append,
+            ("upsert", None) => Merge::Upsert,
+            ("rollup", Some((time, granularity, metrics))) => {
+                Merge::Rollup(RollupSpec { time, granularity, metrics })
+            }
+            _ => return Err(error::invalid(py, "merge and rollup do not go together")),
+        };
+        let spec = TableSpec { columns, key, set, weights, merge, exist_ok };
         Ok(Table::new(signals::run(py, || self.inner.create_table(name, spec))?))
     }
 

@@ -38,6 +38,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NotFound => "NotFoundError",
         ErrorKind::AlreadyExists => "AlreadyExistsError",
         ErrorKind::InvalidArgument => "InvalidArgumentError",
+        ErrorKind::OutOfRange => "OutOfRangeError",
         ErrorKind::TooFewRows => "TooFewRowsError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::Locked => "LockedError",

@@ -61,6 +61,12 @@ impl Table {
         Ok(append_tuple(result))
     }
 
+    /// Deletes by key, one array a key column, and returns the commit.
+    fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
+        let keys = into_arrays(keys);
+        signals::run(py, || self.inner.delete(&keys))
+    }
+
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
         Ok(TableSnapshot::new(signals::run(py, || self.inner.snapshot())?))
     }
@@ -100,9 +106,14 @@ impl TableSnapshot {
         self.inner.lsn()
     }
 
-    #[getter]
-    fn rows(&self) -> u64 {
-        self.inner.rows()
+    fn rows(&self, py: Python<'_>) -> PyResult<u64> {
+        signals::run(py, || self.inner.rows())
+    }
+
+    /// Events of the selected rows, of a rollup table.
+    fn count_events(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
+        let selection = selection.into_selection(py)?;
+        signals::run(py, || self.inner.count_events(&selection))
     }
 
     /// The rows found, in the order of the keys; a key without a row contributes none.
@@ -147,15 +158,27 @@ impl TableSnapshot {
         py: Python<'_>,
         n: u64,
         selection: SelectionArgument,
+        weight: Option<String>,
         replace: bool,
         at_most: bool,
+        with_probability: bool,
         seed: Option<u64>,
         columns: Option<Vec<String>>,
     ) -> PyResult<PyRecordBatch> {
         let signals = Signals::new();
         let selection = selection.into_selection(py)?;
         let interrupt = signals.interrupt();
-        let request = SampleRequest { n, selection, replace, at_most, seed, columns, interrupt };
+        let request = SampleRequest {
+            n,
+            selection,
+            weight,
+            replace,
+            at_most,
+            with_probability,
+            seed,
+            columns,
+            interrupt,
+        };
         Ok(PyRecordBatch::new(signals.run(py, || self.inner.sample(&request))?))
     }
 

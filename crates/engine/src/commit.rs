@@ -119,7 +119,7 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
         let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
         rows = fold(layout, rollup, &rows, &ends);
     }
-    UncommittedRun::new(layout, rows, &core.meter)
+    UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
 }
 
 /// The shape of a rollup table's batches: that of its events, with the same key.
@@ -174,7 +174,12 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
         core.fail(&error);
         return Err(error);
     }
-    core.show(lsn);
+    {
+        // Under the lock: a worker that has just looked for visible runs is either waiting already, and
+        // woken below, or has not looked yet.
+        let _state = core.state();
+        core.show(lsn);
+    }
     core.state_changed.notify_all();
     Ok(lsn)
 }

@@ -12,6 +12,7 @@ use drillcore_storage::wal::Wal;
 use crate::error::Error;
 use crate::memory_meter::MemoryMeter;
 use crate::options::Options;
+use crate::rows_examined::RowsExamined;
 use crate::state::{State, Version};
 
 /// An open database. Locks are taken in the order manifest, state.
@@ -20,6 +21,7 @@ pub struct Core {
     pub options: Options,
     pub cache: Arc<PageCache>,
     pub meter: MemoryMeter,
+    pub rows_examined: RowsExamined,
     pub manifest: Mutex<Manifest>,
     /// Set once recovery has read it; absent with durability `none`.
     pub wal: OnceLock<Wal>,
@@ -57,6 +59,7 @@ impl Core {
             options,
             cache,
             meter: MemoryMeter::default(),
+            rows_examined: RowsExamined::default(),
             manifest: Mutex::new(manifest),
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::{ArrayRef, RecordBatch};
-use drillcore_format::ids::TableId;
+use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
@@ -152,7 +152,7 @@ impl Database {
             .commit(&[create, Edit::NextTable(TableId(id.0 + 1))])
             .map_err(|e| self.failed(e.into()))?;
         let mut state = core.state();
-        let table = TableState::new(name, schema, drillcore_format::ids::Lsn(0));
+        let table = TableState::new(name, schema, Lsn(0));
         let handle = self.handle(id, &table);
         state.tables.insert(id, table);
         state.next_table = TableId(id.0 + 1);
@@ -238,12 +238,12 @@ impl Database {
             let mut state = core.state();
             let job = loop {
                 state.check_writable()?;
-                let Some(table) = state.tables.get_mut(&id) else { break None };
+                let Some(table) = state.tables.get(&id) else { break None };
                 if table.segments.iter().any(|slot| slot.taken) {
                     state = core.wait(state);
                     continue;
                 }
-                break pick_full_merge(table, id);
+                break pick_full_merge(&mut state, id);
             };
             drop(state);
             if let Some(job) = job {
@@ -283,7 +283,8 @@ impl Database {
     }
 
     /// Closes the database: background work ends, and with durability `none` all rows are written out.
-    /// Snapshots stay readable. A second call does nothing.
+    /// Calls under way in other threads end, too, or fail as `Closed`; nothing is written after this
+    /// returns. Snapshots stay readable. A second call does nothing.
     pub fn close(&self) -> Result<()> {
         self.open.close()
     }
@@ -348,7 +349,11 @@ impl Table {
 
     /// The table as of the newest visible commit. Copies no rows.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
-        self.database.snapshot()?.table(&self.name)
+        match self.database.snapshot()?.table(&self.name) {
+            // The name may have passed to another table.
+            Ok(table) if table.table().id == self.id => Ok(table),
+            _ => Err(self.dropped()),
+        }
     }
 
     fn target(&self) -> Result<Target> {
@@ -360,10 +365,12 @@ impl Table {
                 schema: table.schema.clone(),
                 layout: table.layout.clone(),
             }),
-            None => {
-                Err(Error::new(ErrorKind::NotFound, format!("table {:?} was dropped", self.name)))
-            }
+            None => Err(self.dropped()),
         }
+    }
+
+    fn dropped(&self) -> Error {
+        Error::new(ErrorKind::NotFound, format!("table {:?} was dropped", self.name))
     }
 }
 
@@ -371,13 +378,20 @@ impl Open {
     fn close(&self) -> Result<()> {
         let core = &self.core;
         let flushed = {
-            let state = core.state();
-            if state.closed {
+            let mut state = core.state();
+            if state.closing {
                 return Ok(());
             }
+            state.closing = true;
             let is_needed = core.options.durability == Durability::None && state.failure.is_none();
+            if is_needed {
+                // Without a log, published is as good as logged: appends at this point count as done.
+                core.show(Lsn(state.next_lsn.0 - 1));
+            }
             drop(state);
-            if is_needed { maintenance::flush(core, core.visible()) } else { Ok(()) }
+            // Appends that wait at the memory limit give up.
+            core.state_changed.notify_all();
+            if is_needed { self.write_out() } else { Ok(()) }
         };
         core.state().closed = true;
         core.state_changed.notify_all();
@@ -387,8 +401,29 @@ impl Open {
             // A worker that panicked has failed its job; its inputs are still in the log.
             let _ = worker.join();
         }
+        // Others may open the files once the lock is free, so whatever other threads write is over by then.
+        let mut state = core.state();
+        while state.jobs_running > 0 {
+            state = core.wait(state);
+        }
+        drop(state);
+        drop(core.manifest());
+        if let Some(wal) = core.wal.get() {
+            // An append that fails here tells its own caller.
+            let _ = wal.write_all_enqueued();
+        }
         core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
         flushed
+    }
+
+    /// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
+    /// segment where the last commits were to tables since dropped.
+    fn write_out(&self) -> Result<()> {
+        let core = &self.core;
+        maintenance::flush(core, core.visible())?;
+        let mut manifest = core.manifest();
+        let next_lsn = core.state().next_lsn;
+        Ok(manifest.commit(&[Edit::NextLsn(next_lsn)])?)
     }
 }
 

@@ -21,8 +21,19 @@ use crate::state::{Slot, State, covered, release, replace};
 /// Rows a spill or merge moves at once.
 const BATCH_ROWS: usize = 4096;
 
+/// Counts a picked job as running until it is done, also if it panics: closing waits for it.
+struct Running<'a>(&'a Core);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.state().jobs_running -= 1;
+        self.0.state_changed.notify_all();
+    }
+}
+
 /// Does a job and installs its result. On failure its inputs come back into play.
 pub fn run(core: &Core, job: Job) -> Result<()> {
+    let _running = Running(core);
     let done = match &job {
         Job::Join { table, runs } => join(core, *table, runs),
         Job::Spill { table, runs, is_oldest } => spill(core, *table, runs, *is_oldest),
@@ -31,7 +42,8 @@ pub fn run(core: &Core, job: Job) -> Result<()> {
     if done.is_err() {
         give_back(core, &job);
     }
-    core.state_changed.notify_all();
+    // Files that were merged away go with their last user, so it has to be gone before closing goes on.
+    drop(job);
     done
 }
 
@@ -47,7 +59,8 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     let rows = merger.next_rows()?.expect("runs have rows");
     assert!(merger.next_rows()?.is_none(), "a join is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let joined = Arc::new(UncommittedRun::new(&layout, rows, &core.meter)?.commit(lsns));
+    let joined = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
+    let joined = Arc::new(joined.commit(lsns));
 
     let mut state = core.state();
     state.counts.joins += 1;
@@ -86,6 +99,14 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     let added = segment.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = Edit::Flushed { table, lsn: lsns.last };
     let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
+    if let Some(wal) = core.wal.get()
+        && needed_from <= lsns.last
+    {
+        // Commits that stay in the log are older than some in the segment, so they must not be lost
+        // alone.
+        wal.make_durable()?;
+    }
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
     manifest.commit(&edits)?;
     let mut state = core.state();
     state.counts.spills += 1;
@@ -98,8 +119,11 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     state.changed();
     drop(state);
     drop(manifest);
-    if let Some(wal) = core.wal.get() {
-        wal.remove_before(needed_from)?;
+    // The segment is in place, so this is no failure of the job: its inputs must not come back.
+    if let Some(wal) = core.wal.get()
+        && let Err(error) = wal.remove_before(needed_from)
+    {
+        core.fail(&error.into());
     }
     Ok(())
 }
@@ -122,6 +146,7 @@ fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool
         segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
     let added = merged.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let edits: Vec<Edit> = removed.chain(added).collect();
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
     manifest.commit(&edits)?;
     let mut state = core.state();
     state.counts.merges += 1;

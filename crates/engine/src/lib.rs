@@ -11,6 +11,7 @@ mod interrupt;
 mod options;
 mod memory_meter;
 mod table_spec;
+mod rows_examined;
 mod conform;
 mod set_index;
 mod weight_index;

@@ -37,6 +37,7 @@ const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
 const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
 
 /// A piece of background work with its inputs, which are out of play until it is installed or dropped.
+/// Picking one counts it as running, so it has to be run.
 pub enum Job {
     Join {
         table: TableId,
@@ -78,7 +79,7 @@ pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Resu
 pub fn flush(core: &Core, through: Lsn) -> Result<()> {
     let mut state = core.state();
     loop {
-        state.check_writable()?;
+        state.check_spillable()?;
         let is_behind = |table: &TableState| {
             table.runs.first().is_some_and(|slot| slot.piece.lsns().first <= through)
         };
@@ -167,6 +168,7 @@ fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Opti
     let window = ladder.pick(&table.run_rungs(visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
+    state.jobs_running += 1;
     Some(Job::Join { table: id, runs })
 }
 
@@ -186,7 +188,11 @@ pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
         .count();
     let runs = take(&mut table.runs[..free]);
     let is_oldest = table.segments.is_empty();
-    (!runs.is_empty()).then_some(Job::Spill { table: id, runs, is_oldest })
+    if runs.is_empty() {
+        return None;
+    }
+    state.jobs_running += 1;
+    Some(Job::Spill { table: id, runs, is_oldest })
 }
 
 fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
@@ -202,13 +208,23 @@ fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
         return None;
     }
     let is_oldest = window.start == 0;
-    Some(Job::Merge { table: id, segments: take(&mut table.segments[window]), is_oldest })
+    let segments = take(&mut table.segments[window]);
+    state.jobs_running += 1;
+    Some(Job::Merge { table: id, segments, is_oldest })
 }
 
-/// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge.
-pub fn pick_full_merge(table: &mut TableState, id: TableId) -> Option<Job> {
-    if table.segments.len() < 2 || table.segments.iter().any(|slot| slot.taken) {
+/// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or
+/// more rows than a segment can number.
+pub fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let total_rows: u64 = table.segments.iter().map(|slot| slot.piece.rows()).sum();
+    if table.segments.len() < 2
+        || total_rows > u64::from(u32::MAX)
+        || table.segments.iter().any(|slot| slot.taken)
+    {
         return None;
     }
-    Some(Job::Merge { table: id, segments: take(&mut table.segments), is_oldest: true })
+    let segments = take(&mut table.segments);
+    state.jobs_running += 1;
+    Some(Job::Merge { table: id, segments, is_oldest: true })
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::manifest::{Manifest, ManifestState};
@@ -99,8 +100,10 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
         make_room(core)
     })?;
     let expected = core.state().next_lsn;
+    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
     if let Some(last) = last
         && last.0 + 1 != expected.0
+        && needed_from < expected
     {
         let message = format!(
             "the log ends at commit {last}, but segments hold commits up to {}",
@@ -111,11 +114,25 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
     if core.options.durability == Durability::None {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
         flush(core, core.visible())?;
+        start_log_at(core, expected)?;
         wal.remove_before(expected)?;
+        core.directory.sync().map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot sync the database folder: {error}"))
+        })?;
     } else {
+        if last.is_none() && expected > needed_from {
+            // An earlier opening without a log, or with one that a power cut took, left commits in
+            // segments only.
+            start_log_at(core, expected)?;
+        }
         core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
     }
     Ok(())
+}
+
+/// Notes that commits below `lsn` are not looked for in the log.
+fn start_log_at(core: &Core, lsn: Lsn) -> Result<()> {
+    Ok(core.manifest().commit(&[Edit::NextLsn(lsn)])?)
 }
 
 fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> {
@@ -131,7 +148,8 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     let view = BlockView::parse(block, &layout)?;
     let mut builder = RowsBuilder::new(&layout, &layout.all(), view.rows());
     builder.append_range(&view, 0, view.rows())?;
-    let run = UncommittedRun::new(&layout, builder.finish(), &core.meter)?;
+    let rows = builder.finish();
+    let run = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
     let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
     let mut state = core.state();
     state.buffered_bytes += run.bytes();

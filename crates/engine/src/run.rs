@@ -12,6 +12,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::error::Result;
 use crate::memory_meter::{Charge, MemoryMeter};
+use crate::rows_examined::RowsExamined;
 use crate::set_index::SetIndex;
 use crate::weight_index::WeightIndex;
 
@@ -25,6 +26,7 @@ pub struct Run {
     weights: Vec<WeightIndex>,
     lsns: LsnRange,
     charge: Charge,
+    examined: RowsExamined,
 }
 
 /// A run before it has its place in the commit order.
@@ -34,11 +36,17 @@ pub struct UncommittedRun {
     sets: Option<SetIndex>,
     weights: Vec<WeightIndex>,
     charge: Charge,
+    examined: RowsExamined,
 }
 
 impl UncommittedRun {
     /// Indexes rows that are sorted by key.
-    pub fn new(layout: &Layout, rows: Rows, meter: &MemoryMeter) -> Result<UncommittedRun> {
+    pub fn new(
+        layout: &Layout,
+        rows: Rows,
+        meter: &MemoryMeter,
+        examined: &RowsExamined,
+    ) -> Result<UncommittedRun> {
         let sets = layout.set_codes(&rows)?.map(SetIndex::new);
         let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
         let weights: Vec<WeightIndex> =
@@ -46,7 +54,8 @@ impl UncommittedRun {
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
         let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
-        Ok(UncommittedRun { layout: layout.clone(), rows, sets, weights, charge })
+        let (layout, examined) = (layout.clone(), examined.clone());
+        Ok(UncommittedRun { layout, rows, sets, weights, charge, examined })
     }
 
     /// The rows, as they will be logged.
@@ -60,8 +69,8 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { layout, rows, sets, weights, charge } = self;
-        Run { layout, rows, sets, weights, lsns, charge }
+        let UncommittedRun { layout, rows, sets, weights, charge, examined } = self;
+        Run { layout, rows, sets, weights, lsns, charge, examined }
     }
 }
 
@@ -83,7 +92,9 @@ impl Run {
     /// The ordinal of the first row at or past `bound`. O(log rows).
     pub fn rank(&self, bound: &Bound) -> u64 {
         let (mut low, mut high) = (0, self.rows.len());
+        let mut compared = 0;
         while low < high {
+            compared += 1;
             let middle = low + (high - low) / 2;
             if bound.lies_before(self.rows.key(middle)) {
                 high = middle;
@@ -91,6 +102,7 @@ impl Run {
                 low = middle + 1;
             }
         }
+        self.examined.add(compared);
         low as u64
     }
 
@@ -98,6 +110,7 @@ impl Run {
     pub fn find(&self, key: &[u8]) -> Option<u64> {
         let past = self.rank(&Bound::past_key(key));
         let newest = past.checked_sub(1)?;
+        self.examined.add(1);
         (self.rows.key(newest as usize) == key).then_some(newest)
     }
 
@@ -129,11 +142,13 @@ impl Run {
 
     /// The rows `from..to`, without copying them.
     pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
+        self.examined.add((to - from) as usize);
         self.rows.project(&self.layout, projection).slice(from as usize, (to - from) as usize)
     }
 
     /// Copies the rows at `ordinals`.
     pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Rows {
+        self.examined.add(ordinals.len());
         self.rows.project(&self.layout, projection).take(ordinals)
     }
 

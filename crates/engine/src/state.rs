@@ -24,11 +24,15 @@ pub struct State {
     pub tables: BTreeMap<TableId, TableState>,
     pub next_lsn: Lsn,
     pub next_table: TableId,
+    /// No commit, table or merge begins any more; what is under way goes on.
+    pub closing: bool,
     pub closed: bool,
     /// The first failed write; nothing is written after it.
     pub failure: Option<Error>,
     /// While above zero, background work does not start.
     pub holds: u32,
+    /// Background jobs picked and not done yet, whoever does them.
+    pub jobs_running: u32,
     /// Bytes of all runs in `tables`, of appends about to join them, and of joins under way.
     pub buffered_bytes: u64,
     pub stall: Duration,
@@ -73,6 +77,7 @@ pub struct Version {
 
 /// One table in a version: its pieces, oldest first.
 pub struct TableVersion {
+    pub id: TableId,
     pub name: Arc<str>,
     pub lsn: Lsn,
     pub layout: Layout,
@@ -89,9 +94,11 @@ impl State {
             tables: BTreeMap::new(),
             next_lsn,
             next_table: TableId(1),
+            closing: false,
             closed: false,
             failure: None,
             holds: 0,
+            jobs_running: 0,
             buffered_bytes: 0,
             stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),
@@ -100,13 +107,16 @@ impl State {
     }
 
     pub fn check_open(&self) -> Result<()> {
-        if self.closed {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed"));
-        }
-        Ok(())
+        if self.closed { Err(closed()) } else { Ok(()) }
     }
 
+    /// Whether something new may be written.
     pub fn check_writable(&self) -> Result<()> {
+        if self.closing { Err(closed()) } else { self.check_spillable() }
+    }
+
+    /// Whether rows that are in memory may be written out, which closing does, too.
+    pub fn check_spillable(&self) -> Result<()> {
         self.check_open()?;
         match &self.failure {
             None => Ok(()),
@@ -145,8 +155,8 @@ impl State {
         }
         let tables = self
             .tables
-            .values()
-            .map(|table| (table.name.clone(), Arc::new(table.version(visible))));
+            .iter()
+            .map(|(id, table)| (table.name.clone(), Arc::new(table.version(*id, visible))));
         let version = Arc::new(Version { lsn: visible, tables: tables.collect() });
         self.version = Some(version.clone());
         version
@@ -187,12 +197,13 @@ impl TableState {
             .collect()
     }
 
-    fn version(&self, visible: Lsn) -> TableVersion {
+    fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
         let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
         let pieces: Arc<[Piece]> =
             segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
         TableVersion {
+            id,
             name: self.name.clone(),
             lsn: visible,
             layout: self.layout.clone(),
@@ -202,6 +213,10 @@ impl TableState {
             resolved: ResolvedSelections::default(),
         }
     }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the database is closed")
 }
 
 /// Takes neighbours out of play and hands out what they hold.

@@ -27,6 +27,8 @@ pub struct Stats {
     pub merges: u64,
     /// Rows that spills and merges wrote.
     pub rows_written: u64,
+    /// Rows in memory whose keys were compared or whose values were handed on, by reads, joins and spills.
+    pub rows_examined: u64,
     /// Pages read from files.
     pub index_pages_read: u64,
     pub blocks_read: u64,
@@ -91,6 +93,7 @@ impl Stats {
             spills: state.counts.spills,
             merges: state.counts.merges,
             rows_written: state.counts.rows_written,
+            rows_examined: core.rows_examined.total(),
             index_pages_read: io.index_pages,
             blocks_read: io.blocks,
             set_pages_read: io.set_pages,
@@ -117,7 +120,7 @@ impl Stats {
             );
         }
         json.push(']');
-        let numbers: [(&str, u64); 17] = [
+        let numbers: [(&str, u64); 18] = [
             ("lsn", self.lsn),
             ("memory_bytes_limit", self.memory_bytes_limit),
             ("buffered_bytes", self.buffered_bytes),
@@ -130,6 +133,7 @@ impl Stats {
             ("spills", self.spills),
             ("merges", self.merges),
             ("rows_written", self.rows_written),
+            ("rows_examined", self.rows_examined),
             ("index_pages_read", self.index_pages_read),
             ("blocks_read", self.blocks_read),
             ("set_pages_read", self.set_pages_read),

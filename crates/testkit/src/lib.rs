@@ -1,1 +1,17 @@
-//! placeholder
+//! Tests of the whole engine and what they need: an obviously right model, random operations against it,
+//! and a folder that fails and crashes on demand. Nothing depends on this crate. Modules, from the
+//! ground up:
+
+pub mod cell;
+pub mod shape;
+pub mod model;
+pub mod read_back;
+pub mod random_ops;
+pub mod fault_directory;
+pub mod numbered_batches;
+pub mod counting_allocator;
+pub mod deadline;
+pub mod repetitions;
+pub mod event_table;
+pub mod statistics;
+pub mod biased_samplers;

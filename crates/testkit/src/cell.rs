@@ -1,0 +1,150 @@
+//! Single values: what the model keeps instead of Arrow arrays.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::{
+    Date32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+};
+use drillcore::arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, PrimitiveArray, RecordBatch, StringArray,
+};
+use drillcore::arrow_schema::{DataType, TimeUnit};
+
+/// One value. Equality is that of bits: NaNs of different payload differ, as do -0.0 and 0.0.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Cell {
+    Null,
+    Bool(bool),
+    /// Integers, dates and timestamps.
+    Int(i128),
+    /// The bits of a double.
+    Float(u64),
+    Text(String),
+}
+
+impl Cell {
+    pub fn float(value: f64) -> Cell {
+        Cell::Float(value.to_bits())
+    }
+
+    /// The value as a key column stores it: -0.0 is 0.0 and there is one NaN.
+    pub fn normalised(&self) -> Cell {
+        match self {
+            Cell::Float(bits) if f64::from_bits(*bits).is_nan() => Cell::float(f64::NAN),
+            Cell::Float(bits) if f64::from_bits(*bits) == 0.0 => Cell::float(0.0),
+            other => other.clone(),
+        }
+    }
+
+    pub fn is_nan(&self) -> bool {
+        matches!(self, Cell::Float(bits) if f64::from_bits(*bits).is_nan())
+    }
+
+    /// The order of keys: nulls first, -0.0 equal to 0.0, NaN last.
+    pub fn key_order(&self, other: &Cell) -> Ordering {
+        match (self, other) {
+            (Cell::Null, Cell::Null) => Ordering::Equal,
+            (Cell::Null, _) => Ordering::Less,
+            (_, Cell::Null) => Ordering::Greater,
+            (Cell::Bool(a), Cell::Bool(b)) => a.cmp(b),
+            (Cell::Int(a), Cell::Int(b)) => a.cmp(b),
+            (Cell::Text(a), Cell::Text(b)) => a.as_bytes().cmp(b.as_bytes()),
+            (Cell::Float(a), Cell::Float(b)) => {
+                let (a, b) = (f64::from_bits(*a), f64::from_bits(*b));
+                match (a.is_nan(), b.is_nan()) {
+                    (false, false) => a.partial_cmp(&b).expect("neither is NaN"),
+                    (a, b) => a.cmp(&b),
+                }
+            }
+            (a, b) => panic!("{a:?} and {b:?} are of different types"),
+        }
+    }
+}
+
+/// Compares two lists of cells, a shorter one with the beginning of the longer.
+pub fn prefix_order(a: &[Cell], b: &[Cell]) -> Ordering {
+    let decided = a.iter().zip(b).map(|(a, b)| a.key_order(b)).find(|order| order.is_ne());
+    decided.unwrap_or(Ordering::Equal)
+}
+
+/// An array of cells of one type.
+pub fn to_array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
+    fn ints<T>(data_type: &DataType, cells: &[Cell]) -> ArrayRef
+    where
+        T: drillcore::arrow_array::ArrowPrimitiveType,
+        T::Native: TryFrom<i128>,
+    {
+        let native = |cell: &Cell| match cell {
+            Cell::Null => None,
+            Cell::Int(value) => T::Native::try_from(*value).ok(),
+            other => panic!("{other:?} is no integer"),
+        };
+        let values: PrimitiveArray<T> = cells.iter().map(native).collect();
+        Arc::new(values.with_data_type(data_type.clone()))
+    }
+    match data_type {
+        DataType::Boolean => {
+            let values = cells.iter().map(|cell| match cell {
+                Cell::Null => None,
+                Cell::Bool(value) => Some(*value),
+                other => panic!("{other:?} is no bool"),
+            });
+            Arc::new(values.collect::<BooleanArray>())
+        }
+        DataType::Float64 => {
+            let values = cells.iter().map(|cell| match cell {
+                Cell::Null => None,
+                Cell::Float(bits) => Some(f64::from_bits(*bits)),
+                other => panic!("{other:?} is no float"),
+            });
+            Arc::new(values.collect::<Float64Array>())
+        }
+        DataType::Utf8 => {
+            let values = cells.iter().map(|cell| match cell {
+                Cell::Null => None,
+                Cell::Text(value) => Some(value.as_str()),
+                other => panic!("{other:?} is no text"),
+            });
+            Arc::new(values.collect::<StringArray>())
+        }
+        DataType::Int32 => ints::<Int32Type>(data_type, cells),
+        DataType::Int64 => ints::<Int64Type>(data_type, cells),
+        DataType::UInt64 => ints::<UInt64Type>(data_type, cells),
+        DataType::Date32 => ints::<Date32Type>(data_type, cells),
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            ints::<TimestampMicrosecondType>(data_type, cells)
+        }
+        other => panic!("the model knows no {other}"),
+    }
+}
+
+/// The cells of an array.
+pub fn from_array(values: &dyn Array) -> Vec<Cell> {
+    let cell = |row: usize| -> Cell {
+        if values.is_null(row) {
+            return Cell::Null;
+        }
+        match values.data_type() {
+            DataType::Boolean => Cell::Bool(values.as_boolean().value(row)),
+            DataType::Float64 => Cell::float(values.as_primitive::<Float64Type>().value(row)),
+            DataType::Utf8 => Cell::Text(values.as_string::<i32>().value(row).to_string()),
+            DataType::Int32 => Cell::Int(values.as_primitive::<Int32Type>().value(row).into()),
+            DataType::Int64 => Cell::Int(values.as_primitive::<Int64Type>().value(row).into()),
+            DataType::UInt64 => Cell::Int(values.as_primitive::<UInt64Type>().value(row).into()),
+            DataType::Date32 => Cell::Int(values.as_primitive::<Date32Type>().value(row).into()),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                Cell::Int(values.as_primitive::<TimestampMicrosecondType>().value(row).into())
+            }
+            other => panic!("the model knows no {other}"),
+        }
+    };
+    (0..values.len()).map(cell).collect()
+}
+
+/// The rows of a batch as lists of cells.
+pub fn rows_of(batch: &RecordBatch) -> Vec<Vec<Cell>> {
+    let columns: Vec<Vec<Cell>> = batch.columns().iter().map(|c| from_array(c.as_ref())).collect();
+    (0..batch.num_rows()).map(|row| columns.iter().map(|c| c[row].clone()).collect()).collect()
+}

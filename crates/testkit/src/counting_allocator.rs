@@ -1,0 +1,60 @@
+//! An allocator that counts what each thread asks for, so a test can say what a call allocates.
+//!
+//! A test binary installs it with `#[global_allocator]`. Counts are by thread: what background threads
+//! do beside the call is not charged to it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    static ALLOCATED_BYTES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The system's allocator, counted.
+pub struct CountingAllocator;
+
+impl CountingAllocator {
+    /// The bytes that this thread has asked for since it began; what it gave back is not taken off.
+    pub fn allocated_bytes() -> u64 {
+        ALLOCATED_BYTES.get()
+    }
+
+    /// What `work` gives, and the bytes that this thread asked for in it.
+    pub fn measure<T>(work: impl FnOnce() -> T) -> (T, u64) {
+        let before = CountingAllocator::allocated_bytes();
+        let result = work();
+        (result, CountingAllocator::allocated_bytes() - before)
+    }
+}
+
+fn count(bytes: usize) {
+    // A thread that is ending has lost its counter, and nobody can ask it any more.
+    let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
+}
+
+// SAFETY: every call is handed on to `System` as it came, which keeps the contract; counting touches
+// only a thread-local cell without a destructor, and allocates nothing.
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: the caller keeps the contract of `GlobalAlloc::alloc`, which is that of `System`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
+        // SAFETY: as in `alloc`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        count(new_size);
+        // SAFETY: `block` came from `System` by one of these functions, with this layout.
+        unsafe { System.realloc(block, layout, new_size) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: `block` came from `System` by one of these functions, with this layout.
+        unsafe { System.dealloc(block, layout) }
+    }
+}

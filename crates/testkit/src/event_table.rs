@@ -1,0 +1,137 @@
+//! A table of numbered events: every column of a row follows from its id, so a test knows what each read
+//! should give without keeping the rows.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::{
+    AppendResult, Between, Closed, Merge, OnError, SampleRequest, ScanRequest, Selection, Table,
+    TableSnapshot, TableSpec,
+};
+use drillcore_sample::rng::Rng;
+
+/// The shape of the rows.
+#[derive(Debug, Clone, Copy)]
+pub struct Events {
+    /// Row `id` is of team `id % teams`; the set column is the team's name.
+    pub teams: i64,
+    /// Length of the text column.
+    pub payload_bytes: usize,
+}
+
+impl Events {
+    /// Columns `id` (the key), `team` (the set column), `value` and `payload`.
+    pub fn columns() -> SchemaRef {
+        Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("team", DataType::Utf8, true),
+            Field::new("value", DataType::Float64, false),
+            Field::new("payload", DataType::Utf8, false),
+        ]))
+    }
+
+    pub fn spec() -> TableSpec {
+        TableSpec {
+            columns: Events::columns(),
+            key: vec!["id".into()],
+            set: Some("team".into()),
+            weights: Vec::new(),
+            merge: Merge::Append,
+            exist_ok: false,
+        }
+    }
+
+    /// The rows with these ids, in this order.
+    pub fn batch(&self, ids: &[i64]) -> RecordBatch {
+        let mut payload = String::with_capacity(self.payload_bytes + 16);
+        let mut payloads = Vec::with_capacity(ids.len());
+        for &id in ids {
+            payload.clear();
+            let mut rng = Rng::keyed(id as u64, 1);
+            while payload.len() < self.payload_bytes {
+                let _ = write!(payload, "{:016x}", rng.next_u64());
+            }
+            payloads.push(payload[..self.payload_bytes].to_string());
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ids.to_vec())),
+            Arc::new(ids.iter().map(|id| Some(self.team(*id))).collect::<StringArray>()),
+            Arc::new(ids.iter().map(|id| Some(Events::value(*id))).collect::<Float64Array>()),
+            Arc::new(StringArray::from(payloads)),
+        ];
+        RecordBatch::try_new(Events::columns(), columns).expect("the columns fit the schema")
+    }
+
+    /// Appends the rows with these ids, in this order, as one commit.
+    ///
+    /// # Panics
+    /// If the engine refuses.
+    pub fn append(&self, table: &Table, ids: &[i64]) -> AppendResult {
+        table.append(&self.batch(ids), OnError::Raise).expect("the rows fit the table")
+    }
+
+    /// The name of a row's team, nine bytes long.
+    pub fn team(&self, id: i64) -> String {
+        format!("team-{:04}", id % self.teams)
+    }
+
+    /// A row's value: as if drawn uniformly from [0, 100).
+    pub fn value(id: i64) -> f64 {
+        100.0 * Rng::keyed(id as u64, 2).unit_f64()
+    }
+
+    /// The rows of one team.
+    pub fn of_team(&self, team: i64) -> Selection {
+        let name: ArrayRef = Arc::new(StringArray::from(vec![self.team(team)]));
+        Selection { between: None, sets: Some(name) }
+    }
+}
+
+/// The rows with ids `low..=high`.
+pub fn id_range(low: i64, high: i64) -> Selection {
+    let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+    let between = Between { low: end(low), high: end(high), closed: Closed::Both };
+    Selection { between: Some(between), sets: None }
+}
+
+/// The ids of a batch whose first column they are.
+pub fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// The selected ids in the order of a scan.
+///
+/// # Panics
+/// If the engine refuses.
+pub fn scan_ids(table: &TableSnapshot, selection: &Selection) -> Vec<i64> {
+    let columns = Some(vec!["id".into()]);
+    let request = ScanRequest { selection: selection.clone(), columns, ..Default::default() };
+    let batches = table.scan(request).expect("the selection fits the table");
+    batches.flat_map(|batch| ids(&batch.expect("the files are whole"))).collect()
+}
+
+/// Draws one sample and gives its ids in draw order.
+///
+/// # Panics
+/// If the engine refuses.
+pub fn sample_ids(
+    table: &TableSnapshot,
+    selection: &Selection,
+    replace: bool,
+    n: u64,
+    seed: u64,
+) -> Vec<i64> {
+    let request = SampleRequest {
+        n,
+        selection: selection.clone(),
+        replace,
+        seed: Some(seed),
+        columns: Some(vec!["id".into()]),
+        ..Default::default()
+    };
+    ids(&table.sample(&request).unwrap_or_else(|error| panic!("seed {seed}: {error}")))
+}

@@ -1,0 +1,87 @@
+//! Closing a database beside its users, and opening it again while they may still be on their way out.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
+
+const SEED: u64 = 3;
+const WRITERS: i32 = 3;
+const ROUNDS: u64 = 25;
+
+fn options(durability: Durability) -> Options {
+    Options { durability, memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() }
+}
+
+/// Appends until the database is closed; returns the last acknowledged batch.
+fn write_until_closed(database: &Database, writer: i32, mut last: u64) -> u64 {
+    loop {
+        match append(database, writer, last + 1) {
+            Ok(_) => last += 1,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Closed, "writer {writer}: {error}");
+                return last;
+            }
+        }
+    }
+}
+
+/// Flushes and compacts, makes and drops a table, until the database is closed.
+fn tend_until_closed(database: &Database) {
+    let tend = || -> Result<()> {
+        database.flush()?;
+        database.create_table("passing", spec())?;
+        database.compact()?;
+        database.drop_table("passing")
+    };
+    loop {
+        if let Err(error) = tend() {
+            assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_database_closed_beside_its_users_can_be_opened_at_once_and_has_all_they_were_told() {
+    for durability in [Durability::Os, Durability::None] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut rng = Rng::keyed(SEED, 0);
+        let mut acknowledged: BTreeMap<i32, u64> = (0..WRITERS).map(|w| (w, 0)).collect();
+        std::thread::scope(|scope| {
+            let mut leaving = Vec::new();
+            for round in 0..ROUNDS {
+                let database = Database::open(folder.path(), options(durability))
+                    .unwrap_or_else(|error| panic!("{durability:?}, round {round}: {error}"));
+                for table in TABLES {
+                    database.create_table(table, spec()).unwrap();
+                }
+                // The users of the round before have been told by now, or are about to be.
+                for (writer, left) in leaving.drain(..) {
+                    let left: std::thread::ScopedJoinHandle<'_, u64> = left;
+                    acknowledged.insert(writer, left.join().unwrap());
+                }
+                let found = last_batches(&database.snapshot().unwrap());
+                for (writer, last) in &acknowledged {
+                    let found = found.get(writer).copied().unwrap_or(0);
+                    // A call that was refused may still have been logged.
+                    assert!(
+                        (*last..=last + 1).contains(&found),
+                        "round {round}: {found} of {last}"
+                    );
+                }
+                for writer in 0..WRITERS {
+                    let (database, last) = (database.clone(), found.get(&writer).copied());
+                    let write = move || write_until_closed(&database, writer, last.unwrap_or(0));
+                    leaving.push((writer, scope.spawn(write)));
+                }
+                let tended = database.clone();
+                scope.spawn(move || tend_until_closed(&tended));
+                std::thread::sleep(Duration::from_millis(rng.below(25)));
+                database.close().unwrap();
+            }
+        });
+    }
+}

@@ -1,0 +1,260 @@
+//! Flipped bits, in every kind of page and file of a closed database.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::directory::{Directory, MemoryDirectory, read_file};
+use drillcore::*;
+use drillcore_format::ids::SegmentId;
+use drillcore_format::page::{PageAddress, PageKind, page_len, read_page};
+use drillcore_format::segment_footer::TAIL_BYTES;
+use drillcore_sample::rng::Rng;
+use drillcore_testkit::cell::{from_array, rows_of};
+
+const SEED: u64 = 5;
+const SEGMENT_ROWS: i64 = 30_000;
+const LOGGED_ROWS: i64 = 300;
+
+fn options() -> Options {
+    Options { memory_bytes: 64 << 20, maintenance_threads: 1, ..Default::default() }
+}
+
+fn open(files: &MemoryDirectory) -> Result<Database> {
+    Database::open_in(Arc::new(files.clone()), options(), None)
+}
+
+/// Row `id` has key `id`, scattered; half of all rows are in one set, the others in one of a thousand.
+fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+    ]));
+    let scattered: Int64Array = ids.clone().map(|id| Some(id * 7_919 % 100_003)).collect();
+    let name = |id: i64| match id % 2 {
+        0 => Some("most".to_string()),
+        _ => (id % 5 > 0).then(|| format!("a set with the number {}", id % 1_000)),
+    };
+    let names: StringArray = ids.map(name).collect();
+    RecordBatch::try_new(schema, vec![Arc::new(scattered) as _, Arc::new(names) as _]).unwrap()
+}
+
+/// One segment with pages of every kind, and a log with a few commits.
+fn closed_database() -> MemoryDirectory {
+    let files = MemoryDirectory::new();
+    let database = open(&files).unwrap();
+    let spec = TableSpec {
+        columns: batch(0..0).schema(),
+        key: vec!["id".into()],
+        set: Some("name".into()),
+        weights: Vec::new(),
+        merge: Merge::Append,
+        exist_ok: false,
+    };
+    let table = database.create_table("t", spec).unwrap();
+    table.append(&batch(0..SEGMENT_ROWS), OnError::Raise).unwrap();
+    database.flush().unwrap();
+    for first in (0..LOGGED_ROWS).step_by(100) {
+        table.append(&batch(first..first + 100), OnError::Raise).unwrap();
+    }
+    database.close().unwrap();
+    files
+}
+
+/// The answers to a fixed list of questions, as hashes.
+fn answers(table: &TableSnapshot) -> Vec<Result<u64>> {
+    fn hash(value: impl Hash) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        value.hash(&mut hasher);
+        hasher.finish()
+    }
+    let int = |value: i64| -> ArrayRef { Arc::new(Int64Array::from(vec![value])) };
+    let range = |low: i64, high: i64| Between {
+        low: Some(vec![int(low)]),
+        high: Some(vec![int(high)]),
+        closed: Closed::Both,
+    };
+    let sets = |names: &[Option<&str>]| -> Option<ArrayRef> {
+        Some(Arc::new(StringArray::from(names.to_vec())))
+    };
+    let one_set = Some("a set with the number 333");
+    let selections = [
+        Selection::default(),
+        Selection { between: Some(range(5_000, 9_000)), sets: None },
+        Selection { between: None, sets: sets(&[Some("most")]) },
+        Selection { between: None, sets: sets(&[None, one_set]) },
+        Selection { between: Some(range(0, 60_000)), sets: sets(&[Some("most"), one_set]) },
+    ];
+    let mut answers = Vec::new();
+    for selection in selections {
+        answers.push(table.count(&selection));
+        for reverse in [false, true] {
+            let request =
+                ScanRequest { selection: selection.clone(), reverse, ..Default::default() };
+            let batches = table.scan(request).and_then(|scan| scan.collect::<Result<Vec<_>>>());
+            answers.push(
+                batches.map(|batches| hash(batches.iter().flat_map(rows_of).collect::<Vec<_>>())),
+            );
+        }
+        for seed in [1, 2] {
+            let request = SampleRequest {
+                n: 50,
+                selection: selection.clone(),
+                seed: Some(seed),
+                at_most: true,
+                ..Default::default()
+            };
+            answers.push(table.sample(&request).map(|batch| hash(rows_of(&batch))));
+        }
+    }
+    for key in (0..100_003).step_by(5_000) {
+        answers.push(table.get(&[int(key)], None).map(|f| hash((f.positions, rows_of(&f.rows)))));
+    }
+    answers.push(table.sets().map(|sets| hash((from_array(sets.values.as_ref()), sets.rows))));
+    answers
+}
+
+fn copy(files: &MemoryDirectory, change: impl Fn(&str, &mut Vec<u8>)) -> MemoryDirectory {
+    let copied = MemoryDirectory::new();
+    for name in files.list().unwrap() {
+        let mut bytes = read_file(files, &name).unwrap();
+        change(&name, &mut bytes);
+        copied.create(&name).unwrap().write_all(&bytes).unwrap();
+    }
+    copied
+}
+
+/// Where the pages of a segment file lie, and its tail: kind, from, to.
+fn pages(bytes: &[u8], segment: SegmentId) -> Vec<(String, usize, usize)> {
+    use PageKind::*;
+    let kinds = [Block, Index, Postings, SetDirectory, SetSummary, Summary, Footer];
+    let (mut pages, mut at) = (Vec::new(), 0);
+    while at < bytes.len() - TAIL_BYTES {
+        let payload_len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+        let page = [true, false].into_iter().find_map(|pad| {
+            let page = bytes.get(at..at + page_len(payload_len, pad))?;
+            let address = PageAddress { segment, offset: at as u64 };
+            let kind = kinds.into_iter().find(|kind| *kind as u8 == page[4])?;
+            read_page(page, kind, address).ok().map(|_| (kind, page.len()))
+        });
+        let (kind, len) = page.unwrap_or_else(|| panic!("byte {at} begins no page"));
+        pages.push((kind.name().to_string(), at, at + len));
+        at += len;
+    }
+    pages.push(("tail".to_string(), at, bytes.len()));
+    pages
+}
+
+/// Every region of every file: what it is, its file, from, to.
+fn regions(files: &MemoryDirectory) -> Vec<(String, String, usize, usize)> {
+    let mut regions = Vec::new();
+    for name in files.list().unwrap() {
+        let bytes = read_file(files, &name).unwrap();
+        match name.strip_prefix("segment-").and_then(|rest| rest.strip_suffix(".drill")) {
+            Some(number) => {
+                let segment = SegmentId(number.parse().unwrap());
+                for (kind, from, to) in pages(&bytes, segment) {
+                    regions.push((kind, name.clone(), from, to));
+                }
+            }
+            None => {
+                let kind = name.split('-').next().expect("split gives one part").to_string();
+                regions.push((kind, name.clone(), 0, bytes.len()));
+            }
+        }
+    }
+    regions
+}
+
+#[test]
+fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
+    let files = closed_database();
+    let regions = regions(&files);
+    let mut kinds: Vec<&String> = regions.iter().map(|region| &region.0).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert_eq!(kinds.len(), 10, "pages of every kind, a log and a manifest: {kinds:?}");
+    let expected = {
+        let database = open(&copy(&files, |_, _| ())).unwrap();
+        answers(&database.table("t").unwrap().snapshot().unwrap())
+    };
+    assert!(expected.iter().all(Result::is_ok));
+
+    let flips = if std::env::var_os("DRILLCORE_LONG").is_some() { 1_000 } else { 40 };
+    let mut rng = Rng::keyed(SEED, 0);
+    for kind in kinds {
+        let of_kind: Vec<_> = regions.iter().filter(|region| region.0 == *kind).collect();
+        let mut answers_refused = 0;
+        for _ in 0..flips {
+            let (_, file, from, to) = of_kind[rng.below(of_kind.len() as u64) as usize];
+            let at = from + rng.below((to - from) as u64) as usize;
+            let bit = rng.below(8);
+            let context = format!("{kind}, {file}, bit {bit} of byte {at}");
+            let damaged = copy(&files, |name, bytes| {
+                if name == file {
+                    bytes[at] ^= 1 << bit;
+                }
+            });
+            answers_refused += check_damaged(&damaged, file, &expected, &context);
+        }
+        println!("{kind}: {flips} flips, {answers_refused} answers refused");
+    }
+}
+
+/// Returns how many answers were errors.
+fn check_damaged(
+    files: &MemoryDirectory,
+    file: &str,
+    expected: &[Result<u64>],
+    context: &str,
+) -> usize {
+    let check = |error: &Error| {
+        let is_damage = matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported);
+        assert!(is_damage, "{context}: {:?}: {error}", error.kind());
+        assert!(error.to_string().contains(file), "{context}: {error}");
+    };
+    let database = match open(files) {
+        Ok(database) => database,
+        Err(error) => {
+            check(&error);
+            return expected.len();
+        }
+    };
+    let found = answers(&database.table("t").unwrap().snapshot().unwrap());
+    for (number, (found, expected)) in found.iter().zip(expected).enumerate() {
+        match found {
+            Ok(found) => {
+                let expected = expected.as_ref().expect("the sound database answers");
+                assert_eq!(found, expected, "{context}: answer {number} differs");
+            }
+            Err(error) => check(error),
+        }
+    }
+    let report = database.verify(&Interrupt::never()).unwrap();
+    assert_eq!(report.faults.len(), 1, "{context}: {:?}", report.faults);
+    assert!(report.faults[0].contains(file), "{context}: {:?}", report.faults);
+    found.iter().filter(|answer| answer.is_err()).count()
+}
+
+#[test]
+fn a_file_cut_short_or_missing_is_an_error_that_names_it() {
+    let files = closed_database();
+    let segment = files.list().unwrap().into_iter().find(|name| name.starts_with("segment"));
+    let segment = segment.unwrap();
+    let whole = read_file(&files, &segment).unwrap();
+    for len in [0, 10, TAIL_BYTES, 4096, whole.len() / 2, whole.len() - 1] {
+        let cut = copy(&files, |name, bytes| {
+            if name == segment {
+                bytes.truncate(len);
+            }
+        });
+        let error = open(&cut).err().unwrap_or_else(|| panic!("{len} bytes open"));
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{len} bytes: {error}");
+        assert!(error.to_string().contains(&segment), "{len} bytes: {error}");
+    }
+    let missing = copy(&files, |_, _| ());
+    missing.remove(&segment).unwrap();
+    let error = open(&missing).err().unwrap();
+    assert!(error.to_string().contains(&segment), "{error}");
+}

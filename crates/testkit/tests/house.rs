@@ -1,0 +1,274 @@
+//! The rules of the house that a test can check: crates import down only, as ARCHITECTURE.md says, and
+//! the links of all pages lead somewhere.
+//!
+//! Reads the files of the repository, nothing else. Each rule is a function from text to faults, with a
+//! test beside it that shows what it finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The crate names that belong to the project begin so.
+const OURS: &str = "drillcore";
+
+/// One row of the floors table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Floor {
+    /// `None` is off: nothing may stand on it.
+    level: Option<u32>,
+    folder: String,
+    stands_on: BTreeSet<String>,
+}
+
+/// The project's crates that a manifest names.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Imports {
+    package: String,
+    /// In `[dependencies]` and its like for build scripts and platforms.
+    always: BTreeSet<String>,
+    /// In `[dev-dependencies]`.
+    in_tests: BTreeSet<String>,
+}
+
+fn repository() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    root.canonicalize().expect("the crate lies in the repository")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The words between backquotes.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_string).collect()
+}
+
+/// The floors table of ARCHITECTURE.md, by crate.
+fn floors(page: &str) -> BTreeMap<String, Floor> {
+    let rows = page.lines().skip_while(|line| !line.starts_with("| floor |")).skip(2);
+    rows.take_while(|line| line.starts_with('|'))
+        .map(|line| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            let [level, name, folder, _, stands_on] = cells[..] else {
+                panic!("a floor has five columns: {line}");
+            };
+            let level = match level {
+                "off" => None,
+                number => Some(number.parse().expect("a floor has a number")),
+            };
+            let only = |cell: &str| quoted(cell).pop().expect("names stand between backquotes");
+            let stands_on = quoted(stands_on).into_iter().collect();
+            (only(name), Floor { level, folder: only(folder), stands_on })
+        })
+        .collect()
+}
+
+/// Reads the lines of a manifest that tell who imports whom.
+fn imports(manifest: &str) -> Imports {
+    let mut imports = Imports::default();
+    let mut section = "";
+    for line in manifest.lines().map(|line| line.split('#').next().unwrap_or_default().trim()) {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+            // `[dependencies.name]` is an import by itself.
+            if let Some((table, name)) = section.rsplit_once('.') {
+                note_import(&mut imports, table, name);
+            }
+            continue;
+        }
+        let Some((left, right)) = line.split_once('=') else { continue };
+        if section == "package" && left.trim() == "name" {
+            imports.package = right.trim().trim_matches('"').to_string();
+        }
+        let name = left.split('.').next().unwrap_or_default();
+        note_import(&mut imports, section, name);
+        // A crate may be imported under another name.
+        if let Some((_, package)) = right.split_once("package") {
+            let package = package.split('"').nth(1).unwrap_or_default();
+            note_import(&mut imports, section, package);
+        }
+    }
+    imports
+}
+
+fn note_import(imports: &mut Imports, section: &str, name: &str) {
+    let name = name.trim().trim_matches('"');
+    if !(name == OURS || name.starts_with(&format!("{OURS}-"))) {
+        return;
+    }
+    if section.ends_with("dev-dependencies") {
+        imports.in_tests.insert(name.to_string());
+    } else if section.ends_with("dependencies") {
+        imports.always.insert(name.to_string());
+    }
+}
+
+/// What is wrong with the imports of `name`.
+fn import_faults(name: &str, imports: &Imports, floors: &BTreeMap<String, Floor>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let floor = &floors[name];
+    if imports.always != floor.stands_on {
+        let (found, expected) = (&imports.always, &floor.stands_on);
+        faults.push(format!("{name} imports {found:?}, but the table says {expected:?}"));
+    }
+    for other in imports.always.union(&imports.in_tests) {
+        let below = match floors.get(other).map(|floor| floor.level) {
+            Some(Some(level)) => floor.level.is_none_or(|own| level < own),
+            Some(None) | None => false,
+        };
+        if !below {
+            faults.push(format!("{name} imports {other}, which is no floor below it"));
+        }
+    }
+    faults
+}
+
+/// The members of the workspace.
+fn members(manifest: &str) -> BTreeSet<String> {
+    let list = manifest.split_once("members").expect("the workspace lists its members").1;
+    let list = list.split_once(']').expect("the list ends").0;
+    list.split('"').skip(1).step_by(2).map(str::to_string).collect()
+}
+
+/// The lines of a page outside its code blocks.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    page.lines().filter(move |line| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    })
+}
+
+/// The targets of the links `[text](target)` of a page, in order.
+fn links(page: &str) -> Vec<String> {
+    let mut links = Vec::new();
+    for line in prose(page) {
+        for after in line.split("](").skip(1) {
+            if let Some((target, _)) = after.split_once(')') {
+                links.push(target.to_string());
+            }
+        }
+    }
+    links
+}
+
+/// The anchors of a page's headings: lower case, spaces as dashes, without other punctuation.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = prose(page).filter(|line| line.starts_with('#'));
+    headings
+        .map(|line| {
+            let text = line.trim_start_matches('#').trim().to_lowercase();
+            let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+            kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        })
+        .collect()
+}
+
+/// What is wrong with the links of the page at `path`.
+fn link_faults(path: &Path, page: &str) -> Vec<String> {
+    let mut faults = Vec::new();
+    for link in links(page) {
+        if link.contains("://") || link.starts_with("mailto:") {
+            continue;
+        }
+        let (file, anchor) = match link.split_once('#') {
+            Some((file, anchor)) => (file, Some(anchor)),
+            None => (link.as_str(), None),
+        };
+        let target = if file.is_empty() {
+            path.to_path_buf()
+        } else {
+            path.parent().expect("a page lies in a folder").join(file)
+        };
+        let is_there = match anchor {
+            None => target.exists(),
+            Some(anchor) => {
+                fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(anchor))
+            }
+        };
+        if !is_there {
+            faults.push(format!("{}: {link} leads nowhere", path.display()));
+        }
+    }
+    faults
+}
+
+/// The Markdown files directly in a folder.
+fn pages_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("the folder can be listed").path());
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
+}
+
+#[test]
+fn every_crate_stands_on_the_floors_that_the_table_names_and_on_no_others() {
+    let root = repository();
+    let floors = floors(&read(&root.join("ARCHITECTURE.md")));
+    let folders: BTreeSet<String> = floors.values().map(|floor| floor.folder.clone()).collect();
+    assert_eq!(folders, members(&read(&root.join("Cargo.toml"))), "table and workspace differ");
+    let mut faults = Vec::new();
+    for (name, floor) in &floors {
+        let imports = imports(&read(&root.join(&floor.folder).join("Cargo.toml")));
+        assert_eq!(&imports.package, name, "the crate in {}", floor.folder);
+        faults.extend(import_faults(name, &imports, &floors));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_relative_link_of_every_page_leads_somewhere() {
+    let root = repository();
+    let pages = [pages_in(&root), pages_in(&root.join("docs"))].concat();
+    assert!(pages.len() >= 6, "only {} pages were found", pages.len());
+    let faults: Vec<String> =
+        pages.iter().flat_map(|path| link_faults(path, &read(path))).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+const TABLE: &str = "\
+| floor | crate | folder | what it is | stands on |
+|---|---|---|---|---|
+| 0 | `drillcore-format` | `crates/format` | bytes | |
+| 1 | `drillcore-storage` | `crates/storage` | files | `drillcore-format` |
+| off | `drillcore-testkit` | `crates/testkit` | tests | `drillcore-storage` |
+";
+
+#[test]
+fn an_import_that_points_up_is_found_wherever_it_stands() {
+    let floors = floors(TABLE);
+    let faults = |name: &str, manifest: &str| import_faults(name, &imports(manifest), &floors);
+    let below = "[dependencies]\ndrillcore-format.workspace = true\ncrc32c = \"1\"\n";
+    assert_eq!(faults("drillcore-storage", below), Vec::<String>::new());
+    for upward in [
+        "[dependencies]\ndrillcore-storage.workspace = true",
+        "[dependencies.drillcore-storage]\nworkspace = true",
+        "[dependencies]\nfiles = { package = \"drillcore-storage\", path = \"../storage\" }",
+        "[target.'cfg(unix)'.dependencies]\ndrillcore-storage = { path = \"../storage\" }",
+        "[build-dependencies]\n\"drillcore-storage\" = \"1\"",
+        "[dev-dependencies]\ndrillcore-storage.workspace = true",
+        "[dev-dependencies]\ndrillcore-testkit.workspace = true",
+    ] {
+        assert!(!faults("drillcore-format", upward).is_empty(), "{upward}");
+    }
+}
+
+#[test]
+fn an_import_that_the_table_does_not_name_is_found_and_so_is_a_missing_one() {
+    let floors = floors(TABLE);
+    let two = "[dependencies]\ndrillcore-format = \"1\"\ndrillcore-storage = \"1\"\n";
+    let faults = import_faults("drillcore-testkit", &imports(two), &floors);
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert_eq!(import_faults("drillcore-storage", &Imports::default(), &floors).len(), 1);
+}
+
+#[test]
+fn a_link_to_a_file_or_heading_that_is_not_there_is_found() {
+    let path = repository().join("docs/format.md");
+    let faults = |page: &str| link_faults(&path, page).len();
+    assert_eq!(faults("[a](format.md) [b](../Cargo.toml) [c](https://example.org/x)"), 0);
+    assert_eq!(faults("[a](format.md#row-blocks)\n```text\n[no link](nowhere.md)\n```"), 0);
+    assert_eq!(faults("# Here and (there)\n[a](nowhere.md) and [b](format.md#nowhere)"), 2);
+    assert!(anchors("# Here and (there)").contains("here-and-there"));
+}

@@ -1,0 +1,145 @@
+//! A writer process killed with SIGKILL, again and again, on one database.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
+
+/// Names the database folder to the child process.
+const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
+const WRITERS: i32 = 2;
+const SEED: u64 = 9;
+
+fn options() -> Options {
+    Options {
+        memory_bytes: Options::MEMORY_BYTES_MIN,
+        // Some rounds write rows out for the log's sake.
+        wal_bytes_max: 400_000,
+        ..Default::default()
+    }
+}
+
+/// The child: appends until it is killed, and reports each acknowledged batch as a line
+/// "ack WRITER NUMBER". Started by the test below.
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn writer_that_gets_killed() {
+    let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
+    let database = Database::open(folder, options()).unwrap();
+    for table in TABLES {
+        database.create_table(table, spec()).unwrap();
+    }
+    let last = last_batches(&database.snapshot().unwrap());
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let (database, last) = (&database, last.get(&writer).copied().unwrap_or(0));
+            scope.spawn(move || {
+                for number in last + 1.. {
+                    append(database, writer, number).unwrap();
+                    // One write call, so that a kill leaves no half line behind a whole one.
+                    let line = format!("ack {writer} {number}\n");
+                    std::io::stdout().write_all(line.as_bytes()).unwrap();
+                }
+            });
+        }
+        scope.spawn(|| {
+            loop {
+                std::thread::sleep(Duration::from_millis(40));
+                database.compact().unwrap();
+            }
+        });
+    });
+}
+
+/// Runs the child for `millis` after its first acknowledgement, kills it and returns the last
+/// acknowledged batch of each writer.
+fn run_and_kill(folder: &std::path::Path, millis: u64) -> BTreeMap<i32, u64> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "writer_that_gets_killed", "--nocapture"])
+        .env(FOLDER_VARIABLE, folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().expect("the child's output is piped")).lines();
+    let (first_sender, first_ack) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let mut acknowledged = BTreeMap::new();
+        for line in lines.map_while(std::io::Result::ok) {
+            // The test runner prints a line of its own, without a line end, before the first one.
+            let words: Vec<&str> = line.split(' ').rev().take(3).collect();
+            let [number, writer, word] = words[..] else { continue };
+            if !word.ends_with("ack") {
+                continue;
+            }
+            let _ = first_sender.send(());
+            acknowledged.insert(writer.parse().unwrap(), number.parse().unwrap());
+        }
+        acknowledged
+    });
+    let started = first_ack.recv_timeout(Duration::from_secs(60));
+    std::thread::sleep(Duration::from_millis(millis));
+    let exited = child.try_wait().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let acknowledged = reader.join().unwrap();
+    assert!(started.is_ok() && exited.is_none(), "the child ended by itself: {exited:?}");
+    acknowledged
+}
+
+#[test]
+fn a_killed_writer_loses_no_acknowledged_batch_and_leaves_none_in_part() {
+    let long = std::env::var_os("DRILLCORE_LONG").is_some();
+    let rounds = if long { 200 } else { 20 };
+    let folder = tempfile::tempdir().unwrap();
+    let mut path = folder.path().join("db");
+    let mut rng = Rng::keyed(SEED, 0);
+    let mut total = 0;
+    for round in 0..rounds {
+        if round % 20 == 19 {
+            // From time to time afresh, so that rounds stay short.
+            path = folder.path().join(format!("db{round}"));
+        }
+        let acknowledged = run_and_kill(&path, rng.below(120));
+        let database = Database::open(&path, options()).unwrap();
+        let found = last_batches(&database.snapshot().unwrap());
+        for (writer, number) in &acknowledged {
+            let found = found.get(writer).copied().unwrap_or(0);
+            // A writer has at most one batch under way that it was not told about.
+            let allowed = *number..=*number + 1;
+            assert!(allowed.contains(&found), "round {round}: {found} of {acknowledged:?}");
+        }
+        let report = database.verify(&Interrupt::never()).unwrap();
+        assert!(report.faults.is_empty(), "round {round}: {:?}", report.faults);
+        total = found.values().sum();
+    }
+    println!("{rounds} kills, {total} batches in the last database");
+}
+
+#[test]
+fn a_second_process_cannot_open_a_database_that_is_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::open(folder.path(), options()).unwrap();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "opener_that_is_refused", "--nocapture"])
+        .env(FOLDER_VARIABLE, folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let refused = Database::open(folder.path(), options()).err().unwrap();
+    assert_eq!(refused.kind(), ErrorKind::Locked, "the same process is refused, too: {refused}");
+    database.close().unwrap();
+    Database::open(folder.path(), options()).unwrap();
+}
+
+#[test]
+#[ignore = "runs as the child of the other test"]
+fn opener_that_is_refused() {
+    let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
+    let error = Database::open(folder, options()).err().expect("the parent has it open");
+    assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
+}
