@@ -14,7 +14,7 @@ random sample of any of these, and estimates with error bars. Everything goes in
 """
 
 from drillcore._native import __version__
-from drillcore.data import AppendResult, Rejected
+from drillcore.data import AppendResult, DeleteResult, Rejected
 from drillcore.database import Database, VerifyReport, open
 from drillcore.errors import (
     AlreadyExistsError,
@@ -23,9 +23,11 @@ from drillcore.errors import (
     Error,
     InvalidArgumentError,
     InvalidTypeError,
+    LoadError,
     LockedError,
     MissingPackageError,
     NotFoundError,
+    OutOfRangeError,
     ReadOnlyError,
     StorageError,
     StreamConsumedError,
@@ -33,6 +35,7 @@ from drillcore.errors import (
     UnsupportedError,
 )
 from drillcore.estimate import Estimate
+from drillcore.load import LoadResult
 from drillcore.rows import Rows
 from drillcore.snapshot import Snapshot, TableSnapshot
 from drillcore.table import Table
@@ -45,13 +48,17 @@ __all__ = [
     "ClosedError",
     "CorruptError",
     "Database",
+    "DeleteResult",
     "Error",
     "Estimate",
     "InvalidArgumentError",
     "InvalidTypeError",
+    "LoadError",
+    "LoadResult",
     "LockedError",
     "MissingPackageError",
     "NotFoundError",
+    "OutOfRangeError",
     "ReadOnlyError",
     "Rejected",
     "Rows",

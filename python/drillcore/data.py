@@ -40,6 +40,22 @@ class AppendResult:
     lsn: int = 0
 
 
+@dataclass(frozen=True)
+class DeleteResult:
+    """What a delete did.
+
+    Attributes
+    ----------
+    keys
+        Keys given, with those that had no row.
+    lsn
+        The commit's position in the order of all commits.
+    """
+
+    keys: int
+    lsn: int
+
+
 def to_arrow(data: Any, schema: pa.Schema) -> Any:
     """Return ``data`` as an object with an Arrow capsule.
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from drillcore import _native
 from drillcore.data import AppendResult, to_arrow
 from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
+from drillcore.names import check_name, check_names
 from drillcore.reads import check_count
+from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.schema import parse_schema
 from drillcore.snapshot import Snapshot
 from drillcore.table import Table
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _DURABILITIES = ("none", "os", "fsync")
+_MERGES = ("append", "upsert", "rollup")
 
 
 def open(
@@ -97,7 +100,9 @@ class Database:
         *,
         key: str | Sequence[str],
         merge: str = "append",
+        rollup: Mapping[str, Any] | None = None,
         set: str | None = None,
+        weights: str | Sequence[str] = (),
         exist_ok: bool = False,
     ) -> Table:
         """Create a table.
@@ -111,9 +116,24 @@ class Database:
         key
             The columns that rows are sorted by, most significant first.
         merge
-            What equal keys mean. ``"append"`` keeps every row.
+            What equal keys mean. ``"append"`` keeps every row, ``"upsert"`` the newest, and such rows can be
+            deleted; ``"rollup"`` folds them into one.
+        rollup
+            How rows, then called events, are folded: a dict with
+
+            - ``"time"``: the key column that is truncated,
+            - ``"granularity"``: to what, counted from 1970-01-01 00:00 UTC: ``"second"``, ``"minute"``, ``"hour"``,
+              ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``, ``"1d"``, or ``"none"``,
+            - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it,
+            - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"min(column)"`` or
+              ``"max(column)"``.
+
+            ``schema`` is that of the events; the table's has the key's columns and the metrics.
         set
-            The column whose values name the sets.
+            The column whose values name the sets; in a rollup table one of the key.
+        weights
+            Columns that rows can be drawn by: numbers, finite and not negative. Not in a rollup table, which is
+            drawn from by event.
         exist_ok
             Whether to return the table if one of the same shape exists.
 
@@ -128,16 +148,33 @@ class Database:
         >>> schema = {"ts": "timestamp[us, UTC]", "host": "string", "load": "float64"}
         >>> db.create_table("load", schema, key=["ts", "host"], set="host").key
         ['ts', 'host']
+        >>> rollup = {
+        ...     "time": "ts",
+        ...     "granularity": "hour",
+        ...     "dimensions": ["host"],
+        ...     "metrics": {"n": "count", "total": "sum(load)", "worst": "max(load)"},
+        ... }
+        >>> hourly = db.create_table("hourly", schema, key="ts", merge="rollup", rollup=rollup)
+        >>> hourly.key, hourly.schema.names
+        (['ts', 'host'], ['ts', 'host', 'n', 'total', 'worst'])
         """
         check_name("name", name)
-        if merge != "append":
-            raise InvalidArgumentError(f'merge: this version supports "append", not {merge!r}')
-        columns = [key] if isinstance(key, str) else list(key)
-        for column in columns:
-            check_name("key", column)
+        if merge not in _MERGES:
+            raise InvalidArgumentError(f"merge: expected one of {', '.join(map(repr, _MERGES))}, not {merge!r}")
+        columns = check_names("key", key)
+        folding: RollupTuple | None = None
+        if merge == "rollup":
+            if rollup is None:
+                raise InvalidArgumentError('merge="rollup" needs rollup={"time": ..., "metrics": {...}, ...}')
+            columns, folding = parse_rollup(rollup, columns)
+        elif rollup is not None:
+            raise InvalidArgumentError(f'rollup: goes with merge="rollup", not with merge={merge!r}')
         if set is not None:
             check_name("set", set)
-        return Table(self._native.create_table(name, parse_schema(schema), columns, set, bool(exist_ok)))
+        native = self._native.create_table(
+            name, parse_schema(schema), columns, set, check_names("weights", weights), merge, folding, bool(exist_ok)
+        )
+        return Table(native)
 
     def table(self, name: str) -> Table:
         """Return an existing table.
@@ -228,10 +265,3 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {self._path!r}>"
-
-
-def check_name(argument: str, name: Any) -> str:
-    """Return ``name`` if it is a string."""
-    if not isinstance(name, str):
-        raise InvalidTypeError(f"{argument}: expected a name, not {name!r}")
-    return name

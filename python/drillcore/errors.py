@@ -8,7 +8,15 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Base of everything Drillcore raises, except ``KeyboardInterrupt``."""
+    """Base of everything Drillcore raises, except ``KeyboardInterrupt``.
+
+    Attributes
+    ----------
+    rows_loaded
+        Raised by ``load``: how many rows had been stored by then, all in whole commits. Otherwise ``None``.
+    """
+
+    rows_loaded: int | None = None
 
     def __str__(self) -> str:
         # KeyError would print the repr of its argument; a message is to be read.
@@ -33,6 +41,14 @@ class InvalidTypeError(Error, TypeError):
 
 class TooFewRowsError(Error, ValueError):
     """Fewer rows exist than a sample without replacement was asked for."""
+
+
+class OutOfRangeError(Error, OverflowError):
+    """An exact sum does not fit the type of its column."""
+
+
+class LoadError(Error, RuntimeError):
+    """The stream given to ``load`` failed; its own exception is the cause."""
 
 
 class ClosedError(Error, RuntimeError):

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
+from drillcore.names import check_name
 from drillcore.rows import Rows
 from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from drillcore import _native
 
 _CLOSED = ("both", "left", "right", "neither")
+_UNITS = ("rows", "events")
 _SEEDS = 2**64
 
 
@@ -128,16 +130,34 @@ class Reads(ABC):
         asked = self._selection(between, closed, set)
         return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse)))
 
-    def count(self, *, between: Bounds | None = None, closed: str = "both", set: Any = None) -> int:
-        """Count rows, exactly, from the index: no rows are read.
+    def count(self, *, between: Bounds | None = None, closed: str = "both", set: Any = None, unit: str = "rows") -> int:
+        """Count rows or events, exactly.
+
+        Counts come from the index and read no rows. In an upsert and in a rollup table, rows of equal keys may
+        lie apart: the first count of rows of a selection merges its keys, once a snapshot. Events are always
+        counted from the index.
+
+        Parameters
+        ----------
+        between, closed, set
+            What to count; see the class.
+        unit
+            ``"rows"``, or ``"events"`` for the appended rows that were folded into those of a rollup table. In
+            other tables they are the same.
 
         Examples
         --------
         >>> t = getfixture("flights")
         >>> t.count(), t.count(set="UA"), t.count(between=(("DL", 4), "UA"), closed="right")
         (4, 2, 2)
+        >>> hourly = getfixture("hourly")
+        >>> hourly.count(), hourly.count(unit="events")
+        (2, 3)
         """
-        return self._pin().count(self._selection(between, closed, set))
+        if unit not in _UNITS:
+            raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {unit!r}")
+        asked = self._selection(between, closed, set)
+        return self._pin().count(asked) if unit == "rows" else self._pin().count_events(asked)
 
     def sample(
         self,
@@ -146,12 +166,17 @@ class Reads(ABC):
         between: Bounds | None = None,
         closed: str = "both",
         set: Any = None,
+        weight: str | None = None,
         replace: bool = False,
         at_most: bool = False,
+        with_probability: bool = False,
         seed: int | None = None,
         columns: Sequence[str] | None = None,
     ) -> Rows:
-        """Draw ``n`` rows, uniformly and independently of every other call, in random order.
+        """Draw ``n`` rows, independently of every other call, in random order.
+
+        Every row is equally likely unless ``weight`` is given. In a rollup table events are drawn, equally
+        likely, and each gives the row that it was folded into.
 
         Parameters
         ----------
@@ -159,10 +184,16 @@ class Reads(ABC):
             Rows to draw.
         between, closed, set
             What to draw from; see the class.
+        weight
+            A weight column of the table: rows are drawn exactly in proportion to it, so those of weight 0 never.
+            Without replacement each draw is in proportion to the weights of the rows that are left.
         replace
             Whether a row may be drawn more than once.
         at_most
             Where fewer than ``n`` rows exist: return those instead of raising.
+        with_probability
+            Add a column ``probability``: with replacement the chance of the row in each draw, without the chance
+            to be among the ``n``. Dividing by it makes up for rows being drawn unequally.
         seed
             Makes the draws repeatable on the same snapshot. A later snapshot, even of unchanged data, may give
             another, equally random sample.
@@ -173,6 +204,8 @@ class Reads(ABC):
         ------
         TooFewRowsError
             If fewer than ``n`` rows exist and neither ``replace`` nor ``at_most`` allows for it.
+        InvalidArgumentError
+            If ``with_probability`` is asked for weighted draws without replacement: it has no closed form.
 
         Examples
         --------
@@ -185,11 +218,23 @@ class Reads(ABC):
         drillcore.errors.TooFewRowsError: ...
         >>> len(t.sample(3, set="UA", at_most=True))
         2
+        >>> planes = getfixture("planes")
+        >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
+        [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
         """
         check_count("n", n)
-        asked = self._selection(between, closed, set)
-        wanted = check_columns(columns)
-        drawn = self._pin().sample(n, asked, bool(replace), bool(at_most), check_seed(seed), wanted)
+        if weight is not None:
+            check_name("weight", weight)
+        drawn = self._pin().sample(
+            n,
+            self._selection(between, closed, set),
+            weight,
+            bool(replace),
+            bool(at_most),
+            bool(with_probability),
+            check_seed(seed),
+            check_columns(columns),
+        )
         return Rows(pa.record_batch(drawn))
 
     def estimate(
@@ -259,7 +304,7 @@ class Reads(ABC):
         return zip(names, rows, strict=True)
 
     def __len__(self) -> int:
-        return self._pin().rows
+        return self._pin().rows()
 
     def __bool__(self) -> bool:
         # A table is not falsy for being empty.

@@ -60,7 +60,7 @@ def parse_schema(schema: Any) -> pa.Schema:
         fields = [pa.field(name, parse_type(name, kind)) for name, kind in schema.items()]
         return pa.schema(fields)
     found = _schema_of(schema)
-    return pa.schema([field.with_type(_plain(field.type)) for field in found])
+    return pa.schema([field.with_type(plain_type(field.type)) for field in found])
 
 
 def parse_type(column: str, kind: Any) -> pa.DataType:
@@ -83,7 +83,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     if not isinstance(column, str):
         raise InvalidTypeError(f"column names are strings, not {column!r}")
     if isinstance(kind, pa.DataType):
-        return _plain(kind)
+        return plain_type(kind)
     if not isinstance(kind, str):
         raise InvalidTypeError(f"column {column!r}: expected a type name or a pyarrow.DataType, not {kind!r}")
     if kind in TYPE_NAMES:
@@ -120,8 +120,8 @@ def _schema_of(data: Any) -> pa.Schema:
     )
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type a table stores for ``kind``: the ways to lay out a string are one type."""
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type a table stores for ``kind``: the ways to lay out a string are one type."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):

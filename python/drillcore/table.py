@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.data import AppendResult, Rejected, is_dicts, split_bad_dicts, to_arrow
-from drillcore.errors import Error, InvalidArgumentError
-from drillcore.reads import Reads
+from drillcore.data import AppendResult, DeleteResult, Rejected, is_dicts, split_bad_dicts, to_arrow
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
+from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
+from drillcore.reads import Reads, check_count
+from drillcore.values import key_columns, many_keys
 
 if TYPE_CHECKING:
     from drillcore import _native
@@ -23,6 +26,7 @@ class Table(Reads):
     def __init__(self, native: _native.Table) -> None:
         self._native = native
         self._schema = pa.schema(native.schema)
+        self._append_schema = pa.schema(native.append_schema)
 
     @property
     def name(self) -> str:
@@ -36,6 +40,28 @@ class Table(Reads):
     @property
     def key(self) -> list[str]:
         return self._native.key
+
+    @property
+    def merge(self) -> str:
+        """What equal keys mean: ``"append"``, ``"upsert"`` or ``"rollup"``."""
+        return self._native.merge
+
+    @property
+    def weights(self) -> list[str]:
+        """The columns that rows can be drawn by."""
+        return self._native.weights
+
+    @property
+    def append_schema(self) -> pa.Schema:
+        """The columns of appended rows: those of :attr:`schema`, in a rollup table those of the events.
+
+        Examples
+        --------
+        >>> hourly = getfixture("hourly")
+        >>> hourly.append_schema.names, hourly.schema.names
+        (['at', 'host', 'load'], ['at', 'host', 'n', 'load'])
+        """
+        return self._append_schema
 
     def append(self, data: Any, *, on_error: str = "raise") -> AppendResult:
         """Append rows as one commit: later snapshots see all of them, earlier ones none.
@@ -65,11 +91,9 @@ class Table(Reads):
         >>> result.rows, result.rejected[0].row
         (1, 1)
         """
-        if on_error not in ("raise", "skip"):
-            raise InvalidArgumentError(f'on_error: expected "raise" or "skip", not {on_error!r}')
-        skip = on_error == "skip"
+        skip = check_on_error(on_error) == "skip"
         try:
-            arrow = to_arrow(data, self._schema)
+            arrow = to_arrow(data, self._append_schema)
         except Error:
             if not skip or not is_dicts(data):
                 raise
@@ -77,15 +101,106 @@ class Table(Reads):
         rows, rejected, lsn = self._native.append(arrow, skip)
         return AppendResult(rows, [Rejected(row, reason) for row, reason in rejected], lsn)
 
+    def load(
+        self,
+        stream: Any,
+        *,
+        commit_rows: int | None = None,
+        on_error: str = "raise",
+        progress: Callable[[int], object] | None = None,
+    ) -> LoadResult:
+        """Load a stream of any size: rows are committed chunk by chunk, and only one chunk is held in memory.
+
+        An error, and an interrupt, leave the chunks before in: unlike :meth:`append`, a load is not one commit.
+
+        Parameters
+        ----------
+        stream
+            Arrow data (a ``RecordBatchReader``, a dataset or its scanner, pyarrow, polars, pandas, duckdb, ...),
+            a list of dicts, or an iterator of any of these.
+        commit_rows
+            Rows a commit; by default 65,536, fewer where ``memory_bytes`` is below 512 MiB. Wide rows are committed
+            sooner, so that a chunk stays small beside the memory budget.
+        on_error
+            ``"raise"`` ends the load at the first row that does not fit. ``"skip"`` leaves such rows out and
+            reports them.
+        progress
+            Called after each commit with the rows stored so far.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a row or a column does not fit, with ``on_error="raise"``. Like every Drillcore error raised here,
+            it says how many rows are in, and has them as ``rows_loaded``.
+        LoadError
+            If the stream itself fails.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> batches = (pa.table({"carrier": ["AA"] * 500, "flight": range(i, i + 500)}) for i in (0, 500, 1000))
+        >>> result = t.load(batches, commit_rows=1000)
+        >>> result.rows, result.commits
+        (1500, 2)
+        """
+        check_on_error(on_error)
+        if commit_rows is None:
+            commit_rows = usual_rows(self._native.memory_bytes)
+        elif check_count("commit_rows", commit_rows) == 0:
+            raise InvalidArgumentError("commit_rows: a commit has at least one row, not 0")
+        if progress is not None and not callable(progress):
+            raise InvalidTypeError(f"progress: expected a function of the rows so far, not {progress!r}")
+        loader = Loader(
+            self.append,
+            self._append_schema,
+            chunk_rows=commit_rows,
+            chunk_bytes=most_bytes(self._native.memory_bytes),
+            on_error=on_error,
+            progress=progress,
+        )
+        return loader.load(stream, lambda: self._pin().lsn)
+
+    def delete(self, keys: Any) -> DeleteResult:
+        """Delete the rows with the keys, as one commit; a key without a row is no error. Upsert tables only.
+
+        Parameters
+        ----------
+        keys
+            As :meth:`get_many` takes them: tuples with one value per key column (plain values for a key of one
+            column), or Arrow data with the key columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the table is not of ``merge="upsert"``, or a key does not fit.
+
+        Examples
+        --------
+        >>> planes = getfixture("planes")
+        >>> planes.delete(["N1", "N9"]).keys
+        2
+        >>> len(planes), planes.get("N1")
+        (1, None)
+        """
+        if self.merge != "upsert":
+            raise InvalidArgumentError(
+                f"table {self.name!r} has merge={self.merge!r} and keeps what was appended; "
+                'only tables made with merge="upsert" delete'
+            )
+        arrays = many_keys(keys, key_columns(self._schema, self.key))
+        return DeleteResult(len(arrays[0]), self._native.delete(arrays))
+
     def __repr__(self) -> str:
+        merge = "" if self.merge == "append" else f", merge={self.merge!r}"
+        weights = f", weights={self.weights}" if self.weights else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
         columns = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
-        return f"<Table {self.name!r}: key={self.key}{sets}; {columns}>"
+        return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
 
     def _append_good(self, data: Any) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
-        good, bad = split_bad_dicts(data, self._schema)
-        arrow = to_arrow([data[position] for position in good], self._schema)
+        good, bad = split_bad_dicts(data, self._append_schema)
+        arrow = to_arrow([data[position] for position in good], self._append_schema)
         rows, rejected, lsn = self._native.append(arrow, True)
         bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
@@ -96,3 +211,10 @@ class Table(Reads):
 
     def _pin(self) -> _native.TableSnapshot:
         return self._native.snapshot()
+
+
+def check_on_error(on_error: Any) -> str:
+    """Return ``on_error`` if it is one of its values."""
+    if on_error not in ("raise", "skip"):
+        raise InvalidArgumentError(f'on_error: expected "raise" or "skip", not {on_error!r}')
+    return on_error

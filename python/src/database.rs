@@ -19,6 +19,7 @@ type RollupTuple = (Option<String>, String, Vec<(String, String)>);
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Database {
     inner: drillcore::Database,
+    memory_bytes: u64,
 }
 
 #[pymethods]
@@ -38,13 +39,15 @@ impl Database {
         options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
         options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
         options.maintenance_threads = threads.unwrap_or(options.maintenance_threads);
+        let memory_bytes = options.memory_bytes;
         let inner = signals::run(py, || match path {
             Some(path) => drillcore::Database::open(path, options),
             None => drillcore::Database::in_memory(options),
         })?;
-        Ok(Database { inner })
+        Ok(Database { inner, memory_bytes })
     }
 
+    #[allow(clippy::too_many_arguments)] // one argument an option, as in the specification
     fn create_table(
         &self,
         py: Python<'_>,
@@ -67,11 +70,12 @@ impl Database {
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };
         let spec = TableSpec { columns, key, set, weights, merge, exist_ok };
-        Ok(Table::new(signals::run(py, || self.inner.create_table(name, spec))?))
+        let table = signals::run(py, || self.inner.create_table(name, spec))?;
+        Ok(Table::new(table, self.memory_bytes))
     }
 
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
-        Ok(Table::new(signals::run(py, || self.inner.table(name))?))
+        Ok(Table::new(signals::run(py, || self.inner.table(name))?, self.memory_bytes))
     }
 
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<String>> {

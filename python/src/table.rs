@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
-use drillcore::{AppendResult, OnError, SampleRequest, ScanRequest, TableSchema};
+use drillcore::{AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
@@ -24,11 +24,13 @@ pub type AppendTuple = (u64, Vec<(u64, String)>, u64);
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Table {
     inner: drillcore::Table,
+    /// The database's budget, of which a commit may take a share.
+    memory_bytes: u64,
 }
 
 impl Table {
-    pub fn new(inner: drillcore::Table) -> Table {
-        Table { inner }
+    pub fn new(inner: drillcore::Table, memory_bytes: u64) -> Table {
+        Table { inner, memory_bytes }
     }
 }
 
@@ -52,6 +54,37 @@ impl Table {
     #[getter]
     fn set(&self) -> Option<String> {
         set_name(&self.inner.schema())
+    }
+
+    /// The columns of an appended batch: in a rollup table those of the events.
+    #[getter]
+    fn append_schema(&self) -> PySchema {
+        let schema = self.inner.schema();
+        PySchema::new(match &schema.merge {
+            MergePolicy::Rollup(rollup) => Arc::clone(&rollup.events),
+            MergePolicy::Append | MergePolicy::Upsert => Arc::clone(&schema.columns),
+        })
+    }
+
+    #[getter]
+    fn merge(&self) -> &'static str {
+        match self.inner.schema().merge {
+            MergePolicy::Append => "append",
+            MergePolicy::Upsert => "upsert",
+            MergePolicy::Rollup(_) => "rollup",
+        }
+    }
+
+    #[getter]
+    fn weights(&self) -> Vec<String> {
+        let schema = self.inner.schema();
+        let names = schema.weights.iter();
+        names.map(|&column| schema.columns.field(column).name().clone()).collect()
+    }
+
+    #[getter]
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
     }
 
     fn append(&self, py: Python<'_>, data: AnyRecordBatch, skip: bool) -> PyResult<AppendTuple> {

@@ -21,6 +21,6 @@ def test_the_demo_writes_a_report_that_needs_no_network(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "336,776 flights" in done.stdout
     page = report.read_text(encoding="utf-8")
-    assert page.count('role="img"') == 3
+    assert page.count('role="img"') == 5
     assert not re.search(r"(?:src|href)=|@import|url\(|<script", page)
     assert not re.search(r"\bnan\b", page)

@@ -19,6 +19,36 @@ INVALID = (drillcore.InvalidArgumentError, ValueError)
 TYPE = (drillcore.InvalidTypeError, TypeError)
 TOO_FEW = (drillcore.TooFewRowsError, ValueError)
 
+
+def folded(db: Database, key: list[str] | None = None, rollup: Any = None, **changes: Any) -> Table:
+    """A rollup table whose definition is right but for ``changes``."""
+    options = {name: changes.pop(name) for name in ("set", "weights") if name in changes}
+    whole = {"time": "ts", "granularity": "hour", "dimensions": ["host"], "metrics": {"n": "count"}}
+    schema = {"ts": "timestamp[s]", "host": "string", "load": "float64"}
+    return db.create_table(
+        "folded", schema, key=key or ["ts"], merge="rollup", rollup=rollup or {**whole, **changes}, **options
+    )
+
+
+def upserted(db: Database) -> Table:
+    return db.create_table("upserted", {"name": "string", "id": "int64"}, key=["name", "id"], merge="upsert")
+
+
+def weighted(db: Database) -> Table:
+    """Three rows, one of them without weight."""
+    table = db.create_table("weighted", {"id": "int64", "weight": "float64"}, key="id", weights="weight")
+    table.append(pa.table({"id": [0, 1, 2], "weight": [0.0, 1.0, 2.5]}))
+    return table
+
+
+def weigh(db: Database, weights: list[float | None]) -> None:
+    table = weighted(db)
+    try:
+        table.append(pa.table({"id": range(10, 10 + len(weights)), "weight": weights}))
+    finally:
+        assert len(table) == 3, "a refused batch stores nothing"
+
+
 MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], str]] = {
     "an unknown table": (lambda db, t: db.table("event"), NOT_FOUND, 'did you mean "events"'),
     "a table to drop": (lambda db, t: db.drop_table("evnts"), NOT_FOUND, 'did you mean "events"'),
@@ -134,10 +164,104 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     ),
     "a schema that is none": (lambda db, t: db.create_table("x", 7, key="id"), TYPE, "pyarrow.Schema"),
     "a merge policy that is not there": (
-        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", merge="upsert"),
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", merge="replace"),
         INVALID,
-        '"append"',
+        "'append', 'upsert', 'rollup'",
     ),
+    "a rollup without its dict": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", merge="rollup"),
+        INVALID,
+        "needs rollup=",
+    ),
+    "a rollup dict for another policy": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", rollup={}),
+        INVALID,
+        'merge="rollup"',
+    ),
+    "a rollup that is no dict": (lambda db, t: folded(db, None, rollup="hour"), TYPE, "'granularity'"),
+    "an unknown key of rollup": (lambda db, t: folded(db, metric={"n": "count"}), NOT_FOUND, "did you mean 'metrics'"),
+    "an unknown granularity": (lambda db, t: folded(db, granularity="huor"), NOT_FOUND, "did you mean 'hour'"),
+    "a granularity that is no name": (lambda db, t: folded(db, granularity=3600), TYPE, "granularity"),
+    "a time without a granularity": (lambda db, t: folded(db, granularity=None), INVALID, '"none"'),
+    "a granularity without a time": (lambda db, t: folded(db, time=None), INVALID, "time column"),
+    "a time that is no column": (lambda db, t: folded(db, time="st"), NOT_FOUND, "time column"),
+    "a time that is no time": (lambda db, t: folded(db, time="host"), INVALID, "timestamps"),
+    "a time outside the key": (lambda db, t: folded(db, ["host"]), INVALID, "must be in its key"),
+    "dimensions to be discovered": (
+        lambda db, t: folded(db, dimensions="discover"),
+        (drillcore.UnsupportedError, NotImplementedError),
+        "not supported yet",
+    ),
+    "a dimension that is no column": (lambda db, t: folded(db, dimensions=["hots"]), NOT_FOUND, '"host"'),
+    "dimensions that are no names": (lambda db, t: folded(db, dimensions=[1]), TYPE, "rollup dimensions"),
+    "metrics as a list": (lambda db, t: folded(db, metrics=["count"]), TYPE, "rollup metrics"),
+    "an unknown metric": (lambda db, t: folded(db, metrics={"x": "smu(load)"}), NOT_FOUND, 'did you mean "sum"'),
+    "a metric of an unknown column": (lambda db, t: folded(db, metrics={"x": "sum(laod)"}), NOT_FOUND, '"load"'),
+    "a metric of text": (lambda db, t: folded(db, metrics={"x": "sum(host)"}), INVALID, "Utf8"),
+    "a count of a column": (lambda db, t: folded(db, metrics={"x": "count(load)"}), INVALID, "takes no column"),
+    "a metric without an end": (lambda db, t: folded(db, metrics={"x": "sum(load"}), INVALID, "parenthesis"),
+    "a metric named as a dimension": (lambda db, t: folded(db, metrics={"host": "count"}), INVALID, "twice"),
+    "a set outside the key of a rollup": (lambda db, t: folded(db, set="load"), INVALID, "must be in its key"),
+    "weights of a rollup": (lambda db, t: folded(db, weights=["load"]), INVALID, "no other weights"),
+    "an estimate of a rollup": (lambda db, t: folded(db).estimate("count", n=1), INVALID, "rollup"),
+    "a weighted draw from a rollup": (lambda db, t: folded(db).sample(1, weight="load"), INVALID, "by event"),
+    "a delete from a rollup": (lambda db, t: folded(db).delete([("2013-01-01", "a")]), INVALID, "merge='rollup'"),
+    "a delete from an append table": (lambda db, t: t.delete([(moment(0), 0)]), INVALID, "only tables made with"),
+    "a delete of half a key": (lambda db, t: upserted(db).delete([("a",)]), INVALID, "tuple of 2 values"),
+    "a delete of one key": (lambda db, t: upserted(db).delete(("a", 1)), INVALID, "tuple of 2 values"),
+    "a delete of no key": (lambda db, t: upserted(db).delete(7), TYPE, "list of keys"),
+    "a delete of a key of the wrong type": (lambda db, t: upserted(db).delete([("a", "b")]), INVALID, "'b'"),
+    "a delete by Arrow without a key column": (
+        lambda db, t: upserted(db).delete(pa.table({"name": ["a"]})),
+        INVALID,
+        "'id'",
+    ),
+    "a unit by another name": (lambda db, t: t.count(unit="event"), INVALID, "'events'"),
+    "a weight where there are none": (lambda db, t: t.sample(1, weight="delay"), NOT_FOUND, "there are none"),
+    "an unknown weight": (lambda db, t: weighted(db).sample(1, weight="wieght"), NOT_FOUND, 'did you mean "weight"'),
+    "a weight that is no name": (lambda db, t: weighted(db).sample(1, weight=2), TYPE, "weight"),
+    "probabilities without a closed form": (
+        lambda db, t: weighted(db).sample(1, weight="weight", with_probability=True),
+        INVALID,
+        "replace=True",
+    ),
+    "more different rows than have a weight": (
+        lambda db, t: weighted(db).sample(3, weight="weight"),
+        TOO_FEW,
+        "2 of the 3 selected",
+    ),
+    "a weight that is no column": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", weights=["w"]),
+        NOT_FOUND,
+        "weight column",
+    ),
+    "a weight that is text": (
+        lambda db, t: db.create_table("x", {"id": "int64", "w": "string"}, key="id", weights=["w"]),
+        INVALID,
+        "not numbers",
+    ),
+    "a weight in the key": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", weights=["id"]),
+        INVALID,
+        "cannot be a weight",
+    ),
+    "weights that are no names": (
+        lambda db, t: db.create_table("x", {"id": "int64"}, key="id", weights=7),
+        TYPE,
+        "list of names",
+    ),
+    "a negative weight": (lambda db, t: weigh(db, [1.0, -0.5]), INVALID, 'row 1: .*"weight" takes no negative'),
+    "a weight of NaN": (lambda db, t: weigh(db, [float("nan"), 1.0]), INVALID, 'row 0: .*"weight" takes finite'),
+    "an infinite weight": (lambda db, t: weigh(db, [1.0, float("inf")]), INVALID, 'row 1: .*"weight" takes finite'),
+    "a null weight": (lambda db, t: weigh(db, [1.0, 2.0, None]), INVALID, 'row 2: .*"weight" takes no nulls'),
+    "a load of nothing to load": (lambda db, t: t.load(7), TYPE, "iterator"),
+    "a load of text": (lambda db, t: t.load("file.csv"), TYPE, "iterator"),
+    "a load of numbers": (lambda db, t: t.load([1, 2]), TYPE, "item 0"),
+    "a load of single dicts": (lambda db, t: t.load(iter([{"flight": 1}])), TYPE, "item 0 .* but dict"),
+    "commits of no rows": (lambda db, t: t.load([], commit_rows=0), INVALID, "commit_rows"),
+    "commits of half a row": (lambda db, t: t.load([], commit_rows=0.5), TYPE, "commit_rows"),
+    "progress that cannot be called": (lambda db, t: t.load([], progress=1), TYPE, "progress"),
+    "a load with on_error by another name": (lambda db, t: t.load([], on_error="stop"), INVALID, '"raise" or "skip"'),
     "a table without a key": (lambda db, t: db.create_table("x", {"id": "int64"}, key=[]), INVALID, "key"),
     "the same column twice in a schema": (
         lambda db, t: db.create_table("x", pa.schema([("id", pa.int64()), ("id", pa.int64())]), key="id"),
@@ -237,9 +361,14 @@ def test_raise_stores_nothing_of_a_batch_with_one_bad_row(events: Table) -> None
 
 
 def test_a_closed_database_says_so_whatever_is_called(database: Database, events: Table) -> None:
+    records = database.create_table("records", {"id": "string"}, key="id", merge="upsert")
     database.close()
     calls: list[Callable[[], Any]] = [
         lambda: events.append(event_rows(0, 1)),
+        lambda: events.load(event_rows(0, 1)),
+        lambda: events.load([]),
+        lambda: records.delete(["a"]),
+        lambda: records.count(unit="events"),
         lambda: events.count(),
         lambda: events.get(moment(0), 0),
         lambda: events.sample(1),

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as ConsoleTable
 
 import drillcore
-from drillcore.demo import answers, flights, ingest, report
+from drillcore.demo import answers, flights, ingest, report, tables, weighted
 from drillcore.demo.answers import Answer, CarrierDelay, duration_text
 
 SHUFFLE_SEED = 2013
@@ -34,7 +35,7 @@ def main() -> int:
     if options.database.exists():
         shutil.rmtree(options.database)
     with drillcore.open(options.database) as db:
-        db.create_table("flights", input_flights.table.schema, key=flights.KEY, set=flights.SET)
+        tables.create(db, input_flights.table.schema)
         run = watch_ingest(console, db, batches, options)
         table = db.table("flights")
         answers.check(len(table) == rows, f"{len(table):,} rows stored, {rows:,} in the file")
@@ -42,12 +43,19 @@ def main() -> int:
         print_delays(console, delays, estimate)
         asked = answers.ask_around(table, input_flights)
         print_answers(console, asked)
+        comparison = weighted.compare(table, input_flights)
+        print_facts(console, "Drawn by distance", comparison.facts())
+        answers.check(not run.mismatches, f"{run.mismatches} of {run.checks} snapshots showed a commit half")
+        hourly = [*tables.check_hourly(db), checked(run)]
+        by_hour = tables.delay_by_hour(db)
+        print_facts(console, "Folded while stored", hourly)
         _, flush_seconds = answers.timed(db.flush)
         _, close_seconds = answers.timed(db.close)
 
     db, open_seconds = answers.timed(lambda: drillcore.open(options.database))
     with db:
         answers.check(len(db.table("flights")) == rows, "rows are missing after opening again")
+        answers.check(db.table("hourly").count(unit="events") == rows, "events are missing after opening again")
         _, verify_seconds = answers.timed(db.verify)
     unpaced = unpaced_rate(options.database.with_name("unpaced.drill"), batches, input_flights, options.writers)
     disk_bytes = sum(file.stat().st_size for file in options.database.rglob("*") if file.is_file())
@@ -58,13 +66,13 @@ def main() -> int:
         ("one append, median and slowest", spread(run.append_seconds)),
         ("looks taken while rows came in", f"{len(run.looks):,}"),
         ("the same batches into a new database, as fast as the writers can", f"{unpaced:,.0f} rows/s"),
-        ("bytes on disk, in all and a row", f"{disk_bytes:,}, {disk_bytes / rows:.1f}"),
+        ("bytes on disk of both tables, in all and a flight", f"{disk_bytes:,}, {disk_bytes / rows:.1f}"),
         (
             "flush, close, open again, verify every segment",
             ", ".join(map(duration_text, (flush_seconds, close_seconds, open_seconds, verify_seconds))),
         ),
     ]
-    print_facts(console, facts)
+    print_facts(console, "Facts of this run", facts)
     page = report.render(
         report.Report(
             run=run,
@@ -79,6 +87,9 @@ def main() -> int:
             estimate_seconds=estimate_seconds,
             unpaced=unpaced,
             answers=asked,
+            comparison=comparison,
+            hourly=hourly,
+            by_hour=by_hour,
             facts=facts,
         )
     )
@@ -115,7 +126,7 @@ def watch_ingest(
             rate = run.rows_per_second if run.seconds else 0.0
             progress.update(task, completed=run.rows, rate=rate, look=look_text(run))
 
-        return ingest.run_ingest(db, "flights", batches, writers=options.writers, rate=options.rate, on_step=show)
+        return ingest.run_ingest(db, batches, writers=options.writers, rate=options.rate, on_step=show)
 
 
 def look_text(run: ingest.Ingest) -> str:
@@ -169,13 +180,20 @@ def print_answers(console: Console, asked: list[Answer]) -> None:
     console.print(table)
 
 
-def print_facts(console: Console, facts: list[tuple[str, str]]) -> None:
+def checked(run: ingest.Ingest) -> tuple[str, str]:
+    """Return how often both tables were compared while rows came in."""
+    held = f"{run.checks - run.mismatches:,} of {run.checks:,}, {run.mismatches} mismatches"
+    return ("snapshots while writing that show both tables alike", held)
+
+
+def print_facts(console: Console, title: str, facts: list[tuple[str, str]]) -> None:
     """Print names and values."""
     table = ConsoleTable.grid(padding=(0, 2))
+    table.title, table.title_justify, table.title_style = title, "left", "bold"
     table.add_column(style="dim")
     table.add_column(justify="right")
     for name, value in facts:
-        table.add_row(name, value)
+        table.add_row(escape(name), escape(value))
     console.print()
     console.print(table)
 
@@ -185,8 +203,8 @@ def unpaced_rate(directory: Path, batches: list[pa.RecordBatch], input_flights: 
     shutil.rmtree(directory, ignore_errors=True)
     try:
         with drillcore.open(directory) as db:
-            db.create_table("flights", input_flights.table.schema, key=flights.KEY, set=flights.SET)
-            run = ingest.run_ingest(db, "flights", batches, writers=writers, looking=False)
+            tables.create(db, input_flights.table.schema)
+            run = ingest.run_ingest(db, batches, writers=writers, looking=False)
             return run.rows_per_second
     finally:
         shutil.rmtree(directory, ignore_errors=True)

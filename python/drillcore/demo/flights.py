@@ -15,8 +15,6 @@ import pyarrow.csv as csv
 from drillcore.errors import MissingPackageError
 
 ZONE = "America/New_York"
-KEY = ["time_hour", "carrier", "flight"]
-SET = "carrier"
 
 
 @dataclass(frozen=True)

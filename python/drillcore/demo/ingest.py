@@ -11,11 +11,13 @@ from queue import Empty, SimpleQueue
 import pyarrow as pa
 
 import drillcore
+from drillcore.demo import tables
 
 SHARE = 0.06
 """Of the rows stored so far: how many each look draws."""
 DRAWS_MIN = 250
 LOOK_EVERY_SECONDS = 0.03
+CHECK_EVERY_SECONDS = 0.005
 STEP_SECONDS = 0.05
 
 
@@ -41,6 +43,10 @@ class Ingest:
     looks: list[Look] = field(default_factory=list)
     progress: list[tuple[float, int]] = field(default_factory=list)
     """Seconds since the start, and the rows stored by then."""
+    checks: int = 0
+    """Snapshots in which the flights of both tables were counted."""
+    mismatches: int = 0
+    """Those in which the counts differed."""
     append_seconds: list[float] = field(default_factory=list)
 
     @property
@@ -50,7 +56,6 @@ class Ingest:
 
 def run_ingest(
     db: drillcore.Database,
-    table: str,
     batches: Sequence[pa.RecordBatch],
     *,
     writers: int,
@@ -58,20 +63,21 @@ def run_ingest(
     looking: bool = True,
     on_step: Callable[[Ingest], None] = lambda run: None,
 ) -> Ingest:
-    """Append ``batches`` from ``writers`` threads while another thread draws; return what was seen.
+    """Append ``batches`` to both tables from ``writers`` threads while others draw and check; return what was seen.
 
     Parameters
     ----------
     rate
         Paces the writers, in rows a second in all; 0 lets them go as fast as they can.
     looking
-        Whether another thread takes looks meanwhile.
+        Whether other threads take looks, and compare the tables, meanwhile.
     on_step
         Called on the calling thread, about 20 times a second, with what was seen so far.
     """
-    shared = _Shared(db, table, batches, rate)
+    shared = _Shared(db, batches, rate)
     writing = [threading.Thread(target=shared.guard, args=(shared.write,)) for _ in range(writers)]
-    drawing = [threading.Thread(target=shared.guard, args=(shared.draw,))] if looking else []
+    reading = (shared.draw, shared.check) if looking else ()
+    drawing = [threading.Thread(target=shared.guard, args=(work,)) for work in reading]
     try:
         for thread in [*writing, *drawing]:
             thread.start()
@@ -95,9 +101,8 @@ def run_ingest(
 class _Shared:
     """What the threads of one ingest share."""
 
-    def __init__(self, db: drillcore.Database, table: str, batches: Sequence[pa.RecordBatch], rate: float) -> None:
+    def __init__(self, db: drillcore.Database, batches: Sequence[pa.RecordBatch], rate: float) -> None:
         self.db = db
-        self.table = table
         self.rate = rate
         self.run = Ingest()
         self.lock = threading.Lock()
@@ -112,7 +117,6 @@ class _Shared:
 
     def write(self) -> None:
         """Append waiting batches, each when it is due, until none is left."""
-        target = self.db.table(self.table)
         while not self.stopping.is_set():
             try:
                 rows_before, batch = self.waiting.get_nowait()
@@ -121,7 +125,7 @@ class _Shared:
             if self.rate:
                 time.sleep(max(0.0, self.start + rows_before / self.rate - time.perf_counter()))
             before = time.perf_counter()
-            target.append(batch)
+            tables.append(self.db, batch)
             self.note(batch.num_rows, before, time.perf_counter())
 
     def note(self, rows: int, before: float, after: float) -> None:
@@ -136,11 +140,20 @@ class _Shared:
     def draw(self) -> None:
         """Take looks until told to stop."""
         while not self.stopping.is_set():
-            look = take_look(self.db, self.table, self.start)
+            look = take_look(self.db, self.start)
             if look is not None:
                 with self.lock:
                     self.run.looks.append(look)
             self.stopping.wait(LOOK_EVERY_SECONDS)
+
+    def check(self) -> None:
+        """Count the flights of both tables in one snapshot after the other until told to stop."""
+        while not self.stopping.is_set():
+            agreed = tables.agree(self.db)
+            with self.lock:
+                self.run.checks += 1
+                self.run.mismatches += not agreed
+            self.stopping.wait(CHECK_EVERY_SECONDS)
 
     def guard(self, work: Callable[[], None]) -> None:
         """Do ``work``; a failure stops all threads and is raised on the calling one."""
@@ -156,10 +169,10 @@ class _Shared:
             on_step(self.run)
 
 
-def take_look(db: drillcore.Database, table: str, start: float) -> Look | None:
+def take_look(db: drillcore.Database, start: float) -> Look | None:
     """Estimate the average departure delay on a snapshot of its own; `None` while there are few rows."""
     with db.snapshot() as snapshot:
-        pinned = snapshot.table(table)
+        pinned = snapshot.table("flights")
         rows = len(pinned)
         drawn = int(rows * SHARE)
         if drawn < DRAWS_MIN:

@@ -1,4 +1,4 @@
-"""Plots as SVG text: axes, and the three pictures of the report."""
+"""Plots as SVG text: axes, and the pictures of the report."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from drillcore.demo.answers import CarrierDelay
 from drillcore.demo.ingest import Ingest, Look
+from drillcore.demo.weighted import BIN_MILES, BINS, Comparison
 
 WIDTH = 920
 
@@ -107,6 +108,61 @@ def looks_plot(looks: Sequence[Look], seconds: float, exact: float) -> str:
         parts.append(f'<circle class="look" cx="{cx:.1f}" cy="{cy:.1f}" r="2"><title>{title}</title></circle>')
     parts.append(label(left, top - 6, "average departure delay, minutes", "start", "small"))
     return svg(bottom + 46, parts, "The interval of the overall average while rows come in")
+
+
+def weighted_plot(comparison: Comparison) -> str:
+    """Return the shares of the rows drawn by distance, plainly and weighted, with the exact ones."""
+    top, bottom, left, right = 24, 230, 70, 24
+    draws = [("bar plain", comparison.plain), ("bar", comparison.weighted)]
+    most = max(max(*draw.shares, *draw.expected_shares) for _, draw in draws)
+    x = Axis(0, BINS, left, WIDTH - right)
+    y = Axis(0, most * 1.1, bottom, top)
+    parts = [grid_y(y, left, WIDTH - right, 5, percent)]
+    for i in range(BINS):
+        end = "longer" if i == BINS - 1 else f"{(i + 1) * BIN_MILES:,}"
+        miles = f"{i * BIN_MILES:,} to {end}"
+        for side, (kind, draw) in enumerate(draws):
+            x0 = x.at(i + 0.12 + 0.38 * side)
+            middle, width = x0 + (x.at(0.36) - left) / 2, x.at(0.36) - left
+            title = f"{miles} miles: {draw.shares[i]:.1%} drawn, exactly {draw.expected_shares[i]:.1%}"
+            parts.append(bar(kind, x0, width, y.at(draw.shares[i]), bottom, title))
+            parts.append(diamond(middle, y.at(draw.expected_shares[i])))
+        parts.append(label(x.at(i), bottom + 16, f"{i * BIN_MILES:,}", "middle", "tick"))
+    parts.append(
+        label((x.start + x.end) / 2, bottom + 36, "distance, miles (the last bar: and longer)", "middle", "small")
+    )
+    parts.append(label(left, top - 8, "share of the flights drawn", "start", "small"))
+    return svg(bottom + 46, parts, "Distances of flights drawn plainly and by distance")
+
+
+def hours_plot(by_hour: Sequence[tuple[int, int, float]]) -> str:
+    """Return the delay a flight by hour of the day."""
+    top, bottom, left, right = 24, 190, 70, 24
+    x = Axis(0, 24, left, WIDTH - right)
+    y = Axis(0, max(delay for _, _, delay in by_hour) * 1.1, bottom, top)
+    parts = [grid_y(y, left, WIDTH - right, 4, plain)]
+    for hour, flights, delay in by_hour:
+        title = f"{hour}:00 to {hour}:59: {delay:.1f} min a flight, {flights:,} flights"
+        parts.append(bar("bar", x.at(hour + 0.1), x.at(0.8) - left, y.at(delay), bottom, title))
+    parts += [label(x.at(hour + 0.5), bottom + 16, f"{hour}", "middle", "tick") for hour in range(24)]
+    parts.append(
+        label((x.start + x.end) / 2, bottom + 36, "scheduled hour of departure in New York", "middle", "small")
+    )
+    parts.append(label(left, top - 8, "departure delay, minutes a scheduled flight", "start", "small"))
+    return svg(bottom + 46, parts, "Departure delay by hour of the day, from the hourly table")
+
+
+def bar(kind: str, x: float, width: float, top: float, bottom: float, title: str) -> str:
+    """Return an upright bar."""
+    return (
+        f'<rect class="{kind}" x="{x:.1f}" y="{top:.1f}" width="{width:.1f}" height="{max(bottom - top, 0):.1f}">'
+        f"<title>{html.escape(title)}</title></rect>"
+    )
+
+
+def diamond(x: float, y: float) -> str:
+    """Return the mark of an exact value."""
+    return f'<g class="estimate"><path class="exact" d="M{x:.1f},{y - 6:.1f}l5,6l-5,6l-5,-6Z"/></g>'
 
 
 def look_note(looks: Sequence[Look], share: float, x: Axis, y: Axis) -> str:
@@ -209,6 +265,11 @@ def svg(height: float, parts: Iterable[str], title: str) -> str:
 def plain(value: float) -> str:
     """Return a tick's value without needless digits."""
     return f"{value:g}"
+
+
+def percent(value: float) -> str:
+    """Return a tick's share in percent."""
+    return f"{value * 100:g}%"
 
 
 def thousands(value: float) -> str:

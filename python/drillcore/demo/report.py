@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from drillcore.demo import plots
 from drillcore.demo.answers import FEW_DRAWS, Answer, CarrierDelay, duration_text, expected_misses
 from drillcore.demo.ingest import SHARE, Ingest
+from drillcore.demo.weighted import DRAWS, Comparison
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Report:
     unpaced: float
     """Rows a second when nothing paces the writers and nothing else runs."""
     answers: list[Answer]
+    comparison: Comparison
+    hourly: list[tuple[str, str]]
+    by_hour: list[tuple[int, int, float]]
+    """Hour of the day, flights, and minutes of delay a flight."""
     facts: list[tuple[str, str]]
 
 
@@ -44,6 +49,10 @@ def render(report: Report) -> str:
             f"exact values inside their {report.confidence:.0%} interval, of carriers with {FEW_DRAWS} draws or more",
         ),
         (duration_text(report.estimate_seconds), f"to estimate all {len(report.delays)} carriers"),
+        (
+            f"{report.run.mismatches} of {report.run.checks:,}",
+            "snapshots in which the two tables disagreed while rows came in",
+        ),
     ]
     return "\n".join(
         [
@@ -60,6 +69,12 @@ def render(report: Report) -> str:
             section("Who leaves late", carriers_text(report, missed), plots.carriers_plot(report.delays), LEGEND),
             section("The interval shrinks while rows come in", looks_text(report), looks(report), ""),
             section("Rows stored a second", ingest_text(report), plots.ingest_plot(report.run), ""),
+            section(
+                "Drawn by distance", weighted_text(report), plots.weighted_plot(report.comparison), WEIGHTED_LEGEND
+            ),
+            facts_figure(report.comparison.facts()),
+            section("Folded while it is stored", folded_text(report), plots.hours_plot(report.by_hour), ""),
+            facts_figure(report.hourly),
             section("One question of each kind", ANSWERS_TEXT, answers_table(report.answers), ""),
             section("Facts of this run", FACTS_TEXT, facts_table(report.facts), ""),
             "</main></body></html>",
@@ -71,8 +86,8 @@ def lead(report: Report) -> str:
     """Return the opening paragraph."""
     return (
         f"<p class='lead'>{spelled(report.writers).capitalize()} threads stored every flight that left New York in "
-        "2013, in random order, while another kept drawing random flights from what was there. Nothing stopped for "
-        "it: each look reads one consistent snapshot.</p>"
+        "2013, in random order, while another kept drawing random flights from what was there, and a last one kept "
+        "checking two tables against each other. Nothing stopped for them: each look reads one consistent snapshot.</p>"
     )
 
 
@@ -80,7 +95,7 @@ def carriers_text(report: Report, missed: list[CarrierDelay]) -> str:
     """Return what the first picture shows."""
     outcome = "Here every exact value lies inside."
     if missed:
-        names = " and ".join(each.name for each in missed)
+        names = " and ".join(", ".join(each.name for each in missed).rsplit(", ", 1))
         outcome = f"Here {names} {'lies' if len(missed) == 1 else 'lie'} outside, in red."
     trusted, expected = expected_misses(report.delays, report.confidence)
     return (
@@ -111,6 +126,27 @@ def ingest_text(report: Report) -> str:
     )
 
 
+def weighted_text(report: Report) -> str:
+    """Return what the picture of the weighted draw shows."""
+    plain, weighted = report.comparison.plain, report.comparison.weighted
+    return (
+        f"{DRAWS:,} flights drawn with equal chances, and {DRAWS:,} drawn in proportion to their distance: "
+        f"a flight of 2,000 miles ten times as often as one of 200. The average of the plain draw must be near "
+        f"E[d] = {plain.expected:,.0f} miles, that of the weighted one near E[d²]/E[d] = {weighted.expected:,.0f}."
+    )
+
+
+def folded_text(report: Report) -> str:
+    """Return what the picture of the hourly table shows."""
+    return (
+        "Each batch went into two tables in one commit: the flights as they are, and a table that folds them by hour, "
+        "airport and carrier into a count, a sum and a maximum of their departure delays. "
+        f"{report.run.checks:,} snapshots were taken meanwhile, and both tables' flights counted in each: "
+        f"{report.run.mismatches or 'none'} showed half a commit. The picture is from the hourly table alone: delays "
+        "pile up over the day."
+    )
+
+
 def looks(report: Report) -> str:
     """Return the second picture, unless the load was over before the first look."""
     if not report.run.looks:
@@ -132,6 +168,11 @@ def answers_table(answers: list[Answer]) -> str:
     ]
     head = "<tr><th>question</th><th>answer</th><th class='number'>time</th></tr>"
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def facts_figure(facts: list[tuple[str, str]]) -> str:
+    """Return names and values in a frame of their own, below a picture."""
+    return f"<figure class='below'>{facts_table(facts)}</figure>"
 
 
 def facts_table(facts: list[tuple[str, str]]) -> str:
@@ -176,6 +217,15 @@ LEGEND = "".join(
         "</p>",
     ]
 )
+WEIGHTED_LEGEND = "".join(
+    [
+        "<p class='legend'>",
+        legend_entry("bars", "<rect class='bar plain' x='6' width='14' height='12'/>", "drawn with equal chances"),
+        legend_entry("bars", "<rect class='bar' x='6' width='14' height='12'/>", "drawn by distance"),
+        legend_entry("estimate", DIAMOND, "exact, from the file"),
+        "</p>",
+    ]
+)
 STYLE = """
 :root { --paper: #fbfaf7; --card: #ffffff; --ink: #20242a; --soft: #646b75; --rule: #e5e2da; --band: #f6f4ee;
   --blue: #1c6e8c; --fan: #1c6e8c2e; --amber: #d08700; --red: #c2362b; }
@@ -191,7 +241,7 @@ p { margin: 0 0 14px; max-width: 76ch; color: var(--soft); }
 .lead { font-size: 18px; color: var(--ink); }
 .eyebrow { color: var(--blue); font-weight: 600; letter-spacing: 0.06em; text-transform: uppercase; font-size: 13px;
   margin: 0; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(200px, 1fr)); gap: 14px; margin-top: 26px; }
+.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(160px, 1fr)); gap: 14px; margin-top: 26px; }
 .tiles div { background: var(--card); border: 1px solid var(--rule); border-radius: 10px; padding: 14px 18px; }
 .tiles strong { display: block; font-size: 27px; line-height: 1.25; font-variant-numeric: tabular-nums; }
 .tiles span { color: var(--soft); font-size: 14px; }
@@ -212,7 +262,9 @@ svg .exact-text { fill: var(--amber); font-size: 12px; font-weight: 600; paint-o
 .missed line { stroke: var(--red); } .missed.few circle { stroke: var(--red); }
 .missed circle, .missed .beyond { fill: var(--red); }
 .estimate .exact { fill: none; stroke: var(--amber); stroke-width: 2; }
-.bar { fill: var(--blue); } .fan { fill: var(--fan); } .look { fill: var(--blue); }
+figure.below { margin-top: 14px; padding: 4px 14px; }
+.bar { fill: var(--blue); } .bar.plain { fill: var(--soft); opacity: 0.55; }
+.fan { fill: var(--fan); } .look { fill: var(--blue); }
 .line { fill: none; stroke: var(--blue); stroke-width: 1.75; stroke-linejoin: round; }
 .exact-line { stroke: var(--amber); stroke-width: 1.5; stroke-dasharray: 5 4; }
 .legend { display: flex; flex-wrap: wrap; gap: 6px 26px; font-size: 14px; margin-top: 10px; max-width: none; }
