@@ -41,6 +41,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::OutOfRange => "OutOfRangeError",
         ErrorKind::TooFewRows => "TooFewRowsError",
         ErrorKind::Closed => "ClosedError",
+        ErrorKind::Behind => "BehindError",
         ErrorKind::Locked => "LockedError",
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Corrupt => "CorruptError",

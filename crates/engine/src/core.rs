@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_storage::directory::{Directory, Lock};
+use drillcore_storage::lease::DeferredRemovals;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::wal::Wal;
@@ -20,6 +21,7 @@ pub struct Core {
     pub directory: Arc<dyn Directory>,
     pub options: Options,
     pub cache: Arc<PageCache>,
+    pub removals: Arc<DeferredRemovals>,
     pub meter: MemoryMeter,
     pub rows_examined: RowsExamined,
     pub manifest: Mutex<Manifest>,
@@ -55,6 +57,7 @@ impl Core {
         probe: Probe,
     ) -> Core {
         Core {
+            removals: Arc::new(DeferredRemovals::new(directory.clone())),
             directory,
             options,
             cache,

@@ -1,15 +1,17 @@
 //! The public handles: a database and its tables.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use arrow_array::{ArrayRef, RecordBatch};
-use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
 use drillcore_storage::manifest;
+use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_check::check_segment;
 
 use crate::commit::{self, AppendResult, Target};
@@ -19,6 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
 use crate::maintenance::{self, Duty, pick_full_merge};
+use crate::named_snapshot;
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
@@ -200,9 +203,14 @@ impl Database {
         // Runs that a job works on are given back by the job.
         let free = table.runs.iter().filter(|slot| !slot.taken);
         state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
-        table.segments.iter().for_each(|slot| slot.piece.remove_when_unused());
         state.changed();
         core.state_changed.notify_all();
+        drop(state);
+        let segments = table.segments.iter().map(|slot| &slot.piece);
+        jobs::remove_unless_pinned(core, segments, manifest.version());
+        drop(manifest);
+        // Dropping the last handle of a segment removes its file, which takes long.
+        drop(table);
         Ok(())
     }
 
@@ -222,6 +230,23 @@ impl Database {
     /// All tables as of the newest visible commit. Copies no rows.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot::new(self.core().version()?))
+    }
+
+    /// All tables as of now, kept under a name: the same call opens the same snapshot again, after restarts
+    /// and merges too, and the same seed draws the same sample from it. Rows in memory are written out for
+    /// it, and its segments stay until [`Database::drop_snapshot`].
+    pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
+        Ok(Snapshot::new(named_snapshot::open_or_pin(self.core(), name)?))
+    }
+
+    /// The names of all named snapshots, in order, with the commits they show.
+    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
+        named_snapshot::list(self.core())
+    }
+
+    /// Forgets a named snapshot, and removes the files that only it needed.
+    pub fn drop_snapshot(&self, name: &str) -> Result<()> {
+        named_snapshot::unpin(self.core(), name)
     }
 
     /// Writes all rows that are visible now to segments. Works while maintenance is held, too.
@@ -259,11 +284,12 @@ impl Database {
         let segments: Vec<_> = {
             let state = self.core().state();
             state.check_open()?;
-            state
-                .tables
-                .values()
-                .flat_map(|table| table.segments.iter().map(|slot| slot.piece.clone()))
-                .collect()
+            let of_tables = state.tables.values().flat_map(|table| &table.segments);
+            let of_tables = of_tables.map(|slot| &slot.piece);
+            let pinned = state.named.values().flat_map(|version| version.segments());
+            let by_id: BTreeMap<SegmentId, Arc<Segment>> =
+                of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
+            by_id.into_values().collect()
         };
         let mut report = VerifyReport::default();
         for segment in segments {

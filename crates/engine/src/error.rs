@@ -20,6 +20,8 @@ pub enum ErrorKind {
     TooFewRows,
     /// The database was closed: open it again.
     Closed,
+    /// The writer has not written as far as a reader asked for: wait, and refresh again.
+    Behind,
     /// Another process writes to this database: wait, or ask that process.
     Locked,
     /// Written by a later version: upgrade.

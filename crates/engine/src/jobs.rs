@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use drillcore_format::ids::{LsnRange, TableId};
+use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
+use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
 
@@ -12,9 +13,11 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::live::without_tombstones;
 use crate::maintenance::Job;
+use crate::memory_meter::MemoryMeter;
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece::Piece;
 use crate::piece_source::PieceSource;
+use crate::rows_examined::RowsExamined;
 use crate::run::{Run, UncommittedRun};
 use crate::state::{Slot, State, covered, release, replace};
 
@@ -53,14 +56,7 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
         core.state().buffered_bytes -= 2 * total_bytes(runs);
         return Ok(());
     };
-    let total: usize = runs.iter().map(|run| run.rows() as usize).sum();
-    let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
-    let mut merger = merger(pieces, &layout, total)?;
-    let rows = merger.next_rows()?.expect("runs have rows");
-    assert!(merger.next_rows()?.is_none(), "a join is one batch");
-    let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let joined = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
-    let joined = Arc::new(joined.commit(lsns));
+    let joined = Arc::new(joined(&layout, runs, &core.meter, &core.rows_examined)?);
 
     let mut state = core.state();
     state.counts.joins += 1;
@@ -74,24 +70,40 @@ fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     Ok(())
 }
 
+/// One run with the rows of several neighbours.
+pub fn joined(
+    layout: &Layout,
+    runs: &[Arc<Run>],
+    meter: &MemoryMeter,
+    examined: &RowsExamined,
+) -> Result<Run> {
+    let total: usize = runs.iter().map(|run| run.rows() as usize).sum();
+    let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
+    let mut merger = merger(pieces, layout, total)?;
+    let rows = merger.next_rows()?.expect("runs have rows");
+    assert!(merger.next_rows()?.is_none(), "a join is one batch");
+    let lsns = covered(runs.iter().map(|run| run.lsns()));
+    Ok(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns))
+}
+
 /// The oldest runs of a table become one segment, and their commits leave the log.
 fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Result<()> {
     let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let segment = match write_segment(core, table, pieces, lsns, is_oldest)? {
+    let Some(layout) = layout(core, table) else {
+        core.state().buffered_bytes -= total_bytes(runs);
+        return Ok(());
+    };
+    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
-        Written::NoTable => {
-            core.state().buffered_bytes -= total_bytes(runs);
-            return Ok(());
-        }
     };
     let mut manifest = core.manifest();
     let needed_from = {
         let mut state = core.state();
         if !state.tables.contains_key(&table) {
             state.buffered_bytes -= total_bytes(runs);
-            segment.inspect(|segment| segment.remove_when_unused());
+            segment.inspect(|segment| never_was(core, segment));
             return Ok(());
         }
         state.needed_from(table, runs.len())
@@ -120,10 +132,18 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     drop(state);
     drop(manifest);
     // The segment is in place, so this is no failure of the job: its inputs must not come back.
+    if let Err(error) = shorten_log(core, needed_from) {
+        core.fail(&error);
+    }
+    Ok(())
+}
+
+/// Removes log files that nobody needs. One that a reader may be about to read goes after a later spill.
+fn shorten_log(core: &Core, needed_from: Lsn) -> Result<()> {
     if let Some(wal) = core.wal.get()
-        && let Err(error) = wal.remove_before(needed_from)
+        && !core.removals.is_everything_leased()?
     {
-        core.fail(&error.into());
+        wal.remove_before(needed_from)?;
     }
     Ok(())
 }
@@ -132,14 +152,14 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
 fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool) -> Result<()> {
     let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
     let lsns = covered(segments.iter().map(|segment| segment.lsns()));
-    let merged = match write_segment(core, table, pieces, lsns, is_oldest)? {
+    let Some(layout) = layout(core, table) else { return Ok(()) };
+    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
-        Written::NoTable => return Ok(()),
     };
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
-        merged.inspect(|segment| segment.remove_when_unused());
+        merged.inspect(|segment| never_was(core, segment));
         return Ok(());
     }
     let removed =
@@ -155,33 +175,52 @@ fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool
     replace(&mut entry.segments, segments, merged);
     state.changed();
     drop(state);
-    segments.iter().for_each(|segment| segment.remove_when_unused());
+    remove_unless_pinned(core, segments.iter(), manifest.version());
+    drop(manifest);
     Ok(())
 }
 
+/// Has the files of segments that left their table removed, but those of named snapshots. To be called under
+/// the manifest's lock, so that none is being pinned meanwhile.
+pub fn remove_unless_pinned<'a>(
+    core: &Core,
+    segments: impl IntoIterator<Item = &'a Arc<Segment>>,
+    removed_at: ManifestVersion,
+) {
+    let state = core.state();
+    for segment in segments {
+        if !state.is_pinned(segment.id()) {
+            segment.remove_when_unused(&core.removals, removed_at);
+        }
+    }
+}
+
+/// Removes a segment that never got into the manifest.
+fn never_was(core: &Core, segment: &Segment) {
+    segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
+}
+
 /// What came of writing pieces out.
-enum Written {
+pub enum Written {
     Segment(Arc<Segment>),
     /// Tombstones were all there was, and nothing is left for them to hide.
     NoRows,
-    /// The table was dropped.
-    NoTable,
 }
 
 /// Writes the pieces, merged, as a segment that is durable but not yet in the manifest.
-fn write_segment(
+pub fn write_segment(
     core: &Core,
     table: TableId,
+    layout: &Layout,
     pieces: Vec<Piece>,
     lsns: LsnRange,
     is_oldest: bool,
 ) -> Result<Written> {
-    let Some(layout) = layout(core, table) else { return Ok(Written::NoTable) };
     let id = core.new_segment_id();
-    let mut writer = SegmentWriter::create(core.directory.clone(), id, table, &layout, lsns)?;
+    let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
     let drops_tombstones = is_oldest && layout.has_tombstones();
     let written = (|| -> Result<bool> {
-        let mut merger = merger(pieces, &layout, BATCH_ROWS)?;
+        let mut merger = merger(pieces, layout, BATCH_ROWS)?;
         while let Some(rows) = merger.next_rows()? {
             let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
             writer.append(&rows)?;
@@ -199,7 +238,7 @@ fn write_segment(
     match written? {
         false => Ok(Written::NoRows),
         true => {
-            let segment = Segment::open(core.directory.clone(), id, &layout, core.cache.clone())?;
+            let segment = Segment::open(core.directory.as_ref(), id, layout, core.cache.clone())?;
             Ok(Written::Segment(Arc::new(segment)))
         }
     }

@@ -119,7 +119,9 @@ pub fn work(core: &Core, duty: Duty) {
             None => core.wait(state),
             Some(job) => {
                 drop(state);
-                if let Err(error) = jobs::run(core, job) {
+                let done = jobs::run(core, job);
+                // Readers may have moved on.
+                if let Err(error) = done.and_then(|()| Ok(core.removals.sweep()?)) {
                     core.fail(&error);
                 }
                 core.state()
@@ -161,11 +163,15 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
     tables.iter().find_map(|&table| pick_merge(state, table))
 }
 
+/// When runs are joined, up to `largest` bytes.
+pub fn run_ladder(largest: u64) -> Ladder {
+    Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
+}
+
 /// Runs of one table that should become one run. Reserves memory for the copy.
 fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
-    let ladder = Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest };
     let table = state.tables.get_mut(&id)?;
-    let window = ladder.pick(&table.run_rungs(visible))?;
+    let window = run_ladder(largest).pick(&table.run_rungs(visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
     state.jobs_running += 1;

@@ -5,6 +5,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use drillcore_format::ids::LsnRange;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Projection, Rows};
 use drillcore_storage::segment::{Segment, SegmentMembers};
@@ -34,6 +35,21 @@ impl Piece {
         match self {
             Piece::Run(run) => run.rows(),
             Piece::Segment(segment) => segment.rows(),
+        }
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        match self {
+            Piece::Run(run) => run.lsns(),
+            Piece::Segment(segment) => segment.lsns(),
+        }
+    }
+
+    /// The segment, if it is one.
+    pub fn segment(&self) -> Option<&Arc<Segment>> {
+        match self {
+            Piece::Run(_) => None,
+            Piece::Segment(segment) => Some(segment),
         }
     }
 

@@ -1,12 +1,13 @@
 //! Opening: manifest, segments, then the log's commits that are in no segment yet.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::frame::decode_commit;
-use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::manifest::{Manifest, ManifestState};
@@ -18,6 +19,7 @@ use crate::core::{Core, Probe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs;
 use crate::maintenance::{flush, join_small_runs, pick_spill};
+use crate::named_snapshot::restore;
 use crate::options::{Durability, Options};
 use crate::run::UncommittedRun;
 use crate::state::{Slot, State, TableState};
@@ -33,33 +35,53 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let lock = lock.ok_or(StorageError::Locked)?;
     let (manifest, found) = Manifest::open(directory.clone())?;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
-    remove_strangers(directory.as_ref(), &found)?;
+    let strangers = strangers(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
-    let state = open_tables(&directory, &cache, found)?;
+    let snapshots = found.snapshots.clone();
+    let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
+    let mut open_segment = |id: SegmentId, layout: &Layout| {
+        if let Some(segment) = opened.get(&id) {
+            return Ok(segment.clone());
+        }
+        let segment = Segment::open(directory.as_ref(), id, layout, cache.clone())?;
+        let segment = Arc::new(segment);
+        opened.insert(id, segment.clone());
+        Ok(segment)
+    };
+    let mut state = open_tables(found, &mut open_segment)?;
+    for (name, pinned) in snapshots {
+        state.named.insert(name, Arc::new(restore(&pinned, &mut open_segment)?));
+        // The commits it shows may be in no table any more.
+        state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
+    }
+    let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
+    for name in strangers {
+        let bytes = core.directory.open(&name).and_then(|file| file.len()).unwrap_or(0);
+        core.removals.defer(name, bytes, version);
+    }
+    core.removals.sweep()?;
     replay(&core, needed_from)?;
     Ok(core)
 }
 
-/// Segment files that the manifest does not know were being written, or being removed, at a crash.
-fn remove_strangers(directory: &dyn Directory, found: &ManifestState) -> Result<()> {
-    let io =
-        |error| Error::new(ErrorKind::Io, format!("cannot clear the database folder: {error}"));
-    let segments = found.tables.values().flat_map(|table| &table.segments);
+/// Segment files that the manifest does not know: they were being written at a crash, or waited for readers.
+fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
+    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let pinned = found.snapshots.values().flat_map(|snapshot| &snapshot.tables);
+    let pinned = pinned.flat_map(|table| &table.segments);
+    let segments = found.tables.values().flat_map(|table| &table.segments).chain(pinned);
     let known: HashSet<String> = segments.map(|segment| Segment::file_name(segment.id)).collect();
-    for name in directory.list().map_err(io)? {
-        if name.starts_with("segment-") && !known.contains(&name) {
-            directory.remove(&name).map_err(io)?;
-        }
-    }
-    Ok(())
+    let mut names = directory.list().map_err(io)?;
+    names.retain(|name| name.starts_with("segment-") && !known.contains(name));
+    Ok(names)
 }
 
-fn open_tables(
-    directory: &Arc<dyn Directory>,
-    cache: &Arc<PageCache>,
+/// The tables of a manifest, with their segments as `open` finds them.
+pub fn open_tables(
     found: ManifestState,
+    mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<State> {
     let mut last = found.next_lsn.0 - 1;
     let mut state = State::new(Lsn(1));
@@ -67,7 +89,7 @@ fn open_tables(
     for (id, entry) in found.tables {
         let mut table = TableState::new(&entry.name, entry.schema, entry.flushed);
         for meta in entry.segments {
-            let segment = Segment::open(directory.clone(), meta.id, &table.layout, cache.clone())?;
+            let segment = open(meta.id, &table.layout)?;
             if segment.meta() != meta || segment.table() != id {
                 let message = format!(
                     "{} is not the file that the manifest describes",
@@ -76,7 +98,7 @@ fn open_tables(
                 return Err(Error::new(ErrorKind::Corrupt, message));
             }
             last = last.max(meta.lsns.last.0);
-            table.segments.push(Slot { piece: Arc::new(segment), taken: false });
+            table.segments.push(Slot { piece: segment, taken: false });
         }
         last = last.max(entry.flushed.0);
         state.tables.insert(id, table);
@@ -145,10 +167,7 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
         }
         table.layout.clone()
     };
-    let view = BlockView::parse(block, &layout)?;
-    let mut builder = RowsBuilder::new(&layout, &layout.all(), view.rows());
-    builder.append_range(&view, 0, view.rows())?;
-    let rows = builder.finish();
+    let rows = logged_rows(&layout, block)?;
     let run = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
     let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
     let mut state = core.state();
@@ -157,6 +176,14 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     table.runs.push(Slot { piece: run, taken: false });
     state.changed();
     Ok(())
+}
+
+/// Decodes the rows that a frame holds for one table.
+pub fn logged_rows(layout: &Layout, block: &[u8]) -> Result<Rows> {
+    let view = BlockView::parse(block, layout)?;
+    let mut builder = RowsBuilder::new(layout, &layout.all(), view.rows());
+    builder.append_range(&view, 0, view.rows())?;
+    Ok(builder.finish())
 }
 
 fn make_room(core: &Core) -> Result<()> {

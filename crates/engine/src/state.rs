@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::segment::Segment;
@@ -37,6 +37,8 @@ pub struct State {
     pub buffered_bytes: u64,
     pub stall: Duration,
     pub counts: MaintenanceCounts,
+    /// Snapshots kept for good, by name.
+    pub named: BTreeMap<String, Arc<Version>>,
     /// The newest snapshot, while it is current.
     version: Option<Arc<Version>>,
 }
@@ -102,8 +104,15 @@ impl State {
             buffered_bytes: 0,
             stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),
+            named: BTreeMap::new(),
             version: None,
         }
+    }
+
+    /// Whether a named snapshot needs a segment.
+    pub fn is_pinned(&self, id: SegmentId) -> bool {
+        let segments = self.named.values().flat_map(|version| version.segments());
+        segments.into_iter().any(|segment| segment.id() == id)
     }
 
     pub fn check_open(&self) -> Result<()> {
@@ -163,6 +172,29 @@ impl State {
     }
 }
 
+impl Version {
+    /// The segments of all tables.
+    pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
+        pieces.filter_map(Piece::segment)
+    }
+}
+
+impl TableVersion {
+    /// A table at one LSN.
+    pub fn new(
+        id: TableId,
+        name: Arc<str>,
+        layout: Layout,
+        lsn: Lsn,
+        pieces: Arc<[Piece]>,
+    ) -> TableVersion {
+        let schema = Arc::new(layout.schema().clone());
+        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
+        TableVersion { id, name, lsn, layout, schema, pieces, whole, resolved }
+    }
+}
+
 impl TableState {
     pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
         TableState {
@@ -200,18 +232,8 @@ impl TableState {
     fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
         let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
-        let pieces: Arc<[Piece]> =
-            segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
-        TableVersion {
-            id,
-            name: self.name.clone(),
-            lsn: visible,
-            layout: self.layout.clone(),
-            schema: self.schema.clone(),
-            pieces,
-            whole: OnceLock::new(),
-            resolved: ResolvedSelections::default(),
-        }
+        let pieces = segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
+        TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
     }
 }
 

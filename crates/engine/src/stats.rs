@@ -18,6 +18,8 @@ pub struct Stats {
     pub row_bytes: u64,
     pub cache_bytes: u64,
     pub cache_bytes_limit: u64,
+    /// Files that only reader processes still need.
+    pub held_back_bytes: u64,
     pub wal_bytes: u64,
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
@@ -86,6 +88,7 @@ impl Stats {
             row_bytes: core.meter.bytes(),
             cache_bytes: core.cache.bytes(),
             cache_bytes_limit: core.cache.budget_bytes(),
+            held_back_bytes: core.removals.bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
             stall_seconds: state.stall.as_secs_f64(),
@@ -120,13 +123,14 @@ impl Stats {
             );
         }
         json.push(']');
-        let numbers: [(&str, u64); 18] = [
+        let numbers: [(&str, u64); 19] = [
             ("lsn", self.lsn),
             ("memory_bytes_limit", self.memory_bytes_limit),
             ("buffered_bytes", self.buffered_bytes),
             ("row_bytes", self.row_bytes),
             ("cache_bytes", self.cache_bytes),
             ("cache_bytes_limit", self.cache_bytes_limit),
+            ("held_back_bytes", self.held_back_bytes),
             ("wal_bytes", self.wal_bytes),
             ("wal_syncs", self.wal_syncs),
             ("joins", self.joins),

@@ -20,6 +20,16 @@ pub struct SegmentMeta {
     pub blocks: u64,
 }
 
+/// One table of a named snapshot. It stands by itself, so that the table may change, or go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedTable {
+    pub table: TableId,
+    pub name: String,
+    pub schema: TableSchema,
+    /// Oldest first.
+    pub segments: Vec<SegmentMeta>,
+}
+
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
@@ -48,6 +58,15 @@ pub enum Edit {
     NextTable(TableId),
     NextSegment(SegmentId),
     NextLsn(Lsn),
+    /// Keeps all tables as they were at `lsn`, under a name.
+    PinSnapshot {
+        name: String,
+        lsn: Lsn,
+        tables: Vec<PinnedTable>,
+    },
+    DropSnapshot {
+        name: String,
+    },
 }
 
 mod tag {
@@ -59,6 +78,8 @@ mod tag {
     pub const NEXT_TABLE: u8 = 6;
     pub const NEXT_SEGMENT: u8 = 7;
     pub const NEXT_LSN: u8 = 8;
+    pub const PIN_SNAPSHOT: u8 = 9;
+    pub const DROP_SNAPSHOT: u8 = 10;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -92,12 +113,7 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
         Edit::DropTable { table } => put_tag(out, tag::DROP_TABLE, u64::from(table.0)),
         Edit::AddSegment { table, segment } => {
             put_tag(out, tag::ADD_SEGMENT, u64::from(table.0));
-            put_varint(out, segment.id.0);
-            put_varint(out, segment.rows);
-            put_varint(out, segment.bytes);
-            put_varint(out, segment.lsns.first.0);
-            put_varint(out, segment.lsns.last.0);
-            put_varint(out, segment.blocks);
+            put_segment(segment, out);
         }
         Edit::RemoveSegment { table, segment } => {
             put_tag(out, tag::REMOVE_SEGMENT, u64::from(table.0));
@@ -110,10 +126,35 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
         Edit::NextTable(table) => put_tag(out, tag::NEXT_TABLE, u64::from(table.0)),
         Edit::NextSegment(segment) => put_tag(out, tag::NEXT_SEGMENT, segment.0),
         Edit::NextLsn(lsn) => put_tag(out, tag::NEXT_LSN, lsn.0),
+        Edit::PinSnapshot { name, lsn, tables } => {
+            put_tag(out, tag::PIN_SNAPSHOT, lsn.0);
+            put_bytes(out, name.as_bytes());
+            put_varint(out, tables.len() as u64);
+            for table in tables {
+                put_varint(out, u64::from(table.table.0));
+                put_bytes(out, table.name.as_bytes());
+                table.schema.encode(out);
+                put_varint(out, table.segments.len() as u64);
+                table.segments.iter().for_each(|segment| put_segment(segment, out));
+            }
+        }
+        Edit::DropSnapshot { name } => {
+            out.push(tag::DROP_SNAPSHOT);
+            put_bytes(out, name.as_bytes());
+        }
     }
 }
 
-/// Every edit begins with its tag and the id it is about.
+fn put_segment(segment: &SegmentMeta, out: &mut Vec<u8>) {
+    put_varint(out, segment.id.0);
+    put_varint(out, segment.rows);
+    put_varint(out, segment.bytes);
+    put_varint(out, segment.lsns.first.0);
+    put_varint(out, segment.lsns.last.0);
+    put_varint(out, segment.blocks);
+}
+
+/// Most edits begin with their tag and the id they are about.
 fn put_tag(out: &mut Vec<u8>, tag: u8, id: u64) {
     out.push(tag);
     put_varint(out, id);
@@ -137,9 +178,30 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         tag::NEXT_TABLE => Edit::NextTable(table_id(cursor)?),
         tag::NEXT_SEGMENT => Edit::NextSegment(SegmentId(cursor.varint()?)),
         tag::NEXT_LSN => Edit::NextLsn(Lsn(cursor.varint()?)),
+        tag::PIN_SNAPSHOT => {
+            let lsn = Lsn(cursor.varint()?);
+            let name = cursor.str()?.to_string();
+            let mut tables = Vec::new();
+            for _ in 0..cursor.varint()? {
+                tables.push(pinned_table(cursor)?);
+            }
+            Edit::PinSnapshot { name, lsn, tables }
+        }
+        tag::DROP_SNAPSHOT => Edit::DropSnapshot { name: cursor.str()?.to_string() },
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
+}
+
+fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
+    let table = table_id(cursor)?;
+    let name = cursor.str()?.to_string();
+    let schema = TableSchema::decode(cursor)?;
+    let mut segments = Vec::new();
+    for _ in 0..cursor.varint()? {
+        segments.push(segment_meta(cursor)?);
+    }
+    Ok(PinnedTable { table, name, schema, segments })
 }
 
 fn segment_meta(cursor: &mut Cursor<'_>) -> Result<SegmentMeta> {
@@ -201,6 +263,10 @@ mod tests {
                 let lsns = LsnRange { first: Lsn(a.min(b)), last: Lsn(a.max(b)) };
                 SegmentMeta { id: SegmentId(id), rows, bytes, lsns, blocks }
             });
+        let segments = prop::collection::vec(meta.clone(), 0..3);
+        let pinned = (table(), ".{0,12}", any_schema(), segments).prop_map(
+            |(table, name, schema, segments)| PinnedTable { table, name, schema, segments },
+        );
         prop_oneof![
             (table(), ".{0,12}", any_schema())
                 .prop_map(|(table, name, schema)| Edit::CreateTable { table, name, schema }),
@@ -212,6 +278,9 @@ mod tests {
             table().prop_map(Edit::NextTable),
             any::<u64>().prop_map(|id| Edit::NextSegment(SegmentId(id))),
             any::<u64>().prop_map(|lsn| Edit::NextLsn(Lsn(lsn))),
+            (any::<u64>(), ".{0,12}", prop::collection::vec(pinned, 0..3))
+                .prop_map(|(lsn, name, tables)| Edit::PinSnapshot { name, lsn: Lsn(lsn), tables }),
+            ".{0,12}".prop_map(|name| Edit::DropSnapshot { name }),
         ]
     }
 

@@ -6,6 +6,7 @@
 
 pub mod error;
 pub mod directory;
+pub mod lease;
 pub mod wal;
 pub mod manifest;
 pub mod io_counts;

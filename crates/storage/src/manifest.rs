@@ -9,16 +9,19 @@ use std::sync::Arc;
 
 use drillcore_format::frame::{self, LogKind, Read};
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
-use drillcore_format::manifest_edit::{Edit, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::schema::TableSchema;
 
 use crate::directory::{Directory, WriteFile, read_file};
 use crate::error::{IoContext, Result, StorageError};
+use crate::lease::ManifestVersion;
 
 /// What the manifest says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestState {
     pub tables: BTreeMap<TableId, ManifestTable>,
+    /// Named snapshots.
+    pub snapshots: BTreeMap<String, PinnedSnapshot>,
     pub next_table: TableId,
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
@@ -36,11 +39,19 @@ pub struct ManifestTable {
     pub segments: Vec<SegmentMeta>,
 }
 
+/// All tables at one moment, kept for good.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PinnedSnapshot {
+    pub lsn: Lsn,
+    pub tables: Vec<PinnedTable>,
+}
+
 /// The manifest's file, open for further edits.
 pub struct Manifest {
     directory: Arc<dyn Directory>,
     file: Box<dyn WriteFile>,
     name: String,
+    number: u64,
     next_sequence: u64,
     failure: Option<String>,
 }
@@ -69,7 +80,26 @@ impl Manifest {
         for (_, old) in files {
             directory.remove(&old).context("remove", &old)?;
         }
-        Ok((Manifest { directory, file, name, next_sequence: 1, failure: None }, state))
+        Ok((Manifest { directory, file, name, number, next_sequence: 1, failure: None }, state))
+    }
+
+    /// Reads the manifest without touching it, and says which version it found.
+    ///
+    /// A writer that starts meanwhile replaces the file: the error is then one of a missing file, and the
+    /// caller tries again.
+    pub fn read(directory: &dyn Directory) -> Result<(ManifestState, ManifestVersion)> {
+        let files = manifest_files(directory)?;
+        for (number, name) in files.iter().rev() {
+            if let Some((state, edits)) = read_state(directory, name)? {
+                return Ok((state, ManifestVersion { file: *number, edit: edits - 1 }));
+            }
+        }
+        Ok((ManifestState::new(), ManifestVersion::EVERYTHING))
+    }
+
+    /// The version that the last commit made.
+    pub fn version(&self) -> ManifestVersion {
+        ManifestVersion { file: self.number, edit: self.next_sequence - 1 }
     }
 
     /// Makes a list of edits durable, all or none. After a failure nothing more is accepted.
@@ -100,6 +130,7 @@ impl ManifestState {
     fn new() -> ManifestState {
         ManifestState {
             tables: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             next_table: TableId(1),
             next_segment: SegmentId(1),
             next_lsn: Lsn(1),
@@ -118,6 +149,10 @@ impl ManifestState {
             edits.push(Edit::Flushed { table, lsn: entry.flushed });
             let segments = entry.segments.iter().cloned();
             edits.extend(segments.map(|segment| Edit::AddSegment { table, segment }));
+        }
+        for (name, PinnedSnapshot { lsn, tables }) in &self.snapshots {
+            let (name, tables) = (name.clone(), tables.clone());
+            edits.push(Edit::PinSnapshot { name, lsn: *lsn, tables });
         }
         edits
     }
@@ -161,6 +196,19 @@ impl ManifestState {
             Edit::Flushed { table, lsn } => {
                 self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
             }
+            Edit::PinSnapshot { name, lsn, tables } => {
+                let ids = tables.iter().flat_map(|table| &table.segments).map(|s| s.id.0 + 1);
+                let next = SegmentId(ids.max().unwrap_or(0));
+                self.next_segment = self.next_segment.max(next);
+                let pinned = PinnedSnapshot { lsn: *lsn, tables: tables.clone() };
+                if self.snapshots.insert(name.clone(), pinned).is_some() {
+                    return Err(format!("snapshot {name:?} is pinned twice"));
+                }
+            }
+            Edit::DropSnapshot { name } => {
+                let dropped = self.snapshots.remove(name);
+                dropped.ok_or_else(|| format!("snapshot {name:?} is dropped but unknown"))?;
+            }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
@@ -182,7 +230,7 @@ fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
 /// process died, and says nothing that the older one does not.
 fn newest_state(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestState> {
     for (_, name) in files.iter().rev() {
-        if let Some(state) = read_state(directory, name)? {
+        if let Some((state, _)) = read_state(directory, name)? {
             return Ok(state);
         }
     }
@@ -197,7 +245,8 @@ fn newest_state(directory: &dyn Directory, files: &[(u64, String)]) -> Result<Ma
     }
 }
 
-fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<ManifestState>> {
+/// The state that a file's frames add up to, and their number; `None` if not even the first is whole.
+fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<(ManifestState, u64)>> {
     let bytes = read_file(directory, name).context("read", name)?;
     let damaged = |offset: usize, source| StorageError::Damaged {
         file: name.to_string(),
@@ -224,7 +273,9 @@ fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<ManifestSt
                 expected += 1;
                 at = end;
             }
-            Read::End | Read::Torn { .. } => return Ok((expected > 0).then_some(state)),
+            Read::End | Read::Torn { .. } => {
+                return Ok((expected > 0).then_some((state, expected)));
+            }
         }
     }
 }

@@ -3,8 +3,8 @@
 //! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
 //! What was read is verified before it is used; damage is an error that names file and offset.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::error::FormatError;
@@ -20,6 +20,7 @@ use drillcore_format::weight::stored_units;
 
 use crate::directory::{Directory, ReadFile};
 use crate::error::{IoContext, Result, StorageError};
+use crate::lease::{DeferredRemovals, ManifestVersion};
 use crate::page_cache::PageCache;
 
 /// Bytes that a sequential read asks the file for at once.
@@ -27,7 +28,6 @@ const READ_AHEAD_BYTES: u64 = 256 << 10;
 
 /// An open segment.
 pub struct Segment {
-    directory: Arc<dyn Directory>,
     file: Arc<dyn ReadFile>,
     name: String,
     bytes: u64,
@@ -36,7 +36,8 @@ pub struct Segment {
     summary: Summary,
     sets: Option<SetDirectorySummary>,
     cache: Arc<PageCache>,
-    obsolete: AtomicBool,
+    /// Once the file is in the manifest no more: who removes it, and since which version.
+    removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
 }
 
 /// The members of one set in one segment.
@@ -73,7 +74,7 @@ impl Segment {
 
     /// Opens a segment: reads its tail, footer and summaries.
     pub fn open(
-        directory: Arc<dyn Directory>,
+        directory: &dyn Directory,
         id: SegmentId,
         layout: &Layout,
         cache: Arc<PageCache>,
@@ -126,7 +127,6 @@ impl Segment {
             }
         };
         Ok(Segment {
-            directory,
             file,
             name,
             bytes,
@@ -135,7 +135,7 @@ impl Segment {
             summary,
             sets,
             cache,
-            obsolete: AtomicBool::new(false),
+            removal: OnceLock::new(),
         })
     }
 
@@ -181,9 +181,19 @@ impl Segment {
         }
     }
 
-    /// Removes the file once the last handle is dropped.
-    pub fn remove_when_unused(&self) {
-        self.obsolete.store(true, Ordering::Release);
+    /// Has the file removed once the last handle is dropped and no reader process needs it. `removed_at` is
+    /// the first version of the manifest without it.
+    pub fn remove_when_unused(
+        &self,
+        removals: &Arc<DeferredRemovals>,
+        removed_at: ManifestVersion,
+    ) {
+        self.removal.get_or_init(|| (removals.clone(), removed_at));
+    }
+
+    /// Whether [`Segment::remove_when_unused`] was called.
+    pub fn is_to_be_removed(&self) -> bool {
+        self.removal.get().is_some()
     }
 
     /// The ordinal of the first row at or past `bound`. At most one index page and one block.
@@ -506,9 +516,10 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if self.obsolete.load(Ordering::Acquire) {
-            // A file that stays behind is no longer in the manifest and goes at the next opening.
-            let _ = self.directory.remove(&self.name);
+        if let Some((removals, removed_at)) = self.removal.get() {
+            removals.defer(self.name.clone(), self.bytes, *removed_at);
+            // What cannot be removed now goes with a later sweep, or at the next opening.
+            let _ = removals.sweep();
         }
     }
 }

@@ -123,6 +123,38 @@ impl Wal {
         Ok((wal, last))
     }
 
+    /// Reads a log that another process may be writing, from `needed_from` on, and changes nothing. Ends at
+    /// the first frame that is not whole yet. Returns the last LSN read, if any.
+    ///
+    /// A file removed meanwhile is an error of a missing file: the caller tries again.
+    pub fn read<E: From<StorageError>>(
+        directory: &dyn Directory,
+        needed_from: Lsn,
+        mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<Option<Lsn>, E> {
+        let mut last = None;
+        for name in log_files(directory)? {
+            let bytes = read_file(directory, &name).context("read", &name)?;
+            let damaged = |offset: usize, source| StorageError::Damaged {
+                file: name.clone(),
+                offset: offset as u64,
+                source,
+            };
+            let header =
+                frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
+            let Some(mut at) = header else { break };
+            while let Read::Frame { sequence, payload, end } =
+                frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
+            {
+                check_sequence(&name, last, needed_from, Lsn(sequence))?;
+                each(Lsn(sequence), payload)?;
+                last = Some(Lsn(sequence));
+                at = end;
+            }
+        }
+        Ok(last)
+    }
+
     /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
     pub fn enqueue(&self, lsn: Lsn, payload: Vec<u8>) {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).push((lsn, payload));

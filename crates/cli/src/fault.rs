@@ -1,0 +1,64 @@
+//! Errors, and the exit codes that scripts can rely on.
+
+use std::fmt;
+
+use drillcore::ErrorKind;
+
+/// The answer is no: nothing found, or something damaged.
+pub const NO: u8 = 1;
+/// The call is wrong: mend it.
+const WRONG_CALL: u8 = 2;
+/// The database or a file cannot be used.
+const UNUSABLE: u8 = 3;
+/// Stopped by Ctrl-C, as shells count it.
+const INTERRUPTED: u8 = 130;
+
+/// What is printed, and the exit code.
+#[derive(Debug)]
+pub struct Fault {
+    message: String,
+    pub exit_code: u8,
+}
+
+impl Fault {
+    /// The arguments do not make sense.
+    pub fn wrong_call(message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), exit_code: WRONG_CALL }
+    }
+
+    /// A file cannot be read or written.
+    pub fn unusable(message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), exit_code: UNUSABLE }
+    }
+
+    /// Ctrl-C.
+    pub fn interrupted() -> Fault {
+        Fault { message: "interrupted".to_string(), exit_code: INTERRUPTED }
+    }
+
+    /// Adds where it happened.
+    pub fn at(self, place: &str) -> Fault {
+        Fault { message: format!("{place}: {}", self.message), ..self }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<drillcore::Error> for Fault {
+    fn from(error: drillcore::Error) -> Fault {
+        let exit_code = match error.kind() {
+            ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::InvalidArgument
+            | ErrorKind::OutOfRange
+            | ErrorKind::TooFewRows => WRONG_CALL,
+            ErrorKind::Interrupted => INTERRUPTED,
+            _ => UNUSABLE,
+        };
+        Fault { message: error.to_string(), exit_code }
+    }
+}

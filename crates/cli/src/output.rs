@@ -1,0 +1,94 @@
+//! Printing batches as a table, CSV, JSON lines or an Arrow stream.
+
+use std::io::{self, BufWriter, Write};
+
+use arrow_array::RecordBatch;
+use arrow_cast::pretty::pretty_format_batches;
+use arrow_schema::{ArrowError, SchemaRef};
+
+use crate::arguments::Style;
+use crate::fault::Fault;
+
+/// Prints batches to standard output. A table is laid out when all of it is there; the others stream.
+pub fn print(
+    style: Style,
+    schema: SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch, Fault>>,
+) -> Result<(), Fault> {
+    let out = BufWriter::new(io::stdout().lock());
+    match write(style, schema, batches, out) {
+        Err(Stop::Fault(fault)) => Err(fault),
+        // Whoever reads has had enough, as `head` does.
+        Err(Stop::ClosedPipe) | Ok(()) => Ok(()),
+    }
+}
+
+enum Stop {
+    ClosedPipe,
+    Fault(Fault),
+}
+
+impl From<Fault> for Stop {
+    fn from(fault: Fault) -> Stop {
+        Stop::Fault(fault)
+    }
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Stop::ClosedPipe,
+            _ => Stop::Fault(Fault::unusable(format!("cannot print: {error}"))),
+        }
+    }
+}
+
+impl From<ArrowError> for Stop {
+    fn from(error: ArrowError) -> Stop {
+        match error {
+            ArrowError::IoError(_, error) => error.into(),
+            other => Stop::Fault(Fault::unusable(format!("cannot print: {other}"))),
+        }
+    }
+}
+
+fn write(
+    style: Style,
+    schema: SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch, Fault>>,
+    mut out: impl Write,
+) -> Result<(), Stop> {
+    match style {
+        Style::Table => {
+            let batches = batches.collect::<Result<Vec<_>, _>>()?;
+            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+            let shown =
+                if batches.is_empty() { vec![RecordBatch::new_empty(schema)] } else { batches };
+            writeln!(out, "{}", pretty_format_batches(&shown)?)?;
+            writeln!(out, "{rows} row{}", if rows == 1 { "" } else { "s" })?;
+        }
+        Style::Csv => {
+            let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut out);
+            writer.write(&RecordBatch::new_empty(schema))?;
+            for batch in batches {
+                writer.write(&batch?)?;
+            }
+        }
+        Style::Jsonl => {
+            let mut writer = arrow_json::LineDelimitedWriter::new(&mut out);
+            for batch in batches {
+                writer.write(&batch?)?;
+            }
+            writer.finish()?;
+        }
+        Style::Arrow => {
+            let mut writer = arrow_ipc::writer::StreamWriter::try_new(&mut out, &schema)?;
+            for batch in batches {
+                writer.write(&batch?)?;
+            }
+            writer.finish()?;
+        }
+    }
+    out.flush()?;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! From text on the command line to values of the table's types.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, StringArray};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::DataType;
+use drillcore::{Between, Closed, TableSchema};
+
+use crate::arguments::Selection;
+use crate::fault::Fault;
+
+/// The rows that the options select.
+pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore::Selection, Fault> {
+    let end =
+        |text: &Option<String>| text.as_ref().map(|text| key_prefix(schema, text)).transpose();
+    let between = match (&options.from, &options.to) {
+        (None, None) => None,
+        (low, high) => Some(Between { low: end(low)?, high: end(high)?, closed: Closed::Both }),
+    };
+    let mut names: Vec<Option<&str>> = options.set.iter().map(|name| Some(name.as_str())).collect();
+    names.extend(options.null_set.then_some(None));
+    let sets = match (names.is_empty(), schema.set) {
+        (true, _) => None,
+        (false, None) => return Err(Fault::wrong_call("the table has no set column")),
+        (false, Some(column)) => {
+            let field = schema.columns.field(column);
+            Some(parse(StringArray::from(names), field.data_type(), field.name())?)
+        }
+    };
+    Ok(drillcore::Selection { between, sets })
+}
+
+/// A whole key, one value a key column.
+pub fn key(schema: &TableSchema, values: &[String]) -> Result<Vec<ArrayRef>, Fault> {
+    if values.len() != schema.key.len() {
+        let names: Vec<&str> =
+            schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
+        return Err(Fault::wrong_call(format!(
+            "a key has {} values ({}), but {} were given",
+            names.len(),
+            names.join(", "),
+            values.len()
+        )));
+    }
+    key_values(schema, values.iter().map(String::as_str))
+}
+
+fn key_prefix(schema: &TableSchema, text: &str) -> Result<Vec<ArrayRef>, Fault> {
+    let values: Vec<&str> = text.split(',').collect();
+    if values.len() > schema.key.len() {
+        return Err(Fault::wrong_call(format!(
+            "{text:?} has {} values, but the key has {} columns",
+            values.len(),
+            schema.key.len()
+        )));
+    }
+    key_values(schema, values.into_iter())
+}
+
+fn key_values<'a>(
+    schema: &TableSchema,
+    values: impl Iterator<Item = &'a str>,
+) -> Result<Vec<ArrayRef>, Fault> {
+    let of_column = |(value, &column): (&str, &usize)| {
+        let field = schema.columns.field(column);
+        parse(StringArray::from(vec![value]), field.data_type(), field.name())
+    };
+    values.zip(&schema.key).map(of_column).collect()
+}
+
+fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fault> {
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let text: ArrayRef = Arc::new(text);
+    cast_with_options(&text, to, &strict).map_err(|_| {
+        let values = (0..text.len())
+            .filter_map(|row| arrow_cast::display::array_value_to_string(&text, row).ok());
+        let values: Vec<String> = values.collect();
+        Fault::wrong_call(format!(
+            "{} is no {to}, which column {column:?} holds",
+            values.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,146 @@
+//! Named snapshots: the same rows and the same samples after writes, merges, drops and restarts.
+
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("place", DataType::Utf8, false),
+        ])),
+        key: vec!["id".into()],
+        set: Some("place".into()),
+        weights: vec![],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn batch(ids: std::ops::Range<i64>, place: &str) -> RecordBatch {
+    let places = StringArray::from(vec![place; ids.clone().count()]);
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(ids.map(Some).collect::<Int64Array>()), Arc::new(places)];
+    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// What a snapshot answers: rows of a, of b, sets of b, and a sample of each.
+fn answers(snapshot: &Snapshot) -> (u64, u64, Vec<u64>, Vec<i64>, Vec<i64>) {
+    let (a, b) = (snapshot.table("a").unwrap(), snapshot.table("b").unwrap());
+    let request = SampleRequest { n: 20, seed: Some(9), ..Default::default() };
+    (
+        a.rows().unwrap(),
+        b.rows().unwrap(),
+        b.sets().unwrap().rows,
+        ids(&a.sample(&request).unwrap()),
+        ids(&b.sample(&request).unwrap()),
+    )
+}
+
+fn segment_files(folder: &std::path::Path) -> usize {
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().starts_with("segment-")).count()
+}
+
+#[test]
+fn a_named_snapshot_gives_the_same_answers_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let a = db.create_table("a", spec(Merge::Append)).unwrap();
+    let b = db.create_table("b", spec(Merge::Upsert)).unwrap();
+    db.create_table("empty", spec(Merge::Append)).unwrap();
+    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    db.flush().unwrap();
+    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    b.delete(&[Arc::new(Int64Array::from(vec![0, 399]))]).unwrap();
+
+    let pinned = db.named_snapshot("monday").unwrap();
+    let expected = answers(&pinned);
+    assert_eq!((expected.0, expected.1, expected.2.clone()), (900, 398, vec![199, 199]));
+    assert_eq!(pinned.table("empty").unwrap().rows().unwrap(), 0);
+    assert_eq!(db.snapshots().unwrap(), [("monday".to_string(), pinned.lsn())]);
+    drop(pinned);
+
+    a.append(&batch(0..700, "z"), OnError::Raise).unwrap();
+    b.append(&batch(0..400, "z"), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    assert_eq!(answers(&db.named_snapshot("monday").unwrap()), expected, "after merges");
+    let tuesday = answers(&db.named_snapshot("tuesday").unwrap());
+    assert_eq!((tuesday.0, tuesday.1), (1_600, 400));
+    drop((a, b));
+    db.drop_table("b").unwrap();
+    db.create_table("b", spec(Merge::Append)).unwrap();
+    db.close().unwrap();
+    drop(db);
+
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(
+        answers(&db.named_snapshot("monday").unwrap()),
+        expected,
+        "after a restart and a drop"
+    );
+    assert_eq!(answers(&db.named_snapshot("tuesday").unwrap()), tuesday);
+    assert_eq!(db.table("b").unwrap().snapshot().unwrap().rows().unwrap(), 0);
+    let reopened = db.named_snapshot("monday").unwrap();
+
+    let before = segment_files(folder.path());
+    db.drop_snapshot("monday").unwrap();
+    assert_eq!(answers(&reopened), expected, "who holds it reads on");
+    drop(reopened);
+    assert!(segment_files(folder.path()) < before, "files that only monday needed are gone");
+    let error = db.drop_snapshot("tusday").unwrap_err();
+    assert_eq!(error.to_string(), r#"unknown snapshot "tusday"; did you mean "tuesday"?"#);
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(answers(&db.named_snapshot("tuesday").unwrap()), tuesday);
+    db.drop_snapshot("tuesday").unwrap();
+    db.compact().unwrap();
+    assert_eq!(segment_files(folder.path()), 1, "only table a has rows");
+    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+}
+
+#[test]
+fn pinning_beside_writers_and_merges_cuts_all_tables_at_one_commit() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes: 1 << 20, ..Default::default() };
+    let db = Database::open(folder.path(), options.clone()).unwrap();
+    db.create_table("a", spec(Merge::Append)).unwrap();
+    db.create_table("b", spec(Merge::Upsert)).unwrap();
+    let mut expected = Vec::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for step in 0..150 {
+                let rows = batch(step * 100..(step + 1) * 100, "x");
+                db.append(&[("a", &rows), ("b", &rows)]).unwrap();
+                if step % 40 == 39 {
+                    db.compact().unwrap();
+                }
+            }
+        });
+        for number in 0..12 {
+            let snapshot = db.named_snapshot(&format!("s{number}")).unwrap();
+            let counts = ["a", "b"].map(|name| snapshot.table(name).unwrap().rows().unwrap());
+            assert_eq!(counts[0], counts[1], "both tables show the same commits");
+            expected.push((counts, snapshot.lsn()));
+        }
+    });
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(folder.path(), options).unwrap();
+    for (number, (counts, lsn)) in expected.into_iter().enumerate() {
+        let snapshot = db.named_snapshot(&format!("s{number}")).unwrap();
+        assert_eq!(snapshot.lsn(), lsn);
+        let found = ["a", "b"].map(|name| snapshot.table(name).unwrap().rows().unwrap());
+        assert_eq!(found, counts);
+    }
+}

@@ -1,0 +1,149 @@
+//! Readers beside a writer: they see complete commits in order, move on when told, and never lose a file
+//! that they read.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+const CACHE_BYTES: u64 = 1 << 20;
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("commit", DataType::Int64, false),
+        ])),
+        key: vec!["id".into()],
+        set: None,
+        weights: vec![],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn batch(commit: i64, rows: i64) -> RecordBatch {
+    let ids: Int64Array =
+        (0..rows).map(|row| Some((commit * rows + row) * 7919 % 100_003)).collect();
+    let commits = Int64Array::from(vec![commit; rows as usize]);
+    let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(commits)];
+    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+}
+
+/// How many rows of each commit a snapshot shows.
+fn commits(snapshot: &TableSnapshot) -> Vec<u64> {
+    let mut rows = Vec::new();
+    for batch in snapshot.scan(ScanRequest::default()).unwrap() {
+        for &commit in batch.unwrap().column(1).as_primitive::<Int64Type>().values() {
+            rows.resize(rows.len().max(commit as usize + 1), 0);
+            rows[commit as usize] += 1;
+        }
+    }
+    rows
+}
+
+#[test]
+fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).err().unwrap().kind(), ErrorKind::NotFound);
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch(0, 100), OnError::Raise).unwrap();
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let old = reader.snapshot().unwrap().table("t").unwrap();
+    assert_eq!(commits(&old), [100], "from the log alone");
+
+    db.flush().unwrap();
+    let lsn = table.append(&batch(1, 100), OnError::Raise).unwrap().lsn;
+    assert_eq!(
+        commits(&reader.snapshot().unwrap().table("t").unwrap()),
+        [100],
+        "not before a refresh"
+    );
+    let seen = reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
+    assert_eq!(seen, lsn);
+    let held = reader.snapshot().unwrap().table("t").unwrap();
+    assert_eq!(commits(&held), [100, 100], "a segment and the log");
+
+    db.flush().unwrap();
+    db.compact().unwrap();
+    assert!(db.stats().unwrap().held_back_bytes > 0, "the leased segment waits for the reader");
+    assert_eq!((commits(&old), commits(&held)), (vec![100], vec![100, 100]));
+    reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
+    table.append(&batch(2, 100), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    db.compact().unwrap();
+    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    let error = reader.refresh(1_000, Duration::from_millis(30), &Interrupt::never()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Behind);
+    assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
+
+    reader.close();
+    assert_eq!(reader.snapshot().err().unwrap().kind(), ErrorKind::Closed);
+    db.close().unwrap();
+    // Two readers and no writer.
+    let readers = [0, 1].map(|_| Reader::open(folder.path(), CACHE_BYTES).unwrap());
+    for reader in &readers {
+        assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
+    }
+    drop(readers);
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(db.stats().unwrap().held_back_bytes, 0);
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let leases = names.filter(|name| name.to_string_lossy().starts_with("lease-")).count();
+    assert_eq!(leases, 0, "no lease outlives its reader");
+}
+
+/// A writer with a tiny budget appends, spills, merges, compacts and reopens without pause; two readers
+/// refresh as fast as they can. Every snapshot shows whole commits, from the first to some last one.
+#[test]
+fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { memory_bytes: 1 << 20, ..Default::default() };
+        let db = Database::open(folder.path(), options.clone()).unwrap();
+        db.create_table("t", spec(merge.clone())).unwrap();
+        drop(db);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+                        let (mut last, mut looks) = (0, 0);
+                        while !done.load(Ordering::Relaxed) {
+                            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                            let snapshot = reader.snapshot().unwrap().table("t").unwrap();
+                            let commits = commits(&snapshot);
+                            assert!(commits.iter().all(|&rows| rows == 300), "{commits:?}");
+                            assert!(commits.len() >= last, "a reader went back");
+                            assert_eq!(snapshot.rows().unwrap(), commits.len() as u64 * 300);
+                            (last, looks) = (commits.len(), looks + 1);
+                        }
+                        looks
+                    })
+                })
+                .collect();
+            let mut commit = 0;
+            for _ in 0..6 {
+                let db = Database::open(folder.path(), options.clone()).unwrap();
+                let table = db.table("t").unwrap();
+                for _ in 0..40 {
+                    table.append(&batch(commit, 300), OnError::Raise).unwrap();
+                    commit += 1;
+                }
+                db.compact().unwrap();
+                db.close().unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+            let looks: Vec<i32> =
+                readers.into_iter().map(|reader| reader.join().unwrap()).collect();
+            assert!(looks.iter().all(|&looks| looks >= 5), "{looks:?} refreshes");
+        });
+    }
+}
