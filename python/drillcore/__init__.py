@@ -18,6 +18,7 @@ from drillcore.data import AppendResult, DeleteResult, Rejected
 from drillcore.database import Database, VerifyReport, open
 from drillcore.errors import (
     AlreadyExistsError,
+    BehindError,
     ClosedError,
     CorruptError,
     Error,
@@ -45,6 +46,7 @@ __all__ = [
     "NULL",
     "AlreadyExistsError",
     "AppendResult",
+    "BehindError",
     "ClosedError",
     "CorruptError",
     "Database",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ _MERGES = ("append", "upsert", "rollup")
 def open(
     path: str | os.PathLike[str],
     *,
+    read_only: bool = False,
     durability: str = "os",
     memory_bytes: int | None = None,
     cache_bytes: int | None = None,
@@ -36,10 +38,18 @@ def open(
 ) -> Database:
     """Open the database in a directory, which is made if it does not exist.
 
+    One opening may write at a time; beside it, or without it, any number may read.
+
     Parameters
     ----------
     path
         A directory, or ``":memory:"`` for a database that ends with the process.
+    read_only
+        Open an existing database for reading, whether or not another process, or this one, has it open for
+        writing. Reads are as of the newest commit when it was opened, and then of the last
+        :meth:`Database.refresh`; calls that need the writer raise :class:`ReadOnlyError`. Of the other options
+        only ``cache_bytes`` matters. Files that a reader's version needs stay until it refreshes, closes or dies,
+        and rows that are not yet in segments are held in its memory too.
     durability
         What has happened when ``append`` returns: ``"none"``, nothing certain (a clean close keeps all);
         ``"os"``, the operating system has the rows, so they survive the process; ``"fsync"``, the disk has
@@ -54,7 +64,9 @@ def open(
     Raises
     ------
     LockedError
-        If another process has it open for writing.
+        If it is open for writing already, without ``read_only``.
+    NotFoundError
+        If there is no database in the directory, with ``read_only``.
     CorruptError
         If a file does not hold what was written.
 
@@ -63,6 +75,15 @@ def open(
     >>> with drillcore.open(":memory:") as db:
     ...     db.tables()
     []
+
+    A reader beside the writer:
+
+    >>> folder = getfixture("tmp_path") / "events.drill"
+    >>> with drillcore.open(folder) as writer, drillcore.open(folder, read_only=True) as reader:
+    ...     t = writer.create_table("t", {"id": "int64"}, key="id")
+    ...     lsn = t.append([{"id": 1}]).lsn
+    ...     reader.refresh(at_least=lsn) == lsn, reader.table("t").get(1)
+    (True, {'id': 1})
     """
     if durability not in _DURABILITIES:
         raise InvalidArgumentError(
@@ -74,6 +95,10 @@ def open(
     if not isinstance(path, str | os.PathLike):
         raise InvalidTypeError(f"path: expected a directory or ':memory:', not {path!r}")
     directory = None if path == ":memory:" else os.fspath(path)
+    if read_only:
+        if directory is None:
+            raise InvalidArgumentError("read_only: a database in memory has no readers beside it; name a directory")
+        return Database(str(path), _native.Database.open_reader(directory, cache_bytes))
     return Database(str(path), _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads))
 
 
@@ -92,6 +117,11 @@ class Database:
     def __init__(self, path: str, native: _native.Database) -> None:
         self._path = path
         self._native = native
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened with ``read_only=True``."""
+        return self._native.read_only
 
     def create_table(
         self,
@@ -222,9 +252,84 @@ class Database:
         rows, _, lsn = self._native.append(parts)
         return AppendResult(rows, [], lsn)
 
-    def snapshot(self) -> Snapshot:
-        """Pin all tables as they are now."""
-        return Snapshot(self._native.snapshot())
+    def refresh(self, at_least: int | None = None, timeout: float = 10.0) -> int:
+        """Move a reader on to the newest commit, and return its LSN. For ``read_only=True`` only.
+
+        Snapshots taken before stay as they are; tables read on from the new commit.
+
+        Parameters
+        ----------
+        at_least
+            An LSN, as ``append`` returns it, to wait for.
+        timeout
+            Seconds to wait for it. When they are over, the reader has moved as far as the writer has come.
+
+        Raises
+        ------
+        BehindError
+            If the writer has not come to ``at_least`` in time.
+
+        Examples
+        --------
+        See :func:`drillcore.open`.
+        """
+        return self._native.refresh(
+            0 if at_least is None else check_count("at_least", at_least), check_seconds(timeout)
+        )
+
+    def snapshot(self, name: str | None = None) -> Snapshot:
+        """Pin all tables as they are now.
+
+        Parameters
+        ----------
+        name
+            Pin them for good under this name: rows in memory are written out for it, and it outlives the process.
+            If there is a snapshot of that name, it is opened instead, and the same seed draws the same sample from
+            it as ever. What it needs stays on disk until :meth:`drop_snapshot`; closing it only lets go of it here.
+
+        Examples
+        --------
+        >>> t, db = getfixture("flights"), getfixture("db")
+        >>> drawn = db.snapshot("training").table("flights").sample(2, seed=7).arrow()
+        >>> _ = t.append([{"carrier": "AA", "flight": i} for i in range(100)])
+        >>> db.compact()
+        >>> again = db.snapshot("training").table("flights").sample(2, seed=7).arrow()
+        >>> again.equals(drawn)
+        True
+        """
+        if name is None:
+            return Snapshot(self._native.snapshot())
+        return Snapshot(self._native.named_snapshot(check_name("name", name)))
+
+    def snapshots(self) -> dict[str, int]:
+        """Return the snapshots that have a name, in the order of the names, each with its LSN.
+
+        Examples
+        --------
+        >>> db = getfixture("db")
+        >>> lsn = db.snapshot("before").lsn
+        >>> db.snapshots() == {"before": lsn}
+        True
+        """
+        return dict(self._native.snapshots())
+
+    def drop_snapshot(self, name: str) -> None:
+        """Drop a snapshot that has a name. Where it is open, it stays readable.
+
+        Raises
+        ------
+        NotFoundError
+            If there is none of that name.
+
+        Examples
+        --------
+        >>> db = getfixture("db")
+        >>> with db.snapshot("before"):
+        ...     db.drop_snapshot("before")
+        >>> db.snapshots()
+        {}
+        """
+        self._native.drop_snapshot(check_name("name", name))
 
     def flush(self) -> None:
         """Write every row in memory to segments on disk."""
@@ -252,7 +357,7 @@ class Database:
         return json.loads(self._native.stats())
 
     def close(self) -> None:
-        """Write what is in memory and let go of the directory. Closing twice is no error."""
+        """Write what is in memory, unless read only, and let go of the directory. Closing twice is no error."""
         self._native.close()
 
     def __enter__(self) -> Self:
@@ -264,4 +369,13 @@ class Database:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Database {self._path!r}>"
+        return f"<Database {self._path!r}{', read only' if self.read_only else ''}>"
+
+
+def check_seconds(timeout: Any) -> float:
+    """Return ``timeout`` if it is a number of seconds that is not negative."""
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise InvalidTypeError(f"timeout: expected a number of seconds, not {timeout!r}")
+    if math.isnan(timeout) or timeout < 0:
+        raise InvalidArgumentError(f"timeout: expected a number of seconds from 0 on, not {timeout}")
+    return float(timeout)

@@ -63,6 +63,10 @@ class UnsupportedError(Error, NotImplementedError):
     """Valid, but not something this version does."""
 
 
+class BehindError(Error, TimeoutError):
+    """The writer has not come as far as a reader waited for; it may be retried."""
+
+
 class StorageError(Error, OSError):
     """Reading or writing files failed."""
 
@@ -76,7 +80,7 @@ class CorruptError(StorageError):
 
 
 class ReadOnlyError(StorageError):
-    """The database stopped taking writes after a failed one."""
+    """The database was opened with ``read_only=True``, or stopped taking writes after a failed one."""
 
 
 class MissingPackageError(Error, ImportError):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Snapshot:
     """All tables at one LSN. Writers go on; this does not change.
 
-    Rows that only an old snapshot can see stay in memory or on disk until it is closed.
+    Rows that only an old snapshot can see stay in memory or on disk until it is closed; those of a snapshot with a
+    name until it is dropped.
 
     Examples
     --------

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class Table(Reads):
     """A table of an open database; see :class:`~drillcore.reads.Reads` for reading.
 
-    Any number of threads may write and read at once. Each read sees one snapshot, taken when it is called.
+    Any number of threads may write and read at once. Each read sees one snapshot, taken when it is called; with
+    ``read_only=True``, that of the last :meth:`~drillcore.database.Database.refresh`.
     """
 
     def __init__(self, native: _native.Table) -> None:
@@ -144,8 +145,9 @@ class Table(Reads):
         (1500, 2)
         """
         check_on_error(on_error)
+        budget_bytes = self._native.load_budget_bytes()
         if commit_rows is None:
-            commit_rows = usual_rows(self._native.memory_bytes)
+            commit_rows = usual_rows(budget_bytes)
         elif check_count("commit_rows", commit_rows) == 0:
             raise InvalidArgumentError("commit_rows: a commit has at least one row, not 0")
         if progress is not None and not callable(progress):
@@ -154,7 +156,7 @@ class Table(Reads):
             self.append,
             self._append_schema,
             chunk_rows=commit_rows,
-            chunk_bytes=most_bytes(self._native.memory_bytes),
+            chunk_bytes=most_bytes(budget_bytes),
             on_error=on_error,
             progress=progress,
         )

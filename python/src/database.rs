@@ -1,14 +1,16 @@
 //! Databases and their snapshots.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, Merge, Options, RollupSpec, TableSpec};
+use drillcore::{Durability, Merge, Options, Reader, RollupSpec, TableSpec};
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
 
 use crate::error;
+use crate::handle::{DatabaseHandle, TableHandle};
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
@@ -18,7 +20,8 @@ type RollupTuple = (Option<String>, String, Vec<(String, String)>);
 /// An open database.
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Database {
-    inner: drillcore::Database,
+    inner: DatabaseHandle,
+    /// The budget of a writer.
     memory_bytes: u64,
 }
 
@@ -44,7 +47,33 @@ impl Database {
             Some(path) => drillcore::Database::open(path, options),
             None => drillcore::Database::in_memory(options),
         })?;
-        Ok(Database { inner, memory_bytes })
+        Ok(Database { inner: DatabaseHandle::Writer(inner), memory_bytes })
+    }
+
+    /// Opens the directory `path` for reading, beside a writer or without one.
+    #[staticmethod]
+    fn open_reader(py: Python<'_>, path: PathBuf, cache_bytes: Option<u64>) -> PyResult<Database> {
+        let cache_bytes = cache_bytes.unwrap_or(Options::default().cache_bytes);
+        let reader = signals::run(py, || Reader::open(path, cache_bytes))?;
+        Ok(Database { inner: DatabaseHandle::Reader(reader), memory_bytes: 0 })
+    }
+
+    #[getter]
+    fn read_only(&self) -> bool {
+        matches!(self.inner, DatabaseHandle::Reader(_))
+    }
+
+    /// Moves a reader on, at least to `at_least`; waits for that at most `timeout` seconds.
+    fn refresh(&self, py: Python<'_>, at_least: u64, timeout: f64) -> PyResult<u64> {
+        let DatabaseHandle::Reader(reader) = &self.inner else {
+            let message = "refresh: a database open for writing always reads its newest commit; \
+                           this is for read_only=True";
+            return Err(error::unsupported(py, message));
+        };
+        // Python lets only numbers from 0 on through; what no clock can count is for ever.
+        let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
+        let signals = Signals::new();
+        signals.run(py, || reader.refresh(at_least, timeout, &signals.interrupt()))
     }
 
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the specification
@@ -60,6 +89,7 @@ impl Database {
         rollup: Option<RollupTuple>,
         exist_ok: bool,
     ) -> PyResult<Table> {
+        let writer = self.inner.writer(py, "create_table")?;
         let columns = schema.into_inner();
         let merge = match (merge, rollup) {
             ("append", None) => Merge::Append,
@@ -70,8 +100,8 @@ impl Database {
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };
         let spec = TableSpec { columns, key, set, weights, merge, exist_ok };
-        let table = signals::run(py, || self.inner.create_table(name, spec))?;
-        Ok(Table::new(table, self.memory_bytes))
+        let table = signals::run(py, || writer.create_table(name, spec))?;
+        Ok(Table::new(TableHandle::Writer(table), self.memory_bytes))
     }
 
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
@@ -83,7 +113,8 @@ impl Database {
     }
 
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        signals::run(py, || self.inner.drop_table(name))
+        let writer = self.inner.writer(py, "drop_table")?;
+        signals::run(py, || writer.drop_table(name))
     }
 
     fn append(
@@ -91,37 +122,59 @@ impl Database {
         py: Python<'_>,
         parts: Vec<(String, AnyRecordBatch)>,
     ) -> PyResult<AppendTuple> {
+        let writer = self.inner.writer(py, "append")?;
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
             batches.push((table, read_all(py, data)?));
         }
         let borrowed: Vec<(&str, &RecordBatch)> =
             batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
-        Ok(append_tuple(signals::run(py, || self.inner.append(&borrowed))?))
+        Ok(append_tuple(signals::run(py, || writer.append(&borrowed))?))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
         Ok(Snapshot { inner: signals::run(py, || self.inner.snapshot())? })
     }
 
+    /// The snapshot of that name, pinned now if there is none.
+    fn named_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
+        let writer = self.inner.writer(py, "snapshot(name)")?;
+        Ok(Snapshot { inner: signals::run(py, || writer.named_snapshot(name))? })
+    }
+
+    /// Names in order, with LSNs.
+    fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
+        let writer = self.inner.writer(py, "snapshots")?;
+        signals::run(py, || writer.snapshots())
+    }
+
+    fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let writer = self.inner.writer(py, "drop_snapshot")?;
+        signals::run(py, || writer.drop_snapshot(name))
+    }
+
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        signals::run(py, || self.inner.flush())
+        let writer = self.inner.writer(py, "flush")?;
+        signals::run(py, || writer.flush())
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        signals::run(py, || self.inner.compact())
+        let writer = self.inner.writer(py, "compact")?;
+        signals::run(py, || writer.compact())
     }
 
     /// Segments, rows and bytes read, and a message for each damaged segment.
     fn verify(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, Vec<String>)> {
+        let writer = self.inner.writer(py, "verify")?;
         let signals = Signals::new();
-        let report = signals.run(py, || self.inner.verify(&signals.interrupt()))?;
+        let report = signals.run(py, || writer.verify(&signals.interrupt()))?;
         Ok((report.segments, report.rows, report.bytes, report.faults))
     }
 
     /// The statistics as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        Ok(signals::run(py, || self.inner.stats())?.to_json())
+        let writer = self.inner.writer(py, "stats")?;
+        Ok(signals::run(py, || writer.stats())?.to_json())
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

@@ -33,6 +33,25 @@ pub fn invalid(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "InvalidArgumentError", message)
 }
 
+/// A call that a database opened for reading does not take.
+pub fn read_only(py: Python<'_>, what: &str) -> PyErr {
+    let message = format!(
+        "{what}: the database was opened with read_only=True; this is for the process that has it open \
+         for writing"
+    );
+    raise(py, "ReadOnlyError", &message)
+}
+
+/// Something that was there when the caller took it.
+pub fn not_found(py: Python<'_>, message: &str) -> PyErr {
+    raise(py, "NotFoundError", message)
+}
+
+/// A call that asks for what this object does not do.
+pub fn unsupported(py: Python<'_>, message: &str) -> PyErr {
+    raise(py, "UnsupportedError", message)
+}
+
 fn class_name(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::NotFound => "NotFoundError",

@@ -7,6 +7,7 @@
 
 mod error;
 mod signals;
+mod handle;
 mod selection;
 mod rows;
 mod estimate;

@@ -13,6 +13,7 @@ use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
 
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
+use crate::handle::TableHandle;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
@@ -20,16 +21,16 @@ use crate::signals::{self, Signals};
 /// What an append did: rows stored, `(row, reason)` of each refused one, LSN.
 pub type AppendTuple = (u64, Vec<(u64, String)>, u64);
 
-/// A table that can be written.
+/// A table of an open database.
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Table {
-    inner: drillcore::Table,
-    /// The database's budget, of which a commit may take a share.
+    inner: TableHandle,
+    /// The writer's budget, of which a commit may take a share.
     memory_bytes: u64,
 }
 
 impl Table {
-    pub fn new(inner: drillcore::Table, memory_bytes: u64) -> Table {
+    pub fn new(inner: TableHandle, memory_bytes: u64) -> Table {
         Table { inner, memory_bytes }
     }
 }
@@ -82,26 +83,29 @@ impl Table {
         names.map(|&column| schema.columns.field(column).name().clone()).collect()
     }
 
-    #[getter]
-    fn memory_bytes(&self) -> u64 {
-        self.memory_bytes
+    /// The budget of a load, which only a writer has.
+    fn load_budget_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.inner.writer(py, "load")?;
+        Ok(self.memory_bytes)
     }
 
     fn append(&self, py: Python<'_>, data: AnyRecordBatch, skip: bool) -> PyResult<AppendTuple> {
+        let writer = self.inner.writer(py, "append")?;
         let batch = read_all(py, data)?;
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
-        let result = signals::run(py, || self.inner.append(&batch, on_error))?;
+        let result = signals::run(py, || writer.append(&batch, on_error))?;
         Ok(append_tuple(result))
     }
 
     /// Deletes by key, one array a key column, and returns the commit.
     fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
+        let writer = self.inner.writer(py, "delete")?;
         let keys = into_arrays(keys);
-        signals::run(py, || self.inner.delete(&keys))
+        signals::run(py, || writer.delete(&keys))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
-        Ok(TableSnapshot::new(signals::run(py, || self.inner.snapshot())?))
+        Ok(TableSnapshot::new(self.inner.snapshot(py)?))
     }
 }
 

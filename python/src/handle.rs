@@ -1,0 +1,116 @@
+//! What a database and its tables are open on: the one writer of a folder, or a reader beside it.
+//!
+//! Python has one class for both. Reads go to either; everything else asks for the writer here, and a
+//! reader answers with the error that says so.
+
+use std::sync::Arc;
+
+use drillcore::{Database, Error, Reader, Snapshot, Table, TableSchema, TableSnapshot};
+use pyo3::prelude::*;
+
+use crate::error;
+use crate::signals;
+
+/// An open database.
+pub enum DatabaseHandle {
+    Writer(Database),
+    Reader(Reader),
+}
+
+impl DatabaseHandle {
+    /// The writer, for the call named `what`.
+    pub fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&Database> {
+        match self {
+            DatabaseHandle::Writer(database) => Ok(database),
+            DatabaseHandle::Reader(_) => Err(error::read_only(py, what)),
+        }
+    }
+
+    pub fn snapshot(&self) -> Result<Snapshot, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.snapshot(),
+            DatabaseHandle::Reader(reader) => reader.snapshot(),
+        }
+    }
+
+    pub fn table(&self, name: &str) -> Result<TableHandle, Error> {
+        Ok(match self {
+            DatabaseHandle::Writer(database) => TableHandle::Writer(database.table(name)?),
+            DatabaseHandle::Reader(reader) => {
+                let schema = reader.snapshot()?.table(name)?.schema();
+                TableHandle::Reader { reader: reader.clone(), name: name.to_string(), schema }
+            }
+        })
+    }
+
+    pub fn tables(&self) -> Result<Vec<String>, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.tables(),
+            DatabaseHandle::Reader(reader) => Ok(reader.snapshot()?.tables()),
+        }
+    }
+
+    pub fn close(&self) -> Result<(), Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.close(),
+            DatabaseHandle::Reader(reader) => {
+                reader.close();
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A table of an open database.
+pub enum TableHandle {
+    Writer(Table),
+    /// A reader's table has no more than its name; what it is, the newest refresh says.
+    Reader {
+        reader: Reader,
+        name: String,
+        schema: Arc<TableSchema>,
+    },
+}
+
+impl TableHandle {
+    /// The writer's table, for the call named `what`.
+    pub fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&Table> {
+        match self {
+            TableHandle::Writer(table) => Ok(table),
+            TableHandle::Reader { .. } => Err(error::read_only(py, what)),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        match self {
+            TableHandle::Writer(table) => table.name(),
+            TableHandle::Reader { name, .. } => name,
+        }
+    }
+
+    pub fn schema(&self) -> Arc<TableSchema> {
+        match self {
+            TableHandle::Writer(table) => table.schema(),
+            TableHandle::Reader { schema, .. } => Arc::clone(schema),
+        }
+    }
+
+    /// The table as of the newest commit or, of a reader, of the last refresh.
+    pub fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
+        match self {
+            TableHandle::Writer(table) => signals::run(py, || table.snapshot()),
+            TableHandle::Reader { reader, name, schema } => {
+                let found = signals::run(py, || reader.snapshot()?.table(name))?;
+                // The writer may have dropped it meanwhile and made another.
+                if found.schema() != *schema {
+                    let message = format!(
+                        "table {name:?} was dropped, and another was made under its name; \
+                         take that one with db.table({name:?})"
+                    );
+                    return Err(error::not_found(py, &message));
+                }
+                Ok(found)
+            }
+        }
+    }
+}
