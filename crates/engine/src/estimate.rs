@@ -291,10 +291,12 @@ fn check_stop(stop: Stop) -> Result<u64> {
     match stop {
         Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
         Stop::Rows(n) => Ok(n),
-        Stop::Seconds(seconds) if !(seconds >= 0.0 && seconds < 1e9) => {
+        Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
             Err(Error::invalid(format!("{seconds} seconds is no time to stop after")))
         }
-        Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width)) if !(width > 0.0) => {
+        Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
+            if width.is_nan() || width <= 0.0 =>
+        {
             Err(Error::invalid(format!("an error of {width} cannot be reached; give one above 0")))
         }
         _ => Ok(u64::MAX),

@@ -58,7 +58,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
     for name in strangers {
-        let bytes = core.directory.open(&name).and_then(|file| file.len()).unwrap_or(0);
+        let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
         core.removals.defer(name, bytes, version);
     }
     core.removals.sweep()?;

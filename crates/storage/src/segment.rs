@@ -81,7 +81,7 @@ impl Segment {
     ) -> Result<Segment> {
         let name = Segment::file_name(id);
         let file = directory.open(&name).context("open", &name)?;
-        let bytes = file.len().context("measure", &name)?;
+        let bytes = file.byte_len().context("measure", &name)?;
         let inconsistent =
             |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
         if bytes < TAIL_BYTES as u64 {

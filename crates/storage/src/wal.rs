@@ -330,10 +330,10 @@ mod tests {
     use super::*;
     use crate::directory::MemoryDirectory;
 
-    fn recover(
-        directory: &MemoryDirectory,
-        needed_from: u64,
-    ) -> Result<(Wal, Vec<(u64, Vec<u8>)>)> {
+    /// LSN and payload.
+    type Commit = (u64, Vec<u8>);
+
+    fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Commit>)> {
         let mut commits = Vec::new();
         let shared: Arc<dyn Directory> = Arc::new(directory.clone());
         let (wal, _) = Wal::recover(shared, true, Lsn(needed_from), |lsn, payload| {

@@ -18,6 +18,9 @@ pub enum Aggregate {
     Avg(usize),
 }
 
+/// An encoded value of the grouping column with its exact number of rows.
+pub type KnownGroup = (Vec<u8>, u64);
+
 /// The checked request.
 pub struct Target {
     pub aggregates: Vec<(String, Aggregate)>,
@@ -74,7 +77,7 @@ impl Target {
         &self,
         table: &TableSnapshot,
         request: &EstimateRequest,
-    ) -> Result<Option<Vec<(Vec<u8>, u64)>>> {
+    ) -> Result<Option<Vec<KnownGroup>>> {
         let by_set =
             self.by.as_ref().is_some_and(|(at, _)| table.schema().set == Some(self.columns[*at]));
         if !by_set || request.selection.between.is_some() {
