@@ -119,8 +119,16 @@ impl Default for EstimateRequest {
     }
 }
 
+impl TableSnapshot {
+    /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
+    /// it earlier. See [`EstimateRequest`].
+    pub fn estimate(&self, request: &EstimateRequest, watch: &mut Watch<'_>) -> Result<Estimate> {
+        estimate(self, request, watch)
+    }
+}
+
 /// Draws rows until the request is met, or `watch` breaks.
-pub(crate) fn estimate(
+fn estimate(
     table: &TableSnapshot,
     request: &EstimateRequest,
     watch: &mut Watch<'_>,
@@ -130,7 +138,7 @@ pub(crate) fn estimate(
     let draws_max = check_stop(request.stop)?;
     let target = Target::new(table, request)?;
     let layout = &table.table().layout;
-    let selected = table.select(&request.selection)?;
+    let selected = table.select(&request.selection, &request.interrupt)?;
     let mut tally = Tally::new(&target);
     if let Some(sets) = target.known_groups(table, request)? {
         tally.expect_groups(sets);

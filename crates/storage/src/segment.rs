@@ -139,6 +139,13 @@ impl Segment {
         })
     }
 
+    /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
+    /// at least once.
+    pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
+        let cache = Arc::new(PageCache::new(cache_bytes));
+        Segment::open(directory, self.id(), &self.layout, cache)
+    }
+
     pub fn id(&self) -> SegmentId {
         self.footer.segment
     }
@@ -297,6 +304,9 @@ impl Segment {
 
     /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
     pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        if ordinal == 0 {
+            return Ok(0);
+        }
         if ordinal == self.rows() {
             return Ok(self.summary.weight_before(weight, self.summary.len()));
         }

@@ -3,6 +3,7 @@
 use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
 
+use crate::conform::cast;
 use crate::error::{Error, Result};
 use crate::estimate::EstimateRequest;
 use crate::snapshot::TableSnapshot;
@@ -84,9 +85,14 @@ impl Target {
             return Ok(None);
         }
         let sets = table.sets()?;
+        let schema = table.schema();
+        let field = schema.columns.field(schema.set.expect("grouped by the set column"));
+        // Of the column's type, as the sets are: other types are encoded otherwise.
         let wanted = request.selection.sets.as_ref();
-        let wanted: Option<Vec<Vec<u8>>> =
-            wanted.map(|values| (0..values.len()).map(|row| encoded(values, row)).collect());
+        let wanted = wanted.map(|values| cast(values, field.data_type(), field.name()));
+        let wanted: Option<Vec<Vec<u8>>> = wanted
+            .transpose()?
+            .map(|values| (0..values.len()).map(|row| encoded(&values, row)).collect());
         let groups =
             sets.rows.iter().enumerate().map(|(row, &rows)| (encoded(&sets.values, row), rows));
         let kept =
