@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_array::{Array, BinaryArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
@@ -79,6 +79,8 @@ pub fn append(
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
+    // Together, too: spills start at half the budget, so a larger commit could wait for room for ever.
+    check_size(core, tables.iter().map(|(_, bytes)| bytes).sum())?;
     let lsn = commit(core, runs)?;
     for (table, bytes) in tables {
         maintenance::join_small_runs(core, table, bytes)?;
@@ -137,8 +139,22 @@ fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
     }
 }
 
+/// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
+fn check_encodable(batch: &RecordBatch) -> Result<()> {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+    let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
+    if bytes as u64 >= COMMIT_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "one batch of {bytes} bytes exceeds the limit of a commit, {COMMIT_BYTES_MAX}; append in \
+             smaller batches"
+        )));
+    }
+    Ok(())
+}
+
 /// Turns a batch into a sorted, indexed run.
 fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<UncommittedRun> {
+    check_encodable(batch)?;
     let rows = match target.layout.rollup() {
         None => target.layout.encode(batch),
         Some(rollup) => partial_rows(&target.layout, rollup, batch),

@@ -36,8 +36,8 @@ pub struct Conformed {
     pub rejected: Vec<Rejected>,
 }
 
-/// Matches columns by name and casts them where nothing is lost. Nullable columns that are not key
-/// columns may be missing and read as null.
+/// Matches columns by name and casts them where nothing is lost. Nullable columns that are neither key
+/// columns nor weights may be missing and read as null.
 pub fn conform(schema: &TableSchema, batch: &RecordBatch, on_error: OnError) -> Result<Conformed> {
     check_names(schema, batch)?;
     let mut columns = Vec::with_capacity(schema.columns.fields().len());
@@ -100,6 +100,9 @@ fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<Arr
     let field = schema.columns.field(index);
     if schema.key.contains(&index) {
         return Err(Error::invalid(format!("the batch lacks key column {:?}", field.name())));
+    }
+    if schema.weights.contains(&index) {
+        return Err(Error::invalid(format!("the batch lacks weight column {:?}", field.name())));
     }
     if !field.is_nullable() {
         return Err(Error::invalid(format!(

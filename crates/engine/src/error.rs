@@ -28,7 +28,8 @@ pub enum ErrorKind {
     Unsupported,
     /// Damaged bytes: restore from a copy. Nothing damaged is ever returned as an answer.
     Corrupt,
-    /// An earlier write failed, so the database refuses further ones: mend the cause and reopen.
+    /// Nothing may be written: an earlier write failed (mend the cause and reopen), or the database is open
+    /// for reading only.
     ReadOnly,
     /// The operating system refused.
     Io,

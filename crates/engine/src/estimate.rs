@@ -119,8 +119,16 @@ impl Default for EstimateRequest {
     }
 }
 
+impl TableSnapshot {
+    /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
+    /// it earlier. See [`EstimateRequest`].
+    pub fn estimate(&self, request: &EstimateRequest, watch: &mut Watch<'_>) -> Result<Estimate> {
+        estimate(self, request, watch)
+    }
+}
+
 /// Draws rows until the request is met, or `watch` breaks.
-pub(crate) fn estimate(
+fn estimate(
     table: &TableSnapshot,
     request: &EstimateRequest,
     watch: &mut Watch<'_>,
@@ -130,7 +138,7 @@ pub(crate) fn estimate(
     let draws_max = check_stop(request.stop)?;
     let target = Target::new(table, request)?;
     let layout = &table.table().layout;
-    let selected = table.select(&request.selection)?;
+    let selected = table.select(&request.selection, &request.interrupt)?;
     let mut tally = Tally::new(&target);
     if let Some(sets) = target.known_groups(table, request)? {
         tally.expect_groups(sets);
@@ -291,10 +299,12 @@ fn check_stop(stop: Stop) -> Result<u64> {
     match stop {
         Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
         Stop::Rows(n) => Ok(n),
-        Stop::Seconds(seconds) if !(seconds >= 0.0 && seconds < 1e9) => {
+        Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
             Err(Error::invalid(format!("{seconds} seconds is no time to stop after")))
         }
-        Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width)) if !(width > 0.0) => {
+        Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
+            if width.is_nan() || width <= 0.0 =>
+        {
             Err(Error::invalid(format!("an error of {width} cannot be reached; give one above 0")))
         }
         _ => Ok(u64::MAX),

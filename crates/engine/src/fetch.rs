@@ -1,8 +1,11 @@
 //! Fetching: from places to rows, each block read once, in the order asked for.
 
-use drillcore_format::rows::{Projection, Rows};
+use arrow_array::ArrayRef;
+use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use drillcore_format::rows::{Layout, Projection, Rows};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::piece::Piece;
 use crate::select::Place;
@@ -50,10 +53,55 @@ pub fn fetch(
     }
     Ok(match parts.as_slice() {
         [only] if is_identity(&picks, only.len()) => only.clone(),
-        _ => Rows::interleave(&parts.iter().collect::<Vec<_>>(), &picks),
+        _ => gather(&parts, &picks)?,
     })
+}
+
+/// Copies rows, given as part and row, of at least one part; an error if their strings fit no array.
+pub fn gather(parts: &[Rows], picks: &[(usize, usize)]) -> Result<Rows> {
+    check_string_bytes(parts, picks)?;
+    Ok(Rows::interleave(&parts.iter().collect::<Vec<_>>(), picks))
+}
+
+/// Refuses rows whose keys, or strings of a column, are more than one array holds.
+fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
+    let longest = |part: &Rows| -> usize {
+        let lens = |array: &ArrayRef| {
+            let strings = array.as_string_opt::<i32>()?;
+            strings.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize).max()
+        };
+        let keys = part.has_keys().then(|| (0..part.len()).map(|row| part.key(row).len()).max());
+        part.values().iter().filter_map(lens).chain(keys.flatten()).max().unwrap_or(0)
+    };
+    let bound = parts.iter().map(longest).max().unwrap_or(0).saturating_mul(picks.len());
+    if bound <= i32::MAX as usize {
+        return Ok(());
+    }
+    let columns = parts[0].values().len();
+    let sum = |len: &dyn Fn(usize, usize) -> usize| -> usize {
+        picks.iter().map(|&(part, row)| len(part, row)).sum()
+    };
+    let keys = parts[0].has_keys().then(|| sum(&|part, row| parts[part].key(row).len()));
+    let strings = (0..columns).filter(|&at| parts[0].value(at).as_string_opt::<i32>().is_some());
+    let strings = strings.map(|at| {
+        sum(&|part, row| parts[part].value(at).as_string::<i32>().value_length(row) as usize)
+    });
+    match keys.into_iter().chain(strings).max() {
+        Some(bytes) if bytes > i32::MAX as usize => Err(Error::invalid(format!(
+            "{} rows hold {bytes} bytes of strings in one column, but a batch holds 2 GiB; take fewer \
+             rows, or fewer columns",
+            picks.len()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn is_identity(picks: &[(usize, usize)], len: usize) -> bool {
     picks.len() == len && picks.iter().enumerate().all(|(i, pick)| pick.1 == i)
+}
+
+/// A batch without rows.
+pub(crate) fn no_rows(layout: &Layout, columns: &[usize]) -> RecordBatch {
+    let schema = layout.schema().columns.project(columns).expect("columns were resolved");
+    RecordBatch::new_empty(schema.into())
 }

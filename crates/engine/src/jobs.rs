@@ -1,6 +1,7 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
 use std::sync::Arc;
+use std::thread;
 
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::manifest_edit::Edit;
@@ -10,9 +11,8 @@ use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::live::without_tombstones;
-use crate::maintenance::Job;
 use crate::memory_meter::MemoryMeter;
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece::Piece;
@@ -21,14 +21,40 @@ use crate::rows_examined::RowsExamined;
 use crate::run::{Run, UncommittedRun};
 use crate::state::{Slot, State, covered, release, replace};
 
-/// Rows a spill or merge moves at once.
+/// Rows a spill or merge moves at once, unless they are long ...
 const BATCH_ROWS: usize = 4096;
+/// ... and bytes of their keys and strings.
+const BATCH_BYTES: usize = 16 << 20;
 
-/// Counts a picked job as running until it is done, also if it panics: closing waits for it.
+/// A piece of background work with its inputs, which are out of play until it is installed or dropped.
+/// Picking one counts it as running, so it has to be run.
+pub enum Job {
+    Join {
+        table: TableId,
+        runs: Vec<Arc<Run>>,
+    },
+    /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
+    Spill {
+        table: TableId,
+        runs: Vec<Arc<Run>>,
+        is_oldest: bool,
+    },
+    Merge {
+        table: TableId,
+        segments: Vec<Arc<Segment>>,
+        is_oldest: bool,
+    },
+}
+
+/// Counts a picked job as running until it is done, also if it panics: closing waits for it. The inputs of
+/// one that panicked stay out of play, so whoever waits for them must hear of it.
 struct Running<'a>(&'a Core);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
+        }
         self.0.state().jobs_running -= 1;
         self.0.state_changed.notify_all();
     }
@@ -220,7 +246,7 @@ pub fn write_segment(
     let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
     let drops_tombstones = is_oldest && layout.has_tombstones();
     let written = (|| -> Result<bool> {
-        let mut merger = merger(pieces, layout, BATCH_ROWS)?;
+        let mut merger = merger(pieces, layout, BATCH_ROWS)?.with_batch_bytes(BATCH_BYTES);
         while let Some(rows) = merger.next_rows()? {
             let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
             writer.append(&rows)?;

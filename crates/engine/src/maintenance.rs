@@ -4,16 +4,12 @@
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
 //! at once on disjoint inputs, and any thread may do any job.
 
-use std::sync::Arc;
-
 use drillcore_format::ids::{Lsn, TableId};
-use drillcore_storage::segment::Segment;
 
 use crate::core::Core;
 use crate::error::Result;
-use crate::jobs;
+use crate::jobs::{self, Job};
 use crate::ladder::Ladder;
-use crate::run::Run;
 use crate::state::{State, TableState, take};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
@@ -27,6 +23,8 @@ const RUN_FANOUT: usize = 8;
 const RUN_SMALLEST_BYTES: u64 = 4 << 10;
 /// Joins in memory stop at this share of the budget; larger runs come out of spills only.
 const JOIN_SHARE: u64 = 8;
+/// ... and here at the latest: the strings of a run's column stay below 2 GiB.
+const JOIN_BYTES_MAX: u64 = 1 << 30;
 /// Spills start when runs fill this share of the budget, and write this share at once.
 const SPILL_START_SHARE: u64 = 2;
 const SPILL_SHARE: u64 = 4;
@@ -36,30 +34,11 @@ const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
 /// Ordinals of a segment are 32-bit; rows are at least this many bytes of a segment file.
 const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
 
-/// A piece of background work with its inputs, which are out of play until it is installed or dropped.
-/// Picking one counts it as running, so it has to be run.
-pub enum Job {
-    Join {
-        table: TableId,
-        runs: Vec<Arc<Run>>,
-    },
-    /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
-    Spill {
-        table: TableId,
-        runs: Vec<Arc<Run>>,
-        is_oldest: bool,
-    },
-    Merge {
-        table: TableId,
-        segments: Vec<Arc<Segment>>,
-        is_oldest: bool,
-    },
-}
-
 /// Joins small runs of a table, to which `appended_bytes` were added, until its ladder is satisfied.
 pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
-    let most = core.options.memory_bytes / JOIN_SHARE;
-    let largest = INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR * appended_bytes).min(most);
+    let most = join_bytes_max(core.options.memory_bytes);
+    let largest =
+        INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended_bytes)).min(most);
     loop {
         let job = {
             let mut state = core.state();
@@ -151,7 +130,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
         }
     }
     let tables: Vec<TableId> = state.tables.keys().copied().collect();
-    let join_bytes = core.options.memory_bytes / JOIN_SHARE;
+    let join_bytes = join_bytes_max(core.options.memory_bytes);
     for &table in &tables {
         if let Some(job) = pick_join(state, table, visible, join_bytes) {
             return Some(job);
@@ -166,6 +145,11 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
 /// When runs are joined, up to `largest` bytes.
 pub fn run_ladder(largest: u64) -> Ladder {
     Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
+}
+
+/// The largest run that a join makes.
+pub fn join_bytes_max(memory_bytes: u64) -> u64 {
+    (memory_bytes / JOIN_SHARE).min(JOIN_BYTES_MAX)
 }
 
 /// Runs of one table that should become one run. Reserves memory for the copy.
@@ -233,4 +217,17 @@ pub fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
     let segments = take(&mut table.segments);
     state.jobs_running += 1;
     Some(Job::Merge { table: id, segments, is_oldest: true })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_budget_lets_a_joined_run_hold_more_strings_than_one_array_can() {
+        assert_eq!(join_bytes_max(512 << 20), 64 << 20);
+        for memory_bytes in [8 << 30, 64 << 30, u64::MAX] {
+            assert!(join_bytes_max(memory_bytes) <= i32::MAX as u64 / 2 + 1);
+        }
+    }
 }

@@ -53,6 +53,10 @@ pub struct Merger<S> {
     direction: Direction,
     fold: Fold,
     batch_rows: usize,
+    /// A batch is closed at about so many bytes of keys and strings.
+    batch_bytes: usize,
+    /// Those of the rows picked, as the mean of the batches they lie in.
+    picked_bytes: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
     losers: Vec<usize>,
     /// Batches that output rows not yet handed out lie in.
@@ -69,6 +73,8 @@ struct Head<S> {
     at: usize,
     /// The current key's first bytes, for the comparison that mostly decides.
     prefix: u64,
+    /// Mean bytes of keys and strings of a row of `rows`.
+    row_bytes: usize,
     /// Where `rows` stands in `parts`.
     part: Option<usize>,
 }
@@ -85,7 +91,7 @@ impl<S: RowSource> Merger<S> {
         assert!(batch_rows > 0);
         let mut heads = Vec::with_capacity(sources.len());
         for source in sources {
-            let mut head = Head { source, rows: None, at: 0, prefix: 0, part: None };
+            let mut head = Head { source, rows: None, at: 0, prefix: 0, row_bytes: 0, part: None };
             head.load()?;
             if head.rows.is_some() {
                 heads.push(head);
@@ -97,6 +103,8 @@ impl<S: RowSource> Merger<S> {
             direction,
             fold,
             batch_rows,
+            batch_bytes: usize::MAX,
+            picked_bytes: 0,
             parts: Vec::new(),
             picked: Vec::new(),
             group_ends: Vec::new(),
@@ -105,6 +113,13 @@ impl<S: RowSource> Merger<S> {
             merger.replay(source);
         }
         Ok(merger)
+    }
+
+    /// Closes batches of long rows early, at about `batch_bytes` of keys and strings: memory is bounded, and
+    /// the strings of a batch fit one array.
+    pub fn with_batch_bytes(mut self, batch_bytes: usize) -> Merger<S> {
+        self.batch_bytes = batch_bytes;
+        self
     }
 
     /// The next rows, at least one, in order; `None` at the end.
@@ -116,7 +131,7 @@ impl<S: RowSource> Merger<S> {
             let folds = !matches!(self.fold, Fold::KeepAll);
             if folds && self.repeats_last_key(winner) {
                 self.pick_again(winner);
-            } else if self.rows_out() == self.batch_rows {
+            } else if self.rows_out() == self.batch_rows || self.picked_bytes >= self.batch_bytes {
                 break;
             } else {
                 self.pick(winner);
@@ -187,6 +202,7 @@ impl<S: RowSource> Merger<S> {
             self.parts.len() - 1
         });
         self.picked.push((part, head.at));
+        self.picked_bytes = self.picked_bytes.saturating_add(head.row_bytes);
     }
 
     fn gather(&mut self) -> Option<Rows> {
@@ -202,6 +218,7 @@ impl<S: RowSource> Merger<S> {
         self.group_ends.clear();
         self.parts.clear();
         self.picked.clear();
+        self.picked_bytes = 0;
         for head in &mut self.sources {
             head.part = None;
         }
@@ -258,6 +275,7 @@ impl<S: RowSource> Head<S> {
         self.rows = self.source.next_rows()?;
         self.at = 0;
         self.part = None;
+        self.row_bytes = self.rows.as_ref().map_or(0, |rows| rows.string_bytes() / rows.len());
         self.read_prefix();
         Ok(())
     }

@@ -53,6 +53,14 @@ impl Piece {
         }
     }
 
+    /// Bytes of a row on average, encoded where it lies.
+    pub fn mean_row_bytes(&self) -> u64 {
+        match self {
+            Piece::Run(run) => run.bytes() / run.rows().max(1),
+            Piece::Segment(segment) => segment.bytes() / segment.rows().max(1),
+        }
+    }
+
     /// The ordinal of the first row at or past `bound`. On disk: one index page and one block at most.
     pub fn rank(&self, bound: &Bound) -> Result<u64> {
         match self {

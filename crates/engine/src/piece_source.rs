@@ -10,8 +10,11 @@ use crate::merge::{Direction, RowSource};
 use crate::piece::Piece;
 use crate::select::Part;
 
-/// Rows a source reads at once. Few enough that a merge of many segments stays within a few MiB.
+/// Rows a source reads at once, unless they are long. Few enough that a merge of many segments stays within
+/// a few MiB.
 const CHUNK_ROWS: u64 = 2048;
+/// Bytes of keys and strings a source reads at once, as far as the rows before foretell.
+const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Some rows of one piece, in key order or against it.
 pub struct PieceSource {
@@ -19,6 +22,7 @@ pub struct PieceSource {
     projection: Projection,
     direction: Direction,
     rest: Rest,
+    chunk_rows: u64,
 }
 
 /// What has not been read yet.
@@ -33,7 +37,7 @@ impl PieceSource {
     /// All rows of a piece.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
         let rest = Rest::Interval { from: 0, to: piece.rows() };
-        PieceSource { piece, projection, direction, rest }
+        PieceSource::new(piece, projection, direction, rest)
     }
 
     /// The rows of one or more parts of a selection that lie in this piece.
@@ -47,14 +51,19 @@ impl PieceSource {
             [Part { members: None, from, to, .. }] => Rest::Interval { from: *from, to: *to },
             _ => Rest::Members(parts),
         };
-        PieceSource { piece, projection, direction, rest }
+        PieceSource::new(piece, projection, direction, rest)
+    }
+
+    fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
+        let chunk_rows = chunk_rows(piece.mean_row_bytes());
+        PieceSource { piece, projection, direction, rest, chunk_rows }
     }
 
     fn next_interval(&mut self, from: u64, to: u64) -> Result<Option<Rows>> {
         if from == to {
             return Ok(None);
         }
-        let len = (to - from).min(CHUNK_ROWS);
+        let len = (to - from).min(self.chunk_rows);
         let (chunk, rest) = match self.direction {
             Direction::Forward => ((from, from + len), (from + len, to)),
             Direction::Reverse => ((to - len, to), (from, to - len)),
@@ -65,7 +74,8 @@ impl PieceSource {
 
     fn next_members(&mut self) -> Result<Option<Rows>> {
         let Rest::Members(parts) = &mut self.rest else { unreachable!("asked for by next_rows") };
-        let mut ordinals = next_ordinals(&self.piece, parts, self.direction, CHUNK_ROWS as usize)?;
+        let limit = self.chunk_rows as usize;
+        let mut ordinals = next_ordinals(&self.piece, parts, self.direction, limit)?;
         if ordinals.is_empty() {
             return Ok(None);
         }
@@ -85,11 +95,19 @@ impl RowSource for PieceSource {
             }
             Rest::Members(_) => self.next_members()?,
         };
+        if let Some(rows) = &rows {
+            self.chunk_rows = chunk_rows((rows.string_bytes() / rows.len()) as u64);
+        }
         Ok(rows.map(|rows| match self.direction {
             Direction::Forward => rows,
             Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
         }))
     }
+}
+
+/// How many rows of a mean length are read at once.
+fn chunk_rows(row_bytes: u64) -> u64 {
+    (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK_ROWS)
 }
 
 /// Takes the next ordinals off the parts, merged; sets are disjoint, so none comes twice.

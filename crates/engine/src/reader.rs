@@ -24,7 +24,7 @@ use drillcore_storage::wal::Wal;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
-use crate::maintenance::run_ladder;
+use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
 use crate::recovery::{logged_rows, open_tables};
 use crate::rows_examined::RowsExamined;
@@ -189,6 +189,15 @@ impl Reader {
         payload: &[u8],
     ) -> std::result::Result<(), LoadFault> {
         for (id, block) in decode_commit(payload).map_err(Error::from)? {
+            if id >= state.next_table {
+                // Made since the manifest was read: what was read does not hold the whole commit.
+                let message = format!("commit {lsn} is of a table made meanwhile");
+                return Err(LoadFault {
+                    error: Error::new(ErrorKind::Io, message),
+                    may_pass: true,
+                });
+            }
+            // A table that is gone was dropped; its rows went with it.
             let Some(table) = state.tables.get_mut(&id) else { continue };
             if lsn <= table.flushed {
                 continue;
@@ -205,7 +214,9 @@ impl Reader {
 
     fn join_runs(&self, table: &mut TableState) -> Result<()> {
         let Shared { meter, examined, .. } = &*self.shared;
-        while let Some(window) = run_ladder(u64::MAX).pick(&table.run_rungs(Lsn(u64::MAX))) {
+        while let Some(window) =
+            run_ladder(join_bytes_max(u64::MAX)).pick(&table.run_rungs(Lsn(u64::MAX)))
+        {
             let runs: Vec<_> = table.runs[window].iter().map(|slot| slot.piece.clone()).collect();
             let joined = jobs::joined(&table.layout, &runs, meter, examined)?;
             replace(&mut table.runs, &runs, Some(Arc::new(joined)));

@@ -10,7 +10,7 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::manifest::{Manifest, ManifestState};
+use drillcore_storage::manifest::{self, Manifest, ManifestState};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -33,6 +33,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         .lock(LOCK_FILE)
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot lock the database: {error}")))?;
     let lock = lock.ok_or(StorageError::Locked)?;
+    check_has_manifest(directory.as_ref())?;
     let (manifest, found) = Manifest::open(directory.clone())?;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
     let strangers = strangers(directory.as_ref(), &found)?;
@@ -58,12 +59,30 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
     for name in strangers {
-        let bytes = core.directory.open(&name).and_then(|file| file.len()).unwrap_or(0);
+        let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
         core.removals.defer(name, bytes, version);
     }
     core.removals.sweep()?;
     replay(&core, needed_from)?;
     Ok(core)
+}
+
+/// A manifest is the first file of a database. Where it is missing, a new one would call the segments that
+/// are there strangers, and remove them.
+fn check_has_manifest(directory: &dyn Directory) -> Result<()> {
+    if manifest::exists(directory)? {
+        return Ok(());
+    }
+    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let mut names = directory.list().map_err(io)?;
+    names.retain(|name| name.starts_with("segment-") || name.starts_with("wal-"));
+    match names.iter().min() {
+        None => Ok(()),
+        Some(name) => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("the database folder holds {name}, but no manifest; nothing was changed"),
+        )),
+    }
 }
 
 /// Segment files that the manifest does not know: they were being written at a crash, or waited for readers.

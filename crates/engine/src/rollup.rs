@@ -96,7 +96,8 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Rows
     Rows::new(ends.len(), keys, values)
 }
 
-/// What is shown of whole rows: the given columns of the table's schema.
+/// What is shown of whole rows: the given columns of the table's schema. A sum that does not fit matters
+/// only where it is asked for.
 pub fn shown(
     layout: &Layout,
     rollup: &Rollup,
@@ -109,6 +110,10 @@ pub fn shown(
     for (metric, column) in rollup.metrics.iter().zip(metric_columns(schema)) {
         let stored = rows.value(at);
         match (metric.kind, stored.data_type()) {
+            (kind, stored) if !columns.contains(&column) => {
+                let is_float_sum = kind == MetricKind::Sum && *stored == DataType::Float64;
+                at += usize::from(is_float_sum);
+            }
             (MetricKind::Sum, DataType::Float64) => {
                 let sums = stored.as_primitive::<Float64Type>();
                 let left_over = rows.value(at + 1).as_primitive::<Float64Type>();
@@ -248,7 +253,9 @@ impl Groups<'_> {
     fn extreme(&self, values: &ArrayRef, least: bool) -> ArrayRef {
         if is_float(values.data_type()) {
             let values = values.as_primitive::<Float64Type>();
-            let pick = |a: f64, b: f64| if (a.total_cmp(&b).is_lt()) == least { a } else { b };
+            // A NaN that was computed often has its sign bit set, which `total_cmp` alone heeds.
+            let order = |a: f64, b: f64| a.is_nan().cmp(&b.is_nan()).then(a.total_cmp(&b));
+            let pick = |a: f64, b: f64| if order(a, b).is_lt() == least { a } else { b };
             let of = |range: std::ops::Range<usize>| {
                 range.filter(|&row| values.is_valid(row)).map(|row| values.value(row)).reduce(pick)
             };
@@ -285,6 +292,18 @@ mod tests {
         assert_ne!(parts.iter().sum::<f64>(), 2.5, "plain addition loses it");
         let infinite = add_compensated((f64::INFINITY, 0.0), (1.0, 0.0));
         assert_eq!(infinite.0 + infinite.1, f64::INFINITY);
+    }
+
+    #[test]
+    fn nan_of_either_sign_is_above_all_numbers() {
+        for nan in [f64::NAN, -f64::NAN] {
+            let values: ArrayRef = Arc::new(Float64Array::from(vec![1.0, nan, -2.0]));
+            let groups = Groups { ends: &[3] };
+            let least = groups.extreme(&values, true);
+            assert_eq!(least.as_primitive::<Float64Type>().value(0), -2.0);
+            let greatest = groups.extreme(&values, false);
+            assert!(greatest.as_primitive::<Float64Type>().value(0).is_nan());
+        }
     }
 
     #[test]

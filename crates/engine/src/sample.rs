@@ -14,22 +14,22 @@ use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fetch::fetch;
+use crate::fetch::{fetch, no_rows};
 use crate::interrupt::Interrupt;
 use crate::live::are_live;
 use crate::rollup::shown;
 use crate::select::{Filter, Place, Selected, Selection};
 use crate::snapshot::TableSnapshot;
-use crate::weighted::Weighted;
+use crate::weighted::{EVENTS, Weighted};
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;
-/// The weight of a rollup table's rows: their numbers of events.
-pub(crate) const EVENTS: usize = 0;
 /// Places looked up between two looks at the interrupt.
 const CHUNK: usize = 4096;
 /// Draws by rejection are given up after so many tries a row.
 const TRIES: usize = 16;
+/// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
+const DRAWN_BYTES: usize = 48;
 
 /// What to draw.
 #[derive(Debug, Clone, Default)]
@@ -53,10 +53,18 @@ pub struct SampleRequest {
     pub interrupt: Interrupt,
 }
 
+impl TableSnapshot {
+    /// Random rows of the selection; see [`SampleRequest`].
+    pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
+        let columns = self.columns(request.columns.as_deref())?;
+        sample(self, &columns, request)
+    }
+}
+
 /// Draws `request.n` rows in the order drawn: any prefix is itself a sample. Without a weight each row of
 /// the selection is equally likely; with one, a row's chance is its share of the weight. Without
 /// replacement all are different.
-pub(crate) fn sample(
+fn sample(
     table: &TableSnapshot,
     columns: &[usize],
     request: &SampleRequest,
@@ -81,7 +89,7 @@ pub(crate) fn sample(
             return gather(&candidates, layout, columns, &places, request);
         }
     }
-    let selected = table.select(&request.selection)?;
+    let selected = table.select(&request.selection, &request.interrupt)?;
     let (places, probability) = match &request.weight {
         None => uniform(&selected, request, &mut rng)?,
         Some(column) => weighted(&selected, layout, column, request, &mut rng)?,
@@ -109,7 +117,13 @@ fn sample_events(
     let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
     let n = checked_count(population, request)?;
     if n == 0 {
-        return Ok(no_rows(layout, columns));
+        let rows = no_rows(layout, columns);
+        let probability = Probability::Same(0.0);
+        return if request.with_probability {
+            with_probability(&rows, probability)
+        } else {
+            Ok(rows)
+        };
     }
     let mut numbers = Vec::with_capacity(n);
     if request.replace {
@@ -126,7 +140,7 @@ fn sample_events(
     }
     let only_keys = Projection { keys: true, values: Vec::new() };
     let keys = fetch(events.selected().pieces(), &places, &only_keys, &request.interrupt)?;
-    let found = table.whole_rows(keys.keys())?;
+    let found = table.whole_rows(keys.keys(), &request.interrupt)?;
     let rows: Vec<u32> =
         found.positions.iter().map(|row| row.expect("a drawn event has a row")).collect();
     let rows = shown(layout, rollup, &found.rows.take(&rows), columns)?;
@@ -146,7 +160,11 @@ fn by_rejection(
     request: &SampleRequest,
     rng: &mut Rng,
 ) -> Result<Option<Vec<Place>>> {
-    let n = usize::try_from(request.n).map_err(|_| Error::invalid("n does not fit memory"))?;
+    if request.n >= candidates.len() {
+        // Resolving costs no more than as many tries.
+        return Ok(None);
+    }
+    let n = drawable(request.n)?;
     let mut tries = n.saturating_mul(TRIES).min(candidates.len() as usize);
     if request.replace && candidates.len() > 0 {
         tries = n.saturating_mul(TRIES);
@@ -217,7 +235,12 @@ fn weighted(
 ) -> Result<(Vec<Place>, Probability)> {
     let weight = weight_column(layout, column)?;
     let weighted = Weighted::new(selected.clone(), layout, weight, &request.interrupt)?;
-    let n = usize::try_from(request.n).map_err(|_| Error::invalid("n does not fit memory"))?;
+    let most = match weighted.total() {
+        0 => 0,
+        _ if request.replace => request.n,
+        _ => request.n.min(selected.len()),
+    };
+    let n = drawable(most)?;
     let mut places = Vec::new();
     let mut probabilities = Vec::new();
     if request.replace && weighted.total() > 0 {
@@ -232,8 +255,8 @@ fn weighted(
     } else if n > 0 {
         places = weighted.draw_different(rng, n, layout, &request.interrupt)?;
     }
-    if places.len() < n && !request.at_most {
-        let found = places.len();
+    if (places.len() as u64) < request.n && !request.at_most {
+        let (n, found) = (request.n, places.len());
         let message = format!(
             "{n} rows were asked for, but {found} of the {} selected have a {column} above 0; \
              at_most=True gives what there is",
@@ -305,25 +328,29 @@ fn rows_at_places(
     Ok(layout.decode(&rows, columns)?)
 }
 
-/// A batch without rows.
-pub(crate) fn no_rows(layout: &Layout, columns: &[usize]) -> RecordBatch {
-    let schema = layout.schema().columns.project(columns).expect("columns were resolved");
-    RecordBatch::new_empty(schema.into())
-}
-
 /// A seed nobody has used before, from the operating system.
 pub(crate) fn fresh_seed() -> u64 {
     getrandom::u64().expect("the operating system gives random numbers")
+}
+
+/// A number of rows to draw, if as many can be held: they are counted in 32 bits, and each takes at least
+/// [`DRAWN_BYTES`].
+fn drawable(n: u64) -> Result<usize> {
+    let too_many = || Error::invalid(format!("a sample of {n} rows does not fit memory"));
+    let n = u32::try_from(n).map_err(|_| too_many())? as usize;
+    let mut room: Vec<[u8; DRAWN_BYTES]> = Vec::new();
+    room.try_reserve_exact(n).map_err(|_| too_many())?;
+    Ok(n)
 }
 
 /// How many rows will be drawn.
 fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
     let enough = if request.replace { population > 0 } else { population >= request.n };
     if enough || request.n == 0 {
-        return usize::try_from(request.n).map_err(|_| Error::invalid("n does not fit memory"));
+        return drawable(request.n);
     }
     if request.at_most {
-        return Ok(if request.replace { 0 } else { population as usize });
+        return drawable(if request.replace { 0 } else { population });
     }
     let found = match population {
         0 => "the selection is empty".to_string(),

@@ -12,8 +12,10 @@ use crate::piece_source::PieceSource;
 use crate::rollup::shown;
 use crate::select::{Part, Selected, Selection};
 
-/// Rows of a batch.
+/// Rows of a batch, unless they are long ...
 const BATCH_ROWS: usize = 8192;
+/// ... and bytes of their keys and strings.
+const BATCH_BYTES: usize = 16 << 20;
 
 /// What to scan.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +77,8 @@ impl Scan {
         let batch_rows = usize::try_from(limit).unwrap_or(usize::MAX).clamp(1, BATCH_ROWS);
         let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
         Ok(Scan {
-            merger: Merger::new(sources, direction, fold, batch_rows)?,
+            merger: Merger::new(sources, direction, fold, batch_rows)?
+                .with_batch_bytes(BATCH_BYTES),
             layout: layout.clone(),
             read,
             needed,

@@ -8,21 +8,24 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::key::{decode_values, encode_keys, encode_value};
-use drillcore_format::rows::Rows;
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
-use crate::estimate::{self, Estimate, EstimateRequest, Watch};
+use crate::fetch::gather;
+use crate::fetch::no_rows;
 use crate::interrupt::Interrupt;
 use crate::live::{resolve, with_flags, without_tombstones};
 use crate::merge::Fold;
 use crate::rollup::{fold, shown};
-use crate::sample::{self, SampleRequest, no_rows};
 use crate::scan::{Scan, ScanRequest};
 use crate::select::{Filter, Selected, Selection};
 use crate::state::{TableVersion, Version};
-use crate::weighted::Weighted;
+use crate::weighted::{EVENTS, Weighted};
+
+/// Whole rows of a rollup table that are folded at once.
+const FOLDED_AT_ONCE: usize = 1024;
 
 /// All tables of a database at one moment.
 #[derive(Clone)]
@@ -119,7 +122,7 @@ impl TableSnapshot {
         let keys = self.encode_keys(keys)?;
         let layout = &self.table.layout;
         if let Some(rollup) = layout.rollup() {
-            let whole = self.whole_rows(&keys)?;
+            let whole = self.whole_rows(&keys, &Interrupt::never())?;
             let rows = match whole.rows.is_empty() {
                 true => no_rows(layout, &columns),
                 false => shown(layout, rollup, &whole.rows, &columns)?,
@@ -150,7 +153,7 @@ impl TableSnapshot {
             return Ok(Found { rows: no_rows(&self.table.layout, &columns), positions });
         }
         let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
-        let rows = Rows::interleave(&parts.iter().collect::<Vec<_>>(), &picks);
+        let rows = gather(&parts, &picks)?;
         Ok(Found { rows: self.table.layout.decode(&rows, &columns)?, positions })
     }
 
@@ -161,7 +164,7 @@ impl TableSnapshot {
         // The live rows of a range come out of the merge by themselves, those of a set do not.
         let is_upsert = self.table.layout.has_tombstones();
         let (selected, fold) = if filter.is_by_set() && is_upsert {
-            (self.select(&request.selection)?, Fold::KeepAll)
+            (self.select(&request.selection, &request.interrupt)?, Fold::KeepAll)
         } else {
             (self.candidates(&filter)?, Fold::of(&self.table.layout))
         };
@@ -171,7 +174,12 @@ impl TableSnapshot {
     /// The exact number of selected rows, from indexes alone; in an upsert table, from the keys of the
     /// selection, once a snapshot.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
-        Ok(self.select(selection)?.len())
+        self.count_interruptibly(selection, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::count`] that can be stopped.
+    pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
+        Ok(self.select(selection, interrupt)?.len())
     }
 
     /// The exact number of events folded into the selected rows of a rollup table, from running sums; in
@@ -182,20 +190,8 @@ impl TableSnapshot {
             return self.count(selection);
         }
         let candidates = self.candidates(&Filter::new(&self.table.schema, selection)?)?;
-        let events = Weighted::new(candidates, layout, sample::EVENTS, &Interrupt::never())?;
+        let events = Weighted::new(candidates, layout, EVENTS, &Interrupt::never())?;
         Ok(u64::try_from(events.total()).expect("events are counted in 64 bits"))
-    }
-
-    /// Random rows of the selection; see [`SampleRequest`].
-    pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
-        let columns = self.columns(request.columns.as_deref())?;
-        sample::sample(self, &columns, request)
-    }
-
-    /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
-    /// it earlier. See [`EstimateRequest`].
-    pub fn estimate(&self, request: &EstimateRequest, watch: &mut Watch<'_>) -> Result<Estimate> {
-        estimate::estimate(self, request, watch)
     }
 
     /// Every set with its exact number of rows. Reads the set directories of all pieces.
@@ -223,7 +219,11 @@ impl TableSnapshot {
     }
 
     /// The rows that pass, resolved: numbered through, each alive.
-    pub(crate) fn select(&self, selection: &Selection) -> Result<Arc<Selected>> {
+    pub(crate) fn select(
+        &self,
+        selection: &Selection,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
         let filter = Filter::new(&self.table.schema, selection)?;
         if self.table.schema.merge == MergePolicy::Append {
             return self.candidates(&filter);
@@ -232,7 +232,7 @@ impl TableSnapshot {
             return Ok(known);
         }
         let pieces = self.table.pieces.clone();
-        let resolved = resolve(&self.table.layout, &filter, pieces, &Interrupt::never())?;
+        let resolved = resolve(&self.table.layout, &filter, pieces, interrupt)?;
         Ok(self.table.resolved.keep(filter, Arc::new(resolved)))
     }
 
@@ -246,11 +246,18 @@ impl TableSnapshot {
     }
 
     /// The whole rows of a rollup table with some keys, each found key once, with all values.
-    pub(crate) fn whole_rows(&self, keys: &BinaryArray) -> Result<WholeRows> {
+    pub(crate) fn whole_rows(
+        &self,
+        keys: &BinaryArray,
+        interrupt: &Interrupt,
+    ) -> Result<WholeRows> {
         let layout = &self.table.layout;
         let rollup = layout.rollup().expect("asked of rollup tables only");
         let all = layout.all();
         let mut row_of: HashMap<&[u8], Option<u32>> = HashMap::new();
+        let mut whole: Vec<Rows> = Vec::new();
+        let mut whole_count = 0;
+        // Partial rows, found one by one; each takes many times its bytes until it is folded.
         let (mut parts, mut ends): (Vec<Rows>, Vec<u32>) = (Vec::new(), Vec::new());
         let mut positions = Vec::with_capacity(keys.len());
         for row in 0..keys.len() {
@@ -259,23 +266,37 @@ impl TableSnapshot {
                 positions.push(known);
                 continue;
             }
+            if ends.len() == FOLDED_AT_ONCE {
+                interrupt.check()?;
+                whole.push(fold_parts(layout, rollup, &parts, &ends)?);
+                parts.clear();
+                ends.clear();
+            }
             let before = parts.len();
             for piece in self.table.pieces.iter() {
                 parts.extend(piece.get(key, &all)?);
             }
-            let found = (parts.len() > before).then_some(ends.len() as u32);
+            let found = (parts.len() > before).then_some(whole_count);
             if found.is_some() {
                 ends.push(parts.len() as u32);
+                whole_count += 1;
             }
             row_of.insert(key, found);
             positions.push(found);
         }
-        if parts.is_empty() {
-            return Ok(WholeRows { rows: Rows::new(0, None, Vec::new()), positions });
+        if !parts.is_empty() {
+            whole.push(fold_parts(layout, rollup, &parts, &ends)?);
         }
-        let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
-        let rows = Rows::interleave(&parts.iter().collect::<Vec<_>>(), &picks);
-        Ok(WholeRows { rows: fold(layout, rollup, &rows, &ends), positions })
+        let rows = match whole.as_slice() {
+            [] => Rows::new(0, None, Vec::new()),
+            [only] => only.clone(),
+            several => {
+                let rows_of = |part: usize| (0..several[part].len()).map(move |row| (part, row));
+                let picks: Vec<(usize, usize)> = (0..several.len()).flat_map(rows_of).collect();
+                gather(several, &picks)?
+            }
+        };
+        Ok(WholeRows { rows, positions })
     }
 
     /// Directories count dead and partial rows too, so the sets of folded rows are read.
@@ -303,7 +324,7 @@ impl TableSnapshot {
         columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
     }
 
-    fn columns(&self, names: Option<&[String]>) -> Result<Vec<usize>> {
+    pub(crate) fn columns(&self, names: Option<&[String]>) -> Result<Vec<usize>> {
         match names {
             None => Ok((0..self.table.schema.columns.fields().len()).collect()),
             Some(names) => names.iter().map(|name| self.column(name)).collect(),
@@ -313,6 +334,12 @@ impl TableSnapshot {
     fn encode_keys(&self, keys: &[ArrayRef]) -> Result<BinaryArray> {
         encode_whole_keys(&self.table.schema, keys)
     }
+}
+
+/// Folds single partial rows: whole row `i` is made of the parts before `ends[i]`.
+fn fold_parts(layout: &Layout, rollup: &Rollup, parts: &[Rows], ends: &[u32]) -> Result<Rows> {
+    let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
+    Ok(fold(layout, rollup, &gather(parts, &picks)?, ends))
 }
 
 /// Encodes whole keys, given as one array a key column.

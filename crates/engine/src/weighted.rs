@@ -15,6 +15,8 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::select::{Part, Place, Selected};
 
+/// The weight of a rollup table's rows: their numbers of events.
+pub(crate) const EVENTS: usize = 0;
 /// Draws by rejection are given up after so many tries a row.
 const TRIES: usize = 16;
 /// Members whose weights are read at once.
@@ -116,17 +118,28 @@ impl Weighted {
         if self.total() == 0 {
             return Ok(places);
         }
-        for _ in 0..n.saturating_mul(TRIES) {
+        // Past as many tries as there are rows, reading all their weights costs less.
+        let rows = usize::try_from(self.selected.len()).unwrap_or(usize::MAX);
+        for attempt in 0..n.saturating_mul(TRIES).min(rows) {
             if places.len() == n {
                 return Ok(places);
+            }
+            if attempt % CHUNK == 0 {
+                interrupt.check()?;
             }
             let (place, _) = self.draw(rng)?;
             if drawn.insert(place) {
                 places.push(place);
             }
         }
+        if places.len() == n {
+            return Ok(places);
+        }
         let mut rest = self.remaining(&drawn, layout, interrupt)?;
         while places.len() < n && rest.total() > 0 {
+            if places.len() % CHUNK == 0 {
+                interrupt.check()?;
+            }
             places.push(rest.draw(rng));
         }
         Ok(places)

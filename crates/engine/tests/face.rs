@@ -1,10 +1,13 @@
 //! The public face, end to end: what is appended comes back by every read, from memory and from disk.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
-use drillcore::arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::{
+    Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
@@ -145,4 +148,31 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
     assert_eq!(db.tables().unwrap_err().kind(), ErrorKind::Closed);
     let db = Database::open(&path, options).unwrap();
     check_reads(&db.table("t").unwrap(), rows);
+}
+
+#[test]
+fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("city", DataType::Int32, false),
+    ]));
+    let table = db.create_table("t", TableSpec { columns: columns.clone(), ..spec() }).unwrap();
+    let ids: Int64Array = (0..100).map(Some).collect();
+    let cities: Int32Array = (0..100).map(|id| Some(id % 7)).collect();
+    let batch = RecordBatch::try_new(columns, vec![Arc::new(ids), Arc::new(cities)]).unwrap();
+    table.append(&batch, OnError::Raise).unwrap();
+    let sets: ArrayRef = Arc::new(Int64Array::from(vec![3, 5]));
+    let request = EstimateRequest {
+        aggregates: vec![("n".into(), "count".into())],
+        by: Some("city".into()),
+        selection: Selection { between: None, sets: Some(sets) },
+        stop: Stop::Rows(1),
+        ..Default::default()
+    };
+    let snapshot = table.snapshot().unwrap();
+    let estimate = snapshot.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert!(estimate.exact, "{}", estimate.method);
+    let counts: Vec<f64> = estimate.aggregates[0].intervals.iter().map(|i| i.value).collect();
+    assert_eq!(counts, [14.0, 14.0]);
 }

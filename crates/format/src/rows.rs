@@ -12,6 +12,7 @@ pub(crate) mod tests;
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, UInt32Array, new_null_array};
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
@@ -161,6 +162,17 @@ impl Rows {
                 .then(left.1.cmp(&right.1))
         });
         order.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// Bytes of the keys and strings of these rows alone, whatever buffers they share. O(columns).
+    pub fn string_bytes(&self) -> usize {
+        let span = |offsets: &[i32]| match offsets {
+            [first, .., last] => (last - first) as usize,
+            _ => 0,
+        };
+        let strings = self.values.iter().filter_map(|array| array.as_string_opt::<i32>());
+        let strings: usize = strings.map(|array| span(array.value_offsets())).sum();
+        strings + self.keys.as_ref().map_or(0, |keys| span(keys.value_offsets()))
     }
 
     /// Bytes of the buffers held. A buffer that other rows share counts whole.

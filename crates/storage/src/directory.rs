@@ -32,7 +32,7 @@ pub trait Directory: Send + Sync {
 
 /// A file that is read at any position by any number of threads.
 pub trait ReadFile: Send + Sync {
-    fn len(&self) -> io::Result<u64>;
+    fn byte_len(&self) -> io::Result<u64>;
     /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
 }
@@ -113,7 +113,7 @@ impl Directory for LocalDirectory {
 struct LocalFile(File);
 
 impl ReadFile for LocalFile {
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 
@@ -205,7 +205,7 @@ impl Directory for MemoryDirectory {
 }
 
 impl ReadFile for MemoryFile {
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         Ok(self.bytes.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
     }
 
@@ -237,7 +237,7 @@ impl WriteFile for MemoryWriter {
 /// Reads a whole file.
 pub fn read_file(directory: &dyn Directory, name: &str) -> io::Result<Vec<u8>> {
     let file = directory.open(name)?;
-    let len = usize::try_from(file.len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let len = usize::try_from(file.byte_len()?).map_err(|_| io::ErrorKind::FileTooLarge)?;
     let mut bytes = vec![0; len];
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

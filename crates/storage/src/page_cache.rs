@@ -2,8 +2,8 @@
 //!
 //! Loads are shared while in flight: of several threads that miss the same page, one reads it and the
 //! others wait for the result. What is *kept* is a byte budget, split between index-like pages and data
-//! blocks so that neither starves the other. Who may *fill* it is the reader's choice: point reads and
-//! samples do, scans and merges only look.
+//! blocks so that neither starves the other. Who may *fill* it with blocks is the reader's choice: point
+//! reads and samples do, scans and merges pass by it.
 
 use std::sync::Arc;
 
@@ -19,6 +19,9 @@ pub type PageKey = (SegmentId, u64);
 
 /// Bytes that an entry costs beyond its page: key, reference count and the cache's own slots.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
+/// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
+/// nevertheless.
+const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
 /// The share of the budget that index-like pages may hold, in percent.
 const INDEX_SHARE_PERCENT: u64 = 40;
 
@@ -54,9 +57,9 @@ impl Weighter<PageKey, Arc<[u8]>> for PayloadWeighter {
 impl PageCache {
     /// A cache that keeps at most `budget_bytes` of pages.
     pub fn new(budget_bytes: u64) -> PageCache {
-        let index_bytes = budget_bytes * INDEX_SHARE_PERCENT / 100;
+        let index_bytes = budget_bytes / 100 * INDEX_SHARE_PERCENT;
         let block_bytes = budget_bytes - index_bytes;
-        let entries = |bytes: u64| usize::try_from(bytes / 4096).unwrap_or(usize::MAX).max(16);
+        let entries = |bytes: u64| (bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
         PageCache {
             index: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, IndexWeighter),
             sets: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, PayloadWeighter),
@@ -91,11 +94,6 @@ impl PageCache {
         load: impl FnOnce() -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
         self.blocks.get_or_insert_with(&key, load)
-    }
-
-    /// A row block if it is here; for readers that must not fill the cache.
-    pub fn peek_block(&self, key: PageKey) -> Option<Arc<[u8]>> {
-        self.blocks.get(&key)
     }
 
     /// The bytes held.
@@ -151,8 +149,17 @@ mod tests {
     fn a_failed_load_leaves_no_trace() {
         let cache = PageCache::new(1 << 20);
         assert_eq!(cache.block((SegmentId(1), 0), || Err("unreadable")), Err("unreadable"));
-        assert!(cache.peek_block((SegmentId(1), 0)).is_none());
+        assert_eq!(cache.bytes(), 0);
         assert!(cache.block((SegmentId(1), 0), || Ok::<_, ()>(Arc::from(vec![1u8]))).is_ok());
+    }
+
+    #[test]
+    fn any_budget_makes_a_cache() {
+        for budget_bytes in [0, 1, u64::MAX / 2, u64::MAX] {
+            let cache = PageCache::new(budget_bytes);
+            let page = cache.block((SegmentId(1), 0), || Ok::<_, ()>(Arc::from(vec![1u8])));
+            assert_eq!(page.unwrap().len(), 1);
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ impl Segment {
     ) -> Result<Segment> {
         let name = Segment::file_name(id);
         let file = directory.open(&name).context("open", &name)?;
-        let bytes = file.len().context("measure", &name)?;
+        let bytes = file.byte_len().context("measure", &name)?;
         let inconsistent =
             |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
         if bytes < TAIL_BYTES as u64 {
@@ -137,6 +137,13 @@ impl Segment {
             cache,
             removal: OnceLock::new(),
         })
+    }
+
+    /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
+    /// at least once.
+    pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
+        let cache = Arc::new(PageCache::new(cache_bytes));
+        Segment::open(directory, self.id(), &self.layout, cache)
     }
 
     pub fn id(&self) -> SegmentId {
@@ -297,6 +304,9 @@ impl Segment {
 
     /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
     pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        if ordinal == 0 {
+            return Ok(0);
+        }
         if ordinal == self.rows() {
             return Ok(self.summary.weight_before(weight, self.summary.len()));
         }

@@ -6,14 +6,28 @@ use std::collections::BTreeMap;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::key_hash;
 
+use crate::directory::Directory;
 use crate::error::{Result, StorageError};
 use crate::ordinal_list::OrdinalList;
 use crate::segment::Segment;
 use crate::segment_writer::weight_units;
 
-/// Reads a segment from end to end. The first fault found is the error; `go_on` is asked before each
-/// index page. Memory: the rows of an index page, and about two bytes a row for the sets.
-pub fn check_segment(segment: &Segment, mut go_on: impl FnMut() -> bool) -> Result<()> {
+/// Pages kept while a segment is checked, apart from those that others have read and verified before.
+const CACHE_BYTES: u64 = 1 << 20;
+
+/// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
+/// is asked before each index page. Memory: the rows of an index page, and about two bytes a row for the
+/// sets.
+pub fn check_segment(
+    directory: &dyn Directory,
+    segment: &Segment,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<()> {
+    let known = segment.meta();
+    let segment = &segment.reopen(directory, CACHE_BYTES)?;
+    if segment.meta() != known {
+        return Err(fault(segment, "the file is not the one that was opened".to_string()));
+    }
     let all = segment.layout().all();
     let mut last_key: Vec<u8> = Vec::new();
     let mut next_ordinal = 0u64;

@@ -30,9 +30,8 @@ pub struct Wal {
 }
 
 struct Log {
+    /// The newest file, the only one with bytes not yet synced.
     open: Option<Box<dyn WriteFile>>,
-    /// Earlier files that hold bytes not yet synced.
-    unsynced: Vec<Box<dyn WriteFile>>,
     /// Oldest first; the last one is `open`, if any is.
     files: VecDeque<LogFile>,
     failure: Option<String>,
@@ -49,7 +48,8 @@ impl Wal {
     /// log for what follows. Returns it with the last LSN that it holds, if any.
     ///
     /// A frame cut short at the very end was never acknowledged: it is removed. Any other damage, and
-    /// any gap, is an error. Memory: one file at a time.
+    /// any gap, is an error. A commit is durable before it is replayed, as what comes of it may be. Memory:
+    /// one file at a time.
     pub fn recover<E: From<StorageError>>(
         directory: Arc<dyn Directory>,
         sync: bool,
@@ -80,11 +80,12 @@ impl Wal {
                     return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());
                 }
             };
+            let mut commits: Vec<(Lsn, &[u8])> = Vec::new();
             loop {
                 match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
                     Read::Frame { sequence, payload, end } => {
                         check_sequence(name, last, needed_from, Lsn(sequence))?;
-                        replay(Lsn(sequence), payload)?;
+                        commits.push((Lsn(sequence), payload));
                         last = Some(Lsn(sequence));
                         at = end;
                     }
@@ -102,20 +103,21 @@ impl Wal {
             }
             match last {
                 Some(last) if at > frame::FILE_HEADER_BYTES => {
-                    // Cuts a torn frame off, and makes durable what was replayed: the process that wrote
-                    // it may have died before it was.
+                    // Cuts a torn frame off, and makes durable what will be replayed: the process that
+                    // wrote it may have died before it was.
                     directory.truncate(name, at as u64).context("truncate", name)?;
                     files.push_back(LogFile { name: name.clone(), last, bytes: at as u64 });
                 }
                 _ => remove(directory.as_ref(), name)?,
             }
+            commits.into_iter().try_for_each(|(lsn, payload)| replay(lsn, payload))?;
         }
         let bytes = files.iter().map(|file| file.bytes).sum();
         let wal = Wal {
             directory,
             sync,
             queue: Mutex::default(),
-            log: Mutex::new(Log { open: None, unsynced: Vec::new(), files, failure: None }),
+            log: Mutex::new(Log { open: None, files, failure: None }),
             logged: AtomicU64::new(last.unwrap_or_default().0),
             bytes: AtomicU64::new(bytes),
             syncs: AtomicU64::new(0),
@@ -195,14 +197,10 @@ impl Wal {
         if let Some(first) = &log.failure {
             return Err(StorageError::LogFailed { first: first.clone() });
         }
-        let Log { open, unsynced, .. } = &mut *log;
-        let mut files = unsynced.iter_mut().chain(open.as_mut());
-        let synced = files.try_for_each(|file| file.sync()).and_then(|()| self.directory.sync());
-        if let Err(error) = synced.context("sync", "the log") {
+        if let Err(error) = self.sync_open_file(&mut log) {
             log.failure = Some(error.to_string());
             return Err(error);
         }
-        log.unsynced.clear();
         Ok(())
     }
 
@@ -233,7 +231,6 @@ impl Wal {
             log.files.pop_front();
             if log.files.is_empty() {
                 log.open = None;
-                log.unsynced.clear();
             }
         }
         Ok(())
@@ -278,7 +275,19 @@ impl Wal {
         Ok(())
     }
 
+    /// Makes the newest file durable, with its name.
+    fn sync_open_file(&self, log: &mut Log) -> Result<()> {
+        if let (Some(open), Some(file)) = (&mut log.open, log.files.back()) {
+            open.sync().context("sync", &file.name)?;
+        }
+        self.directory.sync().context("sync", "the folder of the log")
+    }
+
     fn start_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
+        if !self.sync && log.open.is_some() {
+            // A power cut must not tear a file that the log goes on behind: that reads as damage.
+            self.sync_open_file(log)?;
+        }
         let name = format!("wal-{:020}.log", first.0);
         let mut header = Vec::new();
         frame::put_file_header(LogKind::Wal, &mut header);
@@ -290,8 +299,7 @@ impl Wal {
         let bytes = header.len() as u64;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         log.files.push_back(LogFile { name, last: first, bytes });
-        let full = log.open.replace(writer);
-        log.unsynced.extend(full.filter(|_| !self.sync));
+        log.open = Some(writer);
         Ok(())
     }
 }
@@ -330,10 +338,10 @@ mod tests {
     use super::*;
     use crate::directory::MemoryDirectory;
 
-    fn recover(
-        directory: &MemoryDirectory,
-        needed_from: u64,
-    ) -> Result<(Wal, Vec<(u64, Vec<u8>)>)> {
+    /// LSN and payload.
+    type Commit = (u64, Vec<u8>);
+
+    fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Commit>)> {
         let mut commits = Vec::new();
         let shared: Arc<dyn Directory> = Arc::new(directory.clone());
         let (wal, _) = Wal::recover(shared, true, Lsn(needed_from), |lsn, payload| {

@@ -216,7 +216,7 @@ impl Drop for Held {
 struct Reader(FileState);
 
 impl ReadFile for Reader {
-    fn len(&self) -> io::Result<u64> {
+    fn byte_len(&self) -> io::Result<u64> {
         Ok(lock(&self.0).bytes.len() as u64)
     }
 

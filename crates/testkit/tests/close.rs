@@ -1,15 +1,22 @@
-//! Closing a database beside its users, and opening it again while they may still be on their way out.
+//! Closing a database beside its users, and opening it again while they may still be on their way out; and
+//! after its own code has failed.
 
 use std::collections::BTreeMap;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
+use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+use drillcore_testkit::deadline::within;
 use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
 
 const SEED: u64 = 3;
 const WRITERS: i32 = 3;
 const ROUNDS: u64 = 25;
+const DEADLINE: Duration = Duration::from_secs(20);
 
 fn options(durability: Durability) -> Options {
     Options { durability, memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() }
@@ -84,4 +91,56 @@ fn a_database_closed_beside_its_users_can_be_opened_at_once_and_has_all_they_wer
             }
         });
     }
+}
+
+/// A folder in memory in which no segment can be begun without a panic.
+struct BrokenDirectory(MemoryDirectory);
+
+impl Directory for BrokenDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.0.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.0.open(name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        assert!(!name.starts_with("segment-"), "broken on purpose");
+        self.0.create(name)
+    }
+
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+        self.0.truncate(name, len)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.0.lock(name)
+    }
+}
+
+#[test]
+fn after_a_job_that_panicked_calls_return_and_say_that_nothing_is_written_any_more() {
+    let directory = Arc::new(BrokenDirectory(MemoryDirectory::new()));
+    let options = Options { durability: Durability::None, ..Default::default() };
+    let database = Database::open_in(directory, options, None).unwrap();
+    database.create_table(TABLES[0], spec()).unwrap();
+    database.create_table(TABLES[1], spec()).unwrap();
+    append(&database, 1, 1).unwrap();
+    let flush = || database.flush();
+    assert!(catch_unwind(AssertUnwindSafe(flush)).is_err());
+    let closed = within(DEADLINE, "flushing and closing", move || {
+        let error = database.flush().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+        database.close()
+    });
+    closed.unwrap();
 }

@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
-use drillcore::directory::{Directory, MemoryDirectory};
+use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::*;
+use drillcore_format::ids::Lsn;
 use drillcore_sample::rng::Rng;
+use drillcore_storage::error::StorageError;
+use drillcore_storage::wal::Wal;
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Operation, Unsynced};
 use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
 
@@ -289,4 +292,61 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
             }
         }
     }
+}
+
+/// Opens a log that does not sync its writes, and says which commits it holds.
+fn recover_log(
+    directory: Arc<dyn Directory>,
+) -> std::result::Result<(Wal, Vec<u64>), StorageError> {
+    let mut commits = Vec::new();
+    let (wal, _) = Wal::recover(directory, false, Lsn(1), |lsn, _| {
+        commits.push(lsn.0);
+        Ok::<(), StorageError>(())
+    })?;
+    Ok((wal, commits))
+}
+
+#[test]
+fn a_power_cut_once_the_log_goes_on_in_another_file_leaves_a_log_that_opens() {
+    let directory = FaultDirectory::new();
+    let (wal, _) = recover_log(Arc::new(directory.clone())).unwrap();
+    // Two commits fill a file, so the third begins the next.
+    for lsn in 1..=3 {
+        wal.enqueue(Lsn(lsn), vec![7; 9 << 20]);
+        wal.write_through(Lsn(lsn)).unwrap();
+    }
+    assert_eq!(directory.list().unwrap().len(), 2);
+    for seed in 0..5 {
+        for (number, unsynced) in Unsynced::ALL.into_iter().enumerate() {
+            let image = directory.crash_image(unsynced, &mut Rng::keyed(seed, number as u64));
+            let (_, commits) = recover_log(Arc::new(image))
+                .unwrap_or_else(|error| panic!("seed {seed}, unsynced {unsynced:?}: {error}"));
+            assert!(commits.starts_with(&[1, 2]), "{unsynced:?}: {commits:?}");
+        }
+    }
+}
+
+#[test]
+fn a_commit_is_durable_before_it_is_replayed() {
+    let directory = FaultDirectory::new();
+    let (wal, _) = recover_log(Arc::new(directory.clone())).unwrap();
+    for lsn in 1..=2 {
+        wal.enqueue(Lsn(lsn), vec![7; 1000]);
+        wal.write_through(Lsn(lsn)).unwrap();
+    }
+    drop(wal);
+    // Opening a database syncs the folder before it reads the log.
+    directory.sync().unwrap();
+    let name = directory.list().unwrap().remove(0);
+    let written = read_file(&directory, &name).unwrap();
+    let mut replayed = 0;
+    let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+    Wal::recover(shared, false, Lsn(1), |_, _| {
+        replayed += 1;
+        let image = directory.crash_image(Unsynced::Dropped, &mut Rng::keyed(0, 0));
+        assert_eq!(read_file(&image, &name).unwrap(), written);
+        Ok::<(), StorageError>(())
+    })
+    .unwrap();
+    assert_eq!(replayed, 2);
 }

@@ -1,6 +1,7 @@
 //! Flipped bits, in every kind of page and file of a closed database.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
@@ -257,4 +258,57 @@ fn a_file_cut_short_or_missing_is_an_error_that_names_it() {
     missing.remove(&segment).unwrap();
     let error = open(&missing).err().unwrap();
     assert!(error.to_string().contains(&segment), "{error}");
+}
+
+#[test]
+fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
+    let files = closed_database();
+    let folder = tempfile::tempdir().unwrap();
+    for name in files.list().unwrap() {
+        std::fs::write(folder.path().join(&name), read_file(&files, &name).unwrap()).unwrap();
+    }
+    let database = Database::open(folder.path(), options()).unwrap();
+    let before = answers(&database.table("t").unwrap().snapshot().unwrap());
+    assert!(before.iter().all(Result::is_ok));
+    let mut kinds = Vec::new();
+    for (kind, file, from, to) in regions(&files) {
+        if !file.starts_with("segment-") || kinds.contains(&kind) {
+            continue;
+        }
+        let at = (from + to.min(from + 64)) as u64 / 2;
+        let path = folder.path().join(&file);
+        let segment = std::fs::File::options().read(true).write(true).open(path).unwrap();
+        let mut byte = [0];
+        segment.read_exact_at(&mut byte, at).unwrap();
+        segment.write_all_at(&[byte[0] ^ 1], at).unwrap();
+        let report = database.verify(&Interrupt::never()).unwrap();
+        assert_eq!(report.faults.len(), 1, "{kind}: {:?}", report.faults);
+        assert!(report.faults[0].contains(&file), "{kind}: {:?}", report.faults);
+        segment.write_all_at(&byte, at).unwrap();
+        kinds.push(kind);
+    }
+    assert_eq!(kinds.len(), 8, "pages of every kind: {kinds:?}");
+    assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+}
+
+#[test]
+fn a_folder_that_lost_its_manifest_is_refused_and_keeps_its_files() {
+    let files = closed_database();
+    let lost = copy(&files, |_, _| ());
+    for name in files.list().unwrap().iter().filter(|name| name.starts_with("manifest-")) {
+        lost.remove(name).unwrap();
+    }
+    let left = lost.list().unwrap();
+    let without_segments = copy(&lost, |_, _| ());
+    for name in left.iter().filter(|name| name.starts_with("segment-")) {
+        without_segments.remove(name).unwrap();
+    }
+    for folder in [lost, without_segments] {
+        let left = folder.list().unwrap();
+        assert!(!left.is_empty());
+        let error = open(&folder).err().expect("refused");
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("no manifest"), "{error}");
+        assert_eq!(folder.list().unwrap(), left);
+    }
 }

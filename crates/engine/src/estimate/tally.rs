@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
 use drillcore_sample::moments::Moments;
 
-use crate::estimate::target::Target;
+use crate::estimate::target::{KnownGroup, Target};
 
 /// Counts and moments of each group met or known of.
 pub struct Tally {
@@ -44,7 +44,7 @@ impl Tally {
     }
 
     /// Lists all groups there are, with their exact numbers of rows.
-    pub fn expect_groups(&mut self, groups: Vec<(Vec<u8>, u64)>) {
+    pub fn expect_groups(&mut self, groups: Vec<KnownGroup>) {
         for (value, rows) in groups {
             let group = self.group(&value);
             self.groups[group].known_rows = Some(rows);

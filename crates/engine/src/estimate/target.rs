@@ -3,6 +3,7 @@
 use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
 
+use crate::conform::cast;
 use crate::error::{Error, Result};
 use crate::estimate::EstimateRequest;
 use crate::snapshot::TableSnapshot;
@@ -17,6 +18,9 @@ pub enum Aggregate {
     /// The mean of one of [`Target::measures`], over its non-null values.
     Avg(usize),
 }
+
+/// An encoded value of the grouping column with its exact number of rows.
+pub type KnownGroup = (Vec<u8>, u64);
 
 /// The checked request.
 pub struct Target {
@@ -74,16 +78,21 @@ impl Target {
         &self,
         table: &TableSnapshot,
         request: &EstimateRequest,
-    ) -> Result<Option<Vec<(Vec<u8>, u64)>>> {
+    ) -> Result<Option<Vec<KnownGroup>>> {
         let by_set =
             self.by.as_ref().is_some_and(|(at, _)| table.schema().set == Some(self.columns[*at]));
         if !by_set || request.selection.between.is_some() {
             return Ok(None);
         }
         let sets = table.sets()?;
+        let schema = table.schema();
+        let field = schema.columns.field(schema.set.expect("grouped by the set column"));
+        // Of the column's type, as the sets are: other types are encoded otherwise.
         let wanted = request.selection.sets.as_ref();
-        let wanted: Option<Vec<Vec<u8>>> =
-            wanted.map(|values| (0..values.len()).map(|row| encoded(values, row)).collect());
+        let wanted = wanted.map(|values| cast(values, field.data_type(), field.name()));
+        let wanted: Option<Vec<Vec<u8>>> = wanted
+            .transpose()?
+            .map(|values| (0..values.len()).map(|row| encoded(&values, row)).collect());
         let groups =
             sets.rows.iter().enumerate().map(|(row, &rows)| (encoded(&sets.values, row), rows));
         let kept =

@@ -3,6 +3,9 @@
 use crate::cursor::{Cursor, put_bytes, put_varint, put_varint_u128};
 use crate::error::Result;
 
+/// The number of a table's weight columns is a byte in its index pages.
+const WEIGHTS_MAX: u64 = u8::MAX as u64;
+
 /// First separator, first ordinal and place of every index page of a segment.
 ///
 /// Held in four flat arrays. A search costs O(log pages) and reads no page.
@@ -121,7 +124,11 @@ impl Summary {
                 .map_err(|detail| cursor.error(detail))?;
             summary.push(separator, ordinal, offset, bytes);
         }
-        for _ in 0..cursor.varint()? {
+        let weights = cursor.varint()?;
+        if weights > WEIGHTS_MAX {
+            return Err(cursor.error(format!("{weights} weight columns")));
+        }
+        for _ in 0..weights {
             let mut ends = vec![0u128];
             for _ in 0..summary.len() {
                 let end = ends[ends.len() - 1].checked_add(cursor.varint_u128()?);
@@ -224,6 +231,14 @@ mod tests {
             summary.push(separator, *ordinal, *offset, *bytes);
         }
         summary
+    }
+
+    #[test]
+    fn weight_columns_past_all_bounds_are_refused_before_they_take_memory() {
+        let mut bytes = Vec::new();
+        put_varint(&mut bytes, 0);
+        put_varint(&mut bytes, 1 << 20);
+        assert!(Summary::decode(&bytes).is_err());
     }
 
     proptest! {

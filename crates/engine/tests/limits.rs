@@ -1,0 +1,263 @@
+//! Calls that ask for more than there is, or stop half-way: each ends soon, with what there is or with an
+//! error that says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+fn schema() -> Arc<Schema> {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, false),
+        Field::new("weight", DataType::Int64, true),
+    ]))
+}
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: schema(),
+        key: vec!["id".into()],
+        set: Some("text".into()),
+        weights: vec!["weight".into()],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn rollup() -> TableSpec {
+    let metrics = vec![
+        ("total".to_string(), "sum(weight)".to_string()),
+        ("worst".to_string(), "max(weight)".to_string()),
+    ];
+    let rollup = RollupSpec { time: None, granularity: "none".into(), metrics };
+    let key = vec!["id".into(), "text".into()];
+    TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
+}
+
+/// Row `id` has weight `id`, and a text of `len` bytes.
+fn batch(ids: std::ops::Range<i64>, len: usize) -> RecordBatch {
+    let text = "x".repeat(len);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(ids.clone().map(Some).collect::<Int64Array>()),
+        Arc::new(StringArray::from_iter_values(ids.clone().map(|_| &text))),
+        Arc::new(ids.map(Some).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+/// Rows 0 to 9, once updated where the table folds.
+fn small_table(db: &Database, name: &str, spec: TableSpec) -> TableSnapshot {
+    let is_append = spec.merge == Merge::Append;
+    let table = db.create_table(name, spec).unwrap();
+    table.append(&batch(0..10, 1), OnError::Raise).unwrap();
+    if !is_append {
+        table.append(&batch(0..5, 1), OnError::Raise).unwrap();
+    }
+    table.snapshot().unwrap()
+}
+
+fn all_kinds(db: &Database) -> [TableSnapshot; 3] {
+    [
+        small_table(db, "append", spec(Merge::Append)),
+        small_table(db, "upsert", spec(Merge::Upsert)),
+        small_table(db, "rollup", rollup()),
+    ]
+}
+
+#[test]
+fn a_sample_that_fits_no_memory_is_refused_before_it_is_drawn() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    for table in all_kinds(&db) {
+        let weights = [None, Some("weight".to_string())];
+        for (n, weight) in [u64::MAX, 1 << 40]
+            .into_iter()
+            .flat_map(|n| weights.iter().map(move |weight| (n, weight.clone())))
+        {
+            if weight.is_some() && table.name() == "rollup" {
+                continue;
+            }
+            for at_most in [false, true] {
+                let request = SampleRequest {
+                    n,
+                    replace: true,
+                    at_most,
+                    weight: weight.clone(),
+                    ..Default::default()
+                };
+                let error = table.sample(&request).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{}: {error}", table.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn any_number_of_different_rows_ends_with_those_there_are() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    for (table, rows) in all_kinds(&db).into_iter().zip([10, 10, 15]) {
+        let all = SampleRequest { n: u64::MAX, at_most: true, ..Default::default() };
+        assert_eq!(table.sample(&all).unwrap().num_rows(), rows);
+        let more = SampleRequest { at_most: false, ..all.clone() };
+        assert_eq!(table.sample(&more).unwrap_err().kind(), ErrorKind::TooFewRows);
+        if table.name() != "rollup" {
+            // Row 0 weighs nothing.
+            let all = SampleRequest { weight: Some("weight".into()), ..all };
+            assert_eq!(table.sample(&all).unwrap().num_rows(), 9);
+            let more = SampleRequest { at_most: false, ..all };
+            assert_eq!(table.sample(&more).unwrap_err().kind(), ErrorKind::TooFewRows);
+        }
+    }
+}
+
+#[test]
+fn an_empty_sample_of_events_has_its_probability_column() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", rollup()).unwrap().snapshot().unwrap();
+    let request =
+        SampleRequest { n: 3, at_most: true, with_probability: true, ..Default::default() };
+    let drawn = table.sample(&request).unwrap();
+    assert_eq!(drawn.num_rows(), 0);
+    assert!(drawn.column_by_name("probability").is_some());
+}
+
+#[test]
+fn a_sum_that_does_not_fit_is_an_error_only_where_it_is_asked_for() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", rollup()).unwrap();
+    table.append(&batch(i64::MAX - 1..i64::MAX, 1), OnError::Raise).unwrap();
+    table.append(&batch(i64::MAX - 1..i64::MAX, 1), OnError::Raise).unwrap();
+    let table = table.snapshot().unwrap();
+    let scan = |columns: Option<Vec<String>>| {
+        table
+            .scan(ScanRequest { columns, ..Default::default() })
+            .unwrap()
+            .collect::<Result<Vec<_>>>()
+    };
+    for columns in [None, Some(vec!["id".to_string(), "total".to_string()])] {
+        assert_eq!(scan(columns).unwrap_err().kind(), ErrorKind::OutOfRange);
+    }
+    let worst = scan(Some(vec!["worst".into(), "id".into()])).unwrap().remove(0);
+    assert_eq!(worst.column(0).as_primitive::<Int64Type>().value(0), i64::MAX - 1);
+    assert_eq!(scan(Some(Vec::new())).unwrap()[0].num_rows(), 1);
+    assert_eq!(table.sets().unwrap().rows, [1]);
+}
+
+#[test]
+fn a_batch_without_a_weight_column_is_refused_though_the_column_takes_nulls() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let batch = batch(0..3, 1).project(&[0, 1]).unwrap();
+    let error = table.append(&batch, OnError::Raise).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight""#);
+}
+
+/// An interrupt that stops at the `nth` look, and at no other.
+fn stops_once(nth: u32) -> Interrupt {
+    let looks = AtomicU32::new(0);
+    Interrupt::new(Arc::new(move || looks.fetch_add(1, Ordering::Relaxed) == nth))
+}
+
+#[test]
+fn resolving_the_live_rows_of_an_upsert_table_can_be_interrupted() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let always = Interrupt::new(Arc::new(|| true));
+    let sets: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let by_set = Selection { between: None, sets: Some(sets) };
+    for (name, selection) in [("range", Selection::default()), ("set", by_set)] {
+        let table = small_table(&db, name, spec(Merge::Upsert));
+        let error = table.count_interruptibly(&selection, &always).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "count by {name}");
+        let request = SampleRequest {
+            n: 1,
+            with_probability: true,
+            selection: selection.clone(),
+            interrupt: stops_once(0),
+            ..Default::default()
+        };
+        let error = table.sample(&request).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "sample by {name}");
+        assert_eq!(table.count(&selection).unwrap(), 10);
+    }
+}
+
+#[test]
+fn an_interrupt_of_verify_that_shows_once_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch(0..10, 1), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let error = db.verify(&stops_once(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert_eq!(db.verify(&Interrupt::never()).unwrap().rows, 10);
+}
+
+#[test]
+fn the_batches_of_one_commit_share_its_limit() {
+    let options = Options { memory_bytes: 4 << 20, ..Default::default() };
+    let db = Database::in_memory(options).unwrap();
+    let batch = batch(0..10, 60_000);
+    let names = ["a", "b", "c"];
+    let tables = names.map(|name| db.create_table(name, spec(Merge::Append)).unwrap());
+    tables[0].append(&batch, OnError::Raise).unwrap();
+    let error = db.append(&names.map(|name| (name, &batch))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("one commit"), "{error}");
+    assert_eq!(tables.map(|table| table.snapshot().unwrap().rows().unwrap()), [10, 0, 0]);
+}
+
+#[test]
+fn batches_of_long_rows_are_closed_early() {
+    const LEN: usize = 200_000;
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", TableSpec { set: None, ..spec(Merge::Append) }).unwrap();
+    for first in [0, 1] {
+        let ids = (0..200).map(|i| i * 2 + first);
+        let rows = batch(0..200, LEN);
+        let mut columns = rows.columns().to_vec();
+        columns[0] = Arc::new(ids.map(Some).collect::<Int64Array>());
+        let rows = RecordBatch::try_new(schema(), columns).unwrap();
+        table.append(&rows, OnError::Raise).unwrap();
+        db.flush().unwrap();
+    }
+    for pieces in [2, 1] {
+        let snapshot = table.snapshot().unwrap();
+        assert_eq!(snapshot.pieces(), pieces);
+        for reverse in [false, true] {
+            let scan = snapshot.scan(ScanRequest { reverse, ..Default::default() }).unwrap();
+            let batches: Vec<RecordBatch> = scan.map(Result::unwrap).collect();
+            let most = batches.iter().map(RecordBatch::num_rows).max().unwrap();
+            assert!(most * LEN <= 24 << 20, "{most} rows in a batch");
+            let id =
+                |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+            let mut ids: Vec<i64> = batches.iter().flat_map(id).collect();
+            ids.sort_unstable();
+            assert_eq!(ids, (0..400).collect::<Vec<_>>());
+        }
+        db.compact().unwrap();
+    }
+}
+
+#[test]
+fn a_sample_whose_strings_fit_no_array_is_refused() {
+    const LEN: usize = 1 << 20;
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", TableSpec { set: None, ..spec(Merge::Append) }).unwrap();
+    table.append(&batch(0..2, LEN), OnError::Raise).unwrap();
+    let snapshot = table.snapshot().unwrap();
+    let request = SampleRequest { n: 2_100, replace: true, ..Default::default() };
+    let error = snapshot.sample(&request).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let keys: ArrayRef = Arc::new((0..2_100).map(|i| Some(i % 2)).collect::<Int64Array>());
+    let error = snapshot.get(std::slice::from_ref(&keys), None).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    let ids = SampleRequest { columns: Some(vec!["id".into()]), ..request };
+    assert_eq!(snapshot.sample(&ids).unwrap().num_rows(), 2_100);
+}
