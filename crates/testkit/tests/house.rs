@@ -272,3 +272,73 @@ fn a_link_to_a_file_or_heading_that_is_not_there_is_found() {
     assert_eq!(faults("# Here and (there)\n[a](nowhere.md) and [b](format.md#nowhere)"), 2);
     assert!(anchors("# Here and (there)").contains("here-and-there"));
 }
+
+/// The modules that a crate's `lib.rs` or `main.rs` lists, in order.
+fn listed_modules(lib: &str) -> Vec<String> {
+    let name = |line: &str| {
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_string)
+    };
+    lib.lines().filter_map(name).collect()
+}
+
+/// The modules of the crate that a file imports, but for its tests.
+fn imported_modules(source: &str) -> Vec<String> {
+    let code = source.lines().take_while(|line| *line != "#[cfg(test)]");
+    let imported = |line: &str| {
+        let path = line.strip_prefix("use crate::")?;
+        Some(path.split([':', ';']).next().unwrap_or(path).to_string())
+    };
+    code.filter_map(imported).collect()
+}
+
+/// Imports of modules that stand below the importing one in the list.
+fn upward_imports(modules: &[String], module: &str, source: &str) -> Vec<String> {
+    let place = |name: &str| modules.iter().position(|listed| listed == name);
+    let is_upward = |name: &String| place(name) > place(module);
+    imported_modules(source).into_iter().filter(is_upward).collect()
+}
+
+fn sources_below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let paths = entries.map(|entry| entry.expect("the folder can be read").path());
+    paths
+        .flat_map(|path| if path.is_dir() { sources_below(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .filter(|path| path.file_name().is_some_and(|name| name != "tests.rs"))
+        .collect()
+}
+
+#[test]
+fn modules_import_only_what_stands_above_them() {
+    let mut faults = Vec::new();
+    for (name, root) in [
+        ("format", "lib"),
+        ("sample", "lib"),
+        ("storage", "lib"),
+        ("engine", "lib"),
+        ("cli", "main"),
+    ] {
+        let folder = repository().join("crates").join(name).join("src");
+        let modules = listed_modules(&read(&folder.join(format!("{root}.rs"))));
+        assert!(modules.len() > 4, "crates/{name} lists its modules");
+        for module in &modules {
+            let mut files = sources_below(&folder.join(module));
+            files.push(folder.join(format!("{module}.rs")));
+            for file in files {
+                for import in upward_imports(&modules, module, &read(&file)) {
+                    faults.push(format!("{} imports {import}", file.display()));
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn an_import_of_a_module_further_down_is_seen() {
+    let modules = listed_modules("//! Doc\n\npub mod low;\nmod high;\n");
+    let source = "use crate::high::Thing;\nuse crate::low;\n#[cfg(test)]\nuse crate::high;\n";
+    assert_eq!(upward_imports(&modules, "low", source), ["high"]);
+    assert!(upward_imports(&modules, "high", source).is_empty());
+}
