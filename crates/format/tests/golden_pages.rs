@@ -12,10 +12,10 @@ use drillcore_format::frame::{
 };
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
-use drillcore_format::manifest_edit::{Edit, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
 
 /// Asserts that `bytes` are those of the golden file, and returns the file's.
@@ -82,12 +82,19 @@ fn a_manifest_keeps_its_bytes() {
         key: vec![0, 1],
         set: Some(0),
         merge: MergePolicy::Append,
-        weights: vec![],
+        weights: vec![2],
     };
+    let hourly = hourly_schema(&schema);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
     let segment =
         SegmentMeta { id: SegmentId(12), rows: 70_000, bytes: 5_000_000, lsns, blocks: 1200 };
     let table = TableId(2);
+    let kept = PinnedTable {
+        table,
+        name: "flights".into(),
+        schema: schema.clone(),
+        segments: vec![segment.clone()],
+    };
     let lists = [
         vec![
             Edit::CreateTable { table, name: "flights".into(), schema },
@@ -95,7 +102,10 @@ fn a_manifest_keeps_its_bytes() {
             Edit::NextSegment(SegmentId(13)),
             Edit::NextLsn(Lsn(301)),
         ],
+        vec![Edit::CreateTable { table: TableId(3), name: "hourly".into(), schema: hourly }],
         vec![Edit::AddSegment { table, segment }, Edit::Flushed { table, lsn: Lsn(300) }],
+        vec![Edit::PinSnapshot { name: "monday".into(), lsn: Lsn(300), tables: vec![kept] }],
+        vec![Edit::DropSnapshot { name: "monday".into() }],
         vec![Edit::RemoveSegment { table, segment: SegmentId(12) }, Edit::DropTable { table }],
     ];
     let mut bytes = Vec::new();
@@ -111,6 +121,35 @@ fn a_manifest_keeps_its_bytes() {
         .map(|(_, payload)| decode_edits(payload).unwrap())
         .collect();
     assert_eq!(found, lists);
+}
+
+/// The events of `events` by hour and carrier, with a metric of each kind.
+fn hourly_schema(events: &TableSchema) -> TableSchema {
+    let metric = |kind, input| Metric { kind, input };
+    let metrics = vec![
+        metric(MetricKind::Count, None),
+        metric(MetricKind::Sum, Some(2)),
+        metric(MetricKind::Min, Some(2)),
+        metric(MetricKind::Max, Some(2)),
+    ];
+    let of_events = events.columns.fields();
+    let shown = ["delay", "least", "worst"].map(|name| Field::new(name, DataType::Float64, true));
+    let mut fields: Vec<Field> = vec![of_events[1].as_ref().clone(), of_events[0].as_ref().clone()];
+    fields.push(Field::new("n", DataType::Int64, false));
+    fields.extend(shown);
+    let rollup = Rollup {
+        events: events.columns.clone(),
+        time: Some(0),
+        granularity: Granularity::Seconds(3600),
+        metrics,
+    };
+    TableSchema {
+        columns: Arc::new(Schema::new(fields)),
+        key: vec![0, 1],
+        set: Some(1),
+        merge: MergePolicy::Rollup(rollup),
+        weights: vec![],
+    }
 }
 
 #[test]
