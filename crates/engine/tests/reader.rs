@@ -147,3 +147,35 @@ fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
         });
     }
 }
+
+/// A reader reads the manifest first and the log after it. A table made in between is in the second only.
+#[test]
+fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    db.create_table("all", spec(Merge::Append)).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+            let mut looks = 0;
+            while !done.load(Ordering::Relaxed) {
+                reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                let snapshot = reader.snapshot().unwrap();
+                let rows = |name: &str| snapshot.table(name).unwrap().rows().unwrap();
+                let made = snapshot.tables().into_iter().filter(|name| name != "all");
+                assert_eq!(rows("all"), made.map(|name| rows(&name)).sum::<u64>());
+                looks += 1;
+            }
+            looks
+        });
+        for number in 0..150 {
+            let name = format!("part{number}");
+            db.create_table(&name, spec(Merge::Append)).unwrap();
+            let rows = batch(number, 10);
+            db.append(&[("all", &rows), (&name, &rows)]).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(reader.join().unwrap() > 5);
+    });
+}
