@@ -8,6 +8,7 @@ pub struct IoCounts {
     pub index_pages: AtomicU64,
     pub blocks: AtomicU64,
     pub set_pages: AtomicU64,
+    pub statistics_pages: AtomicU64,
     pub bytes: AtomicU64,
     /// Blocks that the filter let through for a key they do not hold.
     pub filter_false_positives: AtomicU64,
@@ -19,6 +20,7 @@ pub struct IoSnapshot {
     pub index_pages: u64,
     pub blocks: u64,
     pub set_pages: u64,
+    pub statistics_pages: u64,
     pub bytes: u64,
     pub filter_false_positives: u64,
 }
@@ -29,6 +31,7 @@ impl IoCounts {
             index_pages: self.index_pages.load(Ordering::Relaxed),
             blocks: self.blocks.load(Ordering::Relaxed),
             set_pages: self.set_pages.load(Ordering::Relaxed),
+            statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
         }
@@ -42,6 +45,7 @@ impl IoSnapshot {
             index_pages: self.index_pages - earlier.index_pages,
             blocks: self.blocks - earlier.blocks,
             set_pages: self.set_pages - earlier.set_pages,
+            statistics_pages: self.statistics_pages - earlier.statistics_pages,
             bytes: self.bytes - earlier.bytes,
             filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
         }
