@@ -30,7 +30,7 @@ impl SelectionArgument {
             closed,
         });
         let sets = self.sets.map(|values| values.into_inner().0);
-        Ok(Selection { between, sets })
+        Ok(Selection { between, sets, predicate: None })
     }
 }
 

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
-use drillcore::{AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, TableSchema};
+use drillcore::{
+    AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection, TableSchema,
+};
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
@@ -144,13 +146,18 @@ impl TableSnapshot {
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<u64> {
-        signals::run(py, || self.inner.rows())
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        let all = Selection::default();
+        signals.run(py, || self.inner.count_interruptibly(&all, &interrupt))
     }
 
     /// Events of the selected rows, of a rollup table.
     fn count_events(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
         let selection = selection.into_selection(py)?;
-        signals::run(py, || self.inner.count_events(&selection))
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        signals.run(py, || self.inner.count_events_interruptibly(&selection, &interrupt))
     }
 
     /// The rows found, in the order of the keys; a key without a row contributes none.
@@ -186,7 +193,9 @@ impl TableSnapshot {
 
     fn count(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
         let selection = selection.into_selection(py)?;
-        signals::run(py, || self.inner.count(&selection))
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        signals.run(py, || self.inner.count_interruptibly(&selection, &interrupt))
     }
 
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the request
@@ -208,6 +217,7 @@ impl TableSnapshot {
         let request = SampleRequest {
             n,
             selection,
+            unit: Unit::Events,
             weight,
             replace,
             at_most,
@@ -228,7 +238,9 @@ impl TableSnapshot {
 
     /// The set values in order, and the rows of each.
     fn sets(&self, py: Python<'_>) -> PyResult<(PyArray, Vec<u64>)> {
-        let sets = signals::run(py, || self.inner.sets())?;
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        let sets = signals.run(py, || self.inner.sets_interruptibly(&interrupt))?;
         Ok((PyArray::from_array_ref(sets.values), sets.rows))
     }
 }

@@ -73,8 +73,8 @@ fn run(verb: Verb, interrupted: &Arc<AtomicBool>) -> Result<u8, Fault> {
             let table = read(&arguments.database, &arguments.table)?;
             let selection = selection(&table.schema(), &arguments.selection)?;
             let count = match arguments.events {
-                true => table.count_events(&selection)?,
-                false => table.count(&selection)?,
+                true => table.count_events_interruptibly(&selection, &interrupt)?,
+                false => table.count_interruptibly(&selection, &interrupt)?,
             };
             println!("{count}");
         }
@@ -90,13 +90,14 @@ fn run(verb: Verb, interrupted: &Arc<AtomicBool>) -> Result<u8, Fault> {
                 seed: arguments.seed,
                 columns: arguments.output.columns,
                 interrupt,
+                ..SampleRequest::default()
             })?;
             print_one(arguments.output.output, rows)?;
         }
         Verb::Estimate(arguments) => estimate(arguments, interrupt)?,
         Verb::Sets(arguments) => {
             let table = read(&arguments.database, &arguments.table)?;
-            let sets = table.sets()?;
+            let sets = table.sets_interruptibly(&interrupt)?;
             let schema = Schema::new(vec![
                 Field::new("set", sets.values.data_type().clone(), true),
                 Field::new("rows", DataType::UInt64, false),

@@ -28,7 +28,7 @@ pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore:
             Some(parse(StringArray::from(names), field.data_type(), field.name())?)
         }
     };
-    Ok(drillcore::Selection { between, sets })
+    Ok(drillcore::Selection { between, sets, predicate: None })
 }
 
 /// A whole key, one value a key column.

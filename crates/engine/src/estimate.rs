@@ -26,7 +26,7 @@ use crate::estimate::tally::Tally;
 use crate::estimate::target::{Aggregate, Target};
 use crate::interrupt::Interrupt;
 use crate::sample::{fresh_seed, rows_at};
-use crate::select::Selection;
+use crate::select::{Question, Selection};
 use crate::snapshot::TableSnapshot;
 
 /// The stream of a seed that estimates draw from.
@@ -83,9 +83,9 @@ pub struct Estimate {
     pub aggregates: Vec<AggregateEstimate>,
     /// Rows drawn of each group.
     pub drawn: Vec<u64>,
-    /// Rows drawn in all.
+    /// Rows drawn in all; those that fail the predicate, and so belong to no group, among them.
     pub sampled: u64,
-    /// Rows selected.
+    /// Rows that were drawn from: those selected, before a predicate that has to be tested.
     pub population: u64,
     pub confidence: f64,
     /// The ways the intervals were found, joined by ", ".
@@ -93,7 +93,7 @@ pub struct Estimate {
     /// Nothing was estimated.
     pub exact: bool,
     /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
-    /// of draws whose group was met once); 0 where an index lists all groups.
+    /// of rows drawn whose group was met once); 0 where an index lists all groups.
     pub unseen_share: f64,
 }
 
@@ -136,9 +136,11 @@ fn estimate(
     let confidence =
         Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
     let draws_max = check_stop(request.stop)?;
-    let target = Target::new(table, request)?;
     let layout = &table.table().layout;
-    let selected = table.select(&request.selection, &request.interrupt)?;
+    // Rows that fail the test are drawn too, and count as rows of no group.
+    let Question { filter, test } = request.selection.check(layout.schema())?;
+    let target = Target::new(table, request, test)?;
+    let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
     let mut tally = Tally::new(&target);
     if let Some(sets) = target.known_groups(table, request)? {
         tally.expect_groups(sets);
@@ -176,7 +178,7 @@ fn estimate(
         numbers.clear();
         chooser.draw_into(&mut rng, round as usize, &mut numbers);
         let batch = rows_at(&selected, layout, target.columns(), &numbers, &request.interrupt)?;
-        tally.add(&batch);
+        tally.add(&target.passing(batch)?);
         drawn += numbers.len() as u64;
     }
 }
@@ -230,7 +232,7 @@ impl Looks {
             confidence: self.confidence.get(),
             method: methods.join(", "),
             exact: methods.iter().all(|method| *method == "exact"),
-            unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share(drawn) },
+            unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share() },
             aggregates,
         })
     }
@@ -248,8 +250,11 @@ impl Looks {
                 if let Some(rows) = tally.known_rows(group) {
                     return Interval::exact(rows as f64);
                 }
-                if !tally.is_grouped() {
+                if tally.counts_all() {
                     return Interval::exact(self.population as f64);
+                }
+                if design.drawn == self.population {
+                    return Interval::exact(tally.drawn(group) as f64);
                 }
                 let share = match look {
                     Look::Last => share_wilson(tally.drawn(group), design, self.confidence),
@@ -282,16 +287,21 @@ fn scale(share: Interval, by: f64) -> Interval {
 /// Whether every interval is narrow enough. One of no width says only that the numbers drawn were all
 /// equal; a rare different one gets the usual number of draws to show up.
 fn is_within(estimate: &Estimate, width: HalfWidth) -> bool {
-    estimate.aggregates.iter().flat_map(|aggregate| &aggregate.intervals).all(|interval| {
-        let limit = match width {
-            HalfWidth::Absolute(limit) => limit,
-            HalfWidth::Relative(share) => share * interval.value.abs(),
-        };
-        let half_width = interval.half_width();
-        let is_trusted =
-            half_width > 0.0 || interval.method == Method::Exact || estimate.sampled >= USUAL_DRAWS;
-        is_trusted && half_width <= limit
-    })
+    let mut intervals = estimate.aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
+    // Groups may be still to be met.
+    let is_met = !estimate.drawn.is_empty();
+    is_met
+        && intervals.all(|interval| {
+            let limit = match width {
+                HalfWidth::Absolute(limit) => limit,
+                HalfWidth::Relative(share) => share * interval.value.abs(),
+            };
+            let half_width = interval.half_width();
+            let is_trusted = half_width > 0.0
+                || interval.method == Method::Exact
+                || estimate.sampled >= USUAL_DRAWS;
+            is_trusted && half_width <= limit
+        })
 }
 
 /// The most rows that will be drawn.

@@ -127,16 +127,13 @@ fn live_in_range(
     interrupt: &Interrupt,
 ) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
-    let sources =
-        candidates.parts().iter().map(|part| PlacedSource::new(layout, pieces, part)).collect();
+    let sources = PlacedSource::of(layout, candidates);
     let mut merger = Merger::new(sources, Direction::Forward, Fold::KeepNewest, CHUNK_ROWS)?;
     let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
         interrupt.check()?;
-        let (flags, places) = rows.values().split_at(rows.values().len() - 2);
-        let deleted = flags.first().map(|flags| flags.as_boolean());
-        let piece = places[0].as_primitive::<UInt32Type>().values();
-        let ordinal = places[1].as_primitive::<UInt32Type>().values();
+        let deleted = layout.has_tombstones().then(|| rows.value(0).as_boolean());
+        let (piece, ordinal) = places(&rows);
         let is_deleted = |row: usize| deleted.is_some_and(|deleted| deleted.value(row));
         for row in (0..rows.len()).filter(|&row| !is_deleted(row)) {
             live[piece[row] as usize].push(ordinal[row]);
@@ -145,31 +142,49 @@ fn live_in_range(
     Ok(live)
 }
 
-/// Keys and flags of an interval, with the place of each row as two more values.
-struct PlacedSource {
+/// Keys and flags of a piece's rows, with the place of each row as two more values.
+pub struct PlacedSource {
     source: PieceSource,
     piece: u32,
-    next: u32,
 }
 
 impl PlacedSource {
-    fn new(layout: &Layout, pieces: &[Piece], part: &Part) -> PlacedSource {
-        let piece = pieces[part.piece].clone();
-        let source =
-            PieceSource::selected(piece, vec![part.clone()], flags(layout), Direction::Forward);
-        PlacedSource { source, piece: part.piece as u32, next: part.from as u32 }
+    /// The rows of the given parts, all of one piece, in key order.
+    pub fn new(layout: &Layout, pieces: &[Piece], parts: &[Part]) -> PlacedSource {
+        let piece = parts[0].piece;
+        let source = PieceSource::selected(
+            pieces[piece].clone(),
+            parts.to_vec(),
+            flags(layout),
+            Direction::Forward,
+        );
+        PlacedSource { source, piece: piece as u32 }
+    }
+
+    /// One for each piece with rows selected, oldest first.
+    pub fn of(layout: &Layout, selected: &Selected) -> Vec<PlacedSource> {
+        let parts = selected.parts().chunk_by(|a, b| a.piece == b.piece);
+        parts.map(|parts| PlacedSource::new(layout, selected.pieces(), parts)).collect()
     }
 }
 
 impl RowSource for PlacedSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
-        let Some(rows) = self.source.next_rows()? else { return Ok(None) };
-        let len = rows.len();
-        let ordinals = UInt32Array::from_iter_values(self.next..self.next + len as u32);
-        self.next += len as u32;
-        let places: [ArrayRef; 2] =
-            [Arc::new(UInt32Array::from(vec![self.piece; len])), Arc::new(ordinals)];
+        let Some((rows, ordinals)) = self.source.next_placed()? else { return Ok(None) };
+        let places: [ArrayRef; 2] = [
+            Arc::new(UInt32Array::from(vec![self.piece; rows.len()])),
+            Arc::new(UInt32Array::from(ordinals)),
+        ];
         let values = rows.values().iter().cloned().chain(places).collect();
-        Ok(Some(Rows::new(len, Some(rows.keys().clone()), values)))
+        Ok(Some(Rows::new(rows.len(), Some(rows.keys().clone()), values)))
     }
+}
+
+/// The places that a [`PlacedSource`] put behind the other values: pieces and ordinals.
+pub fn places(rows: &Rows) -> (&[u32], &[u32]) {
+    let places = &rows.values()[rows.values().len() - 2..];
+    (
+        places[0].as_primitive::<UInt32Type>().values(),
+        places[1].as_primitive::<UInt32Type>().values(),
+    )
 }

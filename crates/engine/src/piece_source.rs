@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use drillcore_format::rows::{Projection, Rows};
 
@@ -33,6 +34,12 @@ enum Rest {
     Members(Vec<Part>),
 }
 
+/// Which rows were read, ascending.
+enum Ordinals {
+    Interval(Range<u64>),
+    Listed(Vec<u32>),
+}
+
 impl PieceSource {
     /// All rows of a piece.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
@@ -59,7 +66,37 @@ impl PieceSource {
         PieceSource { piece, projection, direction, rest, chunk_rows }
     }
 
-    fn next_interval(&mut self, from: u64, to: u64) -> Result<Option<Rows>> {
+    /// The next rows, at least one, with their ordinals; `None` at the end.
+    pub fn next_placed(&mut self) -> Result<Option<(Rows, Vec<u32>)>> {
+        let Some((rows, ordinals)) = self.next_chunk()? else { return Ok(None) };
+        let mut ordinals = match ordinals {
+            Ordinals::Interval(interval) => interval.map(|ordinal| ordinal as u32).collect(),
+            Ordinals::Listed(ordinals) => ordinals,
+        };
+        if self.direction == Direction::Reverse {
+            ordinals.reverse();
+        }
+        Ok(Some((rows, ordinals)))
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        let chunk = match &self.rest {
+            Rest::Interval { from, to } => {
+                let (from, to) = (*from, *to);
+                self.next_interval(from, to)?
+            }
+            Rest::Members(_) => self.next_members()?,
+        };
+        let Some((rows, ordinals)) = chunk else { return Ok(None) };
+        self.chunk_rows = chunk_rows((rows.string_bytes() / rows.len()) as u64);
+        let rows = match self.direction {
+            Direction::Forward => rows,
+            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+        };
+        Ok(Some((rows, ordinals)))
+    }
+
+    fn next_interval(&mut self, from: u64, to: u64) -> Result<Option<(Rows, Ordinals)>> {
         if from == to {
             return Ok(None);
         }
@@ -69,10 +106,11 @@ impl PieceSource {
             Direction::Reverse => ((to - len, to), (from, to - len)),
         };
         self.rest = Rest::Interval { from: rest.0, to: rest.1 };
-        self.piece.read(chunk.0, chunk.1, &self.projection).map(Some)
+        let rows = self.piece.read(chunk.0, chunk.1, &self.projection)?;
+        Ok(Some((rows, Ordinals::Interval(chunk.0..chunk.1))))
     }
 
-    fn next_members(&mut self) -> Result<Option<Rows>> {
+    fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
         let Rest::Members(parts) = &mut self.rest else { unreachable!("asked for by next_rows") };
         let limit = self.chunk_rows as usize;
         let mut ordinals = next_ordinals(&self.piece, parts, self.direction, limit)?;
@@ -82,26 +120,14 @@ impl PieceSource {
         if self.direction == Direction::Reverse {
             ordinals.reverse();
         }
-        self.piece.fetch(&ordinals, &self.projection).map(Some)
+        let rows = self.piece.fetch(&ordinals, &self.projection)?;
+        Ok(Some((rows, Ordinals::Listed(ordinals))))
     }
 }
 
 impl RowSource for PieceSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
-        let rows = match &self.rest {
-            Rest::Interval { from, to } => {
-                let (from, to) = (*from, *to);
-                self.next_interval(from, to)?
-            }
-            Rest::Members(_) => self.next_members()?,
-        };
-        if let Some(rows) = &rows {
-            self.chunk_rows = chunk_rows((rows.string_bytes() / rows.len()) as u64);
-        }
-        Ok(rows.map(|rows| match self.direction {
-            Direction::Forward => rows,
-            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
-        }))
+        Ok(self.next_chunk()?.map(|(rows, _)| rows))
     }
 }
 

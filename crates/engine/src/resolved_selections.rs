@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::select::{Filter, Selected};
+use crate::select::{Question, Selected};
 
 /// Selections kept a table and snapshot; each holds four bytes a row.
 const KEPT: usize = 4;
@@ -11,22 +11,22 @@ const KEPT: usize = 4;
 /// Resolved selections, newest last.
 #[derive(Default)]
 pub struct ResolvedSelections {
-    kept: Mutex<VecDeque<(Filter, Arc<Selected>)>>,
+    kept: Mutex<VecDeque<(Question, Arc<Selected>)>>,
 }
 
 impl ResolvedSelections {
-    pub fn get(&self, filter: &Filter) -> Option<Arc<Selected>> {
+    pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(known, _)| known == filter).map(|(_, selected)| selected.clone())
+        kept.iter().find(|(known, _)| known == question).map(|(_, selected)| selected.clone())
     }
 
     /// Keeps a selection in place of the oldest one, and hands it back.
-    pub fn keep(&self, filter: Filter, selected: Arc<Selected>) -> Arc<Selected> {
+    pub fn keep(&self, question: Question, selected: Arc<Selected>) -> Arc<Selected> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() == KEPT {
             kept.pop_front();
         }
-        kept.push_back((filter, selected.clone()));
+        kept.push_back((question, selected.clone()));
         selected
     }
 }

@@ -4,12 +4,12 @@
 //! the cost is that of the rows drawn, whatever surrounds them. Draws depend on the seed and the
 //! snapshot alone.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use drillcore_format::rows::{Layout, Projection};
-use drillcore_format::schema::Rollup;
+use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
@@ -17,8 +17,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fetch::{fetch, no_rows};
 use crate::interrupt::Interrupt;
 use crate::live::are_live;
+use crate::passing::pass;
+use crate::predicate::Test;
 use crate::rollup::shown;
-use crate::select::{Filter, Place, Selected, Selection};
+use crate::select::{Place, Question, Selected, Selection};
 use crate::snapshot::TableSnapshot;
 use crate::weighted::{EVENTS, Weighted};
 
@@ -37,6 +39,8 @@ pub struct SampleRequest {
     /// The number of rows.
     pub n: u64,
     pub selection: Selection,
+    /// What is equally likely in a rollup table.
+    pub unit: Unit,
     /// Draw in proportion to this weight column; by default every row is equally likely.
     pub weight: Option<String>,
     /// Add a column `probability`: the chance of the row in each draw with replacement, or to be among
@@ -53,11 +57,115 @@ pub struct SampleRequest {
     pub interrupt: Interrupt,
 }
 
+/// What is drawn from a rollup table. In other tables an event is a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Events, each of which shows the row that it was folded into.
+    #[default]
+    Events,
+    /// Rows.
+    Rows,
+}
+
+/// A share of a selection's rows.
+#[derive(Debug, Clone, Default)]
+pub struct ShareRequest {
+    /// The chance of each row, from 0 to 1.
+    pub share: f64,
+    pub selection: Selection,
+    /// The same seed on the same snapshot gives the same rows; none is a fresh one.
+    pub seed: Option<u64>,
+    /// Names of the columns wanted, in that order; all by default.
+    pub columns: Option<Vec<String>>,
+    pub interrupt: Interrupt,
+}
+
+/// How a sample came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SampleReport {
+    /// Rows drawn, those among them that were dead or did not pass the predicate.
+    pub attempts: u64,
+    /// Whether so many were dropped that the selection was resolved, and the sample drawn from that.
+    pub resolved: bool,
+}
+
 impl TableSnapshot {
     /// Random rows of the selection; see [`SampleRequest`].
     pub fn sample(&self, request: &SampleRequest) -> Result<RecordBatch> {
+        Ok(self.sample_with_report(request)?.0)
+    }
+
+    /// Random rows of the selection, and what it took to find them.
+    pub fn sample_with_report(
+        &self,
+        request: &SampleRequest,
+    ) -> Result<(RecordBatch, SampleReport)> {
         let columns = self.columns(request.columns.as_deref())?;
         sample(self, &columns, request)
+    }
+
+    /// Each row of the selection with the same chance, independently of the others, in random order
+    /// (Bernoulli sampling). Costs what the rows cost that are drawn before the predicate is tested.
+    pub fn sample_share(&self, request: &ShareRequest) -> Result<RecordBatch> {
+        if !(0.0..=1.0).contains(&request.share) {
+            let share = request.share;
+            return Err(Error::invalid(format!("a share of {share} does not lie between 0 and 1")));
+        }
+        let columns = self.columns(request.columns.as_deref())?;
+        let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+        let layout = &self.table().layout;
+        let Question { filter, test } = request.selection.check(layout.schema())?;
+        // Which rows are in does not depend on which pass, so no more than those need be tested.
+        let selected = self.resolved(Question { filter, test: None }, &request.interrupt)?;
+        let n = drawable(rng.binomial(selected.len(), request.share))?;
+        let draws = SampleRequest { interrupt: request.interrupt.clone(), ..Default::default() };
+        let mut places = ByNumber::rows(&selected).draw(&mut rng, n, &draws)?;
+        if let Some(test) = &test {
+            let passes = rows_pass(self, &selected, test, &places, &request.interrupt)?;
+            let mut passes = passes.into_iter();
+            places.retain(|_| passes.next().expect("one answer a row"));
+        }
+        show(self, &selected, &columns, &places, &request.interrupt)
+    }
+}
+
+/// Which of the rows at some places pass a test.
+fn rows_pass(
+    table: &TableSnapshot,
+    selected: &Selected,
+    test: &Test,
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<Vec<bool>> {
+    let layout = &table.table().layout;
+    match layout.rollup() {
+        Some(rollup) if !places.is_empty() => {
+            let whole = whole_rows_at(table, selected, places, interrupt)?;
+            let passes = test.passes(&shown(layout, rollup, &whole, test.columns())?)?;
+            Ok(passes.values().iter().collect())
+        }
+        _ => pass(selected, layout, test, places, interrupt),
+    }
+}
+
+/// The rows at some places, as they are shown.
+fn show(
+    table: &TableSnapshot,
+    selected: &Selected,
+    columns: &[usize],
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<RecordBatch> {
+    let layout = &table.table().layout;
+    if places.is_empty() {
+        return Ok(no_rows(layout, columns));
+    }
+    match layout.rollup() {
+        None => rows_at_places(selected, layout, columns, places, interrupt),
+        Some(rollup) => {
+            let whole = whole_rows_at(table, selected, places, interrupt)?;
+            shown(layout, rollup, &whole, columns)
+        }
     }
 }
 
@@ -68,7 +176,7 @@ fn sample(
     table: &TableSnapshot,
     columns: &[usize],
     request: &SampleRequest,
-) -> Result<RecordBatch> {
+) -> Result<(RecordBatch, SampleReport)> {
     if request.with_probability && request.weight.is_some() && !request.replace {
         return Err(Error::invalid(
             "the probabilities of weighted draws without replacement have no closed form; \
@@ -76,130 +184,232 @@ fn sample(
         ));
     }
     let layout = &table.table().layout;
+    let question = request.selection.check(layout.schema())?;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
-    if let Some(rollup) = layout.rollup() {
-        return sample_events(table, rollup, columns, request, &mut rng);
+    let is_rollup = layout.rollup().is_some();
+    if is_rollup && request.weight.is_some() {
+        return Err(Error::invalid(
+            "a rollup table has no weights of its own; it is drawn from by event",
+        ));
     }
-    // Chances, and weighted draws, need to know how many rows are alive.
-    let needs_live = request.with_probability || request.weight.is_some();
-    if layout.has_tombstones() && !needs_live {
-        let filter = Filter::new(layout.schema(), &request.selection)?;
-        let candidates = table.candidates(&filter)?;
-        if let Some(places) = by_rejection(layout, &candidates, request, &mut rng)? {
-            return gather(&candidates, layout, columns, &places, request);
+    if is_rollup && request.unit == Unit::Events {
+        return sample_events(table, columns, question, request, &mut rng);
+    }
+    let mut report = SampleReport::default();
+    let mut drawn = Vec::new();
+    // A chance to be drawn cannot be told without knowing how many rows there are; nor are the rows of a
+    // rollup table numbered before they are resolved.
+    let may_drop = layout.has_tombstones() || question.test.is_some();
+    if may_drop && !request.with_probability && !is_rollup {
+        let candidates = table.candidates(&question.filter)?;
+        let stays = |places: &[Place]| {
+            let mut stays = vec![true; places.len()];
+            if layout.has_tombstones() {
+                stays = are_live(layout, candidates.pieces(), places)?;
+            }
+            if let Some(test) = &question.test {
+                let passes = pass(&candidates, layout, test, places, &request.interrupt)?;
+                stays.iter_mut().zip(passes).for_each(|(stays, passes)| *stays &= passes);
+            }
+            Ok(stays)
+        };
+        drawn = if request.n >= candidates.len() {
+            // Resolving costs no more than as many tries.
+            Vec::new()
+        } else if let Some(column) = &request.weight {
+            let weight = weight_column(layout, column)?;
+            let weighted = Weighted::new(candidates.clone(), layout, weight, &request.interrupt)?;
+            by_rejection(&mut ByWeight::new(&weighted), stays, request, &mut rng, &mut report)?
+        } else {
+            by_rejection(&mut ByNumber::rows(&candidates), stays, request, &mut rng, &mut report)?
+        };
+        if drawn.len() as u64 == request.n {
+            return Ok((show(table, &candidates, columns, &drawn, &request.interrupt)?, report));
         }
+        report.resolved = true;
     }
-    let selected = table.select(&request.selection, &request.interrupt)?;
+    let selected = table.resolved(question, &request.interrupt)?;
     let (places, probability) = match &request.weight {
         None => uniform(&selected, request, &mut rng)?,
-        Some(column) => weighted(&selected, layout, column, request, &mut rng)?,
+        Some(column) => weighted(&selected, layout, column, drawn, request, &mut rng)?,
     };
-    let rows = gather(&selected, layout, columns, &places, request)?;
-    if request.with_probability { with_probability(&rows, probability) } else { Ok(rows) }
+    report.attempts += places.len() as u64;
+    let rows = show(table, &selected, columns, &places, &request.interrupt)?;
+    let rows = if request.with_probability { with_probability(&rows, probability)? } else { rows };
+    Ok((rows, report))
 }
 
 /// Draws events of a rollup table, and shows the whole row that each was folded into.
 fn sample_events(
     table: &TableSnapshot,
-    rollup: &Rollup,
     columns: &[usize],
+    question: Question,
     request: &SampleRequest,
     rng: &mut Rng,
-) -> Result<RecordBatch> {
+) -> Result<(RecordBatch, SampleReport)> {
     let layout = &table.table().layout;
-    if let Some(weight) = &request.weight {
-        return Err(Error::invalid(format!(
-            "a rollup table is drawn from by event; it has no weight {weight:?}"
-        )));
+    let interrupt = &request.interrupt;
+    let mut report = SampleReport::default();
+    let candidates = table.candidates(&question.filter)?;
+    if let Some(test) = question.test.as_ref().filter(|_| !request.with_probability) {
+        let events = Weighted::new(candidates.clone(), layout, EVENTS, interrupt)?;
+        let passes = |places: &[Place]| rows_pass(table, &candidates, test, places, interrupt);
+        if request.n < candidates.len() {
+            let mut draws = ByNumber::events(&events);
+            let places = by_rejection(&mut draws, passes, request, rng, &mut report)?;
+            if places.len() as u64 == request.n {
+                return Ok((show(table, &candidates, columns, &places, interrupt)?, report));
+            }
+        }
+        report.resolved = true;
     }
-    let filter = Filter::new(layout.schema(), &request.selection)?;
-    let events = Weighted::new(table.candidates(&filter)?, layout, EVENTS, &request.interrupt)?;
+    let partials = table.partials(&question, interrupt)?;
+    let events = Weighted::new(partials.clone(), layout, EVENTS, interrupt)?;
     let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
     let n = checked_count(population, request)?;
-    if n == 0 {
-        let rows = no_rows(layout, columns);
-        let probability = Probability::Same(0.0);
-        return if request.with_probability {
-            with_probability(&rows, probability)
-        } else {
-            Ok(rows)
-        };
+    let places = ByNumber::events(&events).draw(rng, n, request)?;
+    report.attempts += places.len() as u64;
+    let rows = show(table, &partials, columns, &places, interrupt)?;
+    if !request.with_probability {
+        return Ok((rows, report));
     }
-    let mut numbers = Vec::with_capacity(n);
-    if request.replace {
-        WithReplacement::new(population).draw_into(rng, n, &mut numbers);
-    } else {
-        WithoutReplacement::new(population).draw_into(rng, n, &mut numbers);
-    }
-    let mut places = Vec::with_capacity(n);
-    for (draw, number) in numbers.into_iter().enumerate() {
-        if draw % CHUNK == 0 {
-            request.interrupt.check()?;
-        }
-        places.push(events.at(u128::from(number))?.0);
-    }
-    let only_keys = Projection { keys: true, values: Vec::new() };
-    let keys = fetch(events.selected().pieces(), &places, &only_keys, &request.interrupt)?;
-    let found = table.whole_rows(keys.keys(), &request.interrupt)?;
-    let rows: Vec<u32> =
-        found.positions.iter().map(|row| row.expect("a drawn event has a row")).collect();
-    let rows = shown(layout, rollup, &found.rows.take(&rows), columns)?;
     let draws = if request.replace { 1.0 } else { n as f64 };
-    match request.with_probability {
-        true => with_probability(&rows, Probability::Same(draws / population as f64)),
-        false => Ok(rows),
+    let chance = if n == 0 { 0.0 } else { draws / population as f64 };
+    Ok((with_probability(&rows, Probability::Same(chance))?, report))
+}
+
+/// The whole row of each partial row, at least one.
+fn whole_rows_at(
+    table: &TableSnapshot,
+    partials: &Selected,
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<Rows> {
+    let only_keys = Projection { keys: true, values: Vec::new() };
+    let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
+    let found = table.whole_rows(keys.keys(), interrupt)?;
+    let rows: Vec<u32> =
+        found.positions.iter().map(|row| row.expect("a partial row has a whole one")).collect();
+    Ok(found.rows.take(&rows))
+}
+
+/// Successive draws, all with replacement or all without.
+trait Draws {
+    /// How many different draws there are without replacement, at most.
+    fn len(&self) -> u64;
+
+    /// Up to `n` more; fewer once nothing is left, or where the same row came again.
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>>;
+}
+
+/// Equally likely numbers, of rows or of events.
+struct ByNumber<'a> {
+    population: u64,
+    place: Box<dyn Fn(u64) -> Result<Place> + 'a>,
+    without: WithoutReplacement,
+}
+
+impl ByNumber<'_> {
+    fn rows(selected: &Selected) -> ByNumber<'_> {
+        ByNumber {
+            population: selected.len(),
+            place: Box::new(|number| selected.place(number)),
+            without: WithoutReplacement::new(selected.len()),
+        }
+    }
+
+    fn events(events: &Weighted) -> ByNumber<'_> {
+        let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
+        ByNumber {
+            population,
+            place: Box::new(|number| Ok(events.at(u128::from(number))?.0)),
+            without: WithoutReplacement::new(population),
+        }
     }
 }
 
-/// Draws among all versions of rows and drops the dead, so that each live row is equally likely. `None`
-/// if that takes too many tries, or not enough rows may be alive: whoever asks then resolves the
-/// selection and draws anew.
+impl Draws for ByNumber<'_> {
+    fn len(&self) -> u64 {
+        self.population
+    }
+
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
+        let mut numbers = Vec::with_capacity(n);
+        if request.replace && self.population > 0 {
+            WithReplacement::new(self.population).draw_into(rng, n, &mut numbers);
+        } else if !request.replace {
+            self.without.draw_into(rng, n, &mut numbers);
+        }
+        let mut places = Vec::with_capacity(numbers.len());
+        for (draw, number) in numbers.into_iter().enumerate() {
+            if draw % CHUNK == 0 {
+                request.interrupt.check()?;
+            }
+            places.push((self.place)(number)?);
+        }
+        Ok(places)
+    }
+}
+
+/// Rows in proportion to a weight.
+struct ByWeight<'a> {
+    weighted: &'a Weighted,
+    drawn: HashSet<Place>,
+}
+
+impl ByWeight<'_> {
+    fn new(weighted: &Weighted) -> ByWeight<'_> {
+        ByWeight { weighted, drawn: HashSet::new() }
+    }
+}
+
+impl Draws for ByWeight<'_> {
+    fn len(&self) -> u64 {
+        self.weighted.selected().len()
+    }
+
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(n);
+        let draws = if self.weighted.total() == 0 { 0 } else { n };
+        for _ in 0..draws {
+            let (place, _) = self.weighted.draw(rng)?;
+            if request.replace || self.drawn.insert(place) {
+                places.push(place);
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// Draws and drops what does not stay, so that what stays is drawn as if there were nothing else. Fewer than
+/// asked for come back if that takes too many tries, or not enough may stay: whoever asks then resolves
+/// the selection.
 fn by_rejection(
-    layout: &Layout,
-    candidates: &Selected,
+    draws: &mut dyn Draws,
+    stays: impl Fn(&[Place]) -> Result<Vec<bool>>,
     request: &SampleRequest,
     rng: &mut Rng,
-) -> Result<Option<Vec<Place>>> {
-    if request.n >= candidates.len() {
-        // Resolving costs no more than as many tries.
-        return Ok(None);
-    }
+    report: &mut SampleReport,
+) -> Result<Vec<Place>> {
     let n = drawable(request.n)?;
-    let mut tries = n.saturating_mul(TRIES).min(candidates.len() as usize);
-    if request.replace && candidates.len() > 0 {
-        tries = n.saturating_mul(TRIES);
+    let mut tries = n.saturating_mul(TRIES);
+    if !request.replace {
+        tries = tries.min(usize::try_from(draws.len()).unwrap_or(usize::MAX));
     }
     let mut places = Vec::with_capacity(n.min(tries));
-    let mut without = WithoutReplacement::new(candidates.len());
     while places.len() < n && tries > 0 {
         request.interrupt.check()?;
         let round = (n - places.len()).min(tries).min(CHUNK);
         tries -= round;
-        let mut numbers = Vec::with_capacity(round);
-        if request.replace {
-            WithReplacement::new(candidates.len()).draw_into(rng, round, &mut numbers);
-        } else {
-            without.draw_into(rng, round, &mut numbers);
+        let drawn = draws.draw(rng, round, request)?;
+        report.attempts += drawn.len() as u64;
+        if drawn.is_empty() {
+            continue;
         }
-        let drawn = places_of(candidates, &numbers, &request.interrupt)?;
-        let live = are_live(layout, candidates.pieces(), &drawn)?;
-        places
-            .extend(drawn.into_iter().zip(live).filter(|(_, live)| *live).map(|(place, _)| place));
+        let stay = stays(&drawn)?;
+        places.extend(drawn.into_iter().zip(stay).filter(|(_, stays)| *stays).map(|(p, _)| p));
     }
-    Ok((places.len() == n).then_some(places))
-}
-
-fn gather(
-    selected: &Selected,
-    layout: &Layout,
-    columns: &[usize],
-    places: &[Place],
-    request: &SampleRequest,
-) -> Result<RecordBatch> {
-    match places {
-        [] => Ok(no_rows(layout, columns)),
-        _ => rows_at_places(selected, layout, columns, places, &request.interrupt),
-    }
+    Ok(places)
 }
 
 /// The chance of a row, or of each.
@@ -215,21 +425,18 @@ fn uniform(
 ) -> Result<(Vec<Place>, Probability)> {
     let population = selected.len();
     let n = checked_count(population, request)?;
-    let mut numbers = Vec::with_capacity(n);
     let draws = if request.replace { 1.0 } else { n as f64 };
-    if n > 0 && request.replace {
-        WithReplacement::new(population).draw_into(rng, n, &mut numbers);
-    } else if n > 0 {
-        WithoutReplacement::new(population).draw_into(rng, n, &mut numbers);
-    }
-    let places = places_of(selected, &numbers, &request.interrupt)?;
+    let places = ByNumber::rows(selected).draw(rng, n, request)?;
     Ok((places, Probability::Same(draws / population as f64)))
 }
 
+/// Draws by weight. Without replacement `drawn` comes first: heavy rows come again and so use up tries, thus
+/// to start anew where tries ran out would favour the light.
 fn weighted(
     selected: &Arc<Selected>,
     layout: &Layout,
     column: &str,
+    drawn: Vec<Place>,
     request: &SampleRequest,
     rng: &mut Rng,
 ) -> Result<(Vec<Place>, Probability)> {
@@ -253,7 +460,7 @@ fn weighted(
             probabilities.push(units as f64 / weighted.total() as f64);
         }
     } else if n > 0 {
-        places = weighted.draw_different(rng, n, layout, &request.interrupt)?;
+        places = weighted.draw_different(rng, drawn, n, layout, &request.interrupt)?;
     }
     if (places.len() as u64) < request.n && !request.at_most {
         let (n, found) = (request.n, places.len());

@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
-use arrow_schema::DataType;
-use drillcore_format::key::{self, Bound};
+use drillcore_format::key;
 use drillcore_format::schema::TableSchema;
 use drillcore_sample::fences::Fences;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
+use crate::key_range::{Between, KeyRange};
 use crate::piece::{Members, Piece};
+use crate::predicate::{Predicate, Test};
 
 /// Which rows a call is about. All of them by default.
 #[derive(Debug, Clone, Default)]
@@ -24,32 +23,22 @@ pub struct Selection {
     pub between: Option<Between>,
     /// Values of the set column; a null element stands for the rows without a value.
     pub sets: Option<ArrayRef>,
+    /// A condition on each row: on a folded row, where keys fold.
+    pub predicate: Option<Arc<dyn Predicate>>,
 }
 
-/// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
-#[derive(Debug, Clone)]
-pub struct Between {
-    pub low: Option<Vec<ArrayRef>>,
-    pub high: Option<Vec<ArrayRef>>,
-    pub closed: Closed,
+/// A selection, checked and encoded for one table: what indexes find, and what is tested of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub filter: Filter,
+    pub test: Option<Test>,
 }
 
-/// Which ends of a range belong to it. A prefix stands for every key that begins with it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Closed {
-    #[default]
-    Both,
-    Left,
-    Right,
-    Neither,
-}
-
-/// A selection, checked and encoded for one table.
+/// The part of a selection that indexes answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    low: Option<Bound>,
-    high: Option<Bound>,
-    /// Encoded values, each once.
+    range: KeyRange,
+    /// Encoded values, each once, in order.
     sets: Option<Vec<Vec<u8>>>,
 }
 
@@ -76,10 +65,34 @@ pub struct Place {
     pub ordinal: u32,
 }
 
+impl Selection {
+    /// Checks the selection against a table. What the predicate says of keys and sets narrows the filter.
+    pub fn check(&self, schema: &TableSchema) -> Result<Question> {
+        let range = self.between.as_ref().map(|between| KeyRange::new(schema, between));
+        let sets = self.sets.as_ref().map(|values| encode_sets(schema, values));
+        let filter =
+            Filter { range: range.transpose()?.unwrap_or_default(), sets: sets.transpose()? };
+        let Some(predicate) = &self.predicate else { return Ok(Question { filter, test: None }) };
+        let implied = predicate.between().map(|between| KeyRange::or_empty(schema, between));
+        let sets = predicate.sets().map(|values| encode_sets(schema, values));
+        let filter = Filter {
+            range: filter.range.and(implied.transpose()?.unwrap_or_default()),
+            sets: match (filter.sets, sets.transpose()?) {
+                (Some(mut asked), Some(implied)) => {
+                    asked.retain(|set| implied.binary_search(set).is_ok());
+                    Some(asked)
+                }
+                (asked, implied) => asked.or(implied),
+            },
+        };
+        Ok(Question { filter, test: Test::new(schema, predicate)? })
+    }
+}
+
 impl Filter {
     /// Whether every row passes.
     pub fn is_everything(&self) -> bool {
-        self.low.is_none() && self.high.is_none() && self.sets.is_none()
+        self.range.is_everything() && self.sets.is_none()
     }
 
     /// Whether rows are chosen by set, not only by key.
@@ -87,23 +100,14 @@ impl Filter {
         self.sets.is_some()
     }
 
-    /// Checks a selection against a table.
-    pub fn new(schema: &TableSchema, selection: &Selection) -> Result<Filter> {
-        let (low, high) = match &selection.between {
-            None => (None, None),
-            Some(between) => bounds(schema, between)?,
-        };
-        let sets = selection.sets.as_ref().map(|values| encode_sets(schema, values)).transpose()?;
-        Ok(Filter { low, high, sets })
-    }
-
     /// Finds the rows of `pieces` that pass. On disk, a range end costs one index page and one block a
     /// piece, a set one directory page.
     pub fn select(&self, pieces: Arc<[Piece]>) -> Result<Selected> {
         let mut parts = Vec::with_capacity(pieces.len());
         for (number, piece) in pieces.iter().enumerate() {
-            let from = self.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
-            let to = self.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
+            let from = self.range.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
+            let to =
+                self.range.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
             let to = to.max(from);
             let Some(sets) = &self.sets else {
                 parts.push(Part { piece: number, members: None, from, to });
@@ -181,76 +185,6 @@ impl Part {
             None => Ok(position),
             Some(members) => piece.member(members, position),
         }
-    }
-}
-
-/// The places in the key order where a range begins and ends.
-fn bounds(schema: &TableSchema, between: &Between) -> Result<(Option<Bound>, Option<Bound>)> {
-    let low = between.low.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
-    let high = between.high.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
-    if let (Some(low), Some(high)) = (&low, &high) {
-        let (low, high) = (encode_prefix(low), encode_prefix(high));
-        if low > high && !low.starts_with(&high) {
-            return Err(Error::invalid("between is reversed: its low end lies above its high end"));
-        }
-    }
-    let low = low.map(|prefix| match between.closed {
-        Closed::Both | Closed::Left => Bound::before(&prefix),
-        Closed::Right | Closed::Neither => Bound::after(&prefix),
-    });
-    let high = high.map(|prefix| match between.closed {
-        Closed::Both | Closed::Right => Bound::after(&prefix),
-        Closed::Left | Closed::Neither => Bound::before(&prefix),
-    });
-    Ok((low, high))
-}
-
-/// Brings a prefix to the key's types.
-fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-    if prefix.is_empty() || prefix.len() > schema.key.len() {
-        let (found, columns) = (prefix.len(), schema.key.len());
-        let message =
-            format!("an end of between has {found} values, but the key has {columns} columns");
-        return Err(Error::invalid(message));
-    }
-    let mut cast_prefix = Vec::with_capacity(prefix.len());
-    for (values, &column) in prefix.iter().zip(&schema.key) {
-        let field = schema.columns.field(column);
-        if values.len() != 1 {
-            return Err(Error::invalid(format!(
-                "an end of between gives {} values for {:?}",
-                values.len(),
-                field.name()
-            )));
-        }
-        if is_nan(values) {
-            return Err(Error::invalid(format!(
-                "an end of between is NaN for column {:?}",
-                field.name()
-            )));
-        }
-        cast_prefix.push(cast(values, field.data_type(), field.name())?);
-    }
-    Ok(cast_prefix)
-}
-
-fn encode_prefix(prefix: &[ArrayRef]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for value in prefix {
-        key::encode_value(value, 0, &mut bytes);
-    }
-    bytes
-}
-
-fn is_nan(values: &ArrayRef) -> bool {
-    match values.data_type() {
-        DataType::Float64 => {
-            values.is_valid(0) && values.as_primitive::<Float64Type>().value(0).is_nan()
-        }
-        DataType::Float32 => {
-            values.is_valid(0) && values.as_primitive::<Float32Type>().value(0).is_nan()
-        }
-        _ => false,
     }
 }
 

@@ -18,9 +18,11 @@ use crate::fetch::no_rows;
 use crate::interrupt::Interrupt;
 use crate::live::{resolve, with_flags, without_tombstones};
 use crate::merge::Fold;
+use crate::passing::{Partials, count_passing, passing, passing_partials};
+use crate::predicate::column;
 use crate::rollup::{fold, shown};
 use crate::scan::{Scan, ScanRequest};
-use crate::select::{Filter, Selected, Selection};
+use crate::select::{Filter, Question, Selected, Selection};
 use crate::state::{TableVersion, Version};
 use crate::weighted::{EVENTS, Weighted};
 
@@ -160,42 +162,67 @@ impl TableSnapshot {
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
         let columns = self.columns(request.columns.as_deref())?;
-        let filter = Filter::new(&self.table.schema, &request.selection)?;
+        let Question { filter, test } = request.selection.check(&self.table.schema)?;
         // The live rows of a range come out of the merge by themselves, those of a set do not.
         let is_upsert = self.table.layout.has_tombstones();
         let (selected, fold) = if filter.is_by_set() && is_upsert {
-            (self.select(&request.selection, &request.interrupt)?, Fold::KeepAll)
+            (self.resolved(Question { filter, test: None }, &request.interrupt)?, Fold::KeepAll)
         } else {
             (self.candidates(&filter)?, Fold::of(&self.table.layout))
         };
-        Scan::new(&selected, &self.table.layout, columns, fold, request)
+        Scan::new(&selected, &self.table.layout, columns, test, fold, request)
     }
 
-    /// The exact number of selected rows, from indexes alone; in an upsert table, from the keys of the
-    /// selection, once a snapshot.
+    /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from the keys of
+    /// the selection, once a snapshot. With a predicate that indexes do not answer, from the columns that it
+    /// reads.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
         self.count_interruptibly(selection, &Interrupt::never())
     }
 
     /// [`TableSnapshot::count`] that can be stopped.
     pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
-        Ok(self.select(selection, interrupt)?.len())
+        let question = selection.check(&self.table.schema)?;
+        let is_append = self.table.schema.merge == MergePolicy::Append;
+        match &question.test {
+            // Listing what passes would take memory, and counting it does not.
+            Some(test) if is_append && self.table.resolved.get(&question).is_none() => {
+                let candidates = self.candidates(&question.filter)?;
+                count_passing(&candidates, &self.table.layout, test, interrupt)
+            }
+            _ => Ok(self.resolved(question, interrupt)?.len()),
+        }
     }
 
-    /// The exact number of events folded into the selected rows of a rollup table, from running sums; in
-    /// another table, of rows.
+    /// The exact number of events folded into the selected rows of a rollup table, from running sums unless
+    /// rows have to be tested; in another table, of rows.
     pub fn count_events(&self, selection: &Selection) -> Result<u64> {
+        self.count_events_interruptibly(selection, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::count_events`] that can be stopped.
+    pub fn count_events_interruptibly(
+        &self,
+        selection: &Selection,
+        interrupt: &Interrupt,
+    ) -> Result<u64> {
         let layout = &self.table.layout;
         if layout.rollup().is_none() {
-            return self.count(selection);
+            return self.count_interruptibly(selection, interrupt);
         }
-        let candidates = self.candidates(&Filter::new(&self.table.schema, selection)?)?;
-        let events = Weighted::new(candidates, layout, EVENTS, &Interrupt::never())?;
+        let question = selection.check(&self.table.schema)?;
+        let partials = self.partials(&question, interrupt)?;
+        let events = Weighted::new(partials, layout, EVENTS, interrupt)?;
         Ok(u64::try_from(events.total()).expect("events are counted in 64 bits"))
     }
 
     /// Every set with its exact number of rows. Reads the set directories of all pieces.
     pub fn sets(&self) -> Result<Sets> {
+        self.sets_interruptibly(&Interrupt::never())
+    }
+
+    /// [`TableSnapshot::sets`] that can be stopped.
+    pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
         let Some(column) = self.table.schema.set else {
             return Err(Error::invalid(
                 "the table has no set column; name one in create_table(set=...)",
@@ -203,9 +230,10 @@ impl TableSnapshot {
         };
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
         if self.table.schema.merge != MergePolicy::Append {
-            self.count_live_sets(column, &mut rows_of)?;
+            self.count_live_sets(column, &mut rows_of, interrupt)?;
         } else {
             for piece in self.table.pieces.iter() {
+                interrupt.check()?;
                 piece.sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?;
             }
         }
@@ -218,25 +246,48 @@ impl TableSnapshot {
         &self.table
     }
 
-    /// The rows that pass, resolved: numbered through, each alive.
-    pub(crate) fn select(
+    /// The selected rows, resolved: numbered through, each alive and passing.
+    pub(crate) fn resolved(
         &self,
-        selection: &Selection,
+        question: Question,
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
-        let filter = Filter::new(&self.table.schema, selection)?;
-        if self.table.schema.merge == MergePolicy::Append {
-            return self.candidates(&filter);
+        let TableVersion { schema, layout, pieces, resolved, .. } = &*self.table;
+        let filter = &question.filter;
+        if schema.merge == MergePolicy::Append && question.test.is_none() {
+            return self.candidates(filter);
         }
-        if let Some(known) = self.table.resolved.get(&filter) {
+        if let Some(known) = resolved.get(&question) {
             return Ok(known);
         }
-        let pieces = self.table.pieces.clone();
-        let resolved = resolve(&self.table.layout, &filter, pieces, interrupt)?;
-        Ok(self.table.resolved.keep(filter, Arc::new(resolved)))
+        let selected = match &question.test {
+            None => resolve(layout, filter, pieces.clone(), interrupt)?,
+            Some(test) if layout.rollup().is_some() => {
+                let candidates = self.candidates(filter)?;
+                passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?
+            }
+            Some(test) => {
+                let filter = filter.clone();
+                let shown = self.resolved(Question { filter, test: None }, interrupt)?;
+                passing(&shown, layout, test, interrupt)?
+            }
+        };
+        Ok(resolved.keep(question, Arc::new(selected)))
     }
 
-    /// The rows that pass, in an upsert table dead ones among them. Everything is selected once a version.
+    /// All partial rows of the selected rows of a rollup table.
+    pub(crate) fn partials(
+        &self,
+        question: &Question,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
+        let candidates = self.candidates(&question.filter)?;
+        let Some(test) = &question.test else { return Ok(candidates) };
+        let layout = &self.table.layout;
+        passing_partials(&candidates, layout, test, Partials::All, interrupt).map(Arc::new)
+    }
+
+    /// What indexes find, in an upsert table dead rows among it. Everything is selected once a version.
     pub(crate) fn candidates(&self, filter: &Filter) -> Result<Arc<Selected>> {
         if filter.is_everything() {
             let whole = || Arc::new(Selected::whole(self.table.pieces.clone()));
@@ -300,9 +351,16 @@ impl TableSnapshot {
     }
 
     /// Directories count dead and partial rows too, so the sets of folded rows are read.
-    fn count_live_sets(&self, column: usize, rows_of: &mut BTreeMap<Box<[u8]>, u64>) -> Result<()> {
+    fn count_live_sets(
+        &self,
+        column: usize,
+        rows_of: &mut BTreeMap<Box<[u8]>, u64>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
         let name = self.table.schema.columns.field(column).name().clone();
-        for batch in self.scan(ScanRequest { columns: Some(vec![name]), ..Default::default() })? {
+        let interrupt = interrupt.clone();
+        let request = ScanRequest { columns: Some(vec![name]), interrupt, ..Default::default() };
+        for batch in self.scan(request)? {
             let batch = batch?;
             let mut value = Vec::new();
             for row in 0..batch.num_rows() {
@@ -319,9 +377,7 @@ impl TableSnapshot {
 
     /// The index of a column.
     pub(crate) fn column(&self, name: &str) -> Result<usize> {
-        let columns = &self.table.schema.columns;
-        let names = || columns.fields().iter().map(|field| field.name().as_str());
-        columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
+        column(&self.table.schema, name)
     }
 
     pub(crate) fn columns(&self, names: Option<&[String]>) -> Result<Vec<usize>> {

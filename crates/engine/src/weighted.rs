@@ -101,20 +101,20 @@ impl Weighted {
         Ok((Place { piece: part.piece, ordinal: ordinal as u32 }, units))
     }
 
-    /// Draws `n` different rows by successive draws: each with the chance of its weight among the rows not
-    /// drawn yet. Fewer come back where fewer have a weight above 0.
+    /// Draws up to `n` different rows by successive draws, those in `places` first: each with the chance of its
+    /// weight among the rows not drawn yet. Fewer come back where fewer have a weight above 0.
     ///
     /// A row that comes again is drawn anew, which is the same as drawing among the others. Once that
     /// takes too many tries, the weights of all rows are read and drawn from without rejection.
     pub fn draw_different(
         &self,
         rng: &mut Rng,
+        mut places: Vec<Place>,
         n: usize,
         layout: &Layout,
         interrupt: &Interrupt,
     ) -> Result<Vec<Place>> {
-        let mut places = Vec::new();
-        let mut drawn = HashSet::new();
+        let mut drawn: HashSet<Place> = places.iter().copied().collect();
         if self.total() == 0 {
             return Ok(places);
         }

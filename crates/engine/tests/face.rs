@@ -65,7 +65,7 @@ fn check_reads(table: &Table, rows: i64) {
     assert_eq!(scan(&snapshot, reversed), (rows - 10..rows).rev().collect::<Vec<_>>());
 
     let between = Between { low: key(100), high: key(2_000), closed: Closed::Left };
-    let range = Selection { between: Some(between), sets: None };
+    let range = Selection { between: Some(between), sets: None, ..Default::default() };
     assert_eq!(snapshot.count(&range).unwrap(), 1_900);
     let in_set = Selection { sets: city(Some("c3")), ..range.clone() };
     let expected: Vec<i64> = (100..2_000).filter(|id| id % 7 == 3).collect();
@@ -78,7 +78,7 @@ fn check_reads(table: &Table, rows: i64) {
         }
         assert_eq!(found, expected);
     }
-    let nowhere = Selection { between: None, sets: city(None) };
+    let nowhere = Selection { between: None, sets: city(None), ..Default::default() };
     assert_eq!(
         snapshot.count(&nowhere).unwrap(),
         (0..rows).filter(|id| id % 7 == 0).count() as u64
@@ -166,7 +166,7 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
     let request = EstimateRequest {
         aggregates: vec![("n".into(), "count".into())],
         by: Some("city".into()),
-        selection: Selection { between: None, sets: Some(sets) },
+        selection: Selection { between: None, sets: Some(sets), ..Default::default() },
         stop: Stop::Rows(1),
         ..Default::default()
     };

@@ -168,7 +168,7 @@ fn resolving_the_live_rows_of_an_upsert_table_can_be_interrupted() {
     let db = Database::in_memory(Options::default()).unwrap();
     let always = Interrupt::new(Arc::new(|| true));
     let sets: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
-    let by_set = Selection { between: None, sets: Some(sets) };
+    let by_set = Selection { between: None, sets: Some(sets), ..Default::default() };
     for (name, selection) in [("range", Selection::default()), ("set", by_set)] {
         let table = small_table(&db, name, spec(Merge::Upsert));
         let error = table.count_interruptibly(&selection, &always).unwrap_err();

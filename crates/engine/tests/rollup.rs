@@ -126,7 +126,8 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
     let set: ArrayRef = Arc::new(StringArray::from(vec![place.clone()]));
     for between in [None, Some(between)] {
         for sets in [None, Some(set.clone())] {
-            let selection = Selection { between: between.clone(), sets: sets.clone() };
+            let selection =
+                Selection { between: between.clone(), sets: sets.clone(), ..Default::default() };
             let passes = |row: &&(Key, Folded)| {
                 (between.is_none() || (low..=high).contains(&row.0.0))
                     && (sets.is_none() || row.0.1 == place)

@@ -74,7 +74,8 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
     let place = (rng.below(4) > 0).then(|| format!("p{}", rng.below(3)));
     let set: ArrayRef = Arc::new(StringArray::from(vec![place.clone()]));
     for sets in [None, Some(set)] {
-        let selection = Selection { between: Some(between.clone()), sets: sets.clone() };
+        let selection =
+            Selection { between: Some(between.clone()), sets: sets.clone(), ..Default::default() };
         let passes = |(id, (of, _)): &&(i64, (Option<String>, i64))| {
             (low..=high).contains(id) && (sets.is_none() || *of == place)
         };

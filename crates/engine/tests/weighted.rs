@@ -87,6 +87,7 @@ fn check(table: &Table, state: &str) {
                 let selection = Selection {
                     between: in_range.then(|| range.clone()),
                     sets: set.clone().filter(|_| in_set),
+                    ..Default::default()
                 };
                 let is_in =
                     |id: i64| (!in_range || (50..=200).contains(&id)) && (!in_set || id % 3 == 2);

@@ -87,7 +87,7 @@ impl Events {
     /// The rows of one team.
     pub fn of_team(&self, team: i64) -> Selection {
         let name: ArrayRef = Arc::new(StringArray::from(vec![self.team(team)]));
-        Selection { between: None, sets: Some(name) }
+        Selection { between: None, sets: Some(name), ..Default::default() }
     }
 }
 
@@ -95,7 +95,7 @@ impl Events {
 pub fn id_range(low: i64, high: i64) -> Selection {
     let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
     let between = Between { low: end(low), high: end(high), closed: Closed::Both };
-    Selection { between: Some(between), sets: None }
+    Selection { between: Some(between), sets: None, ..Default::default() }
 }
 
 /// The ids of a batch whose first column they are.

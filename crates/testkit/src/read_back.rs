@@ -172,7 +172,7 @@ fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
         .sets
         .as_ref()
         .map(|sets| to_array(column_type(model.shape.set.expect("sets need a set column")), sets));
-    Selection { between, sets }
+    Selection { between, sets, predicate: None }
 }
 
 fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {

@@ -291,7 +291,7 @@ fn skip_appends_the_good_rows_and_reports_each_bad_one() {
     assert!(rejected[1].0 == 2 && rejected[1].1.contains("cannot hold 1099511627776"));
     let above = Between { low: Some(vec![ints([200])]), high: None, closed: Closed::Both };
     let request = ScanRequest {
-        selection: Selection { between: Some(above), sets: None },
+        selection: Selection { between: Some(above), sets: None, ..Default::default() },
         ..Default::default()
     };
     let found: Vec<i64> = f
@@ -336,7 +336,7 @@ fn a_range_that_cannot_be_meant_is_refused() {
     let count = |low: Option<Vec<ArrayRef>>, high: Option<Vec<ArrayRef>>| {
         move |f: &Fixture| {
             let between = Some(Between { low, high, closed: Closed::Both });
-            let selection = Selection { between, sets: None };
+            let selection = Selection { between, sets: None, ..Default::default() };
             let plain = f.plain.snapshot().unwrap();
             let counted = plain.count(&selection);
             // Every read judges a selection alike.
@@ -390,7 +390,7 @@ fn a_range_that_cannot_be_meant_is_refused() {
 fn sets_and_keys_of_the_wrong_kind_are_refused() {
     let f = Fixture::new();
     let in_sets = |table: &Table, sets: ArrayRef| {
-        let selection = Selection { between: None, sets: Some(sets) };
+        let selection = Selection { between: None, sets: Some(sets), ..Default::default() };
         table.snapshot().unwrap().count(&selection)
     };
     f.refuses(InvalidArgument, "no set column", |f| in_sets(&f.plain, texts(&["x"])));
@@ -421,7 +421,8 @@ fn more_rows_than_there_are_is_an_error_and_none_is_an_empty_sample() {
         f.snapshot().sample(&request(101))
     });
     f.refuses(TooFewRows, "18446744073709551615 rows", |f| f.snapshot().sample(&request(u64::MAX)));
-    let nowhere = Selection { between: None, sets: Some(texts(&["nowhere"])) };
+    let nowhere =
+        Selection { between: None, sets: Some(texts(&["nowhere"])), ..Default::default() };
     for replace in [false, true] {
         let empty = SampleRequest { selection: nowhere.clone(), replace, ..request(1) };
         f.refuses(TooFewRows, "the selection is empty", |f| f.snapshot().sample(&empty));

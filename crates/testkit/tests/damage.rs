@@ -82,10 +82,14 @@ fn answers(table: &TableSnapshot) -> Vec<Result<u64>> {
     let one_set = Some("a set with the number 333");
     let selections = [
         Selection::default(),
-        Selection { between: Some(range(5_000, 9_000)), sets: None },
-        Selection { between: None, sets: sets(&[Some("most")]) },
-        Selection { between: None, sets: sets(&[None, one_set]) },
-        Selection { between: Some(range(0, 60_000)), sets: sets(&[Some("most"), one_set]) },
+        Selection { between: Some(range(5_000, 9_000)), sets: None, ..Default::default() },
+        Selection { between: None, sets: sets(&[Some("most")]), ..Default::default() },
+        Selection { between: None, sets: sets(&[None, one_set]), ..Default::default() },
+        Selection {
+            between: Some(range(0, 60_000)),
+            sets: sets(&[Some("most"), one_set]),
+            ..Default::default()
+        },
     ];
     let mut answers = Vec::new();
     for selection in selections {

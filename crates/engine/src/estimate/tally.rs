@@ -18,6 +18,8 @@ pub struct Tally {
     group_of: HashMap<Vec<u8>, usize>,
     groups: Vec<Group>,
     all_known: bool,
+    /// Whether a row may be drawn that belongs to no group.
+    is_tested: bool,
 }
 
 struct Group {
@@ -36,6 +38,7 @@ impl Tally {
             group_of: HashMap::new(),
             groups: Vec::new(),
             all_known: false,
+            is_tested: target.is_tested(),
         };
         if tally.by.is_none() {
             tally.group(&[]);
@@ -52,7 +55,7 @@ impl Tally {
         self.all_known = true;
     }
 
-    /// Adds drawn rows, which hold the target's columns.
+    /// Adds drawn rows that pass, which hold the target's columns.
     pub fn add(&mut self, batch: &RecordBatch) {
         let group_of_row = self.group_of_rows(batch);
         for &group in &group_of_row {
@@ -71,8 +74,9 @@ impl Tally {
         }
     }
 
-    pub fn is_grouped(&self) -> bool {
-        self.by.is_some()
+    /// Whether there is one group, and every row belongs to it.
+    pub fn counts_all(&self) -> bool {
+        self.by.is_none() && !self.is_tested
     }
 
     /// Group numbers in the order of their values.
@@ -98,8 +102,9 @@ impl Tally {
         &self.groups[group].moments[slot]
     }
 
-    /// The estimated share of rows in groups not met: Good (1953), the share of draws alone in their group.
-    pub fn unseen_share(&self, drawn: u64) -> f64 {
+    /// The estimated share of rows in groups not met: Good (1953), the share of rows alone in their group.
+    pub fn unseen_share(&self) -> f64 {
+        let drawn: u64 = self.groups.iter().map(|group| group.drawn).sum();
         if self.all_known || self.by.is_none() || drawn == 0 {
             return 0.0;
         }

@@ -1,11 +1,14 @@
 //! What an estimate is of: parsed aggregates, and the columns they need.
 
+use arrow_array::RecordBatch;
 use arrow_schema::DataType;
+use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
 use crate::estimate::EstimateRequest;
+use crate::predicate::Test;
 use crate::snapshot::TableSnapshot;
 
 /// Names of the aggregates that can be estimated.
@@ -31,10 +34,22 @@ pub struct Target {
     /// Positions of averaged columns among `columns`.
     pub measures: Vec<usize>,
     columns: Vec<usize>,
+    test: Option<TargetTest>,
+}
+
+/// Which of the drawn rows count.
+struct TargetTest {
+    test: Test,
+    /// Positions of its columns among those drawn.
+    places: Vec<usize>,
 }
 
 impl Target {
-    pub fn new(table: &TableSnapshot, request: &EstimateRequest) -> Result<Target> {
+    pub fn new(
+        table: &TableSnapshot,
+        request: &EstimateRequest,
+        test: Option<Test>,
+    ) -> Result<Target> {
         if request.aggregates.is_empty() {
             return Err(Error::invalid(
                 "an estimate needs at least one aggregate, such as \"count\"",
@@ -51,6 +66,7 @@ impl Target {
             by: None,
             measures: Vec::new(),
             columns: Vec::new(),
+            test: None,
         };
         for (name, expression) in &request.aggregates {
             if target.aggregates.iter().any(|(known, _)| known == name) {
@@ -64,7 +80,23 @@ impl Target {
             let data_type = table.schema().columns.field(column).data_type().clone();
             target.by = Some((target.place(column), data_type));
         }
+        if let Some(test) = test {
+            let places = test.columns().iter().map(|&column| target.place(column)).collect();
+            target.test = Some(TargetTest { test, places });
+        }
         Ok(target)
+    }
+
+    /// Whether drawn rows have to pass a test to count.
+    pub fn is_tested(&self) -> bool {
+        self.test.is_some()
+    }
+
+    /// Those of the drawn rows that count.
+    pub fn passing(&self, drawn: RecordBatch) -> Result<RecordBatch> {
+        let Some(TargetTest { test, places }) = &self.test else { return Ok(drawn) };
+        let passes = test.passes(&drawn.project(places).expect("these columns were drawn"))?;
+        Ok(filter_record_batch(&drawn, &passes).expect("one answer a row"))
     }
 
     /// The columns of the schema to draw.
@@ -72,7 +104,7 @@ impl Target {
         &self.columns
     }
 
-    /// When grouped by the set column over the whole key range: each set that can occur with its exact
+    /// When grouped by the set column, with no more asked than sets: each set that can occur with its exact
     /// number of rows.
     pub fn known_groups(
         &self,
@@ -81,10 +113,10 @@ impl Target {
     ) -> Result<Option<Vec<KnownGroup>>> {
         let by_set =
             self.by.as_ref().is_some_and(|(at, _)| table.schema().set == Some(self.columns[*at]));
-        if !by_set || request.selection.between.is_some() {
+        if !by_set || request.selection.between.is_some() || request.selection.predicate.is_some() {
             return Ok(None);
         }
-        let sets = table.sets()?;
+        let sets = table.sets_interruptibly(&request.interrupt)?;
         let schema = table.schema();
         let field = schema.columns.field(schema.set.expect("grouped by the set column"));
         // Of the column's type, as the sets are: other types are encoded otherwise.

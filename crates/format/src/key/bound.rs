@@ -71,6 +71,30 @@ impl Bound {
     }
 }
 
+/// The order of places: a bound is less than another if it lies before more keys.
+impl Ord for Bound {
+    fn cmp(&self, other: &Bound) -> Ordering {
+        match (self.past_prefix, other.past_prefix) {
+            (false, false) => self.bytes.cmp(&other.bytes),
+            // Behind all that begin with other's bytes lies behind self, which begins with them.
+            (false, true) if self.bytes.starts_with(&other.bytes) => Ordering::Less,
+            (true, false) if other.bytes.starts_with(&self.bytes) => Ordering::Greater,
+            // The shorter prefix covers more.
+            (true, true) if self.bytes.starts_with(&other.bytes) => {
+                other.bytes.len().cmp(&self.bytes.len())
+            }
+            (true, true) if other.bytes.starts_with(&self.bytes) => Ordering::Greater,
+            _ => self.bytes.cmp(&other.bytes),
+        }
+    }
+}
+
+impl PartialOrd for Bound {
+    fn partial_cmp(&self, other: &Bound) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 /// Compares `head` followed by `tail` with `other`.
 pub(crate) fn compare_parts(head: &[u8], tail: &[u8], other: &[u8]) -> Ordering {
     let shared = head.len().min(other.len());

@@ -96,6 +96,34 @@ proptest! {
     }
 
     #[test]
+    fn a_lesser_bound_lies_before_all_that_a_greater_does(
+        keys in vec(vec(0..3u8, 0..4), 1..8),
+        past in vec(any::<bool>(), 8)
+    ) {
+        let bounds: Vec<Bound> = keys
+            .iter()
+            .zip(past)
+            .map(|(key, past)| {
+                let prefix: [ArrayRef; 1] = [Arc::new(StringArray::from(vec![
+                    String::from_utf8(key.clone()).expect("ASCII"),
+                ]))];
+                if past { Bound::after(&prefix) } else { Bound::before(&prefix) }
+            })
+            .chain(keys.iter().map(|key| Bound::at_key(key)))
+            .chain(keys.iter().map(|key| Bound::past_key(key)))
+            .collect();
+        for (lesser, greater) in bounds.iter().flat_map(|a| bounds.iter().map(move |b| (a, b))) {
+            prop_assert_eq!(lesser.cmp(greater), greater.cmp(lesser).reverse());
+            prop_assert_eq!(lesser == greater, lesser.cmp(greater).is_eq());
+            for key in &keys {
+                if lesser <= greater && greater.lies_before(key) {
+                    prop_assert!(lesser.lies_before(key));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_bound_at_a_key_divides_by_byte_order(
         keys in vec(vec(prop_oneof![0..3u8, any::<u8>()], 0..4), 1..8)
     ) {
