@@ -12,6 +12,8 @@ pub struct IoCounts {
     pub bytes: AtomicU64,
     /// Blocks that the filter let through for a key they do not hold.
     pub filter_false_positives: AtomicU64,
+    /// Blocks that a scan left out because no row of their zone could pass.
+    pub blocks_pruned: AtomicU64,
 }
 
 /// The counts at one moment.
@@ -23,6 +25,7 @@ pub struct IoSnapshot {
     pub statistics_pages: u64,
     pub bytes: u64,
     pub filter_false_positives: u64,
+    pub blocks_pruned: u64,
 }
 
 impl IoCounts {
@@ -34,6 +37,7 @@ impl IoCounts {
             statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
+            blocks_pruned: self.blocks_pruned.load(Ordering::Relaxed),
         }
     }
 }
@@ -48,6 +52,7 @@ impl IoSnapshot {
             statistics_pages: self.statistics_pages - earlier.statistics_pages,
             bytes: self.bytes - earlier.bytes,
             filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
+            blocks_pruned: self.blocks_pruned - earlier.blocks_pruned,
         }
     }
 }

@@ -328,6 +328,11 @@ impl Segment {
         Ok(zones.finish().overlapping(ordinals))
     }
 
+    /// Counts blocks that a reader left out because of what their zones say.
+    pub fn count_pruned(&self, blocks: u64) {
+        self.cache.counts().blocks_pruned.fetch_add(blocks, Ordering::Relaxed);
+    }
+
     /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
     pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
         if ordinal == 0 {

@@ -20,7 +20,7 @@ pub struct Zones {
     first_ordinals: UInt64Array,
     rows: UInt64Array,
     blocks: UInt64Array,
-    /// Ascending by column.
+    /// Ascending by the number that a column is asked for with.
     columns: Vec<(usize, ColumnZones)>,
 }
 
@@ -130,10 +130,16 @@ impl Zones {
         ZoneSpan { rows: self.rows.value(zone), blocks: self.blocks.value(zone) }
     }
 
-    /// What is known of a column of the table; `None` if it was not asked for.
+    /// What is known of a column, by its number in the table unless renumbered; `None` if nothing is.
     pub fn column(&self, column: usize) -> Option<&ColumnZones> {
         let at = self.columns.binary_search_by_key(&column, |(number, _)| *number).ok()?;
         Some(&self.columns[at].1)
+    }
+
+    /// The same zones, whose column `at` is the present column `columns[at]`. Shares the arrays.
+    pub fn renumbered(&self, columns: &[usize]) -> Zones {
+        let known = |(at, &column)| Some((at, self.column(column)?.clone()));
+        Zones { columns: columns.iter().enumerate().filter_map(known).collect(), ..self.clone() }
     }
 
     /// The zones that hold one of `ordinals`. Shares the arrays.
