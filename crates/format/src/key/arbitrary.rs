@@ -30,6 +30,7 @@ pub(crate) fn data_type() -> impl Strategy<Value = DataType> {
         DataType::Utf8,
         DataType::Utf8,
         DataType::Date32,
+        DataType::Decimal128(38, 2),
         DataType::Timestamp(TimeUnit::Second, None),
         DataType::Timestamp(TimeUnit::Millisecond, None),
         DataType::Timestamp(TimeUnit::Microsecond, Some("Asia/Tokyo".into())),

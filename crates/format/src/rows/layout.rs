@@ -118,6 +118,25 @@ impl Layout {
         }
     }
 
+    /// Whether a column is stored as one value of the type that is shown. Sums of a rollup table are not.
+    pub fn is_stored_as_shown(&self, column: usize) -> bool {
+        let shown = self.shared.schema.columns.field(column).data_type();
+        match self.shared.places[column] {
+            Place::Key(_) => true,
+            Place::Value(_) => stored_types(&self.shared.schema, column) == [shown.clone()],
+        }
+    }
+
+    /// Every column of the schema as it is stored, of rows that hold all; of one stored in several values
+    /// the first. Decodes the key columns; fails on keys that do not decode.
+    pub fn stored_columns(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let array = |place: &Place| match *place {
+            Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
+            Place::Value(index) => Ok(rows.value(index).clone()),
+        };
+        self.shared.places.iter().map(array).collect()
+    }
+
     /// Rows of a batch that has exactly the table's columns.
     ///
     /// Keys are encoded; values are shared with the batch, or copied where they are a small part
