@@ -142,7 +142,11 @@ class Database:
         name
             Its name.
         schema
-            A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data.
+            A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data. Type names are
+            ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
+            ``"string"``, ``"date32"``, ``"timestamp[us]"``, ``"timestamp[us, zone]"`` (also in ``s``, ``ms`` and
+            ``ns``), ``"binary"`` and ``"list<string>"``. Columns of the last two are values only: neither keys nor
+            sets, weights or metrics.
         key
             The columns that rows are sorted by, most significant first.
         merge

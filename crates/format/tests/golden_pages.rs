@@ -15,7 +15,9 @@ use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_has
 use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
-use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use drillcore_format::schema::{
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, list_of_strings,
+};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
 
 /// Asserts that `bytes` are those of the golden file, and returns the file's.
@@ -76,6 +78,8 @@ fn a_manifest_keeps_its_bytes() {
         Field::new("carrier", DataType::Utf8, false),
         Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
         Field::new("delay", DataType::Float64, true),
+        Field::new("photo", DataType::Binary, true),
+        Field::new("tags", list_of_strings(), true),
     ]));
     let schema = TableSchema {
         columns,
