@@ -159,8 +159,8 @@ class Database:
             - ``"granularity"``: to what, counted from 1970-01-01 00:00 UTC: ``"second"``, ``"minute"``, ``"hour"``,
               ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``, ``"1d"``, or ``"none"``,
             - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it,
-            - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"min(column)"`` or
-              ``"max(column)"``.
+            - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"avg(column)"``,
+              ``"min(column)"`` or ``"max(column)"``. Nulls do not count in averages.
 
             ``schema`` is that of the events; the table's has the key's columns and the metrics.
         set

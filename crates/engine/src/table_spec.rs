@@ -47,7 +47,7 @@ pub struct RollupSpec {
     pub time: Option<String>,
     /// One of [`GRANULARITIES`]; steps are counted from 1970-01-01 00:00 UTC.
     pub granularity: String,
-    /// Name and expression: `count`, `sum(column)`, `min(column)` or `max(column)`.
+    /// Name and expression: `count`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`.
     pub metrics: Vec<(String, String)>,
 }
 
@@ -62,7 +62,7 @@ pub const GRANULARITIES: [(&str, u32); 8] = [
     ("1h", 3600),
     ("1d", 86_400),
 ];
-const METRICS: [&str; 4] = ["count", "sum", "min", "max"];
+const METRICS: [&str; 5] = ["count", "sum", "min", "max", "avg"];
 /// The most weight columns of a table: their number is a byte on disk.
 const WEIGHTS_MAX: usize = 255;
 
@@ -185,6 +185,7 @@ impl TableSpec {
             "sum" => MetricKind::Sum,
             "min" => MetricKind::Min,
             "max" => MetricKind::Max,
+            "avg" => MetricKind::Avg,
             _ => return Err(Error::unknown("metric", name, METRICS)),
         };
         let column = match (kind, argument) {
@@ -204,7 +205,8 @@ impl TableSpec {
         let field = self.columns.field(column);
         let shown = match field.data_type() {
             DataType::UInt64 => None,
-            integer if integer.is_integer() => Some(DataType::Int64),
+            integer if integer.is_integer() && kind != MetricKind::Avg => Some(DataType::Int64),
+            integer if integer.is_integer() => Some(DataType::Float64),
             float if float.is_floating() => Some(DataType::Float64),
             _ => None,
         };

@@ -45,6 +45,7 @@ pub enum MetricKind {
     Sum,
     Min,
     Max,
+    Avg,
 }
 
 /// The steps to which time is truncated, counted from 1970-01-01 00:00 UTC.
@@ -152,6 +153,15 @@ impl TableSchema {
 }
 
 impl Rollup {
+    /// The nullable columns of the events that metrics are made of, ascending: those whose values are
+    /// counted, once a column.
+    pub fn counted_inputs(&self) -> Vec<usize> {
+        let is_input = |column| self.metrics.iter().any(|metric| metric.input == Some(column));
+        let fields = self.events.fields().iter().enumerate();
+        let counted = fields.filter(|(column, field)| field.is_nullable() && is_input(*column));
+        counted.map(|(column, _)| column).collect()
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         put_columns(&self.events, out);
         put_varint(out, self.time.map_or(0, |position| position as u64 + 1));
@@ -186,11 +196,15 @@ impl Rollup {
                 1 => MetricKind::Sum,
                 2 => MetricKind::Min,
                 3 => MetricKind::Max,
+                4 => MetricKind::Avg,
                 other => return Err(cursor.error(format!("unknown metric {other}"))),
             };
             let input = position(cursor.varint()?);
             if input.is_some_and(|column| column >= events.fields().len()) {
                 return Err(cursor.error("a metric of a column that is none"));
+            }
+            if input.is_none() && kind != MetricKind::Count {
+                return Err(cursor.error("a metric that needs a column has none"));
             }
             metrics.push(Metric { kind, input });
         }

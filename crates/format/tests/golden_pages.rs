@@ -135,9 +135,11 @@ fn hourly_schema(events: &TableSchema) -> TableSchema {
         metric(MetricKind::Sum, Some(2)),
         metric(MetricKind::Min, Some(2)),
         metric(MetricKind::Max, Some(2)),
+        metric(MetricKind::Avg, Some(2)),
     ];
     let of_events = events.columns.fields();
-    let shown = ["delay", "least", "worst"].map(|name| Field::new(name, DataType::Float64, true));
+    let shown =
+        ["delay", "least", "worst", "mean"].map(|name| Field::new(name, DataType::Float64, true));
     let mut fields: Vec<Field> = vec![of_events[1].as_ref().clone(), of_events[0].as_ref().clone()];
     fields.push(Field::new("n", DataType::Int64, false));
     fields.extend(shown);

@@ -13,7 +13,7 @@ use super::lists::{decode_lists, encode_lists};
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{decode_column, encode_keys};
-use crate::schema::{MergePolicy, MetricKind, Rollup, TableSchema};
+use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,8 +56,10 @@ impl Layout {
             MergePolicy::Append => {}
             // The hidden first value: whether the row is a tombstone.
             MergePolicy::Upsert => value_types.push(DataType::Boolean),
-            // The hidden first value: the number of events.
-            MergePolicy::Rollup(_) => value_types.push(DataType::UInt64),
+            // The hidden first values: the number of events, and of those with a value in a column.
+            MergePolicy::Rollup(rollup) => {
+                value_types.resize(1 + rollup.counted_inputs().len(), DataType::UInt64);
+            }
         }
         let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
             Some(position) => Place::Key(position),
@@ -266,7 +268,7 @@ fn stored(array: &ArrayRef) -> ArrayRef {
 }
 
 /// What a column outside the key is stored as. A list is one byte string. Sums are kept wider than they
-/// are shown: integers in 128 bits, floats with what rounding left over.
+/// are shown: integers in 128 bits, floats with what rounding left over. An average is stored as a sum.
 fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
     let shown = match schema.columns.field(column).data_type() {
         DataType::List(_) => &DataType::Binary,
@@ -274,9 +276,13 @@ fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
     };
     let MergePolicy::Rollup(rollup) = &schema.merge else { return vec![shown.clone()] };
     let before = (0..column).filter(|other| !schema.key.contains(other)).count();
-    match (rollup.metrics[before].kind, shown) {
-        (MetricKind::Sum, DataType::Float64) => vec![DataType::Float64, DataType::Float64],
-        (MetricKind::Sum, _) => vec![DataType::Decimal128(38, 0)],
-        _ => vec![shown.clone()],
+    let Metric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } =
+        rollup.metrics[before]
+    else {
+        return vec![shown.clone()];
+    };
+    match rollup.events.field(input).data_type().is_floating() {
+        true => vec![DataType::Float64, DataType::Float64],
+        false => vec![DataType::Decimal128(38, 0)],
     }
 }
