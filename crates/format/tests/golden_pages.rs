@@ -17,7 +17,9 @@ use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edi
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
 use drillcore_format::rows::Layout;
-use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use drillcore_format::schema::{
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, list_of_strings,
+};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
 use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
 
@@ -79,6 +81,8 @@ fn a_manifest_keeps_its_bytes() {
         Field::new("carrier", DataType::Utf8, false),
         Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
         Field::new("delay", DataType::Float64, true),
+        Field::new("photo", DataType::Binary, true),
+        Field::new("tags", list_of_strings(), true),
     ]));
     let schema = TableSchema {
         columns,
@@ -134,9 +138,11 @@ fn hourly_schema(events: &TableSchema) -> TableSchema {
         metric(MetricKind::Sum, Some(2)),
         metric(MetricKind::Min, Some(2)),
         metric(MetricKind::Max, Some(2)),
+        metric(MetricKind::Avg, Some(2)),
     ];
     let of_events = events.columns.fields();
-    let shown = ["delay", "least", "worst"].map(|name| Field::new(name, DataType::Float64, true));
+    let shown =
+        ["delay", "least", "worst", "mean"].map(|name| Field::new(name, DataType::Float64, true));
     let mut fields: Vec<Field> = vec![of_events[1].as_ref().clone(), of_events[0].as_ref().clone()];
     fields.push(Field::new("n", DataType::Int64, false));
     fields.extend(shown);

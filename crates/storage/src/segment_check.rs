@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{IndexPage, key_hash};
 use drillcore_format::rows::Rows;
@@ -31,6 +32,10 @@ pub fn check_segment(
         return Err(fault(segment, "the file is not the one that was opened".to_string()));
     }
     let all = segment.layout().all();
+    // Reading rows checks their other columns; lists are taken apart only when they are shown.
+    let fields = segment.layout().schema().columns.fields();
+    let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
+    let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
     let mut last_key: Vec<u8> = Vec::new();
     let mut next_ordinal = 0u64;
     let mut sets: BTreeMap<Box<[u8]>, OrdinalList> = BTreeMap::new();
@@ -78,6 +83,7 @@ pub fn check_segment(
         }
         check_zones(segment, &page, &rows)?;
         let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+        segment.layout().decode(&rows, &lists).map_err(decode)?;
         if let Some(codes) = segment.layout().set_codes(&rows).map_err(decode)? {
             for (row, &code) in codes.codes.iter().enumerate() {
                 let ordinal = (next_ordinal + row as u64) as u32;
