@@ -251,6 +251,10 @@ impl Looks {
                 if !tally.is_grouped() {
                     return Interval::exact(self.population as f64);
                 }
+                if design.drawn == self.population {
+                    // All were counted. A share times the population would be off by a rounding.
+                    return Interval::exact(tally.drawn(group) as f64);
+                }
                 let share = match look {
                     Look::Last => share_wilson(tally.drawn(group), design, self.confidence),
                     Look::Running => share_sequence(
