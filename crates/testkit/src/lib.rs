@@ -3,6 +3,7 @@
 //! ground up:
 
 pub mod cell;
+pub mod rollup_shape;
 pub mod shape;
 pub mod model;
 pub mod read_back;
