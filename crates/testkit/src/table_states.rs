@@ -145,9 +145,12 @@ impl Prepared {
     }
 }
 
+/// Brings a table into a state, and takes the snapshot.
+type Prepare = fn(&mut Opened) -> TableSnapshot;
+
 /// A table in each state.
 pub fn prepared_states(kind: Kind) -> Vec<Prepared> {
-    let states: [(&str, fn(&mut Opened) -> TableSnapshot); 10] = [
+    let states: [(&str, Prepare); 10] = [
         ("buffer only", |opened| opened.filled(&[])),
         ("held maintenance", |opened| {
             opened.hold();
