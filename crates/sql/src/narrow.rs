@@ -18,6 +18,8 @@ use drillcore::{Between, Closed, TableSchema};
 pub struct Narrowed {
     pub between: Option<Between>,
     pub sets: Option<ArrayRef>,
+    /// Key columns that have one value in the range.
+    pub fixed: Vec<String>,
     /// The conditions behind the range, those behind the sets ...
     pub by_range: Vec<Expr>,
     pub by_sets: Vec<Expr>,
@@ -67,6 +69,9 @@ fn narrow_range(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut
         let field = schema.columns.field(column);
         if let Some(value) = take(conditions, narrowed, field, &[Operator::Eq]) {
             prefix.push(value.array);
+            if !value.is_rounded {
+                narrowed.fixed.push(field.name().clone());
+            }
             continue;
         }
         low = take(conditions, narrowed, field, &[Operator::Gt, Operator::GtEq])
