@@ -148,8 +148,8 @@ class Reads(ABC):
         """Count rows or events, exactly.
 
         Counts come from the index and read no rows, but for a ``where`` that the index cannot answer. In an upsert and
-        in a rollup table, rows of equal keys may lie apart: the first count of rows of a selection merges its keys, once
-        a snapshot. Events are always counted from the index.
+        in a rollup table, rows of equal keys may lie apart: the first count of rows of a selection merges its keys,
+        once a snapshot. Events are always counted from the index.
 
         Parameters
         ----------

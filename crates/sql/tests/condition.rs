@@ -218,6 +218,17 @@ fn what_an_index_answers_is_not_tested() {
 }
 
 #[test]
+fn conditions_that_look_alike_are_told_apart() {
+    let (_db, snapshot) = table();
+    let schema = snapshot.schema();
+    let text = |text: &str| predicate(&schema, text).unwrap().text().to_string();
+    let two = text("place <> 'a' and place <> 'b'");
+    assert_eq!(text("place <> 'a'  AND place<>'b'"), two);
+    assert_ne!(text(r#"place <> 'a") AND place != Utf8("b'"#), two);
+    assert_ne!(text("size > 1"), text("size > 1.5"));
+}
+
+#[test]
 fn what_is_no_condition_is_refused() {
     let (_db, snapshot) = table();
     let refused = |text: &str| {

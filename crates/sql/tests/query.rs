@@ -373,6 +373,8 @@ fn what_cannot_be_meant_is_refused() {
     assert!(said("select * from (select 1) s tablesample (5 rows)").contains("takes a table"));
     let cte = "with s as (select * from flights) select * from s tablesample (5 rows)";
     assert!(said(cte).contains("takes a table"));
+    let renamed = "select * from flights f(a, b, c) tablesample (5 rows)";
+    assert!(said(renamed).contains("no new names"));
     let nested =
         "select * from flights tablesample (5 rows) where delay > (select avg(delay) from flights)";
     assert!(said(nested).contains("holds a query"));
