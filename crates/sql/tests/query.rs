@@ -396,12 +396,13 @@ fn a_query_can_be_stopped() {
     // Told to stop the third time that it asks.
     let interrupt = Interrupt::new(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) >= 2));
     let options = QueryOptions { interrupt, ..Default::default() };
+    // An operator that does not stop by itself for a long time.
     let text = "select count(*) from flights a, flights b, flights c where a.delay + b.delay + c.delay = 5";
     let started = std::time::Instant::now();
     let found = query(&db.snapshot().unwrap(), text, &options);
     let error = found.and_then(Iterator::collect::<Result<Vec<_>>>).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert!(started.elapsed().as_secs() < 20);
+    assert!(started.elapsed().as_secs() < 10);
     // One that is dropped after its first batch leaves nothing behind that the database waits for.
     let mut rows =
         query(&db.snapshot().unwrap(), "select * from flights", &QueryOptions::default()).unwrap();
