@@ -317,6 +317,7 @@ fn modules_import_only_what_stands_above_them() {
         ("sample", "lib"),
         ("storage", "lib"),
         ("engine", "lib"),
+        ("bench", "lib"),
         ("cli", "main"),
     ] {
         let folder = repository().join("crates").join(name).join("src");
