@@ -16,6 +16,7 @@ from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeErro
 from drillcore.names import check_name, check_names
 from drillcore.reads import check_count
 from drillcore.rollup import RollupTuple, parse_rollup
+from drillcore.rows import Rows
 from drillcore.schema import parse_schema
 from drillcore.snapshot import Snapshot
 from drillcore.table import Table
@@ -276,6 +277,17 @@ class Database:
         return self._native.refresh(
             0 if at_least is None else check_count("at_least", at_least), check_seconds(timeout)
         )
+
+    def sql(self, query: str, *, threads: int | None = None) -> Rows:
+        """Run a SQL query over all tables as of now; see :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
+
+        Examples
+        --------
+        >>> db, _ = getfixture("db"), getfixture("flights")
+        >>> db.sql("select count(*) as n from flights where carrier = 'UA'").arrow().to_pylist()
+        [{'n': 2}]
+        """
+        return self.snapshot().sql(query, threads=threads)
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """Pin all tables as they are now.

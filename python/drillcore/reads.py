@@ -15,7 +15,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
 from drillcore.names import check_name
-from drillcore.rows import Rows
+from drillcore.rows import Rows, Sampling
 from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class Reads(ABC):
     ``"left"``, ``"right"`` or ``"neither"``. An end is ``None`` (open), a value of the first key column, or a
     tuple of values of the first key columns; as upper end a prefix includes every key that begins with it.
     ``set`` keeps the rows of one set or of a list of sets; ``drillcore.NULL`` is the rows without a value.
+    ``where`` is a SQL condition on the columns, such as ``"delay > 15 and carrier in ('UA', 'DL')"``, which a row
+    meets or not as it is shown, after equal keys were folded. What it says of the first key columns and of the set
+    column is answered by the index like ``between`` and ``set``; for the rest, rows are read and tested.
     """
 
     @abstractmethod
@@ -100,6 +103,7 @@ class Reads(ABC):
         between: Bounds | None = None,
         closed: str = "both",
         set: Any = None,
+        where: str | None = None,
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         reverse: bool = False,
@@ -108,7 +112,7 @@ class Reads(ABC):
 
         Parameters
         ----------
-        between, closed, set
+        between, closed, set, where
             What to read; see the class.
         columns
             The columns wanted; all by default.
@@ -122,24 +126,34 @@ class Reads(ABC):
         >>> t = getfixture("flights")
         >>> t.scan(between=("DL", "DL"), columns=["flight"]).arrow().to_pydict()
         {'flight': [2, 4]}
+        >>> t.scan(where="delay < 5 and flight <> 4", columns=["flight"]).arrow().to_pydict()
+        {'flight': [2, 1]}
         >>> t.scan(set="UA", reverse=True, limit=1).arrow().to_pylist()
         [{'carrier': 'UA', 'flight': 3, 'delay': 9.0}]
         """
         if limit is not None:
             check_count("limit", limit)
-        asked = self._selection(between, closed, set)
+        asked = self._selection(between, closed, set, where)
         return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse)))
 
-    def count(self, *, between: Bounds | None = None, closed: str = "both", set: Any = None, unit: str = "rows") -> int:
+    def count(
+        self,
+        *,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        where: str | None = None,
+        unit: str = "rows",
+    ) -> int:
         """Count rows or events, exactly.
 
-        Counts come from the index and read no rows. In an upsert and in a rollup table, rows of equal keys may
+        Counts come from the index and read no rows, but for a ``where`` that the index cannot answer. In an upsert and in a rollup table, rows of equal keys may
         lie apart: the first count of rows of a selection merges its keys, once a snapshot. Events are always
         counted from the index.
 
         Parameters
         ----------
-        between, closed, set
+        between, closed, set, where
             What to count; see the class.
         unit
             ``"rows"``, or ``"events"`` for the appended rows that were folded into those of a rollup table. In
@@ -156,7 +170,7 @@ class Reads(ABC):
         """
         if unit not in _UNITS:
             raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {unit!r}")
-        asked = self._selection(between, closed, set)
+        asked = self._selection(between, closed, set, where)
         return self._pin().count(asked) if unit == "rows" else self._pin().count_events(asked)
 
     def sample(
@@ -166,6 +180,7 @@ class Reads(ABC):
         between: Bounds | None = None,
         closed: str = "both",
         set: Any = None,
+        where: str | None = None,
         weight: str | None = None,
         replace: bool = False,
         at_most: bool = False,
@@ -178,11 +193,14 @@ class Reads(ABC):
         Every row is equally likely unless ``weight`` is given. In a rollup table events are drawn, equally
         likely, and each gives the row that it was folded into.
 
+        With ``where``, rows are drawn until enough pass: 16 draws a row at most, after which the rows that pass are
+        listed once and drawn from. The chances are the same either way; :attr:`Rows.sampling` tells the draws.
+
         Parameters
         ----------
         n
             Rows to draw.
-        between, closed, set
+        between, closed, set, where
             What to draw from; see the class.
         weight
             A weight column of the table: rows are drawn exactly in proportion to it, so those of weight 0 never.
@@ -218,6 +236,8 @@ class Reads(ABC):
         drillcore.errors.TooFewRowsError: ...
         >>> len(t.sample(3, set="UA", at_most=True))
         2
+        >>> t.sample(2, where="delay > 2", columns=["delay"], seed=1).arrow().column(0).to_pylist()
+        [9.0, 3.0]
         >>> planes = getfixture("planes")
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
@@ -227,7 +247,7 @@ class Reads(ABC):
             check_name("weight", weight)
         drawn = self._pin().sample(
             n,
-            self._selection(between, closed, set),
+            self._selection(between, closed, set, where),
             weight,
             bool(replace),
             bool(at_most),
@@ -235,7 +255,8 @@ class Reads(ABC):
             check_seed(seed),
             check_columns(columns),
         )
-        return Rows(pa.record_batch(drawn))
+        rows, attempts, resolved = drawn
+        return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
     def estimate(
         self,
@@ -245,6 +266,7 @@ class Reads(ABC):
         between: Bounds | None = None,
         closed: str = "both",
         set: Any = None,
+        where: str | None = None,
         n: int | None = None,
         error: float | str | None = None,
         seconds: float | None = None,
@@ -259,10 +281,10 @@ class Reads(ABC):
             ``"count"`` or ``"avg(column)"``; several as a list, or as a dict from result name to aggregate.
         by
             Group by this column.
-        between, closed, set
+        between, closed, set, where
             What to draw from; see the class.
         n
-            Stop after so many rows. The interval is an ordinary one.
+            Stop after so many rows drawn, of which those that fail ``where`` are some. The interval is an ordinary one.
         error
             Stop when every half-width is at most this: ``0.5`` absolute, ``"2%"`` relative. Because the data
             decides when to stop, the interval is one that holds at all looks together, and wider.
@@ -283,7 +305,7 @@ class Reads(ABC):
         asked = {
             "aggregates": parse_aggregates(aggregates),
             "by": by,
-            "selection": self._selection(between, closed, set),
+            "selection": self._selection(between, closed, set, where),
             "stop": parse_stop(n, error, seconds),
             "confidence": check_confidence(confidence),
             "seed": check_seed(seed),
@@ -310,10 +332,12 @@ class Reads(ABC):
         # A table is not falsy for being empty.
         return True
 
-    def _selection(self, between: Bounds | None, closed: str, set: Any) -> dict[str, Any]:
+    def _selection(self, between: Bounds | None, closed: str, set: Any, where: str | None) -> dict[str, Any]:
         if closed not in _CLOSED:
             raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {closed!r}")
-        return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set)
+        return selection(
+            self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where
+        )
 
 
 def check_count(name: str, value: Any) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,11 +21,21 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 10
 
 
+@dataclass(frozen=True)
+class Sampling:
+    """What it took to draw a sample."""
+
+    attempts: int
+    """Rows drawn, those among them that ``where`` or a newer row of their key ruled out."""
+    resolved: bool
+    """Whether so few passed that they were listed first."""
+
+
 class Rows:
     """Rows of a read, as Arrow.
 
     From ``sample`` and ``get_many`` they are held in memory: they have a length and can be read any number of
-    times. From ``scan`` they stream: they can be read once, and nothing is read before.
+    times. From ``scan`` and ``sql`` they stream: they can be read once, and nothing is read before.
 
     Examples
     --------
@@ -36,7 +47,8 @@ class Rows:
     {'name': ['a', 'b']}
     """
 
-    def __init__(self, source: _native.Scan | pa.RecordBatch) -> None:
+    def __init__(self, source: _native.Scan | pa.RecordBatch, sampling: Sampling | None = None) -> None:
+        self._sampling = sampling
         self._scan: _native.Scan | None = None
         self._held: pa.RecordBatch | None = None
         if isinstance(source, pa.RecordBatch):
@@ -50,6 +62,11 @@ class Rows:
     def schema(self) -> pa.Schema:
         """The columns; reading it reads no rows."""
         return self._schema
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """What it took to draw a sample; ``None`` for other rows."""
+        return self._sampling
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return the rows batch by batch.

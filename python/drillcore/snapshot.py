@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from drillcore.errors import ClosedError
-from drillcore.reads import Reads
+from drillcore.errors import ClosedError, InvalidArgumentError
+from drillcore.reads import Reads, check_count
+from drillcore.rows import Rows
+from drillcore.values import check_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,6 +55,35 @@ class Snapshot:
             If there was no table of that name.
         """
         return TableSnapshot(name, self, self._open().table(name))
+
+    def sql(self, query: str, *, threads: int | None = None) -> Rows:
+        """Run a SQL query over the tables, as they were.
+
+        ``FROM t TABLESAMPLE (k ROWS)`` draws ``k`` rows of those that the ``WHERE`` leaves of ``t``, at random,
+        and ``TABLESAMPLE (p PERCENT)`` each of those with that chance; ``REPEATABLE (seed)`` makes the draws
+        repeatable. (The SQL standard would sample first and then test, and so give fewer, by chance: that is
+        ``FROM sample('t', k)``.) ``EXPLAIN`` shows what is left to the index. Names mean what they say: case counts,
+        and double quotes are needed for odd names only.
+
+        Parameters
+        ----------
+        query
+            One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES`` or ``DESCRIBE``. What would change something is refused.
+        threads
+            Threads that work at once; one a core by default.
+
+        Examples
+        --------
+        >>> _, snapshot = getfixture("flights"), getfixture("db").snapshot()
+        >>> worst = snapshot.sql("select carrier, max(delay) as worst from flights group by carrier order by 1")
+        >>> worst.arrow().to_pylist()
+        [{'carrier': 'DL', 'worst': 0.0}, {'carrier': 'UA', 'worst': 9.0}]
+        >>> len(snapshot.sql("select * from flights tablesample (2 rows) where delay < 5").arrow())
+        2
+        """
+        if threads is not None and check_count("threads", threads) == 0:
+            raise InvalidArgumentError("threads: expected at least one")
+        return Rows(self._open().sql(check_text("query", query), threads))
 
     def close(self) -> None:
         """Let go of what only this snapshot sees. Its tables cannot be read any more."""

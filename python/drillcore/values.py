@@ -112,13 +112,22 @@ def selection(
     between: Bounds | None,
     closed: str,
     set: Any,  # the public name of the argument
+    where: str | None,
 ) -> NativeSelection:
     """Return the arguments that narrow a read, checked, in the form the native layer takes."""
     return {
         "between": None if between is None else _bounds(between, key_columns(schema, key)),
         "closed": closed,
         "sets": None if set is None else _set_values(set, schema, set_column),
+        "where": None if where is None else check_text("where", where),
     }
+
+
+def check_text(name: str, value: Any) -> str:
+    """Return ``value`` if it is text."""
+    if not isinstance(value, str):
+        raise InvalidTypeError(f"{name}: expected SQL as text, not {value!r}")
+    return value
 
 
 def _bounds(between: Any, columns: list[pa.Field]) -> tuple[list[pa.Array] | None, list[pa.Array] | None]:

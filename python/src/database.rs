@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use drillcore::{Durability, Merge, Options, Reader, RollupSpec, TableSpec};
+use drillcore_sql::QueryOptions;
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
 
 use crate::error;
 use crate::handle::{DatabaseHandle, TableHandle};
+use crate::rows::Scan;
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
@@ -201,6 +203,14 @@ impl Snapshot {
 
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<TableSnapshot> {
         Ok(TableSnapshot::new(signals::run(py, || self.inner.table(name))?))
+    }
+
+    /// The result of a query, streamed.
+    fn sql(&self, py: Python<'_>, text: &str, threads: Option<usize>) -> PyResult<Scan> {
+        let signals = Signals::new();
+        let options = QueryOptions { threads, interrupt: signals.interrupt() };
+        let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
+        Ok(Scan::new(query.schema(), query, signals))
     }
 }
 

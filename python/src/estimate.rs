@@ -1,6 +1,6 @@
 //! An estimate, and the request that leads to one.
 
-use drillcore::{EstimateRequest, HalfWidth, Selection, Stop};
+use drillcore::{EstimateRequest, HalfWidth, Selection, Stop, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
 
@@ -97,8 +97,13 @@ pub struct EstimateArgument {
 }
 
 impl EstimateArgument {
-    pub fn into_request(self, py: Python<'_>, signals: &Signals) -> PyResult<EstimateRequest> {
-        let selection: Selection = self.selection.into_selection(py)?;
+    pub fn into_request(
+        self,
+        py: Python<'_>,
+        schema: &TableSchema,
+        signals: &Signals,
+    ) -> PyResult<EstimateRequest> {
+        let selection: Selection = self.selection.into_selection(py, schema)?;
         Ok(EstimateRequest {
             aggregates: self.aggregates,
             by: self.by,

@@ -1,4 +1,4 @@
-//! A scan on its way to Python: batch by batch, or handed over whole as an Arrow stream.
+//! A stream of rows on its way to Python: batch by batch, or handed over whole as an Arrow stream.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,21 +11,28 @@ use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
 use crate::error;
 use crate::signals::Signals;
 
-/// A scan that has not ended. It is read once.
+/// What streams: a scan, or the result of a query.
+type Batches = Box<dyn Iterator<Item = drillcore::Result<RecordBatch>> + Send>;
+
+/// A stream that has not ended. It is read once.
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Scan {
     schema: SchemaRef,
     signals: Signals,
     /// `None` once handed over. The lock is only ever taken with the interpreter released.
-    scan: Mutex<Option<drillcore::Scan>>,
+    scan: Mutex<Option<Batches>>,
 }
 
 impl Scan {
-    pub fn new(scan: drillcore::Scan, signals: Signals) -> Scan {
-        Scan { schema: scan.schema(), signals, scan: Mutex::new(Some(scan)) }
+    pub fn new(
+        schema: SchemaRef,
+        batches: impl Iterator<Item = drillcore::Result<RecordBatch>> + Send + 'static,
+        signals: Signals,
+    ) -> Scan {
+        Scan { schema, signals, scan: Mutex::new(Some(Box::new(batches))) }
     }
 
-    fn take(&self, py: Python<'_>) -> PyResult<drillcore::Scan> {
+    fn take(&self, py: Python<'_>) -> PyResult<Batches> {
         py.detach(|| self.scan.lock().expect("no panic while held").take())
             .ok_or_else(|| error::invalid(py, "this scan was already handed over"))
     }
@@ -64,7 +71,7 @@ impl Scan {
 /// A scan as Arrow's own reader; its errors cross as text, which is all a C stream can carry.
 struct ScanReader {
     schema: SchemaRef,
-    scan: drillcore::Scan,
+    scan: Batches,
 }
 
 impl Iterator for ScanReader {

@@ -1,7 +1,7 @@
 //! A selection as Python gives it: bounds and set values as Arrow arrays.
 
 use arrow_array::ArrayRef;
-use drillcore::{Between, Closed, Selection};
+use drillcore::{Between, Closed, Selection, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
@@ -19,10 +19,13 @@ pub struct SelectionArgument {
     closed: String,
     #[pyo3(item)]
     sets: Option<PyArray>,
+    #[pyo3(item("where"))]
+    condition: Option<String>,
 }
 
 impl SelectionArgument {
-    pub fn into_selection(self, py: Python<'_>) -> PyResult<Selection> {
+    /// Checks the condition against the columns of the table it is about; the engine checks the rest.
+    pub fn into_selection(self, py: Python<'_>, schema: &TableSchema) -> PyResult<Selection> {
         let closed = parse_closed(py, &self.closed)?;
         let between = self.between.map(|(low, high)| Between {
             low: low.map(into_arrays),
@@ -30,7 +33,11 @@ impl SelectionArgument {
             closed,
         });
         let sets = self.sets.map(|values| values.into_inner().0);
-        Ok(Selection { between, sets, predicate: None })
+        let predicate = self.condition.map(|text| {
+            py.detach(|| drillcore_sql::predicate(schema, &text))
+                .map_err(|error| error::to_python(py, &error))
+        });
+        Ok(Selection { between, sets, predicate: predicate.transpose()? })
     }
 }
 

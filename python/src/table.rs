@@ -154,7 +154,7 @@ impl TableSnapshot {
 
     /// Events of the selected rows, of a rollup table.
     fn count_events(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
-        let selection = selection.into_selection(py)?;
+        let selection = selection.into_selection(py, &self.inner.schema())?;
         let signals = Signals::new();
         let interrupt = signals.interrupt();
         signals.run(py, || self.inner.count_events_interruptibly(&selection, &interrupt))
@@ -184,20 +184,21 @@ impl TableSnapshot {
         reverse: bool,
     ) -> PyResult<Scan> {
         let signals = Signals::new();
-        let selection = selection.into_selection(py)?;
+        let selection = selection.into_selection(py, &self.inner.schema())?;
         let interrupt = signals.interrupt();
         let request = ScanRequest { selection, columns, limit, reverse, interrupt };
         let scan = signals.run(py, || self.inner.scan(request))?;
-        Ok(Scan::new(scan, signals))
+        Ok(Scan::new(scan.schema(), scan, signals))
     }
 
     fn count(&self, py: Python<'_>, selection: SelectionArgument) -> PyResult<u64> {
-        let selection = selection.into_selection(py)?;
+        let selection = selection.into_selection(py, &self.inner.schema())?;
         let signals = Signals::new();
         let interrupt = signals.interrupt();
         signals.run(py, || self.inner.count_interruptibly(&selection, &interrupt))
     }
 
+    /// The rows, how many were drawn for them, and whether the selection had to be resolved.
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the request
     fn sample(
         &self,
@@ -210,9 +211,9 @@ impl TableSnapshot {
         with_probability: bool,
         seed: Option<u64>,
         columns: Option<Vec<String>>,
-    ) -> PyResult<PyRecordBatch> {
+    ) -> PyResult<(PyRecordBatch, u64, bool)> {
         let signals = Signals::new();
-        let selection = selection.into_selection(py)?;
+        let selection = selection.into_selection(py, &self.inner.schema())?;
         let interrupt = signals.interrupt();
         let request = SampleRequest {
             n,
@@ -226,12 +227,13 @@ impl TableSnapshot {
             columns,
             interrupt,
         };
-        Ok(PyRecordBatch::new(signals.run(py, || self.inner.sample(&request))?))
+        let (rows, report) = signals.run(py, || self.inner.sample_with_report(&request))?;
+        Ok((PyRecordBatch::new(rows), report.attempts, report.resolved))
     }
 
     fn estimate(&self, py: Python<'_>, request: EstimateArgument) -> PyResult<Estimate> {
         let signals = Signals::new();
-        let request = request.into_request(py, &signals)?;
+        let request = request.into_request(py, &self.inner.schema(), &signals)?;
         let run = || self.inner.estimate(&request, &mut |_| ControlFlow::Continue(()));
         Ok(Estimate::new(signals.run(py, run)?))
     }

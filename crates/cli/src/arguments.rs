@@ -28,6 +28,8 @@ pub enum Verb {
     Estimate(Estimate),
     /// Print every set with its number of rows.
     Sets(Of),
+    /// Print the result of a SQL query over all tables as of now.
+    Sql(Sql),
     /// Print tables, sizes and counters as JSON.
     Stats(Database),
     /// Check every checksum, order, count and index. Exit code 1 if something is damaged.
@@ -51,6 +53,19 @@ pub struct Of {
     pub table: String,
     #[command(flatten)]
     pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Sql {
+    /// The database's folder.
+    pub database: PathBuf,
+    /// Such as "select carrier, avg(dep_delay) from flights group by carrier"; - reads it from standard input.
+    pub query: String,
+    /// Threads that work at once; by default one a core.
+    #[arg(long)]
+    pub threads: Option<usize>,
+    #[arg(long, value_enum, default_value_t = Style::Table)]
+    pub output: Style,
 }
 
 #[derive(Debug, Args)]
@@ -204,6 +219,9 @@ pub struct Selection {
     /// The rows that have no value in the set column.
     #[arg(long)]
     pub null_set: bool,
+    /// Only rows that meet this SQL condition, such as "dep_delay > 15 and origin = 'JFK'".
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub condition: Option<String>,
 }
 
 /// What is printed, and how.

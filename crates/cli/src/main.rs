@@ -20,6 +20,7 @@ use drillcore::{
     Database, EstimateRequest, HalfWidth, Interrupt, Options, Reader, SampleRequest, ScanRequest,
     Stop, TableSnapshot,
 };
+use drillcore_sql::QueryOptions;
 
 use crate::arguments::{Arguments, Verb};
 use crate::fault::{Fault, NO};
@@ -105,6 +106,17 @@ fn run(verb: Verb, interrupted: &Arc<AtomicBool>) -> Result<u8, Fault> {
             let rows = Arc::new(UInt64Array::from(sets.rows));
             let batch = RecordBatch::try_new(Arc::new(schema), vec![sets.values, rows]);
             print_one(arguments.output.output, batch.expect("one count a set"))?;
+        }
+        Verb::Sql(arguments) => {
+            let text = match arguments.query.as_str() {
+                "-" => std::io::read_to_string(std::io::stdin())?,
+                text => text.to_string(),
+            };
+            let snapshot = Reader::open(arguments.database, CACHE_BYTES)?.snapshot()?;
+            let options = QueryOptions { threads: arguments.threads, interrupt };
+            let query = drillcore_sql::query(&snapshot, &text, &options)?;
+            let schema = query.schema();
+            print(arguments.output, schema, query.map(|batch| batch.map_err(Fault::from)))?;
         }
         Verb::Stats(arguments) => {
             let db = open(&arguments.database)?;

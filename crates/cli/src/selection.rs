@@ -28,7 +28,9 @@ pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore:
             Some(parse(StringArray::from(names), field.data_type(), field.name())?)
         }
     };
-    Ok(drillcore::Selection { between, sets, predicate: None })
+    let condition = options.condition.as_ref();
+    let predicate = condition.map(|text| drillcore_sql::predicate(schema, text)).transpose()?;
+    Ok(drillcore::Selection { between, sets, predicate })
 }
 
 /// A whole key, one value a key column.

@@ -58,11 +58,7 @@ impl Error {
     }
 
     /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them.
-    pub(crate) fn unknown<'a>(
-        what: &str,
-        name: &str,
-        valid: impl IntoIterator<Item = &'a str>,
-    ) -> Error {
+    pub fn unknown<'a>(what: &str, name: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
         let valid: Vec<&str> = valid.into_iter().collect();
         let hint = match nearest(name, &valid) {
             Some(near) => format!("; did you mean {near:?}?"),

@@ -22,7 +22,8 @@ impl Interrupt {
         Interrupt { stop: Some(stop) }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// An error of kind [`ErrorKind::Interrupted`] if the caller says stop.
+    pub fn check(&self) -> Result<()> {
         if self.stop.as_ref().is_some_and(|stop| stop()) {
             return Err(Error::new(ErrorKind::Interrupted, "interrupted by the caller"));
         }

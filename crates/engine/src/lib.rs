@@ -59,7 +59,7 @@ pub use key_range::{Between, Closed};
 pub use options::{Durability, Options};
 pub use predicate::Predicate;
 pub use reader::Reader;
-pub use sample::{SampleReport, SampleRequest, ShareRequest, Unit};
+pub use sample::{SampleReport, SampleRequest, ShareRequest, Unit, fresh_seed};
 pub use scan::{Scan, ScanRequest};
 pub use select::Selection;
 pub use snapshot::{Found, Sets, Snapshot, TableSnapshot};

@@ -536,7 +536,7 @@ fn rows_at_places(
 }
 
 /// A seed nobody has used before, from the operating system.
-pub(crate) fn fresh_seed() -> u64 {
+pub fn fresh_seed() -> u64 {
     getrandom::u64().expect("the operating system gives random numbers")
 }
 

@@ -4,6 +4,7 @@
 //! pieces alive; reading one never waits for writers.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
@@ -62,6 +63,19 @@ pub struct Sets {
     /// Values of the set column; null stands for the rows without a value.
     pub values: ArrayRef,
     pub rows: Vec<u64>,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("lsn", &self.lsn()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TableSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("TableSnapshot");
+        shown.field("name", &self.name()).field("lsn", &self.lsn()).finish_non_exhaustive()
+    }
 }
 
 impl Snapshot {

@@ -1,1 +1,20 @@
-//! SQL.
+//! SQL over snapshots: conditions for reads of one table, and queries over all tables of one snapshot.
+//!
+//! Text is parsed, planned and executed by DataFusion; what is ours is how its plans reach the engine. A
+//! table scan takes along the columns and conditions it needs: comparisons of key columns become key
+//! ranges, those of the set column become sets, and the rest is tested in the scan, on folded rows.
+//! `TABLESAMPLE` samples what the `WHERE` leaves of its table.
+//!
+//! DataFusion's types stay inside this crate. Modules, from the ground up:
+
+mod error;
+mod session;
+mod narrow;
+mod predicate;
+mod scan_exec;
+mod table;
+mod table_sample;
+mod query;
+
+pub use predicate::predicate;
+pub use query::{Query, QueryOptions, query};

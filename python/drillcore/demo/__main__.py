@@ -17,7 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as ConsoleTable
 
 import drillcore
-from drillcore.demo import answers, flights, ingest, report, tables, weighted
+from drillcore.demo import answers, flights, ingest, queries, report, tables, weighted
 from drillcore.demo.answers import Answer, CarrierDelay, duration_text
 
 SHUFFLE_SEED = 2013
@@ -43,6 +43,8 @@ def main() -> int:
         print_delays(console, delays, estimate)
         asked = answers.ask_around(table, input_flights)
         print_answers(console, asked)
+        asked_in_sql = queries.ask(db, input_flights)
+        print_queries(console, asked_in_sql)
         comparison = weighted.compare(table, input_flights)
         print_facts(console, "Drawn by distance", comparison.facts())
         answers.check(not run.mismatches, f"{run.mismatches} of {run.checks} snapshots showed a commit half")
@@ -87,6 +89,7 @@ def main() -> int:
             estimate_seconds=estimate_seconds,
             unpaced=unpaced,
             answers=asked,
+            queries=asked_in_sql,
             comparison=comparison,
             hourly=hourly,
             by_hour=by_hour,
@@ -178,6 +181,19 @@ def print_answers(console: Console, asked: list[Answer]) -> None:
         table.add_row(each.question, each.answer, duration_text(each.seconds))
     console.print()
     console.print(table)
+
+
+def print_queries(console: Console, asked: list[queries.Query]) -> None:
+    """Print each query with its result."""
+    for each in asked:
+        table = ConsoleTable(title=each.question, title_justify="left", title_style="bold")
+        for column in each.columns:
+            table.add_column(column)
+        for row in each.rows:
+            table.add_row(*row)
+        console.print()
+        console.print(table)
+        console.print(f"[dim]{escape(each.text)}[/]\n[dim]{duration_text(each.seconds)}[/]", highlight=False)
 
 
 def checked(run: ingest.Ingest) -> tuple[str, str]:

@@ -112,6 +112,22 @@ def ask_around(table: drillcore.Table, flights: Flights) -> list[Answer]:
     check(all(each["carrier"] == "DL" and each["month"] == 7 for each in rows), f"drew {rows}")
     flown = ", ".join(f"DL{each['flight']}" for each in rows)
     answers.append(Answer("five random Delta flights in July", 't.sample(5, set="DL", between=july)', flown, seconds))
+    hour_late = "dep_delay >= 60"
+    late, seconds = median_timed(lambda: table.count(where=hour_late), 5)
+    delays = flights.table["dep_delay"].to_pylist()
+    check(late == sum(delay is not None and delay >= 60 for delay in delays), f"{late} flights left an hour late")
+    answers.append(
+        Answer("how many left an hour late or more (a condition)", f't.count(where="{hour_late}")', f"{late:,}", seconds)
+    )
+    drawn, seconds = median_timed(lambda: table.sample(100, where=hour_late))
+    answers.append(
+        Answer(
+            "a hundred random ones of those",
+            f't.sample(100, where="{hour_late}")',
+            f"{len(drawn)} of {drawn.sampling.attempts:,} flights drawn",
+            seconds,
+        )
+    )
     mean, seconds = timed(lambda: table.estimate("avg(arr_delay)", set="UA", error=1.0))
     answers.append(
         Answer(

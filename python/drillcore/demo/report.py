@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from drillcore.demo import plots
 from drillcore.demo.answers import FEW_DRAWS, Answer, CarrierDelay, duration_text, expected_misses
 from drillcore.demo.ingest import SHARE, Ingest
+from drillcore.demo.queries import Query
 from drillcore.demo.weighted import DRAWS, Comparison
 
 
@@ -28,6 +29,7 @@ class Report:
     unpaced: float
     """Rows a second when nothing paces the writers and nothing else runs."""
     answers: list[Answer]
+    queries: list[Query]
     comparison: Comparison
     hourly: list[tuple[str, str]]
     by_hour: list[tuple[int, int, float]]
@@ -76,6 +78,9 @@ def render(report: Report) -> str:
             section("Folded while it is stored", folded_text(report), plots.hours_plot(report.by_hour), ""),
             facts_figure(report.hourly),
             section("One question of each kind", ANSWERS_TEXT, answers_table(report.answers), ""),
+            f"<section><h2>Asked in SQL</h2><p>{QUERIES_TEXT}</p>",
+            *map(query_figure, report.queries),
+            "</section>",
             section("Facts of this run", FACTS_TEXT, facts_table(report.facts), ""),
             "</main></body></html>",
         ]
@@ -170,6 +175,28 @@ def answers_table(answers: list[Answer]) -> str:
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
+def query_figure(query: Query) -> str:
+    """Return a query with its result, and with what of it the engine did."""
+    head = "".join(f"<th class='{kind(query, i)}'>{html.escape(name)}</th>" for i, name in enumerate(query.columns))
+    rows = [
+        "".join(f"<td class='{kind(query, i)}'>{html.escape(value)}</td>" for i, value in enumerate(row))
+        for row in query.rows
+    ]
+    body = "".join(f"<tr>{row}</tr>" for row in rows)
+    plan = html.escape("\n".join(query.plan))
+    return (
+        f"<figure class='below query'><h3>{html.escape(query.question)}</h3><div class='pair'>"
+        f"<pre>{html.escape(query.text)}</pre>"
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"<pre class='plan'>{plan}</pre><p class='took'>{duration_text(query.seconds)}</p></figure>"
+    )
+
+
+def kind(query: Query, column: int) -> str:
+    """Return the class of a column's cells: numbers stand to the right."""
+    return "number" if all(row[column].replace(",", "").lstrip("-").isdigit() for row in query.rows) else ""
+
+
 def facts_figure(facts: list[tuple[str, str]]) -> str:
     """Return names and values in a frame of their own, below a picture."""
     return f"<figure class='below'>{facts_table(facts)}</figure>"
@@ -193,6 +220,11 @@ TITLE = "A year of departures, sampled while it is stored"
 ANSWERS_TEXT = (
     "Asked after the load, of the same table, through the same calls a program would use. Short answers are the "
     "median of 50 calls; each was checked against the file where the file can tell."
+)
+QUERIES_TEXT = (
+    "Each query reads one snapshot of both tables. Below it stands what was left to the engine of its plan: columns, "
+    "key ranges and sets, tests of rows, samples. A sample is of what the condition leaves, so it has the size asked "
+    "for. Times are the median of 5 runs."
 )
 FACTS_TEXT = (
     "Measured by this run, on the machine it ran on. The database was flushed, closed, opened again and "
@@ -274,5 +306,11 @@ th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 th, td { padding: 9px 10px; border-bottom: 1px solid var(--rule); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
 td code { display: block; color: var(--soft); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
+.query { padding: 14px 16px; } .query h3 { font-size: 16px; margin: 0 0 10px; }
+.pair { display: flex; flex-wrap: wrap; gap: 18px 28px; align-items: flex-start; }
+.pair table { width: auto; flex: 1 1 240px; }
+pre { margin: 0; font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; flex: 2 1 380px; }
+pre.plan { color: var(--blue); margin-top: 12px; border-top: 1px solid var(--rule); padding-top: 10px; }
+.took { text-align: right; font-size: 13px; margin: 2px 0 0; max-width: none; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 """

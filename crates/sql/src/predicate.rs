@@ -1,0 +1,197 @@
+//! Conditions in SQL as predicates of the engine.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_schema::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DataFusionError};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::PhysicalExpr;
+use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema};
+
+use crate::error::{from_datafusion, to_datafusion};
+use crate::narrow::{Narrowed, joined, narrow};
+use crate::session;
+
+/// A condition on the rows of one table.
+#[derive(Debug)]
+pub struct Condition {
+    narrowed: Narrowed,
+    columns: Vec<String>,
+    /// What is tested; `None` if the range and the sets say it all.
+    test: Option<Arc<dyn PhysicalExpr>>,
+    text: String,
+}
+
+/// Reads a SQL condition on a table's columns, such as `dep_delay > 15 and carrier in ('UA', 'DL')`.
+///
+/// Comparisons with the first key columns, and with the set column, are answered by indexes. Conditions that
+/// give another answer when asked again (`random()`), aggregates and subqueries are errors.
+pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
+    let parse = || {
+        let columns = DFSchema::try_from(schema.columns.clone())?;
+        let state = session::expressions();
+        let expr = state.create_logical_expr(condition, &columns)?;
+        check_plain(&expr)?;
+        let expr = simplified(state, expr, &columns)?;
+        let data_type = expr.get_type(&columns)?;
+        if !matches!(data_type, DataType::Boolean | DataType::Null) {
+            let message = format!("a condition is true or false, but {condition:?} is {data_type}");
+            return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
+        }
+        Condition::new(schema, split_conjunction_owned(expr), state)
+    };
+    match parse() {
+        Ok(condition) => Ok(Arc::new(condition)),
+        Err(error) => {
+            let error = from_datafusion(&error);
+            Err(Error::new(error.kind(), format!("where: {error}")))
+        }
+    }
+}
+
+impl Condition {
+    /// Compiles a condition of a query that was planned; columns are unqualified.
+    pub fn of(
+        schema: &TableSchema,
+        condition: Expr,
+        state: &SessionState,
+    ) -> std::result::Result<Condition, DataFusionError> {
+        let columns = DFSchema::try_from(schema.columns.clone())?;
+        let condition = simplified(state, condition, &columns)?;
+        Condition::new(schema, split_conjunction_owned(condition), state)
+    }
+
+    /// Compiles conditions that must all hold, coerced and simplified; columns are unqualified.
+    fn new(
+        schema: &TableSchema,
+        conditions: Vec<Expr>,
+        state: &SessionState,
+    ) -> std::result::Result<Condition, DataFusionError> {
+        let text = conditions.iter().map(Expr::to_string).collect::<Vec<_>>().join(" AND ");
+        let narrowed = narrow(schema, conditions);
+        let Some(tested) = conjunction(narrowed.tested.iter().cloned()) else {
+            return Ok(Condition { narrowed, columns: Vec::new(), test: None, text });
+        };
+        let names = tested.column_refs();
+        let is_read = |index: &usize| {
+            names.iter().any(|column| column.name == *schema.columns.field(*index).name())
+        };
+        let indexes: Vec<usize> = (0..schema.columns.fields().len()).filter(is_read).collect();
+        let columns = DFSchema::try_from(schema.columns.project(&indexes)?)?;
+        let test = state.create_physical_expr(tested, &columns)?;
+        let columns = columns.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(Condition { narrowed, columns, test: Some(test), text })
+    }
+
+    /// What is answered by the key range, by sets, and by testing rows, as a plan shows it.
+    pub fn parts(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let Narrowed { by_range, by_sets, tested, .. } = &self.narrowed;
+        [("range", by_range), ("sets", by_sets), ("test", tested)]
+            .into_iter()
+            .filter(|(_, conditions)| !conditions.is_empty())
+            .map(|(name, conditions)| (name, joined(conditions)))
+    }
+}
+
+impl Predicate for Condition {
+    fn between(&self) -> Option<&Between> {
+        self.narrowed.between.as_ref()
+    }
+
+    fn sets(&self) -> Option<&ArrayRef> {
+        self.narrowed.sets.as_ref()
+    }
+
+    fn is_exact(&self) -> bool {
+        self.test.is_none()
+    }
+
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let len = rows.num_rows();
+        let Some(test) = &self.test else {
+            return Ok(BooleanArray::from(vec![true; len]));
+        };
+        let passes = test.evaluate(rows).and_then(|value| value.into_array(len));
+        let passes = passes.map_err(|error| from_datafusion(&error))?;
+        Ok(match passes.as_boolean_opt() {
+            Some(passes) => passes.clone(),
+            // Null as a type of its own.
+            None => BooleanArray::new_null(len),
+        })
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Refuses what is no condition on single rows.
+pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
+    let mut fault = None;
+    expr.apply(|part| {
+        fault = match part {
+            Expr::AggregateFunction(function) => {
+                Some(format!("{} needs several rows; a condition sees one", function.func.name()))
+            }
+            Expr::WindowFunction(function) => {
+                Some(format!("{} needs several rows; a condition sees one", function.fun.name()))
+            }
+            Expr::Placeholder(placeholder) => {
+                Some(format!("the placeholder {} has no value", placeholder.id))
+            }
+            part if is_subquery(part) => Some("a condition cannot hold a query".to_string()),
+            part if part.is_volatile_node() => {
+                Some(format!("{part} gives another answer each time it is asked"))
+            }
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        Ok(TreeNodeRecursion::Stop)
+    })?;
+    match fault {
+        None => Ok(()),
+        Some(message) => Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message))),
+    }
+}
+
+/// Whether an expression is itself a query inside the condition.
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::ScalarSubquery(_)
+            | Expr::InSubquery(_)
+            | Expr::Exists(_)
+            | Expr::SetComparison(_)
+            | Expr::OuterReferenceColumn(..)
+    )
+}
+
+/// Brings the operands of an expression to common types and works out what is constant.
+fn simplified(
+    state: &SessionState,
+    expr: Expr,
+    columns: &DFSchema,
+) -> std::result::Result<Expr, DataFusionError> {
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(columns.clone()))
+        .with_config_options(Arc::clone(state.config_options()))
+        .with_current_time()
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    let mut expr = simplifier.coerce(expr, columns)?;
+    for rewrite in state.analyzer().function_rewrites() {
+        let config = state.config_options();
+        expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
+    }
+    simplifier.simplify(expr)
+}

@@ -1,0 +1,163 @@
+//! Queries over one snapshot.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::error::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::{SQLOptions, SessionContext};
+use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
+use futures::StreamExt;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::error::from_datafusion;
+use crate::session::{self, CATALOG, SCHEMA};
+use crate::table::Tables;
+use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
+
+/// How often a waiting caller's interrupt is asked.
+const POLL: Duration = Duration::from_millis(20);
+
+/// How a query runs.
+#[derive(Debug, Clone, Default)]
+pub struct QueryOptions {
+    /// Threads that work at once; by default one a core.
+    pub threads: Option<usize>,
+    pub interrupt: Interrupt,
+}
+
+/// The result of a query, streamed. Dropping it stops the query.
+pub struct Query {
+    // Dropped in this order: who reads, then what the tasks run on.
+    stream: Option<SendableRecordBatchStream>,
+    runtime: Option<Runtime>,
+    schema: SchemaRef,
+    stop: Arc<AtomicBool>,
+    interrupt: Interrupt,
+}
+
+/// Runs one SQL query, `EXPLAIN`, `SHOW TABLES` or `DESCRIBE` over the tables of a snapshot. Statements that
+/// would change something are errors.
+///
+/// Tables are scanned by the snapshot's own scan, one thread a table; joins, sorts and aggregates use
+/// `threads`. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
+pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
+    let threads = options.threads.unwrap_or_else(session::available_threads);
+    if threads == 0 {
+        return Err(Error::new(ErrorKind::InvalidArgument, "a query needs at least one thread"));
+    }
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(threads)
+        .thread_name("drillcore-sql")
+        .enable_time()
+        .build()
+        .map_err(|error| {
+            Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
+        })?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
+    let tables = Arc::new(Tables::new(snapshot.clone(), scans_stop));
+    let mut query = Query {
+        stream: None,
+        runtime: Some(runtime),
+        schema: SchemaRef::new(arrow_schema::Schema::empty()),
+        stop,
+        interrupt: options.interrupt.clone(),
+    };
+    let planned = plan(tables.clone(), text.to_string(), threads);
+    let stream = query.wait(planned)?.map_err(|error| explain(&error, snapshot, &tables))?;
+    query.schema = stream.schema();
+    query.stream = Some(stream);
+    Ok(query)
+}
+
+async fn plan(
+    tables: Arc<Tables>,
+    text: String,
+    threads: usize,
+) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
+    let state = session::builder(threads)
+        .with_relation_planners(vec![Arc::new(SamplePlanner)])
+        .with_analyzer_rule(Arc::new(FilterBeforeSample))
+        .build();
+    let context = SessionContext::new_with_state(state);
+    let catalog = MemoryCatalogProvider::new();
+    catalog.register_schema(SCHEMA, tables.clone())?;
+    context.register_catalog(CATALOG, Arc::new(catalog));
+    context.register_udtf("sample", Arc::new(SampleFunction { tables }));
+    let reads_only =
+        SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+    context.sql_with_options(&text, reads_only).await?.execute_stream().await
+}
+
+/// Says which table does not exist, if that is the reason.
+fn explain(error: &DataFusionError, snapshot: &Snapshot, tables: &Tables) -> Error {
+    if let DataFusionError::Plan(_) = error.find_root() {
+        for name in tables.unknown() {
+            let is_named = error.to_string().contains(&format!("{SCHEMA}.{name}'"));
+            if let (true, Err(unknown)) = (is_named, snapshot.table(&name)) {
+                return unknown;
+            }
+        }
+    }
+    from_datafusion(error)
+}
+
+impl Query {
+    /// The schema of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Drives a future on the query's threads until it is done or the caller interrupts.
+    fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T> {
+        let runtime = self.runtime.as_ref().expect("it lives as long as the query");
+        runtime.block_on(async {
+            let mut future = std::pin::pin!(future);
+            loop {
+                match tokio::time::timeout(POLL, &mut future).await {
+                    Ok(done) => return Ok(done),
+                    Err(_) => self.interrupt.check()?,
+                }
+            }
+        })
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.interrupt.check()?;
+        let Some(mut stream) = self.stream.take() else { return Ok(None) };
+        let next = self.wait(stream.next())?;
+        match next {
+            None => Ok(None),
+            Some(batch) => {
+                let batch = batch.map_err(|error| from_datafusion(&error))?;
+                self.stream = Some(stream);
+                Ok(Some(batch))
+            }
+        }
+    }
+}
+
+impl Iterator for Query {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        self.next_batch().transpose()
+    }
+}
+
+impl Drop for Query {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.stream = None;
+        if let Some(runtime) = self.runtime.take() {
+            // A scan that is in the middle of a batch looks at the stop after it.
+            runtime.shutdown_background();
+        }
+    }
+}

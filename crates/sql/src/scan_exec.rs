@@ -1,0 +1,275 @@
+//! A table's part of a physical plan: a scan of the engine, or a sample.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{SchemaRef, SortOptions};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use drillcore::{
+    Interrupt, MergePolicy, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest,
+    TableSnapshot, Unit,
+};
+
+use crate::error::to_datafusion;
+use crate::predicate::Condition;
+
+/// Batches that may wait for whoever reads them.
+const BATCHES_AHEAD: usize = 2;
+/// Rows of a sample handed on at once.
+const BATCH_ROWS: usize = 8192;
+
+/// Which of the rows that pass are wanted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Wanted {
+    /// All, in key order.
+    All,
+    /// So many at random, or all if there are fewer.
+    Rows { n: u64, unit: Unit, seed: u64 },
+    /// Each with this chance.
+    Share { share: f64, seed: u64 },
+}
+
+/// Reads one table of a snapshot.
+#[derive(Debug)]
+pub struct ScanExec {
+    table: TableSnapshot,
+    columns: Vec<String>,
+    condition: Option<Arc<Condition>>,
+    wanted: Wanted,
+    limit: Option<usize>,
+    interrupt: Interrupt,
+    rows: Precision<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ScanExec {
+    /// Plans a read of some columns, by index. Counts the rows where indexes know their number.
+    pub fn new(
+        table: TableSnapshot,
+        projection: &[usize],
+        condition: Option<Condition>,
+        wanted: Wanted,
+        limit: Option<usize>,
+        interrupt: Interrupt,
+    ) -> Result<ScanExec> {
+        let schema: SchemaRef = Arc::new(table.schema().columns.project(projection)?);
+        let mut equivalence = EquivalenceProperties::new(schema.clone());
+        if wanted == Wanted::All {
+            equivalence.add_ordering(key_order(&table, &schema));
+        }
+        let properties = PlanProperties::new(
+            equivalence,
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let condition = condition.map(Arc::new);
+        let rows = known_rows(&table, condition.as_ref(), wanted, limit, &interrupt)?;
+        Ok(ScanExec {
+            columns: schema.fields().iter().map(|field| field.name().clone()).collect(),
+            table,
+            condition,
+            wanted,
+            limit,
+            interrupt,
+            rows,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    fn selection(&self) -> Selection {
+        selection(self.condition.as_ref())
+    }
+
+    /// Calls `send` with batch after batch until it says that no more are wanted.
+    fn read(
+        &self,
+        mut send: impl FnMut(RecordBatch) -> bool,
+    ) -> std::result::Result<(), drillcore::Error> {
+        let (selection, columns) = (self.selection(), Some(self.columns.clone()));
+        let interrupt = self.interrupt.clone();
+        let rows = match self.wanted {
+            Wanted::All => {
+                let limit = self.limit.map(|limit| limit as u64);
+                let request =
+                    ScanRequest { selection, columns, limit, interrupt, ..Default::default() };
+                for batch in self.table.scan(request)? {
+                    if !send(batch?) {
+                        break;
+                    }
+                }
+                return Ok(());
+            }
+            Wanted::Rows { n, unit, seed } => self.table.sample(&SampleRequest {
+                n,
+                selection,
+                unit,
+                at_most: true,
+                seed: Some(seed),
+                columns,
+                interrupt,
+                ..Default::default()
+            })?,
+            Wanted::Share { share, seed } => {
+                let seed = Some(seed);
+                self.table.sample_share(&ShareRequest {
+                    share,
+                    selection,
+                    seed,
+                    columns,
+                    interrupt,
+                })?
+            }
+        };
+        // A sample is drawn whole, whatever the limit, so that the limit does not change its rows.
+        let end = rows.num_rows().min(self.limit.unwrap_or(usize::MAX));
+        for from in (0..end).step_by(BATCH_ROWS) {
+            if !send(rows.slice(from, BATCH_ROWS.min(end - from))) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn selection(condition: Option<&Arc<Condition>>) -> Selection {
+    let predicate = condition.map(|condition| condition.clone() as Arc<dyn Predicate>);
+    Selection { predicate, ..Default::default() }
+}
+
+/// The key columns that are read, as far as they lead the key.
+fn key_order(table: &TableSnapshot, schema: &SchemaRef) -> Vec<PhysicalSortExpr> {
+    let whole = table.schema();
+    let options = SortOptions { descending: false, nulls_first: true };
+    let column = |&key: &usize| -> Option<PhysicalSortExpr> {
+        let name = whole.columns.field(key).name();
+        let index = schema.index_of(name).ok()?;
+        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, index));
+        Some(PhysicalSortExpr::new(column, options))
+    };
+    whole.key.iter().map_while(column).collect()
+}
+
+/// The number of rows, where no row has to be read to know it.
+fn known_rows(
+    table: &TableSnapshot,
+    condition: Option<&Arc<Condition>>,
+    wanted: Wanted,
+    limit: Option<usize>,
+    interrupt: &Interrupt,
+) -> Result<Precision<usize>> {
+    let is_indexed = condition.is_none_or(|condition| condition.is_exact());
+    if table.schema().merge != MergePolicy::Append || !is_indexed || wanted != Wanted::All {
+        return Ok(Precision::Absent);
+    }
+    let rows = table.count_interruptibly(&selection(condition), interrupt);
+    let rows = usize::try_from(rows.map_err(to_datafusion)?).unwrap_or(usize::MAX);
+    Ok(Precision::Exact(rows.min(limit.unwrap_or(usize::MAX))))
+}
+
+impl DisplayAs for ScanExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let mut parts = vec![("table", self.table.name().to_string())];
+        parts.push(("columns", format!("[{}]", self.columns.join(", "))));
+        let conditions = self.condition.iter().flat_map(|condition| condition.parts());
+        parts.extend(conditions.map(|(name, text)| (name, format!("[{text}]"))));
+        match self.wanted {
+            Wanted::All => {}
+            Wanted::Rows { n, .. } => parts.push(("sample", format!("{n} rows"))),
+            Wanted::Share { share, .. } => {
+                parts.push(("sample", format!("{} percent", share * 100.0)));
+            }
+        }
+        parts.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        match format {
+            DisplayFormatType::TreeRender => {
+                parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
+            }
+            _ => {
+                let parts: Vec<String> =
+                    parts.iter().map(|(name, text)| format!("{name}={text}")).collect();
+                write!(f, "DrillcoreScan: {}", parts.join(", "))
+            }
+        }
+    }
+}
+
+impl ExecutionPlan for ScanExec {
+    fn name(&self) -> &'static str {
+        "DrillcoreScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a table scan has no children") }
+    }
+
+    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let metrics = BaselineMetrics::new(&self.metrics, 0);
+        let scan = ScanExec {
+            table: self.table.clone(),
+            columns: self.columns.clone(),
+            condition: self.condition.clone(),
+            wanted: self.wanted,
+            limit: self.limit,
+            interrupt: self.interrupt.clone(),
+            rows: self.rows,
+            properties: self.properties.clone(),
+            metrics: self.metrics.clone(),
+        };
+        let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), BATCHES_AHEAD);
+        let sender = stream.tx();
+        stream.spawn_blocking(move || {
+            let read = scan.read(|batch| {
+                metrics.record_output(batch.num_rows());
+                sender.blocking_send(Ok(batch)).is_ok()
+            });
+            metrics.done();
+            read.map_err(to_datafusion)
+        });
+        Ok(stream.build())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn partition_statistics(&self, _: Option<usize>) -> Result<Arc<Statistics>> {
+        let statistics = Statistics::new_unknown(&self.schema());
+        Ok(Arc::new(statistics.with_num_rows(self.rows)))
+    }
+}

@@ -1,0 +1,147 @@
+//! The tables of a snapshot, as a query finds them.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow_schema::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::common::DataFusionError;
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use drillcore::{Interrupt, Snapshot, TableSnapshot};
+
+use crate::error::to_datafusion;
+use crate::predicate::{Condition, check_plain};
+use crate::scan_exec::{ScanExec, Wanted};
+use crate::session;
+
+/// All tables of a snapshot.
+pub struct Tables {
+    snapshot: Snapshot,
+    interrupt: Interrupt,
+    /// Names that were asked for and are no tables.
+    unknown: Mutex<Vec<String>>,
+}
+
+/// One table, or a sample of it.
+#[derive(Clone)]
+pub struct Table {
+    pub table: TableSnapshot,
+    pub interrupt: Interrupt,
+    pub wanted: Wanted,
+    /// Conditions that a sample is drawn under, with unqualified columns.
+    pub conditions: Vec<Expr>,
+}
+
+impl Tables {
+    pub fn new(snapshot: Snapshot, interrupt: Interrupt) -> Tables {
+        Tables { snapshot, interrupt, unknown: Mutex::new(Vec::new()) }
+    }
+
+    /// The table of that name.
+    pub fn find(&self, name: &str) -> drillcore::Result<Table> {
+        Ok(Table {
+            table: self.snapshot.table(name)?,
+            interrupt: self.interrupt.clone(),
+            wanted: Wanted::All,
+            conditions: Vec::new(),
+        })
+    }
+
+    /// The names asked for that no table has.
+    pub fn unknown(&self) -> Vec<String> {
+        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Tables {
+    fn table_names(&self) -> Vec<String> {
+        self.snapshot.tables()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        match self.find(name) {
+            Ok(table) => Ok(Some(Arc::new(table))),
+            // Table functions are asked for here too.
+            Err(_) => {
+                let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+                unknown.push(name.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.snapshot.table(name).is_ok()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        self.table.schema().columns.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let support = |filter: &&Expr| match self.wanted {
+            Wanted::All if check_plain(filter).is_ok() => TableProviderFilterPushDown::Exact,
+            // What a sample is drawn under is settled before anything is pushed.
+            _ => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(support).collect())
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.table.schema();
+        let all: Vec<usize>;
+        let projection = match projection {
+            Some(projection) => projection,
+            None => {
+                all = (0..schema.columns.fields().len()).collect();
+                &all
+            }
+        };
+        let conditions: Vec<Expr> = self.conditions.iter().chain(filters).cloned().collect();
+        let condition = match conjunction(conditions) {
+            None => None,
+            Some(condition) => Some(Condition::of(&schema, condition, session::expressions())?),
+        };
+        Ok(Arc::new(ScanExec::new(
+            self.table.clone(),
+            projection,
+            condition,
+            self.wanted,
+            limit,
+            self.interrupt.clone(),
+        )?))
+    }
+}
+
+impl fmt::Debug for Tables {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tables").field("names", &self.snapshot.tables()).finish()
+    }
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.table.name()).finish()
+    }
+}

@@ -1,0 +1,260 @@
+//! Conditions: a scan with one shows exactly the rows that DataFusion's own filter keeps of a plain scan,
+//! whatever part of it became a key range or sets.
+
+use std::sync::Arc;
+
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use drillcore::arrow_array::*;
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+use drillcore_sql::predicate;
+
+fn columns() -> SchemaRef {
+    let stamp = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    Arc::new(Schema::new(vec![
+        Field::new("place", DataType::Utf8, true),
+        Field::new("number", DataType::Int64, true),
+        Field::new("size", DataType::Float64, true),
+        Field::new("at", stamp, true),
+        Field::new("flag", DataType::Boolean, true),
+        Field::new("price", DataType::Decimal128(10, 2), true),
+        Field::new("day", DataType::Date32, true),
+        Field::new("DepDelay", DataType::Int32, true),
+    ]))
+}
+
+const SIZES: [f64; 7] = [f64::NEG_INFINITY, -1.5, -0.0, 0.0, 1.0, f64::INFINITY, f64::NAN];
+
+fn batch(rng: &mut Rng, rows: usize) -> RecordBatch {
+    let mut maybe = |n: u64| (rng.below(6) > 0).then(|| rng.below(n));
+    let place: StringArray =
+        (0..rows).map(|_| maybe(4).map(|i| ["", "a", "ab", "b"][i as usize])).collect();
+    let number: Int64Array = (0..rows).map(|_| maybe(5).map(|i| i as i64 - 2)).collect();
+    let size: Float64Array = (0..rows).map(|_| maybe(7).map(|i| SIZES[i as usize])).collect();
+    let at: TimestampMicrosecondArray =
+        (0..rows).map(|_| maybe(4).map(|i| i as i64 * 1_000_000)).collect();
+    let flag: BooleanArray = (0..rows).map(|_| maybe(2).map(|i| i == 1)).collect();
+    let price: Decimal128Array = (0..rows).map(|_| maybe(4).map(i128::from)).collect();
+    let day: Date32Array = (0..rows).map(|_| maybe(3).map(|i| i as i32)).collect();
+    let delay: Int32Array = (0..rows).map(|_| maybe(3).map(|i| i as i32)).collect();
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(place),
+        Arc::new(number),
+        Arc::new(size),
+        Arc::new(at.with_timezone("UTC")),
+        Arc::new(flag),
+        Arc::new(price.with_precision_and_scale(10, 2).unwrap()),
+        Arc::new(day),
+        Arc::new(delay),
+    ];
+    RecordBatch::try_new(columns(), arrays).unwrap()
+}
+
+/// A comparison of one column with something of its kind, or not quite of its kind.
+fn comparison(rng: &mut Rng) -> String {
+    let mut pick = |texts: &[&str]| texts[rng.below(texts.len() as u64) as usize].to_string();
+    let column = pick(&["place", "number", "size", "at", "flag", "price", "day", "DepDelay"]);
+    let values: &[&str] = match column.as_str() {
+        "place" => &["''", "'a'", "'ab'", "'zz'"],
+        "number" => &["-2", "0", "1", "1.5", "99", "9999999999999999999"],
+        "size" => &["-1.5", "0.0", "-0.0", "1", "cast('nan' as double)", "cast('inf' as double)"],
+        "at" => &["'1970-01-01T00:00:01Z'", "timestamp '1970-01-01 00:00:02'", "'1970-01-01'"],
+        "flag" => &["true", "false"],
+        "price" => &["0.01", "0.02", "1", "0.015"],
+        "day" => &["'1970-01-02'", "date '1970-01-01'"],
+        _ => &["0", "1", "2.0", "-7"],
+    };
+    let operator = pick(&["=", "<", "<=", ">", ">=", "<>", "in", "between", "null", "not null"]);
+    match operator.as_str() {
+        "in" => format!("{column} in ({}, {})", pick(values), pick(values)),
+        "between" => format!("{column} between {} and {}", pick(values), pick(values)),
+        "null" => format!("{column} is null"),
+        "not null" => format!("{column} is not null"),
+        operator => match pick(&["left", "right"]).as_str() {
+            "left" => format!("{column} {operator} {}", pick(values)),
+            _ => format!("{} {operator} {column}", pick(values)),
+        },
+    }
+}
+
+fn condition(rng: &mut Rng, depth: u64) -> String {
+    if depth == 0 || rng.below(4) == 0 {
+        return comparison(rng);
+    }
+    match rng.below(8) {
+        0 => format!("not ({})", condition(rng, depth - 1)),
+        1 => format!("({} or {})", condition(rng, depth - 1), condition(rng, depth - 1)),
+        _ => format!("{} and {}", condition(rng, depth - 1), condition(rng, depth - 1)),
+    }
+}
+
+fn shown(batches: Vec<RecordBatch>) -> Vec<String> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            let cells: Vec<String> = batch
+                .columns()
+                .iter()
+                .map(|column| format!("{:?}", column.slice(row, 1)))
+                .collect();
+            rows.push(cells.join(" "));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+#[test]
+fn a_scan_shows_what_a_filter_keeps() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let keys: [(&[&str], &str); 6] = [
+        (&["place", "number"], "place"),
+        (&["number", "place", "at"], "flag"),
+        (&["size", "number"], "DepDelay"),
+        (&["flag", "at"], "day"),
+        (&["price", "size"], "number"),
+        (&["day", "DepDelay", "place"], "price"),
+    ];
+    let mut rng = Rng::keyed(11, 0);
+    let mut narrowed = 0;
+    for (key, set) in keys {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let spec = TableSpec {
+            columns: columns(),
+            key: key.iter().map(|name| name.to_string()).collect(),
+            set: Some(set.into()),
+            weights: vec![],
+            merge: Merge::Append,
+            exist_ok: false,
+        };
+        let table = db.create_table("t", spec).unwrap();
+        for part in 0..4 {
+            table.append(&batch(&mut rng, 120), OnError::Raise).unwrap();
+            if part == 2 {
+                db.flush().unwrap();
+            }
+        }
+        let snapshot = table.snapshot().unwrap();
+        let all: Vec<RecordBatch> =
+            snapshot.scan(ScanRequest::default()).unwrap().map(Result::unwrap).collect();
+        let context = SessionContext::new();
+        context.sql("set datafusion.sql_parser.enable_ident_normalization = false");
+        let plain = MemTable::try_new(columns(), vec![all]).unwrap();
+        context.register_table("t", Arc::new(plain)).unwrap();
+        for _ in 0..250 {
+            let text = condition(&mut rng, 3);
+            // DataFusion lowers names that are not quoted.
+            let quoted = text.replace("DepDelay", "\"DepDelay\"");
+            let kept = runtime.block_on(async {
+                let query = format!("select * from t where {quoted}");
+                context.sql(&query).await.unwrap().collect().await.unwrap()
+            });
+            let expected = shown(kept);
+            let predicate = predicate(&snapshot.schema(), &text).unwrap();
+            narrowed += u32::from(predicate.between().is_some() || predicate.sets().is_some());
+            let selection = Selection { predicate: Some(predicate), ..Default::default() };
+            let request = ScanRequest { selection: selection.clone(), ..Default::default() };
+            let found = shown(snapshot.scan(request).unwrap().map(Result::unwrap).collect());
+            assert_eq!(found, expected, "{text} with key {key:?} and set {set}");
+            assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
+        }
+    }
+    assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
+}
+
+fn table() -> (Database, TableSnapshot) {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let spec = TableSpec {
+        columns: columns(),
+        key: vec!["place".into(), "number".into()],
+        set: Some("DepDelay".into()),
+        weights: vec![],
+        merge: Merge::Append,
+        exist_ok: false,
+    };
+    let snapshot = {
+        let table = db.create_table("t", spec).unwrap();
+        table.append(&batch(&mut Rng::keyed(1, 1), 100), OnError::Raise).unwrap();
+        table.snapshot().unwrap()
+    };
+    (db, snapshot)
+}
+
+#[test]
+fn what_an_index_answers_is_not_tested() {
+    let (_db, snapshot) = table();
+    let schema = snapshot.schema();
+    let read = |text: &str| {
+        let predicate = predicate(&schema, text).unwrap();
+        (predicate.between().is_some(), predicate.sets().is_some(), predicate.columns().to_vec())
+    };
+    let none: Vec<String> = vec![];
+    assert_eq!(read("place = 'a' and number > 0"), (true, false, none.clone()));
+    assert_eq!(read("place is null"), (true, false, none.clone()));
+    assert_eq!(read("DepDelay in (1, 2, 3, 4, 5)"), (false, true, none.clone()));
+    assert_eq!(read("DepDelay = 1 or DepDelay is null"), (false, true, none.clone()));
+    assert_eq!(read("1 = 1"), (false, false, none.clone()));
+    assert_eq!(read("1 = 0"), (true, false, none.clone()));
+    assert_eq!(read("number > 0"), (false, false, vec!["number".to_string()]));
+    assert_eq!(read("place > 'a' and number > 0"), (true, false, vec!["number".to_string()]));
+    let both = read("place = 'a' and DepDelay = 1 and size > 0 and flag");
+    assert_eq!(both, (true, true, vec!["size".to_string(), "flag".to_string()]));
+}
+
+#[test]
+fn what_is_no_condition_is_refused() {
+    let (_db, snapshot) = table();
+    let refused = |text: &str| {
+        let error = predicate(&snapshot.schema(), text).unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::Corrupt, "{text}");
+        error.to_string()
+    };
+    let unknown = predicate(&snapshot.schema(), "plac = 'a'").unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    assert!(unknown.to_string().contains("did you mean \"place\"?"), "{unknown}");
+    assert!(refused("depdelay > 1").contains("did you mean \"DepDelay\""));
+    assert!(refused("number + 1").contains("true or false"));
+    assert!(refused("").contains("where"));
+    assert!(refused("number >").contains("not SQL"));
+    assert!(refused("number > 1; drop table t").contains("not SQL"));
+    assert!(refused("number > 1 order by 1").contains("not SQL"));
+    assert!(refused("sum(number) > 1").contains("several rows"));
+    assert!(refused("row_number() over () > 1").contains("several rows"));
+    assert!(refused("number > (select 1)").contains("query"));
+    assert!(refused("exists (select 1)").contains("query"));
+    assert!(refused("random() < 0.5").contains("another answer"));
+    assert!(refused("number > $1").contains("placeholder"));
+    assert!(refused("nonsense(number)").contains("nonsense"));
+    assert!(refused("place > 5 and number = 'x'").contains("where"));
+}
+
+#[test]
+fn what_a_row_makes_of_a_condition_may_be_an_error() {
+    let (_db, snapshot) = table();
+    let failing = predicate(&snapshot.schema(), "1 / number > 0").unwrap();
+    let selection = Selection { predicate: Some(failing), ..Default::default() };
+    let error = snapshot.count(&selection).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("zero"), "{error}");
+}
+
+#[test]
+fn deep_and_wide_conditions_are_answered_or_refused() {
+    let (_db, snapshot) = table();
+    let schema = snapshot.schema();
+    let wide = (0..5_000).map(|i| format!("number <> {i}")).collect::<Vec<_>>().join(" and ");
+    let selection = |text: &str| {
+        Ok::<_, Error>(Selection {
+            predicate: Some(predicate(&schema, text)?),
+            ..Default::default()
+        })
+    };
+    // Left alone with a deep tree of ands, or told that it is too deep: never a crash.
+    if let Ok(selection) = selection(&wide) {
+        snapshot.count(&selection).unwrap();
+    }
+    let deep = format!("{}number > 0{}", "(".repeat(10_000), ")".repeat(10_000));
+    assert!(selection(&deep).is_err());
+}

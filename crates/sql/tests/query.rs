@@ -1,0 +1,406 @@
+//! Queries: what reaches the engine, what comes back, and what is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::{Int64Type, UInt64Type};
+use drillcore::arrow_array::*;
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::*;
+use drillcore_sql::{QueryOptions, query};
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("carrier", DataType::Utf8, false),
+        Field::new("flight", DataType::Int64, false),
+        Field::new("delay", DataType::Int64, true),
+    ]))
+}
+
+const CARRIERS: [&str; 3] = ["AA", "DL", "UA"];
+
+/// Flights 0 to `n`, carriers in turn, each late by its number modulo 100.
+fn flights(n: i64) -> RecordBatch {
+    let carriers: StringArray = (0..n).map(|i| Some(CARRIERS[i as usize % 3])).collect();
+    let delays: Int64Array = (0..n).map(|i| Some(i % 100)).collect();
+    let arrays: Vec<ArrayRef> =
+        vec![Arc::new(carriers), Arc::new(Int64Array::from_iter_values(0..n)), Arc::new(delays)];
+    RecordBatch::try_new(columns(), arrays).unwrap()
+}
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: columns(),
+        key: vec!["carrier".into(), "flight".into()],
+        set: Some("carrier".into()),
+        weights: vec![],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn database(rows: i64) -> Database {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let names = columns();
+    let airlines: Vec<ArrayRef> = vec![
+        Arc::new(StringArray::from(vec!["AA", "DL", "XX"])),
+        Arc::new(StringArray::from(vec!["American", "Delta", "None"])),
+    ];
+    let airline_columns = Arc::new(Schema::new(vec![
+        names.field(0).clone(),
+        Field::new("name", DataType::Utf8, false),
+    ]));
+    let airline_spec = TableSpec {
+        columns: airline_columns.clone(),
+        key: vec!["carrier".into()],
+        set: None,
+        ..spec(Merge::Append)
+    };
+    let table = db.create_table("airlines", airline_spec).unwrap();
+    table
+        .append(&RecordBatch::try_new(airline_columns, airlines).unwrap(), OnError::Raise)
+        .unwrap();
+    let table = db.create_table("flights", spec(Merge::Append)).unwrap();
+    table.append(&flights(rows), OnError::Raise).unwrap();
+    db
+}
+
+fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
+    let found = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
+    found.and_then(Iterator::collect).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn refused(db: &Database, text: &str) -> Error {
+    let found = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
+    match found.and_then(Iterator::collect::<Result<Vec<_>>>) {
+        Ok(_) => panic!("{text} was answered"),
+        Err(error) => error,
+    }
+}
+
+/// The numbers of the first column.
+fn numbers(batches: &[RecordBatch]) -> Vec<i64> {
+    let of_batch = |batch: &RecordBatch| match batch.column(0).as_primitive_opt::<Int64Type>() {
+        Some(numbers) => numbers.values().to_vec(),
+        None => batch
+            .column(0)
+            .as_primitive::<UInt64Type>()
+            .values()
+            .iter()
+            .map(|&n| n as i64)
+            .collect(),
+    };
+    batches.iter().flat_map(of_batch).collect()
+}
+
+fn texts(batches: &[RecordBatch], column: usize) -> String {
+    let of_batch = |batch: &RecordBatch| -> Vec<String> {
+        let texts = batch.column(column).as_string::<i32>();
+        texts.iter().map(|text| text.unwrap_or_default().to_string()).collect()
+    };
+    batches.iter().flat_map(of_batch).collect::<Vec<_>>().join("\n")
+}
+
+/// The physical plan.
+fn plan(db: &Database, text: &str) -> String {
+    texts(&run(db, &format!("explain format indent {text}")), 1)
+}
+
+#[test]
+fn plans_say_what_the_engine_does() {
+    let db = database(1000);
+    let shown =
+        plan(&db, "select delay from flights where carrier = 'UA' and flight < 50 and delay > 3");
+    assert!(shown.contains("DrillcoreScan: table=flights, columns=[delay]"), "{shown}");
+    assert!(
+        shown.contains("range=[(carrier = 'UA') AND (flight < 50)]") || shown.contains("range=[")
+    );
+    assert!(shown.contains("test=["), "{shown}");
+    assert!(!shown.contains("FilterExec"), "{shown}");
+    let shown = plan(&db, "select * from flights where carrier in ('UA', 'DL') limit 7");
+    assert!(shown.contains("sets=[") && shown.contains("limit=7"), "{shown}");
+    // The key order needs no sort.
+    let shown =
+        plan(&db, "select flight from flights where carrier = 'UA' order by flight limit 3");
+    assert!(!shown.contains("SortExec: "), "{shown}");
+    let shown = plan(&db, "select * from flights order by carrier, flight");
+    assert!(!shown.contains("SortExec"), "{shown}");
+    let shown = plan(&db, "select * from flights order by delay");
+    assert!(shown.contains("SortExec"), "{shown}");
+    // Counts that indexes know need no scan.
+    let shown = plan(&db, "select count(*) from flights where carrier = 'UA'");
+    assert!(!shown.contains("DrillcoreScan"), "{shown}");
+    let shown = plan(&db, "select * from flights tablesample (5 rows) where delay > 3");
+    assert!(shown.contains("test=[") && shown.contains("sample=5 rows"), "{shown}");
+    let analyzed = texts(&run(&db, "explain analyze select * from flights where delay = 3"), 1);
+    assert!(analyzed.contains("output_rows=10"), "{analyzed}");
+}
+
+#[test]
+fn answers_are_those_of_the_tables() {
+    let db = database(1000);
+    assert_eq!(numbers(&run(&db, "select count(*) from flights")), [1000]);
+    let by_carrier = "select count(*) from flights group by carrier order by carrier";
+    assert_eq!(numbers(&run(&db, by_carrier)), [334, 333, 333]);
+    let indexed = "select count(*) from flights where carrier = 'UA' and flight between 2 and 20";
+    assert_eq!(numbers(&run(&db, indexed)), [7]);
+    let tested = "select count(*) from flights where delay % 10 = 3 and carrier <> 'AA'";
+    assert_eq!(numbers(&run(&db, tested)), [67]);
+    let last = "select flight from flights where carrier = 'UA' order by flight desc limit 2";
+    assert_eq!(numbers(&run(&db, last)), [998, 995]);
+    let joined = "select count(*) from flights f join airlines a on f.carrier = a.carrier \
+                  where a.name = 'Delta' and f.delay < 10";
+    assert_eq!(numbers(&run(&db, joined)), [33]);
+    let nested = "select max(n) from (select count(*) as n from flights group by carrier) t";
+    assert_eq!(numbers(&run(&db, nested)), [334]);
+    let windowed = "select flight from flights qualify row_number() over \
+                    (partition by carrier order by flight desc) = 1 order by 1";
+    assert_eq!(numbers(&run(&db, windowed)), [997, 998, 999]);
+    assert_eq!(numbers(&run(&db, "select flight from flights where false")), []);
+    assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
+    assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
+    // One thread gives what many give.
+    let options = QueryOptions { threads: Some(1), ..Default::default() };
+    let one = query(&db.snapshot().unwrap(), by_carrier, &options).unwrap();
+    assert_eq!(numbers(&one.map(Result::unwrap).collect::<Vec<_>>()), [334, 333, 333]);
+}
+
+#[test]
+fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("newest", spec(Merge::Upsert)).unwrap();
+    table.append(&flights(300), OnError::Raise).unwrap();
+    // Overwritten with the delays of flights a hundred further on, so all of them move by nothing ...
+    let later = flights(300);
+    let delays: ArrayRef = Arc::new((0..300).map(|_| Some(1000)).collect::<Int64Array>());
+    let later = RecordBatch::try_new(
+        columns(),
+        vec![later.column(0).clone(), later.column(1).clone(), delays],
+    )
+    .unwrap();
+    table.append(&later.slice(0, 100), OnError::Raise).unwrap();
+    let count = |text: &str| numbers(&run(&db, text))[0];
+    assert_eq!(count("select count(*) from newest"), 300);
+    // ... and no old version comes back because the new one fails.
+    assert_eq!(count("select count(*) from newest where delay < 1000"), 200);
+    assert_eq!(count("select count(*) from newest where delay < 1000 and carrier = 'AA'"), 66);
+    let merge = Merge::Rollup(RollupSpec {
+        time: None,
+        granularity: "none".into(),
+        metrics: vec![("n".into(), "count".into()), ("total".into(), "sum(delay)".into())],
+    });
+    let folded = TableSpec { key: vec!["carrier".into()], ..spec(merge) };
+    let table = db.create_table("folded", folded).unwrap();
+    for part in 0..3 {
+        table.append(&flights(300).slice(part * 100, 100), OnError::Raise).unwrap();
+    }
+    assert_eq!(count("select count(*) from folded"), 3);
+    assert_eq!(count("select n from folded where carrier = 'AA'"), 100);
+    assert_eq!(count("select sum(n) from folded where total > 4900"), 200);
+    assert_eq!(numbers(&run(&db, "select n from folded tablesample (2 rows)")).len(), 2);
+    let by_event = "select n from sample('folded', 200)";
+    assert_eq!(numbers(&run(&db, by_event)).len(), 200);
+}
+
+#[test]
+fn a_query_reads_one_snapshot() {
+    let db = database(100);
+    let snapshot = db.snapshot().unwrap();
+    db.table("flights").unwrap().append(&flights(50), OnError::Raise).unwrap();
+    let count = "select count(*) from flights";
+    let before = query(&snapshot, count, &QueryOptions::default()).unwrap();
+    assert_eq!(numbers(&before.map(Result::unwrap).collect::<Vec<_>>()), [100]);
+    assert_eq!(numbers(&run(&db, count)), [150]);
+}
+
+#[test]
+fn a_sample_is_of_what_the_where_leaves() {
+    let db = database(3000);
+    let rows = |text: &str| numbers(&run(&db, text));
+    let passes = |flights: &[i64]| flights.iter().all(|f| f % 100 < 10 && f % 3 == 2);
+    let text = "select flight from flights tablesample (20 rows) repeatable (7) \
+                where carrier = 'UA' and delay < 10";
+    let drawn = rows(text);
+    assert_eq!(drawn.len(), 20);
+    assert!(passes(&drawn), "{drawn:?}");
+    assert_eq!(rows(text), drawn);
+    let again = rows(&text.replace("repeatable (7)", "repeatable (8)"));
+    assert_ne!(again, drawn);
+    // However the same query is put.
+    for same in [
+        "select flight from flights as f tablesample (20 rows) repeatable (7) \
+         where f.carrier = 'UA' and f.delay < 10",
+        "select f.flight from airlines a join flights f tablesample (20 rows) repeatable (7) \
+         on a.carrier <> f.carrier where f.carrier = 'UA' and f.delay < 10 and a.name = 'Delta'",
+        "select f.flight from flights f tablesample (20 rows) repeatable (7), airlines a \
+         where f.carrier = 'UA' and a.name = 'Delta' and f.delay < 10",
+        "select flight from flights tablesample (20 rows) seed (7) \
+         where carrier = 'UA' and delay < 10 limit 20",
+        "select f.flight from flights f tablesample (20 rows) repeatable (7) \
+         left join airlines a on f.carrier = a.carrier where f.carrier = 'UA' and f.delay < 10",
+        "with s as (select * from flights tablesample (20 rows) repeatable (7) \
+         where carrier = 'UA' and delay < 10) select flight from s where flight >= 0",
+        "select flight from (select * from flights tablesample (20 rows) repeatable (7) \
+         where carrier = 'UA' and delay < 10) s where s.delay < 1000",
+    ] {
+        let (mut found, mut expected) = (rows(same), drawn.clone());
+        found.sort();
+        expected.sort();
+        assert_eq!(found, expected, "{same}");
+    }
+    // A limit takes the first of the sample.
+    let few = rows(&format!("{text} limit 5"));
+    assert_eq!(few, drawn[..5]);
+    // The order of the conditions, and what else is asked, change nothing.
+    let swapped = text.replace("carrier = 'UA' and delay < 10", "delay < 10 and carrier = 'UA'");
+    assert_eq!(rows(&swapped), drawn);
+    assert_eq!(rows(&text.replace("select flight", "select flight, carrier, delay")), drawn);
+    // A condition of an outer query comes after the sample it is about.
+    let outer =
+        "select count(*) from (select * from flights tablesample (200 rows)) s where s.delay < 10";
+    let left = rows(outer)[0];
+    assert!((5..50).contains(&left), "{left}");
+    // So do conditions on groups.
+    let grouped = "select sum(n) from (select carrier, count(*) as n from flights \
+                   tablesample (200 rows) group by carrier having count(*) > 0) t";
+    assert_eq!(rows(grouped), [200]);
+    // Both sides of a join of samples are drawn from their own conditions.
+    let both = "select count(*) from flights a tablesample (10 rows), flights b tablesample (20 rows) \
+                where a.delay < 5 and b.delay > 90";
+    assert_eq!(rows(both), [200]);
+    // Where fewer pass, all come.
+    assert_eq!(rows("select flight from flights tablesample (50 rows) where flight < 9").len(), 9);
+    assert_eq!(rows("select flight from flights tablesample (0 rows)").len(), 0);
+    // sample() comes first.
+    let first = rows("select count(*) from sample('flights', 200, 3) where delay < 10")[0];
+    assert!((5..50).contains(&first), "{first}");
+    assert_eq!(rows("select flight from sample('flights', 10, 3)").len(), 10);
+}
+
+#[test]
+fn one_sample_is_drawn_once() {
+    let db = database(3000);
+    // Two uses of one name see the same rows.
+    let twice = "with s as (select * from flights tablesample (30 rows)) \
+                 select count(*) from s a join s b on a.flight = b.flight";
+    assert_eq!(numbers(&run(&db, twice)), [30]);
+}
+
+#[test]
+fn a_percentage_takes_each_row_by_itself() {
+    let db = database(3000);
+    let mut sizes = Vec::new();
+    for seed in 0..200 {
+        let text = format!(
+            "select flight from flights tablesample bernoulli (10) repeatable ({seed}) where delay < 50"
+        );
+        let drawn = numbers(&run(&db, &text));
+        assert!(drawn.iter().all(|flight| flight % 100 < 50));
+        sizes.push(drawn.len() as f64);
+    }
+    // 1,500 rows pass: 150 are expected, with a variance of 135.
+    let mean = sizes.iter().sum::<f64>() / 200.0;
+    let variance = sizes.iter().map(|size| (size - mean).powi(2)).sum::<f64>() / 199.0;
+    assert!((mean - 150.0).abs() < 5.0, "{mean}");
+    assert!((80.0..210.0).contains(&variance), "{variance}");
+    let all = "select flight from flights tablesample (100 percent)";
+    assert_eq!(numbers(&run(&db, all)).len(), 3000);
+}
+
+#[test]
+fn samples_are_uniform_over_what_passes() {
+    let db = database(300);
+    let mut tally = vec![0u64; 300];
+    for seed in 0..1_000 {
+        let text = format!(
+            "select flight from flights tablesample (4 rows) repeatable ({seed}) where delay < 20"
+        );
+        numbers(&run(&db, &text)).into_iter().for_each(|flight| tally[flight as usize] += 1);
+    }
+    let passing: Vec<u64> = (0..300).filter(|f| f % 100 < 20).map(|f| tally[f]).collect();
+    assert_eq!(passing.iter().sum::<u64>(), 4_000);
+    let expected = vec![4_000.0 / 60.0; 60];
+    let p = drillcore_sample::goodness::chi_square_p_value(&passing, &expected);
+    assert!(p > 1e-6, "{p}");
+    // The same test sees a sampler that favours the first carrier by a third.
+    let tilted: Vec<f64> =
+        (0..60).map(|i| if i < 20 { 4.0 / 3.0 } else { 5.0 / 6.0 } * 4_000.0 / 60.0).collect();
+    assert!(drillcore_sample::goodness::chi_square_p_value(&passing, &tilted) < 1e-6);
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let db = database(100);
+    let said = |text: &str| refused(&db, text).to_string();
+    let unknown = refused(&db, "select * from flihgts");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    assert!(unknown.to_string().contains("did you mean \"flights\"?"), "{unknown}");
+    let unknown = refused(&db, "select carier from flights");
+    assert_eq!(unknown.kind(), ErrorKind::NotFound);
+    assert!(unknown.to_string().contains("did you mean \"carrier\"?"), "{unknown}");
+    assert!(said("select from where").contains("not SQL"));
+    for text in [
+        "create table x (a int)",
+        "drop table flights",
+        "insert into flights values ('AA', 1, 2)",
+        "delete from flights",
+        "update flights set delay = 0",
+        "set datafusion.execution.batch_size = 1",
+        "copy flights to 'x.csv'",
+        "create external table x stored as csv location 'x.csv'",
+        "",
+        "select 1; select 2",
+        "select * from 'file.csv'",
+    ] {
+        let error = refused(&db, text);
+        assert!(
+            matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound),
+            "{text}: {error}"
+        );
+    }
+    assert!(said("select * from flights tablesample (5)").contains("5 ROWS or 5 PERCENT"));
+    assert!(said("select * from flights tablesample (-5 rows)").contains("whole number"));
+    assert!(said("select * from flights tablesample (1.5 rows)").contains("whole number"));
+    assert!(said("select * from flights tablesample (101 percent)").contains("between 0 and 100"));
+    assert!(said("select * from flights tablesample system (5)").contains("whole blocks"));
+    assert!(said("select * from flights tablesample bernoulli (5 rows)").contains("percentage"));
+    assert!(said("select * from flights tablesample (bucket 1 out of 5)").contains("BUCKET"));
+    assert!(said("select * from flights tablesample (5 rows) repeatable (-1)").contains("seed"));
+    assert!(said("select * from (select 1) s tablesample (5 rows)").contains("takes a table"));
+    let cte = "with s as (select * from flights) select * from s tablesample (5 rows)";
+    assert!(said(cte).contains("takes a table"));
+    let nested =
+        "select * from flights tablesample (5 rows) where delay > (select avg(delay) from flights)";
+    assert!(said(nested).contains("holds a query"));
+    assert!(said("select * from sample('flihgts', 5)").contains("did you mean"));
+    assert!(said("select * from sample('flights', -5)").contains("sample('flights', 100)"));
+    assert!(said("select * from sample('flights')").contains("sample('flights', 100)"));
+    let options = QueryOptions { threads: Some(0), ..Default::default() };
+    assert!(query(&db.snapshot().unwrap(), "select 1", &options).is_err());
+    // Errors that rows make come out too, and the next query runs.
+    assert!(said("select 1 / (flight - 5) from flights").contains("zero"));
+    assert_eq!(numbers(&run(&db, "select count(*) from flights")), [100]);
+}
+
+#[test]
+fn a_query_can_be_stopped() {
+    let db = database(3000);
+    let asked = Arc::new(AtomicU64::new(0));
+    let counter = asked.clone();
+    // Told to stop the third time that it asks.
+    let interrupt = Interrupt::new(Arc::new(move || counter.fetch_add(1, Ordering::Relaxed) >= 2));
+    let options = QueryOptions { interrupt, ..Default::default() };
+    let text = "select count(*) from flights a, flights b, flights c where a.delay + b.delay + c.delay = 5";
+    let started = std::time::Instant::now();
+    let found = query(&db.snapshot().unwrap(), text, &options);
+    let error = found.and_then(Iterator::collect::<Result<Vec<_>>>).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert!(started.elapsed().as_secs() < 20);
+    // One that is dropped after its first batch leaves nothing behind that the database waits for.
+    let mut rows =
+        query(&db.snapshot().unwrap(), "select * from flights", &QueryOptions::default()).unwrap();
+    assert!(rows.next().unwrap().unwrap().num_rows() > 0);
+    drop(rows);
+    db.close().unwrap();
+}
