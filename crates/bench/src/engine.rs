@@ -21,7 +21,7 @@ pub const DRILLCORE: &str = "drillcore";
 /// The table of events.
 pub const EVENTS: &str = "events";
 /// The table of events folded by minute and city.
-pub const MINUTES: &str = "minutes";
+const MINUTES: &str = "minutes";
 /// The columns that are folded: time, city and units.
 const FOLDED: [usize; 3] = [1, 2, 3];
 

@@ -9,7 +9,7 @@ use crate::engine::{self, DRILLCORE};
 use crate::error::Result;
 use crate::file_pages::{sync, write_in_chunks};
 use crate::metric::Metric;
-use crate::report::{Report, readable};
+use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
 use crate::trial::{Contender, Outcome, Role, Trial};
@@ -29,7 +29,7 @@ pub fn ingest(setup: &Setup) -> Result<Report> {
     let shuffled = setup.workload(&trial, Order::Shuffled)?;
     appends(setup, &mut trial, "keys shuffled", &shuffled, false)?;
     appends(setup, &mut trial, "keys shuffled, set index", &shuffled, true)?;
-    Ok(trial.finish(format!("{shuffled}, in commits of {} rows", readable(BATCH_ROWS as f64))))
+    Ok(trial.finish(format!("{shuffled}, in commits of {} rows", grouped(BATCH_ROWS as u64))))
 }
 
 /// SQLite takes one writer at a time, so it has one thread.

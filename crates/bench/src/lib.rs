@@ -21,7 +21,7 @@ mod sets;
 mod sampling;
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
@@ -38,6 +38,14 @@ use crate::setup::Setup;
 /// # Errors
 /// `Disagreement` if two engines give different answers, and what the engines and the files report.
 pub fn run(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
+    match run_all(arguments, stop, out) {
+        // Whoever reads has had enough, as `head` does.
+        Err(Error::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
     let circumstances = Circumstances {
         machine: machine(),
         rows: arguments.rows,

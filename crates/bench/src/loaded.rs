@@ -1,7 +1,7 @@
 //! The table that the benches of reads ask: the same rows in both engines, written out and packed.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use drillcore::{Database, TableSnapshot};
 use tempfile::TempDir;
@@ -20,6 +20,8 @@ pub struct Loaded {
     /// Each engine's files in a folder of their own.
     pub drillcore: PathBuf,
     pub sqlite: PathBuf,
+    /// A line for people.
+    pub description: String,
     /// Removed with all that is in it.
     _folder: TempDir,
 }
@@ -36,14 +38,20 @@ impl Loaded {
         let table = engine::create_events(&db, true)?;
         engine::append_all(&table, &workload.batches, setup.arguments.threads)?;
         db.compact()?;
+        let segments = table.snapshot()?.pieces();
         db.close()?;
         fs::create_dir(&sqlite).map_err(Error::io("make", &sqlite))?;
-        let loaded = Loaded { workload, drillcore, sqlite, _folder: folder };
-        let sqlite = loaded.open_sqlite()?;
-        sqlite.create_events(true)?;
-        sqlite.insert_all(&loaded.workload.batches)?;
-        sqlite.settle()?;
-        Ok(loaded)
+        let peer = open_sqlite(&sqlite)?;
+        peer.create_events(true)?;
+        peer.insert_all(&workload.batches)?;
+        peer.settle()?;
+        drop(peer);
+        let description = format!(
+            "{workload}; on disk drillcore {} in {segments} segment, sqlite {}",
+            megabytes(folder_bytes(&drillcore)?),
+            megabytes(folder_bytes(&sqlite)?),
+        );
+        Ok(Loaded { workload, drillcore, sqlite, description, _folder: folder })
     }
 
     pub fn open_drillcore(&self) -> Result<(Database, TableSnapshot)> {
@@ -53,18 +61,10 @@ impl Loaded {
     }
 
     pub fn open_sqlite(&self) -> Result<Sqlite> {
-        Sqlite::open(&self.sqlite.join("db"))
+        open_sqlite(&self.sqlite)
     }
+}
 
-    /// A line for people.
-    pub fn describe(&self) -> Result<String> {
-        let (_db, table) = self.open_drillcore()?;
-        Ok(format!(
-            "{}; on disk drillcore {} in {} segment, sqlite {}",
-            self.workload,
-            megabytes(folder_bytes(&self.drillcore)?),
-            table.pieces(),
-            megabytes(folder_bytes(&self.sqlite)?),
-        ))
-    }
+fn open_sqlite(folder: &Path) -> Result<Sqlite> {
+    Sqlite::open(&folder.join("db"))
 }

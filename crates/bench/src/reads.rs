@@ -14,7 +14,7 @@ use crate::event::Answer;
 use crate::file_pages::{PageFile, forget_pages};
 use crate::loaded::Loaded;
 use crate::metric::{Metric, micros, quantile};
-use crate::report::{Report, readable};
+use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
 use crate::trial::{Contender, Outcome, Role};
@@ -93,7 +93,7 @@ pub fn reads(setup: &Setup) -> Result<Report> {
         }
         trial.compare("all cached", None, &mut contenders)?;
     }
-    Ok(trial.finish(format!("{}, {} gets a thread", loaded.describe()?, readable(GETS as f64))))
+    Ok(trial.finish(format!("{}, {} gets a thread", loaded.description, grouped(GETS as u64))))
 }
 
 fn drillcore_gets(
@@ -172,7 +172,7 @@ fn outcome(started: Instant, done: Vec<Result<Gets>>) -> Result<Outcome> {
 
 /// The keys of one thread in one round: independent and uniform.
 fn keys(setup: &Setup, round: u64, thread: u32) -> Vec<i64> {
-    let mut rng = Rng::keyed(setup.arguments.seed, (round + 1) << 32 | u64::from(thread));
+    let mut rng = Rng::keyed(setup.arguments.seed, ((round + 1) << 32) | u64::from(thread));
     (0..GETS).map(|_| 1 + rng.below(setup.arguments.rows) as i64).collect()
 }
 

@@ -98,13 +98,18 @@ impl Report {
     }
 }
 
-/// Three digits, or all before the point with commas between the thousands.
-pub fn readable(value: f64) -> String {
-    if value.abs() < 99.95 {
-        let decimals = if value.abs() < 9.995 { 2 } else { 1 };
-        return format!("{value:.decimals$}");
+/// Three digits, or all before the point.
+fn readable(value: f64) -> String {
+    match value.abs() {
+        small if small < 9.995 => format!("{value:.2}"),
+        middle if middle < 99.95 => format!("{value:.1}"),
+        _ => grouped(value.round() as u64),
     }
-    let digits = format!("{value:.0}");
+}
+
+/// A number with commas between the thousands.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {
         if place > 0 && (digits.len() - place).is_multiple_of(3) {
@@ -129,5 +134,9 @@ mod tests {
         for (value, text) in [&cases[..], &[(1234.4, "1,234"), (1e6, "1,000,000")]].concat() {
             assert_eq!(readable(value), text);
         }
+        assert_eq!(
+            [0, 10, 999, 1_000, 123_456].map(grouped),
+            ["0", "10", "999", "1,000", "123,456"]
+        );
     }
 }

@@ -16,7 +16,7 @@ use crate::event::{Answer, Event, events};
 use crate::file_pages::PageFile;
 use crate::loaded::Loaded;
 use crate::metric::{Metric, micros, quantile};
-use crate::report::{Report, readable};
+use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
 use crate::trial::{Contender, Outcome, Role, time_calls};
@@ -56,7 +56,9 @@ struct Drawn {
 pub fn sampling(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("sampling");
     let loaded = Loaded::load(setup, &trial)?;
-    let (_db, on_disk) = loaded.open_drillcore()?;
+    let (db, on_disk) = loaded.open_drillcore()?;
+    // The snapshot stays readable, and the files can be opened again beside it.
+    db.close()?;
     let folder = setup.fresh_folder()?;
     let db_in_memory = engine::open(folder.path())?;
     let table = engine::create_events(&db_in_memory, true)?;
@@ -102,15 +104,11 @@ pub fn sampling(setup: &Setup) -> Result<Report> {
                     timed(|| looked_up_by_rowid(sqlite, population, n, &mut rng))
                 }));
             }
-            let case = format!(
-                "{} of the {}",
-                if n == 1 { "1".to_string() } else { readable(n as f64) },
-                population.name()
-            );
+            let case = format!("{} of the {}", grouped(n), population.name());
             trial.compare(&case, Some(Answer::any(n)), &mut contenders)?;
         }
     }
-    Ok(trial.finish(loaded.describe()?))
+    Ok(trial.finish(loaded.description))
 }
 
 impl Population {

@@ -8,7 +8,7 @@ use crate::event::{Answer, events};
 use crate::file_pages::PageFile;
 use crate::loaded::Loaded;
 use crate::metric::{Metric, micros, quantile};
-use crate::report::{Report, readable};
+use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE};
 use crate::trial::{Contender, Outcome, Role, time_calls};
@@ -31,7 +31,7 @@ pub fn sets(setup: &Setup) -> Result<Report> {
     let floor = PageFile::create(&setup.path("floor"), loaded.workload.bytes, seed)?;
     for set in SETS {
         let expected = loaded.workload.answer_of_set(set);
-        let rows = readable(expected.rows as f64);
+        let rows = grouped(expected.rows);
         let mut contenders = [
             Contender::new(DRILLCORE, 1, Role::Subject, |_| {
                 timed(|| engine::answer(&table, engine::of_set(set)))
@@ -54,7 +54,7 @@ pub fn sets(setup: &Setup) -> Result<Report> {
         ];
         trial.compare(&format!("{rows} rows, without index"), Some(expected), &mut contenders)?;
     }
-    Ok(trial.finish(loaded.describe()?))
+    Ok(trial.finish(loaded.description))
 }
 
 /// The rows of a set, found by looking at all rows.

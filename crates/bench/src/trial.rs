@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 
 use crate::error::{Error, Result};
 use crate::event::Answer;
@@ -69,7 +69,8 @@ impl<'a> Trial<'a> {
     /// `stop` is looked at between runs. Progress is shown if errors go to a terminal.
     pub fn new(bench: &'static str, repetitions: u32, stop: &'a AtomicBool) -> Trial<'a> {
         let style = ProgressStyle::with_template("{spinner} {prefix}: {msg}, {elapsed}");
-        let progress = ProgressBar::new_spinner().with_prefix(bench);
+        let progress =
+            ProgressBar::new_spinner().with_prefix(bench).with_finish(ProgressFinish::AndClear);
         progress.set_style(style.expect("the template is sound"));
         progress.enable_steady_tick(Duration::from_millis(200));
         Trial { bench, repetitions, stop, progress, figures: Vec::new() }

@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 use drillcore_sample::rng::Rng;
 
 use crate::event::{Answer, Event, batch, events};
-use crate::report::{megabytes, readable};
+use crate::report::{grouped, megabytes};
 
 /// Rows of one append, and of one transaction of the peer.
 pub const BATCH_ROWS: usize = 8192;
@@ -92,7 +92,7 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rows, {} of values", readable(self.rows as f64), megabytes(self.bytes))
+        write!(f, "{} rows, {} of values", grouped(self.rows), megabytes(self.bytes))
     }
 }
 
