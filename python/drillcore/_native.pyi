@@ -10,6 +10,8 @@ ArrowSchema = Any
 ArrowArray = Any
 ArrowData = Any
 
+def command(arguments: list[str]) -> int: ...
+
 class Database:
     @staticmethod
     def open(

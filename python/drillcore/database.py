@@ -143,7 +143,11 @@ class Database:
         name
             Its name.
         schema
-            A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data.
+            A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data. Type names are
+            ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
+            ``"string"``, ``"date32"``, ``"timestamp[us]"``, ``"timestamp[us, zone]"`` (also in ``s``, ``ms`` and
+            ``ns``), ``"binary"`` and ``"list<string>"``. Columns of the last two are values only: neither keys nor
+            sets, weights or metrics.
         key
             The columns that rows are sorted by, most significant first.
         merge
@@ -156,8 +160,8 @@ class Database:
             - ``"granularity"``: to what, counted from 1970-01-01 00:00 UTC: ``"second"``, ``"minute"``, ``"hour"``,
               ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``, ``"1d"``, or ``"none"``,
             - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it,
-            - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"min(column)"`` or
-              ``"max(column)"``.
+            - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"avg(column)"``,
+              ``"min(column)"`` or ``"max(column)"``. Nulls do not count in averages.
 
             ``schema`` is that of the events; the table's has the key's columns and the metrics.
         set

@@ -28,7 +28,9 @@ TYPE_NAMES: dict[str, pa.DataType] = {
     "float32": pa.float32(),
     "float64": pa.float64(),
     "string": pa.string(),
+    "binary": pa.binary(),
     "date32": pa.date32(),
+    "list<string>": pa.list_(pa.string()),
 }
 
 _TIMESTAMP = re.compile(r"timestamp\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz=)?([^\]]+?)\s*)?\]")
@@ -121,9 +123,15 @@ def _schema_of(data: Any) -> pa.Schema:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type a table stores for ``kind``: the ways to lay out a string are one type."""
-    if pa.types.is_dictionary(kind):
+    """Return the type a table stores for ``kind``: the ways to lay out strings, binary and lists are one type."""
+    is_a = pa.types
+    if is_a.is_dictionary(kind):
         kind = kind.value_type
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+    if is_a.is_large_string(kind) or is_a.is_string_view(kind):
         return pa.string()
+    if is_a.is_large_binary(kind) or is_a.is_binary_view(kind) or is_a.is_fixed_size_binary(kind):
+        return pa.binary()
+    is_list = is_a.is_list(kind) or is_a.is_large_list(kind) or is_a.is_fixed_size_list(kind)
+    if is_list and plain_type(kind.value_type) == pa.string():
+        return pa.list_(pa.string())
     return kind

@@ -180,13 +180,18 @@ def _cast(column: pa.Array | pa.ChunkedArray, field: pa.Field) -> pa.Array:
 
 
 def _check_value(value: Any, kind: pa.DataType) -> None:
-    """Refuse what pyarrow would take by changing it: bools as numbers, fractions as whole numbers, times as dates."""
+    """Refuse what pyarrow would take by changing it.
+
+    Bools as numbers, fractions as whole numbers, times as dates, text as bytes or as a list of its letters.
+    """
     if isinstance(value, bool) and not pa.types.is_boolean(kind):
         raise TypeError(f"{value!r} is a bool")
     if isinstance(value, float) and pa.types.is_integer(kind) and not value.is_integer():
         raise ValueError(f"{value!r} is not a whole number")
     if isinstance(value, dt.datetime) and pa.types.is_date(kind):
         raise TypeError(f"{value.isoformat()} has a time of day")
+    if isinstance(value, str) and (pa.types.is_binary(kind) or pa.types.is_list(kind)):
+        raise TypeError(f"{value!r} is text")
 
 
 def _timestamps(values: Sequence[Any], kind: pa.TimestampType) -> pa.Array:

@@ -14,7 +14,15 @@ mod estimate;
 mod table;
 mod database;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
+
+/// The command of the shell: prints, and returns the exit code. `arguments` begin with the program's name.
+#[pyfunction]
+fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| drillcore_cli::main(arguments))
+}
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -25,5 +33,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::TableSnapshot>()?;
     module.add_class::<rows::Scan>()?;
     module.add_class::<estimate::Estimate>()?;
+    module.add_function(wrap_pyfunction!(command, module)?)?;
     Ok(())
 }

@@ -10,6 +10,7 @@ import pyarrow as pa
 ZONE = ZoneInfo("America/New_York")
 START = datetime(2013, 1, 1, tzinfo=ZONE)
 CARRIERS = ["AA", "DL", "UA", None]
+TAGS: list[list[str | None] | None] = [["late", "nördlich"], [], None, ["", None], ["late"]]
 
 
 def event_schema() -> pa.Schema:
@@ -20,6 +21,8 @@ def event_schema() -> pa.Schema:
             pa.field("carrier", pa.string()),
             pa.field("delay", pa.float64()),
             pa.field("late", pa.bool_()),
+            pa.field("tags", pa.list_(pa.string())),
+            pa.field("ticket", pa.binary()),
         ]
     )
 
@@ -33,6 +36,8 @@ def event_rows(first: int, past_last: int) -> pa.Table:
             "carrier": [CARRIERS[i % 4] for i in numbers],
             "delay": [None if i % 10 == 9 else float(i) for i in numbers],
             "late": [i % 3 == 0 for i in numbers],
+            "tags": [TAGS[i % 5] for i in numbers],
+            "ticket": [None if i % 6 == 5 else bytes([i % 256, 0xFF])[: i % 3] for i in numbers],
         },
         schema=event_schema(),
     )

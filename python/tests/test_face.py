@@ -258,7 +258,7 @@ def test_everything_has_a_readable_repr(database: drillcore.Database, events: dr
     assert "events" in repr(events)
     assert "ts: timestamp[us, tz=America/New_York]" in repr(events)
     held = events.sample(20)
-    assert repr(held).startswith("<Rows: 20 rows x 5 columns>")
+    assert repr(held).startswith("<Rows: 20 rows x 7 columns>")
     assert "<td>" in held._repr_html_()
     stream = events.scan()
     assert "not yet read" in repr(stream)

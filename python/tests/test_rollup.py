@@ -31,6 +31,7 @@ ROLLUP: dict[str, Any] = {
         "least": "min(delay)",
         "most": "max(delay)",
         "load": "sum(load)",
+        "mean": "avg(delay)",
     },
 }
 METRICS = list(ROLLUP["metrics"])
@@ -63,6 +64,7 @@ def folded(frame: pd.DataFrame) -> list[dict[str, Any]]:
             "least": groups["delay"].min(),
             "most": groups["delay"].max(),
             "load": groups["load"].sum(),
+            "mean": groups["delay"].mean(),
         }
     ).reset_index()
     rows = pa.Table.from_pandas(result, preserve_index=False).to_pylist()
@@ -116,7 +118,7 @@ def test_dicts_are_events(hourly: drillcore.Table) -> None:
     assert (result.rows, [each.row for each in result.rejected]) == (3, [3])
     found = hourly.get(nine, "a")
     assert found is not None
-    assert [found[name] for name in METRICS] == [3, 3, 0, 2, 1.5]
+    assert [found[name] for name in METRICS] == [3, 3, 0, 2, 1.5, 1.0]
 
 
 def test_one_commit_feeds_events_and_their_rollup(database: drillcore.Database, hourly: drillcore.Table) -> None:

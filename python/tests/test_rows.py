@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from events import TAGS
 
 import drillcore
 
@@ -36,16 +37,19 @@ def test_batches_come_one_by_one(events: drillcore.Table) -> None:
 def test_rows_go_to_polars(events: drillcore.Table) -> None:
     polars: Any = pytest.importorskip("polars")
     frame = events.scan(set="UA").pl()
-    assert frame.shape == (250, 5)
+    assert frame.shape == (250, 7)
     assert polars.DataFrame(events.scan(set="UA")).equals(frame)
     assert frame["ts"].dtype == polars.Datetime("us", "America/New_York")
+    assert (frame["tags"].dtype, frame["ticket"].dtype) == (polars.List(polars.String), polars.Binary)
+    assert frame["tags"].to_list() == [TAGS[i % 5] for i in range(2, 1000, 4)]
 
 
 def test_rows_go_to_pandas(events: drillcore.Table) -> None:
     pytest.importorskip("pandas")
     frame = events.sample(20).df()
-    assert frame.shape == (20, 5)
+    assert frame.shape == (20, 7)
     assert str(frame["ts"].dt.tz) == "America/New_York"
+    assert all(type(ticket) in (bytes, type(None)) for ticket in frame["ticket"])
 
 
 def test_rows_go_to_duckdb(events: drillcore.Table) -> None:
@@ -59,20 +63,56 @@ def test_rows_come_from_polars_pandas_and_duckdb(database: drillcore.Database) -
     polars: Any = pytest.importorskip("polars")
     pandas: Any = pytest.importorskip("pandas")
     duckdb: Any = pytest.importorskip("duckdb")
-    table = database.create_table("t", {"id": "int64", "name": "string", "x": "float64"}, key="id", set="name")
-    table.append(polars.DataFrame({"id": [1], "name": ["polars"], "x": [1.5]}))
+    schema = {"id": "int64", "name": "string", "x": "float64", "tags": "list<string>", "raw": "binary"}
+    table = database.create_table("t", schema, key="id", set="name")
+    table.append(polars.DataFrame({"id": [1], "name": ["polars"], "x": [1.5], "tags": [["a", None]], "raw": [b"\xff"]}))
     frame = pandas.DataFrame({"id": [8, 2, 9], "name": ["-", "pandas", "-"], "x": [0.0, float("nan"), 0.0]})
+    frame["tags"], frame["raw"] = [["-"], ["b"], None], [b"", b"p", None]
     table.append(frame[frame["id"] == 2])  # an index that is no column
-    table.append(duckdb.sql("select 3 as id, 'duckdb' as name, 2.5::double as x"))
-    table.append(pa.table({"id": [4], "name": ["pyarrow"]}).to_reader())
+    table.append(duckdb.sql("select 3 as id, 'duckdb' as name, 2.5::double as x, ['d', ''] as tags, 'r'::blob as raw"))
+    table.append(pa.table({"id": [4], "name": ["pyarrow"], "tags": [[]]}).to_reader())
     table.append(pa.record_batch({"id": [5], "name": pa.array(["dictionary"]).dictionary_encode()}))
-    assert table.scan(columns=["name", "x"]).arrow().to_pylist() == [
-        {"name": "polars", "x": 1.5},
-        {"name": "pandas", "x": None},
-        {"name": "duckdb", "x": 2.5},
-        {"name": "pyarrow", "x": None},
-        {"name": "dictionary", "x": None},
+    table.append([{"id": 6, "name": "dicts", "tags": ["e"], "raw": b"\x00"}, {"id": 7, "tags": [], "raw": b""}])
+    columns = ["name", "x", "tags", "raw"]
+    assert [tuple(row.values()) for row in table.scan(columns=columns).arrow().to_pylist()] == [
+        ("polars", 1.5, ["a", None], b"\xff"),
+        ("pandas", None, ["b"], b"p"),
+        ("duckdb", 2.5, ["d", ""], b"r"),
+        ("pyarrow", None, [], None),
+        ("dictionary", None, None, None),
+        ("dicts", None, ["e"], b"\x00"),
+        (None, None, [], b""),
     ]
+    row = table.get(6)
+    assert row is not None
+    assert (row["tags"], row["raw"]) == (["e"], b"\x00")
+
+
+def test_lists_and_binary_of_any_layout_are_one_type(database: drillcore.Database) -> None:
+    lists = [pa.list_(pa.string()), pa.list_(pa.large_string(), 1), pa.large_list(pa.string_view())]
+    blobs = [pa.binary(), pa.binary(1), pa.binary_view()]
+    for i, (tags, raw) in enumerate(zip(lists, blobs, strict=True)):
+        data = pa.table({"id": [1], "tags": pa.array([["a"]], tags), "raw": pa.array([b"a"], raw)})
+        for name, schema in ((f"arrow{i}", data.schema), (f"dict{i}", {"id": "int64", "tags": tags, "raw": raw})):
+            table = database.create_table(name, schema, key="id")
+            assert table.schema.types == [pa.int64(), pa.list_(pa.string()), pa.binary()]
+            table.append(data)
+            table.load(data)
+            assert table.get(1) == {"id": 1, "tags": ["a"], "raw": b"a"}
+
+
+def test_a_value_that_is_no_list_or_no_bytes_is_refused(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64", "tags": "list<string>", "raw": "binary"}, key="id")
+    for column, value in (("tags", "a"), ("tags", [1]), ("raw", "a"), ("raw", 1)):
+        with pytest.raises((drillcore.InvalidTypeError, drillcore.InvalidArgumentError), match=f"column '{column}'"):
+            table.append([{"id": 1, column: value}])
+    for column in ("tags", "raw"):
+        with pytest.raises(drillcore.InvalidArgumentError, match=f'cannot group by column "{column}"'):
+            table.estimate("count", by=column, n=10)
+    for options in ({"key": "raw"}, {"key": "tags"}, {"key": "id", "set": "raw"}, {"key": "id", "weights": ["tags"]}):
+        with pytest.raises(drillcore.InvalidArgumentError, match="column"):
+            database.create_table("other", table.schema, **options)
+    assert len(table) == 0
 
 
 def test_a_stream_of_several_batches_is_one_commit(database: drillcore.Database) -> None:

@@ -73,7 +73,8 @@ pub struct Ingest {
     /// The database's folder; made if it is missing.
     pub database: PathBuf,
     pub table: String,
-    /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input.
+    /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
+    /// nor binary; JSONL holds binary in hex.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// Columns of the sort key, for a new table.
@@ -237,7 +238,9 @@ pub struct Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Style {
     Table,
+    /// Binary in hex; cannot hold lists.
     Csv,
+    /// Binary in hex.
     Jsonl,
     /// An Arrow IPC stream.
     Arrow,

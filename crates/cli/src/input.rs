@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::arguments::Format;
@@ -119,11 +119,26 @@ fn csv(
     let format = arrow_csv::reader::Format::default().with_header(true);
     let (guessed, _) = format.infer_schema(Cursor::new(&head), Some(SAMPLE_ROWS))?;
     let schema = typed(guessed.into(), schema);
+    check_readable(&schema)?;
     let reader = arrow_csv::ReaderBuilder::new(schema.clone())
         .with_format(format)
         .with_batch_size(batch_rows)
         .build_buffered(BufReader::new(whole))?;
     Ok(Input { schema, batches: Box::new(reader) })
+}
+
+/// Refuses columns whose values CSV has no text for.
+fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
+    let has_no_text =
+        |data_type: &DataType| data_type.is_nested() || *data_type == DataType::Binary;
+    match schema.fields().iter().find(|field| has_no_text(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(ArrowError::CsvError(format!(
+            "column {:?} stores {}, which CSV cannot hold; use JSON lines, Parquet or Arrow",
+            field.name(),
+            field.data_type()
+        ))),
+    }
 }
 
 fn jsonl(
@@ -150,7 +165,7 @@ fn typed(found: SchemaRef, table: Option<SchemaRef>) -> SchemaRef {
         arrow_schema::Field::new(field.name(), data_type.clone(), true)
     };
     let fields: Vec<_> = found.fields().iter().map(field).collect();
-    std::sync::Arc::new(arrow_schema::Schema::new(fields))
+    std::sync::Arc::new(Schema::new(fields))
 }
 
 fn parquet(file: File, batch_rows: usize) -> Result<Input, ArrowError> {

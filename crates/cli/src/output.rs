@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use arrow_array::RecordBatch;
 use arrow_cast::pretty::pretty_format_batches;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::arguments::Style;
 use crate::fault::Fault;
@@ -52,6 +52,17 @@ impl From<ArrowError> for Stop {
     }
 }
 
+/// Refuses columns that a cell of CSV cannot hold.
+fn check_flat(schema: &Schema) -> Result<(), Fault> {
+    match schema.fields().iter().find(|field| field.data_type().is_nested()) {
+        None => Ok(()),
+        Some(field) => Err(Fault::wrong_call(format!(
+            "column {:?} holds lists, which CSV cannot; use --output jsonl, or leave it out with --columns",
+            field.name()
+        ))),
+    }
+}
+
 fn write(
     style: Style,
     schema: SchemaRef,
@@ -68,6 +79,7 @@ fn write(
             writeln!(out, "{rows} row{}", if rows == 1 { "" } else { "s" })?;
         }
         Style::Csv => {
+            check_flat(&schema)?;
             let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut out);
             writer.write(&RecordBatch::new_empty(schema))?;
             for batch in batches {

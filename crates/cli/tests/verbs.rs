@@ -3,6 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use parquet::arrow::ArrowWriter;
 
 fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
@@ -92,6 +97,58 @@ fn packed_files_other_formats_and_standard_input_are_read() {
     child.stdin.take().unwrap().write_all(CSV.as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(prints(folder.path(), &["count", "db", "t"]), "21\n");
+}
+
+#[test]
+fn lists_and_binary_go_through_every_format_that_can_hold_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let mut tags = ListBuilder::new(StringBuilder::new());
+    tags.append_value([Some("a"), None]);
+    tags.append_value([None::<&str>; 0]);
+    tags.append_null();
+    let photos = BinaryArray::from(vec![Some(&[0xff, 0x01][..]), None, Some(&[])]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("id", Arc::new(Int64Array::from_iter_values(0..3))),
+        ("tags", Arc::new(tags.finish())),
+        ("photo", Arc::new(photos)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let file = std::fs::File::create(path("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let ingest =
+        |table: &str, file: &str| run(&["ingest", "db", table, file, "--key=id", "--quiet"]);
+    ingest("t", "a.parquet");
+
+    let jsonl = run(&["scan", "db", "t", "--output", "jsonl"]);
+    let expected = "{\"id\":0,\"tags\":[\"a\",null],\"photo\":\"ff01\"}\n{\"id\":1,\"tags\":[]}\n\
+                    {\"id\":2,\"photo\":\"\"}\n";
+    assert_eq!(jsonl, expected);
+    std::fs::write(path("b.jsonl"), &jsonl).unwrap();
+    let arrow = drillcore(folder.path(), &["scan", "db", "t", "--output", "arrow"]).stdout;
+    std::fs::write(path("c.arrow"), arrow).unwrap();
+    for file in ["b.jsonl", "c.arrow"] {
+        // JSON does not say that text is binary in hex: the table does.
+        ingest("t", file);
+        let again = run(&["scan", "db", "t", "--output", "jsonl"]);
+        let mut distinct: Vec<&str> = again.lines().collect();
+        distinct.dedup();
+        assert_eq!(distinct, jsonl.lines().collect::<Vec<_>>(), "{file}");
+    }
+    let table = run(&["get", "db", "t", "0"]);
+    assert!(table.contains("| 0  | [a, ] | ff01  |"), "{table}");
+
+    let scan = ["scan", "db", "t", "--output", "csv"];
+    let (code, message) = fails(folder.path(), &scan);
+    assert!(code == 2 && message.contains("column \"tags\" holds lists"), "{message}");
+    let photos = run(&[&scan[..], &["--columns", "photo", "--limit", "1"]].concat());
+    assert_eq!(photos, "photo\nff01\n");
+    std::fs::write(path("d.csv"), "id,photo\n9,ff01\n").unwrap();
+    let (_, message) = fails(folder.path(), &["ingest", "db", "t", "d.csv", "--quiet"]);
+    assert!(message.contains("column \"photo\" stores Binary, which CSV cannot hold"), "{message}");
 }
 
 #[test]

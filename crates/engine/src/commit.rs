@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
@@ -141,7 +142,15 @@ fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
 
 /// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
 fn check_encodable(batch: &RecordBatch) -> Result<()> {
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+    let slice_bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size();
+    let bytes = |column: &ArrayRef| {
+        // What a slice of lists shares with others does not count.
+        let items = column.as_list_opt::<i32>().map(|lists| {
+            let (first, past_last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            lists.values().slice(first as usize, (past_last - first) as usize)
+        });
+        slice_bytes(items.as_ref().unwrap_or(column)).unwrap_or(usize::MAX)
+    };
     let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(

@@ -150,6 +150,9 @@ enum Kind {
     Null,
     Number,
     Text,
+    Bytes,
+    /// Lists of texts; lists of nothing but nulls are such, too.
+    Texts,
     Bool,
     /// A moment: a timestamp with a zone.
     Moment,
@@ -163,6 +166,19 @@ fn kind(data_type: &DataType) -> Kind {
         DataType::Null => Kind::Null,
         DataType::Dictionary(_, values) => kind(values),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Kind::Bytes,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+            if matches!(kind(item.data_type()), Kind::Text | Kind::Null) =>
+        {
+            Kind::Texts
+        }
         DataType::Boolean => Kind::Bool,
         DataType::Timestamp(_, Some(_)) => Kind::Moment,
         DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64 => Kind::WallClock,
@@ -189,9 +205,11 @@ fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef
         .filter(|&row| values.is_valid(row) && !values.is_null(row) && there.is_null(row))
         .filter(|_| source != Kind::Null)
         .collect();
-    // Narrowing a float rounds, as everywhere; any other change of value is refused.
+    // Narrowing a float rounds, as everywhere; any other change of value is refused. Where kinds only
+    // differ in how values lie in memory, there is none.
     let rounds = from.is_floating() && to.is_floating();
-    if source != Kind::Text && source != Kind::Null && !rounds {
+    let keeps_values = matches!(source, Kind::Text | Kind::Bytes | Kind::Texts | Kind::Null);
+    if !keeps_values && !rounds {
         let back = cast_with_options(&there, from, &lenient).map_err(|_| mismatch())?;
         let (original, back) = (values.to_data(), back.to_data());
         if original != back {
@@ -237,7 +255,11 @@ fn keep_good_rows(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{Float64Array, Int32Array, Int64Array, StringArray, StringViewArray};
+    use arrow_array::builder::{ListBuilder, NullBuilder, StringBuilder};
+    use arrow_array::cast::AsArray;
+    use arrow_array::{
+        BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
+    };
     use arrow_schema::Schema;
     use drillcore_format::schema::MergePolicy;
 
@@ -279,6 +301,46 @@ mod tests {
             conform(&schema(), &without_name, OnError::Raise).unwrap().batch.column(1).null_count(),
             1
         );
+    }
+
+    #[test]
+    fn the_ways_to_lay_out_binary_and_lists_are_one_type() {
+        let list = DataType::new_list(DataType::Utf8, true);
+        let bytes = BinaryArray::from(vec![Some(&b"ab"[..]), None, Some(b"\xff\0")]);
+        let bytes: ArrayRef = Arc::new(bytes);
+        let fixed = DataType::FixedSizeBinary(2);
+        for layout in [fixed, DataType::LargeBinary, DataType::BinaryView, DataType::Binary] {
+            let given = arrow_cast::cast(&bytes, &layout).unwrap();
+            assert_eq!(&cast(&given, &DataType::Binary, "photo").unwrap(), &bytes, "{layout}");
+        }
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        lists.append_value([Some("a"), None]);
+        lists.append_null();
+        lists.append_value([Some("é"), Some("")]);
+        let lists: ArrayRef = Arc::new(lists.finish());
+        for item in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
+            let item = Arc::new(Field::new("element", item, true));
+            for layout in [
+                DataType::List(item.clone()),
+                DataType::LargeList(item.clone()),
+                DataType::ListView(item.clone()),
+                DataType::LargeListView(item.clone()),
+                DataType::FixedSizeList(item, 2),
+            ] {
+                let given = arrow_cast::cast(&lists, &layout).unwrap();
+                assert_eq!(given.data_type(), &layout);
+                assert_eq!(&cast(&given, &list, "tags").unwrap(), &lists, "{layout}");
+            }
+        }
+        let mut empty = ListBuilder::new(NullBuilder::new());
+        empty.append(true);
+        let empty: ArrayRef = Arc::new(empty.finish());
+        assert_eq!(cast(&empty, &list, "tags").unwrap().as_list::<i32>().value_length(0), 0);
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        for (values, to) in [(&text, &DataType::Binary), (&text, &list), (&lists, &DataType::Utf8)]
+        {
+            assert!(cast(values, to, "x").unwrap_err().to_string().contains("was given"));
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 
 use arrow_array::ArrayRef;
 use arrow_array::RecordBatch;
-use arrow_array::cast::AsArray;
-use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -67,8 +66,7 @@ pub fn gather(parts: &[Rows], picks: &[(usize, usize)]) -> Result<Rows> {
 fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
     let longest = |part: &Rows| -> usize {
         let lens = |array: &ArrayRef| {
-            let strings = array.as_string_opt::<i32>()?;
-            strings.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as usize).max()
+            string_offsets(array)?.windows(2).map(|ends| (ends[1] - ends[0]) as usize).max()
         };
         let keys = part.has_keys().then(|| (0..part.len()).map(|row| part.key(row).len()).max());
         part.values().iter().filter_map(lens).chain(keys.flatten()).max().unwrap_or(0)
@@ -82,9 +80,11 @@ fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
         picks.iter().map(|&(part, row)| len(part, row)).sum()
     };
     let keys = parts[0].has_keys().then(|| sum(&|part, row| parts[part].key(row).len()));
-    let strings = (0..columns).filter(|&at| parts[0].value(at).as_string_opt::<i32>().is_some());
-    let strings = strings.map(|at| {
-        sum(&|part, row| parts[part].value(at).as_string::<i32>().value_length(row) as usize)
+    let strings = (0..columns).filter_map(|at| {
+        let offsets: Option<Vec<&[i32]>> =
+            parts.iter().map(|part| string_offsets(part.value(at))).collect();
+        let offsets = offsets?;
+        Some(sum(&|part, row| (offsets[part][row + 1] - offsets[part][row]) as usize))
     });
     match keys.into_iter().chain(strings).max() {
         Some(bytes) if bytes > i32::MAX as usize => Err(Error::invalid(format!(

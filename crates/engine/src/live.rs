@@ -17,6 +17,7 @@ use crate::interrupt::Interrupt;
 use crate::merge::{Direction, Fold, Merger, RowSource};
 use crate::piece::Piece;
 use crate::piece_source::PieceSource;
+use crate::pruning::Pruning;
 use crate::select::{Filter, Part, Place, Selected};
 
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
@@ -127,7 +128,7 @@ fn live_in_range(
     interrupt: &Interrupt,
 ) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
-    let sources = PlacedSource::of(layout, candidates);
+    let sources = PlacedSource::of(layout, candidates, None);
     let mut merger = Merger::new(sources, Direction::Forward, Fold::KeepNewest, CHUNK_ROWS)?;
     let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
@@ -150,7 +151,12 @@ pub struct PlacedSource {
 
 impl PlacedSource {
     /// The rows of the given parts, all of one piece, in key order.
-    pub fn new(layout: &Layout, pieces: &[Piece], parts: &[Part]) -> PlacedSource {
+    fn new(
+        layout: &Layout,
+        pieces: &[Piece],
+        parts: &[Part],
+        pruning: Option<&Pruning>,
+    ) -> PlacedSource {
         let piece = parts[0].piece;
         let source = PieceSource::selected(
             pieces[piece].clone(),
@@ -158,13 +164,17 @@ impl PlacedSource {
             flags(layout),
             Direction::Forward,
         );
-        PlacedSource { source, piece: piece as u32 }
+        PlacedSource { source: source.pruned(pruning), piece: piece as u32 }
     }
 
-    /// One for each piece with rows selected, oldest first.
-    pub fn of(layout: &Layout, selected: &Selected) -> Vec<PlacedSource> {
+    /// One for each piece with rows selected, oldest first, without what is pruned.
+    pub fn of(
+        layout: &Layout,
+        selected: &Selected,
+        pruning: Option<&Pruning>,
+    ) -> Vec<PlacedSource> {
         let parts = selected.parts().chunk_by(|a, b| a.piece == b.piece);
-        parts.map(|parts| PlacedSource::new(layout, selected.pieces(), parts)).collect()
+        parts.map(|parts| PlacedSource::new(layout, selected.pieces(), parts, pruning)).collect()
     }
 }
 

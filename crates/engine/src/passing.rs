@@ -12,6 +12,7 @@ use crate::live::{PlacedSource, places};
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece_source::PieceSource;
 use crate::predicate::Test;
+use crate::pruning::Pruning;
 use crate::rollup::shown;
 use crate::select::{Place, Selected};
 
@@ -82,17 +83,20 @@ pub fn passing_partials(
     interrupt: &Interrupt,
 ) -> Result<Selected> {
     let rollup = layout.rollup().expect("only rollup tables have partial rows");
+    // The keys of what is left out fail, in every piece, and both merges leave out the same.
+    let pruning = Pruning::new(layout, Some(test));
     let sources: Vec<PieceSource> = candidates
         .parts()
         .chunk_by(|a, b| a.piece == b.piece)
         .map(|parts| {
             let piece = candidates.pieces()[parts[0].piece].clone();
             PieceSource::selected(piece, parts.to_vec(), layout.all(), Direction::Forward)
+                .pruned(pruning.as_ref())
         })
         .collect();
     let combine = Fold::Combine(layout.clone());
     let mut whole = Merger::new(sources, Direction::Forward, combine, CHUNK_ROWS)?;
-    let sources = PlacedSource::of(layout, candidates);
+    let sources = PlacedSource::of(layout, candidates, pruning.as_ref());
     let fold = match listed {
         Partials::Newest => Fold::KeepNewest,
         Partials::All => Fold::KeepAll,
@@ -150,11 +154,13 @@ fn for_each_tested(
     mut each: impl FnMut(usize, &[u32], &arrow_buffer::BooleanBuffer),
 ) -> Result<()> {
     let projection = layout.projection(test.columns());
+    let pruning = Pruning::new(layout, Some(test));
     for parts in selected.parts().chunk_by(|a, b| a.piece == b.piece) {
         let number = parts[0].piece;
         let piece = selected.pieces()[number].clone();
         let mut source =
-            PieceSource::selected(piece, parts.to_vec(), projection.clone(), Direction::Forward);
+            PieceSource::selected(piece, parts.to_vec(), projection.clone(), Direction::Forward)
+                .pruned(pruning.as_ref());
         while let Some((rows, ordinals)) = source.next_placed()? {
             interrupt.check()?;
             let passes = test.passes(&layout.decode(&rows, test.columns())?)?;

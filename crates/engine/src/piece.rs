@@ -8,6 +8,7 @@ use std::sync::Arc;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Projection, Rows};
+use drillcore_format::statistics_page::Zones;
 use drillcore_storage::segment::{Segment, SegmentMembers};
 
 use crate::error::Result;
@@ -149,6 +150,15 @@ impl Piece {
         match self {
             Piece::Run(run) => Ok(run.slice(from, to, projection)),
             Piece::Segment(segment) => Ok(segment.read(from, to, projection)?),
+        }
+    }
+
+    /// The zones that hold one of `ordinals`, with some columns of the table; `None` of a run, which has
+    /// none. On disk: one statistics page for each index page that the ordinals lie in.
+    pub fn zones(&self, ordinals: Range<u64>, columns: &[usize]) -> Result<Option<Zones>> {
+        match self {
+            Piece::Run(_) => Ok(None),
+            Piece::Segment(segment) => Ok(Some(segment.zones(ordinals, columns)?)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A piece's selected rows as a sorted stream, for merging.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use drillcore_format::rows::{Projection, Rows};
@@ -9,6 +9,7 @@ use drillcore_format::rows::{Projection, Rows};
 use crate::error::Result;
 use crate::merge::{Direction, RowSource};
 use crate::piece::Piece;
+use crate::pruning::Pruning;
 use crate::select::Part;
 
 /// Rows a source reads at once, unless they are long. Few enough that a merge of many segments stays within
@@ -16,6 +17,8 @@ use crate::select::Part;
 const CHUNK_ROWS: u64 = 2048;
 /// Bytes of keys and strings a source reads at once, as far as the rows before foretell.
 const CHUNK_BYTES: u64 = 4 << 20;
+/// Rows whose zones are looked at together, so that their memory is bounded.
+const WINDOW_ROWS: u64 = 1 << 16;
 
 /// Some rows of one piece, in key order or against it.
 pub struct PieceSource {
@@ -23,13 +26,14 @@ pub struct PieceSource {
     projection: Projection,
     direction: Direction,
     rest: Rest,
+    pruning: Option<Pruning>,
     chunk_rows: u64,
 }
 
 /// What has not been read yet.
 enum Rest {
-    /// Ordinals `from..to`.
-    Interval { from: u64, to: u64 },
+    /// Ascending ranges of ordinals to read, and those beyond them whose zones have not been looked at.
+    Interval { window: VecDeque<Range<u64>>, unseen: Range<u64> },
     /// The union of sets, each with positions `from..to` left.
     Members(Vec<Part>),
 }
@@ -43,7 +47,7 @@ enum Ordinals {
 impl PieceSource {
     /// All rows of a piece.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
-        let rest = Rest::Interval { from: 0, to: piece.rows() };
+        let rest = Rest::interval(0..piece.rows());
         PieceSource::new(piece, projection, direction, rest)
     }
 
@@ -55,7 +59,7 @@ impl PieceSource {
         direction: Direction,
     ) -> PieceSource {
         let rest = match parts.as_slice() {
-            [Part { members: None, from, to, .. }] => Rest::Interval { from: *from, to: *to },
+            [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
             _ => Rest::Members(parts),
         };
         PieceSource::new(piece, projection, direction, rest)
@@ -63,7 +67,12 @@ impl PieceSource {
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
         let chunk_rows = chunk_rows(piece.mean_row_bytes());
-        PieceSource { piece, projection, direction, rest, chunk_rows }
+        PieceSource { piece, projection, direction, rest, pruning: None, chunk_rows }
+    }
+
+    /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
+    pub fn pruned(self, pruning: Option<&Pruning>) -> PieceSource {
+        PieceSource { pruning: pruning.cloned(), ..self }
     }
 
     /// The next rows, at least one, with their ordinals; `None` at the end.
@@ -81,10 +90,7 @@ impl PieceSource {
 
     fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
         let chunk = match &self.rest {
-            Rest::Interval { from, to } => {
-                let (from, to) = (*from, *to);
-                self.next_interval(from, to)?
-            }
+            Rest::Interval { .. } => self.next_interval()?,
             Rest::Members(_) => self.next_members()?,
         };
         let Some((rows, ordinals)) = chunk else { return Ok(None) };
@@ -96,18 +102,31 @@ impl PieceSource {
         Ok(Some((rows, ordinals)))
     }
 
-    fn next_interval(&mut self, from: u64, to: u64) -> Result<Option<(Rows, Ordinals)>> {
-        if from == to {
-            return Ok(None);
-        }
-        let len = (to - from).min(self.chunk_rows);
-        let (chunk, rest) = match self.direction {
-            Direction::Forward => ((from, from + len), (from + len, to)),
-            Direction::Reverse => ((to - len, to), (from, to - len)),
+    fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        let Rest::Interval { window, unseen } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
         };
-        self.rest = Rest::Interval { from: rest.0, to: rest.1 };
-        let rows = self.piece.read(chunk.0, chunk.1, &self.projection)?;
-        Ok(Some((rows, Ordinals::Interval(chunk.0..chunk.1))))
+        while window.is_empty() && !unseen.is_empty() {
+            let Some(pruning) = &self.pruning else {
+                window.push_back(std::mem::take(unseen));
+                break;
+            };
+            let next = cut(unseen, self.direction, WINDOW_ROWS);
+            *window = pruning.prune(&self.piece, next)?.into();
+        }
+        let range = match self.direction {
+            Direction::Forward => window.pop_front(),
+            Direction::Reverse => window.pop_back(),
+        };
+        let Some(mut range) = range else { return Ok(None) };
+        let chunk = cut(&mut range, self.direction, self.chunk_rows);
+        match self.direction {
+            _ if range.is_empty() => {}
+            Direction::Forward => window.push_front(range),
+            Direction::Reverse => window.push_back(range),
+        }
+        let rows = self.piece.read(chunk.start, chunk.end, &self.projection)?;
+        Ok(Some((rows, Ordinals::Interval(chunk))))
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
@@ -128,6 +147,27 @@ impl PieceSource {
 impl RowSource for PieceSource {
     fn next_rows(&mut self) -> Result<Option<Rows>> {
         Ok(self.next_chunk()?.map(|(rows, _)| rows))
+    }
+}
+
+impl Rest {
+    fn interval(ordinals: Range<u64>) -> Rest {
+        Rest::Interval { window: VecDeque::new(), unseen: ordinals }
+    }
+}
+
+/// Cuts up to `len` ordinals off the end of a range that comes next.
+fn cut(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
+    let len = len.min(range.end - range.start);
+    match direction {
+        Direction::Forward => {
+            range.start += len;
+            range.start - len..range.start
+        }
+        Direction::Reverse => {
+            range.end -= len;
+            range.end..range.end + len
+        }
     }
 }
 

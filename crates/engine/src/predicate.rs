@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use drillcore_format::schema::TableSchema;
+use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::statistics_page::Zones;
 
 use crate::error::{Error, Result};
 use crate::key_range::Between;
@@ -38,6 +39,18 @@ pub trait Predicate: fmt::Debug + Send + Sync {
     /// row. Null is no.
     fn select(&self, rows: &RecordBatch) -> Result<BooleanArray>;
 
+    /// Names of the columns whose zones can tell that no row passes; none by default.
+    fn zone_columns(&self) -> &[String] {
+        &[]
+    }
+
+    /// Which zones may hold a row that passes: one element a zone, and only false excludes one. What is known
+    /// of the column `zone_columns()[at]` is `zones.column(at)`; `None` means that it may hold any value, as
+    /// do null bounds.
+    fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {
+        Ok(BooleanArray::from(vec![true; zones.len()]))
+    }
+
     /// Says which condition this is: predicates with one text select the same rows of a table.
     fn text(&self) -> &str;
 }
@@ -47,6 +60,7 @@ pub trait Predicate: fmt::Debug + Send + Sync {
 pub struct Test {
     predicate: Arc<dyn Predicate>,
     columns: Vec<usize>,
+    zone_columns: Vec<usize>,
 }
 
 impl Test {
@@ -55,9 +69,12 @@ impl Test {
         if predicate.is_exact() {
             return Ok(None);
         }
-        let columns: Result<Vec<usize>> =
-            predicate.columns().iter().map(|name| column(schema, name)).collect();
-        Ok(Some(Test { predicate: predicate.clone(), columns: columns? }))
+        let indexes = |names: &[String]| -> Result<Vec<usize>> {
+            names.iter().map(|name| column(schema, name)).collect()
+        };
+        let (columns, zone_columns) =
+            (indexes(predicate.columns())?, indexes(predicate.zone_columns())?);
+        Ok(Some(Test { predicate: predicate.clone(), columns, zone_columns }))
     }
 
     /// The columns of the table that are read.
@@ -68,15 +85,27 @@ impl Test {
     /// Which rows pass: no element is null. `rows` has the columns of [`Test::columns`] in that order.
     pub fn passes(&self, rows: &RecordBatch) -> Result<BooleanArray> {
         let passes = self.predicate.select(rows)?;
-        if passes.len() != rows.num_rows() {
-            let (found, wanted) = (passes.len(), rows.num_rows());
-            let message = format!("a predicate gave {found} answers for {wanted} rows");
-            return Err(Error::invalid(message));
-        }
+        check_answers(&passes, rows.num_rows(), "rows")?;
         Ok(match passes.nulls() {
             None => passes,
             Some(valid) => BooleanArray::new(passes.values() & valid.inner(), None),
         })
+    }
+
+    /// The columns of the table whose zones can exclude rows without changing an answer: those of the key,
+    /// and in an append table all. Elsewhere, leaving out the newest version of a row would bring an older
+    /// one back, and leaving out a partial row would change a fold; all versions have one key.
+    pub fn prunable_columns(&self, schema: &TableSchema) -> Vec<usize> {
+        let is_append = schema.merge == MergePolicy::Append;
+        let is_prunable = |column: &usize| is_append || schema.key.contains(column);
+        self.zone_columns.iter().copied().filter(is_prunable).collect()
+    }
+
+    /// Whether each zone may hold a row that passes.
+    pub fn may_match(&self, zones: &Zones) -> Result<Vec<bool>> {
+        let may_match = self.predicate.may_match(&zones.renumbered(&self.zone_columns))?;
+        check_answers(&may_match, zones.len(), "zones")?;
+        Ok(may_match.iter().map(|answer| answer.unwrap_or(true)).collect())
     }
 }
 
@@ -84,6 +113,14 @@ impl PartialEq for Test {
     fn eq(&self, other: &Test) -> bool {
         self.columns == other.columns && self.predicate.text() == other.predicate.text()
     }
+}
+
+fn check_answers(answers: &BooleanArray, wanted: usize, what: &str) -> Result<()> {
+    if answers.len() == wanted {
+        return Ok(());
+    }
+    let found = answers.len();
+    Err(Error::invalid(format!("a predicate gave {found} answers for {wanted} {what}")))
 }
 
 /// The index of a table's column.

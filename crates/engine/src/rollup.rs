@@ -1,9 +1,10 @@
 //! Rollup: events become rows of metrics, rows of one key become one, and metrics become what is shown.
 //!
 //! A stored row is *partial*: its metrics cover some of its key's events, and rows of several pieces add up
-//! to the whole. Integer sums are kept in 128 bits; float sums carry what rounding left over (Neumaier,
-//! 1974), so the order in which rows are folded hardly shows. What is shown is made last, and a sum that
-//! does not fit its type is an error, never a wrapped number.
+//! to the whole. Beside the metrics stand hidden counts, of events and of the values of each nullable input:
+//! an average is a sum over such a count. Integer sums are kept in 128 bits; float sums carry what rounding
+//! left over (Neumaier, 1974), so the order in which rows are folded hardly shows. What is shown is made
+//! last, and a sum that does not fit its type is an error, never a wrapped number.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use drillcore_format::key::encode_keys;
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::{Granularity, MetricKind, Rollup, TableSchema};
+use drillcore_format::schema::{Granularity, Metric, MetricKind, Rollup, TableSchema};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -38,17 +39,22 @@ pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> R
         })
         .collect();
     let mut values: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(vec![1; len]))];
+    for column in rollup.counted_inputs() {
+        let input = events.column(column);
+        let counts = (0..len).map(|row| u64::from(input.is_valid(row)));
+        values.push(Arc::new(UInt64Array::from_iter_values(counts)));
+    }
     for metric in &rollup.metrics {
         let input = metric.input.map(|column| events.column(column));
         match (metric.kind, input) {
             (MetricKind::Count, _) => values.push(Arc::new(Int64Array::from(vec![1; len]))),
-            (MetricKind::Sum, Some(input)) if is_float(input.data_type()) => {
+            (MetricKind::Sum | MetricKind::Avg, Some(input)) if is_float(input.data_type()) => {
                 let input = as_float(input);
                 let nothing_left_over = input.iter().map(|value| value.map(|_| 0.0));
                 values.push(Arc::new(input.clone()));
                 values.push(Arc::new(nothing_left_over.collect::<Float64Array>()));
             }
-            (MetricKind::Sum, Some(input)) => {
+            (MetricKind::Sum | MetricKind::Avg, Some(input)) => {
                 let input = as_integer(input);
                 let wide = input.iter().map(|value| value.map(i128::from)).collect();
                 values.push(Arc::new(decimals(wide)));
@@ -74,19 +80,20 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Rows
         let only_keys = Rows::new(rows.len(), Some(rows.keys().clone()), Vec::new());
         only_keys.take(&lasts).keys().clone()
     });
-    let mut values: Vec<ArrayRef> = vec![groups.add_counts(rows.value(0))];
-    let mut at = 1;
+    let mut at = hidden_count(rollup);
+    let mut values: Vec<ArrayRef> =
+        (0..at).map(|hidden| groups.add_counts(rows.value(hidden))).collect();
     for metric in &rollup.metrics {
         let stored = rows.value(at);
         match (metric.kind, stored.data_type()) {
             (MetricKind::Count, _) => values.push(groups.add_integers(stored)),
-            (MetricKind::Sum, DataType::Float64) => {
+            (MetricKind::Sum | MetricKind::Avg, DataType::Float64) => {
                 let (sums, left_over) = groups.add_floats(stored, rows.value(at + 1));
                 values.push(sums);
                 values.push(left_over);
                 at += 1;
             }
-            (MetricKind::Sum, _) => values.push(groups.add_decimals(stored)),
+            (MetricKind::Sum | MetricKind::Avg, _) => values.push(groups.add_decimals(stored)),
             (MetricKind::Min, _) => values.push(groups.extreme(stored, true)),
             (MetricKind::Max, _) => values.push(groups.extreme(stored, false)),
         }
@@ -106,28 +113,25 @@ pub fn shown(
 ) -> Result<RecordBatch> {
     let schema = layout.schema();
     let mut values = Vec::with_capacity(rollup.metrics.len());
-    let mut at = 1;
     for (metric, column) in rollup.metrics.iter().zip(metric_columns(schema)) {
+        let at = layout.value_of(column).expect("a metric is not in the key");
         let stored = rows.value(at);
-        match (metric.kind, stored.data_type()) {
-            (kind, stored) if !columns.contains(&column) => {
-                let is_float_sum = kind == MetricKind::Sum && *stored == DataType::Float64;
-                at += usize::from(is_float_sum);
+        values.push(match (metric.kind, stored.data_type()) {
+            // Never looked at, it only keeps the place of its column.
+            _ if !columns.contains(&column) => stored.clone(),
+            (MetricKind::Sum, DataType::Float64) => Arc::new(totals(stored, rows.value(at + 1))),
+            (MetricKind::Sum, _) => narrow(schema.columns.field(column).name(), stored)?,
+            (MetricKind::Avg, DataType::Float64) => {
+                let sums = totals(stored, rows.value(at + 1));
+                averages(sums.iter(), input_counts(rollup, metric, rows))
             }
-            (MetricKind::Sum, DataType::Float64) => {
-                let sums = stored.as_primitive::<Float64Type>();
-                let left_over = rows.value(at + 1).as_primitive::<Float64Type>();
-                let total = |(sum, rest): (Option<f64>, Option<f64>)| Some(sum? + rest?);
-                let totals: Float64Array = sums.iter().zip(left_over).map(total).collect();
-                values.push(Arc::new(totals) as ArrayRef);
-                at += 1;
+            (MetricKind::Avg, _) => {
+                let sums = stored.as_primitive::<Decimal128Type>();
+                let sums = sums.iter().map(|sum| sum.map(|sum| sum as f64));
+                averages(sums, input_counts(rollup, metric, rows))
             }
-            (MetricKind::Sum, _) => {
-                values.push(narrow(schema.columns.field(column).name(), stored)?)
-            }
-            _ => values.push(stored.clone()),
-        }
-        at += 1;
+            _ => stored.clone(),
+        });
     }
     // The shown values stand where a table without hidden values has its own.
     let plain = Layout::new(&TableSchema {
@@ -137,6 +141,33 @@ pub fn shown(
     });
     let keys = rows.has_keys().then(|| rows.keys().clone());
     Ok(plain.decode(&Rows::new(rows.len(), keys, values), columns)?)
+}
+
+/// The hidden values before those of the metrics: the number of events, then for each counted input that of
+/// its values.
+fn hidden_count(rollup: &Rollup) -> usize {
+    1 + rollup.counted_inputs().len()
+}
+
+/// How many of each row's events have a value in the input of a metric.
+fn input_counts<'r>(rollup: &Rollup, metric: &Metric, rows: &'r Rows) -> &'r UInt64Array {
+    let counted = rollup.counted_inputs();
+    let place = counted.iter().position(|&column| Some(column) == metric.input);
+    // Where nulls are not allowed, all have one.
+    rows.value(place.map_or(0, |place| 1 + place)).as_primitive()
+}
+
+/// Sums of floats together with what rounding left over of them.
+fn totals(sums: &ArrayRef, left_over: &ArrayRef) -> Float64Array {
+    let sums = sums.as_primitive::<Float64Type>().iter();
+    let left_over = left_over.as_primitive::<Float64Type>();
+    sums.zip(left_over).map(|(sum, rest)| Some(sum? + rest?)).collect()
+}
+
+/// Sums over counts; there is a sum where the count is not zero.
+fn averages(sums: impl Iterator<Item = Option<f64>>, counts: &UInt64Array) -> ArrayRef {
+    let average = |(sum, &count): (Option<f64>, &u64)| sum.map(|sum| sum / count as f64);
+    Arc::new(sums.zip(counts.values()).map(average).collect::<Float64Array>())
 }
 
 /// The indexes of the metrics' columns, in order.
@@ -281,6 +312,9 @@ fn add_compensated(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::{Field, Schema};
+    use drillcore_format::schema::MergePolicy;
+
     use super::*;
 
     #[test]
@@ -304,6 +338,44 @@ mod tests {
             let greatest = groups.extreme(&values, false);
             assert!(greatest.as_primitive::<Float64Type>().value(0).is_nan());
         }
+    }
+
+    #[test]
+    fn the_values_of_a_nullable_input_are_counted_once_whatever_is_made_of_them() {
+        let fields = ["id", "delay", "unused", "weight"];
+        let field = |name: &str| Field::new(name, DataType::Int64, name != "weight");
+        let events = Arc::new(Schema::new(fields.map(field).to_vec()));
+        let metric = |kind, input| Metric { kind, input: Some(input) };
+        let (least, most) = (metric(MetricKind::Min, 1), metric(MetricKind::Max, 1));
+        let mean = metric(MetricKind::Avg, 3);
+        let rollup = Rollup {
+            events: events.clone(),
+            time: None,
+            granularity: Granularity::None,
+            metrics: vec![least, most, mean],
+        };
+        let shown = ["id", "least", "most", "mean"].map(field);
+        let layout = Layout::new(&TableSchema {
+            columns: Arc::new(Schema::new(shown.to_vec())),
+            key: vec![0],
+            set: None,
+            merge: MergePolicy::Rollup(rollup.clone()),
+            weights: vec![],
+        });
+        let numbers = |values: [Option<i64>; 4]| Arc::new(Int64Array::from(values.to_vec()));
+        let columns: Vec<ArrayRef> = vec![
+            numbers([Some(1); 4]),
+            numbers([Some(5), None, None, Some(7)]),
+            numbers([None; 4]),
+            numbers([Some(2); 4]),
+        ];
+        let events = RecordBatch::try_new(events, columns).unwrap();
+        let rows = partial_rows(&layout, &rollup, &events);
+        let folded = fold(&layout, &rollup, &rows, &[3, 4]);
+        let folded = fold(&layout, &rollup, &folded, &[2]);
+        let count = |at: usize| folded.value(at).as_primitive::<UInt64Type>().value(0);
+        assert_eq!((count(0), count(1)), (4, 2));
+        assert_eq!(folded.values().len(), 2 + 3, "events, delays, and three metrics");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::live::{with_flags, without_tombstones};
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece_source::PieceSource;
 use crate::predicate::Test;
+use crate::pruning::Pruning;
 use crate::rollup::shown;
 use crate::select::{Part, Selected, Selection};
 
@@ -66,6 +67,7 @@ impl Scan {
     ) -> Result<Scan> {
         let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
         let mut columns = columns;
+        let pruning = Pruning::new(layout, test.as_ref());
         let test = test.map(|test| TestPlace::new(test, &mut columns));
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         // Merging compares keys, so they are read even where no key column is asked for.
@@ -82,6 +84,7 @@ impl Scan {
             .map(|parts: &[Part]| {
                 let piece = selected.pieces()[parts[0].piece].clone();
                 PieceSource::selected(piece, parts.to_vec(), read.clone(), direction)
+                    .pruned(pruning.as_ref())
             })
             .collect();
         if request.reverse {

@@ -35,9 +35,12 @@ pub struct Stats {
     pub index_pages_read: u64,
     pub blocks_read: u64,
     pub set_pages_read: u64,
+    pub statistics_pages_read: u64,
     pub bytes_read: u64,
     /// Blocks read in vain because a filter let a key through.
     pub filter_false_positives: u64,
+    /// Blocks that scans left out because statistics say that no row of theirs passes.
+    pub blocks_pruned: u64,
     /// Why the database is read-only, if it is.
     pub failure: Option<String>,
 }
@@ -100,8 +103,10 @@ impl Stats {
             index_pages_read: io.index_pages,
             blocks_read: io.blocks,
             set_pages_read: io.set_pages,
+            statistics_pages_read: io.statistics_pages,
             bytes_read: io.bytes,
             filter_false_positives: io.filter_false_positives,
+            blocks_pruned: io.blocks_pruned,
             failure: state.failure.as_ref().map(ToString::to_string),
         })
     }
@@ -123,7 +128,7 @@ impl Stats {
             );
         }
         json.push(']');
-        let numbers: [(&str, u64); 19] = [
+        let numbers: [(&str, u64); 21] = [
             ("lsn", self.lsn),
             ("memory_bytes_limit", self.memory_bytes_limit),
             ("buffered_bytes", self.buffered_bytes),
@@ -141,8 +146,10 @@ impl Stats {
             ("index_pages_read", self.index_pages_read),
             ("blocks_read", self.blocks_read),
             ("set_pages_read", self.set_pages_read),
+            ("statistics_pages_read", self.statistics_pages_read),
             ("bytes_read", self.bytes_read),
             ("filter_false_positives", self.filter_false_positives),
+            ("blocks_pruned", self.blocks_pruned),
         ];
         for (name, value) in numbers {
             let _ = write!(json, ",\"{name}\":{value}");

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use drillcore_format::schema::{
-    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_supported,
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_key_type, is_supported,
+    list_of_strings,
 };
 use drillcore_format::weight::is_weight_type;
 
@@ -14,7 +15,7 @@ use crate::error::{Error, Result};
 #[derive(Debug, Clone)]
 pub struct TableSpec {
     /// The columns of an appended batch. They are the table's, too, but in a rollup table, which has its
-    /// key's columns and its metrics.
+    /// key's columns and its metrics. The ways to lay out strings, binary and lists in memory are one type.
     pub columns: SchemaRef,
     /// Names of the sort key's columns, most significant first. In a rollup table, time and dimensions.
     pub key: Vec<String>,
@@ -46,7 +47,7 @@ pub struct RollupSpec {
     pub time: Option<String>,
     /// One of [`GRANULARITIES`]; steps are counted from 1970-01-01 00:00 UTC.
     pub granularity: String,
-    /// Name and expression: `count`, `sum(column)`, `min(column)` or `max(column)`.
+    /// Name and expression: `count`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`.
     pub metrics: Vec<(String, String)>,
 }
 
@@ -61,7 +62,7 @@ pub const GRANULARITIES: [(&str, u32); 8] = [
     ("1h", 3600),
     ("1d", 86_400),
 ];
-const METRICS: [&str; 4] = ["count", "sum", "min", "max"];
+const METRICS: [&str; 5] = ["count", "sum", "min", "max", "avg"];
 /// The most weight columns of a table: their number is a byte on disk.
 const WEIGHTS_MAX: usize = 255;
 
@@ -71,7 +72,13 @@ impl TableSpec {
         if name.is_empty() {
             return Err(Error::invalid("a table needs a name"));
         }
-        check_columns(self.columns.fields())?;
+        // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
+        let plain = |field: &Arc<Field>| {
+            Field::new(field.name(), stored_type(field.data_type()), field.is_nullable())
+        };
+        let columns = self.columns.fields().iter().map(plain).collect::<Vec<_>>();
+        let columns = Arc::new(Schema::new(columns));
+        check_columns(columns.fields())?;
         let key = self.indexes("key column", &self.key)?;
         if key.is_empty() {
             return Err(Error::invalid("a table needs a key of at least one column"));
@@ -83,13 +90,9 @@ impl TableSpec {
             Some(column) => Some(self.index("set column", column)?),
             None => None,
         };
+        key.iter().try_for_each(|&of_key| check_is_scalar("key column", columns.field(of_key)))?;
+        set.iter().try_for_each(|&of_set| check_is_scalar("set column", columns.field(of_set)))?;
         let weights = self.checked_weights(&key)?;
-        // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
-        let plain = |field: &Arc<Field>| {
-            Field::new(field.name(), field.data_type().clone(), field.is_nullable())
-        };
-        let columns = self.columns.fields().iter().map(plain).collect::<Vec<_>>();
-        let columns = Arc::new(Schema::new(columns));
         match &self.merge {
             Merge::Append => {
                 Ok(TableSchema { columns, key, set, merge: MergePolicy::Append, weights })
@@ -182,6 +185,7 @@ impl TableSpec {
             "sum" => MetricKind::Sum,
             "min" => MetricKind::Min,
             "max" => MetricKind::Max,
+            "avg" => MetricKind::Avg,
             _ => return Err(Error::unknown("metric", name, METRICS)),
         };
         let column = match (kind, argument) {
@@ -201,7 +205,8 @@ impl TableSpec {
         let field = self.columns.field(column);
         let shown = match field.data_type() {
             DataType::UInt64 => None,
-            integer if integer.is_integer() => Some(DataType::Int64),
+            integer if integer.is_integer() && kind != MetricKind::Avg => Some(DataType::Int64),
+            integer if integer.is_integer() => Some(DataType::Float64),
             float if float.is_floating() => Some(DataType::Float64),
             _ => None,
         };
@@ -256,6 +261,38 @@ fn granularity(name: &str) -> Result<Granularity> {
     }
 }
 
+/// What a column of a type is stored as: how values lie in memory does not matter.
+fn stored_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => stored_type(values),
+        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
+        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            DataType::Binary
+        }
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+            if stored_type(item.data_type()) == DataType::Utf8 =>
+        {
+            list_of_strings()
+        }
+        other => other.clone(),
+    }
+}
+
+/// Refuses a role for a column whose values have no order.
+fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
+    if is_key_type(field.data_type()) {
+        return Ok(());
+    }
+    let (column, found) = (field.name(), field.data_type());
+    Err(Error::invalid(format!(
+        "{role} {column:?} holds {found}; binary and lists can be stored as values only"
+    )))
+}
+
 fn check_columns(fields: &Fields) -> Result<()> {
     for (index, field) in fields.iter().enumerate() {
         if fields[..index].iter().any(|other| other.name() == field.name()) {
@@ -265,7 +302,7 @@ fn check_columns(fields: &Fields) -> Result<()> {
             let (column, found) = (field.name(), field.data_type());
             return Err(Error::invalid(format!(
                 "column {column:?} has type {found}; stored are integers, floats, decimal128, bool, \
-                 string, date32 and timestamps"
+                 string, binary, date32, timestamps and lists of strings"
             )));
         }
     }

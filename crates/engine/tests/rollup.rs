@@ -7,7 +7,8 @@ use std::sync::Arc;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::{Float64Type, Int64Type, TimestampSecondType};
 use drillcore::arrow_array::{
-    Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampSecondArray,
+    Array, ArrayRef, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
+    TimestampSecondArray,
 };
 use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::*;
@@ -18,9 +19,10 @@ use drillcore_sample::rng::Rng;
 type Event = (i64, Option<String>, Option<i64>, Option<f64>);
 /// Hour and place.
 type Key = (i64, Option<String>);
-/// Events, sum and greatest of delays, sum and least of shares.
-type Folded = (i64, Option<i64>, Option<i64>, Option<f64>, Option<f64>);
-type Model = BTreeMap<Key, Folded>;
+/// Events, sum and greatest of delays, sum and least of shares, averages of delays, shares and seconds.
+type Folded = (i64, Option<i64>, Option<i64>, Option<f64>, Option<f64>, [Option<f64>; 3]);
+/// The events of each row.
+type Model = BTreeMap<Key, Vec<Event>>;
 
 fn spec() -> TableSpec {
     let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
@@ -30,6 +32,7 @@ fn spec() -> TableSpec {
             Field::new("place", DataType::Utf8, true),
             Field::new("delay", DataType::Int64, true),
             Field::new("share", DataType::Float64, true),
+            Field::new("second", DataType::Int16, false),
         ])),
         key: vec!["ts".into(), "place".into()],
         set: Some("place".into()),
@@ -43,6 +46,9 @@ fn spec() -> TableSpec {
                 metric("worst", "max(delay)"),
                 metric("share", "sum(share)"),
                 metric("least", "min(share)"),
+                metric("mean_delay", "avg(delay)"),
+                metric("mean_share", "avg(share)"),
+                metric("mean_second", "avg(second)"),
             ],
         }),
         exist_ok: false,
@@ -55,24 +61,36 @@ fn batch(events: &[Event]) -> RecordBatch {
         Arc::new(events.iter().map(|event| event.1.clone()).collect::<StringArray>()),
         Arc::new(events.iter().map(|event| event.2).collect::<Int64Array>()),
         Arc::new(events.iter().map(|event| event.3).collect::<Float64Array>()),
+        Arc::new(Int16Array::from_iter_values(events.iter().map(second))),
     ];
     RecordBatch::try_new(spec().columns, columns).unwrap()
 }
 
-fn fold_into(model: &mut Model, events: &[Event]) {
-    let plus = |a: Option<i64>, b: Option<i64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
-    let plus_float = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b).or(a).or(b);
-    let least = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a.min(b)).or(a).or(b);
-    for (ts, place, delay, share) in events.iter().cloned() {
-        let row = model.entry((ts - ts.rem_euclid(3600), place)).or_default();
-        *row = (
-            row.0 + 1,
-            plus(row.1, delay),
-            row.2.max(delay),
-            plus_float(row.3, share),
-            least(row.4, share),
-        );
+fn second(event: &Event) -> i16 {
+    event.0.rem_euclid(60) as i16
+}
+
+fn add_events(model: &mut Model, events: &[Event]) {
+    for event in events {
+        let hour = event.0 - event.0.rem_euclid(3600);
+        model.entry((hour, event.1.clone())).or_default().push(event.clone());
     }
+}
+
+/// What is shown of some events.
+fn folded(events: &[Event]) -> Folded {
+    let delays: Vec<i64> = events.iter().filter_map(|event| event.2).collect();
+    let shares: Vec<f64> = events.iter().filter_map(|event| event.3).collect();
+    let delay = (!delays.is_empty()).then(|| delays.iter().sum::<i64>());
+    let share = (!shares.is_empty()).then(|| shares.iter().sum::<f64>());
+    let seconds: i64 = events.iter().map(|event| i64::from(second(event))).sum();
+    let averages = [
+        delay.map(|sum| sum as f64 / delays.len() as f64),
+        share.map(|sum| sum / shares.len() as f64),
+        Some(seconds as f64 / events.len() as f64),
+    ];
+    let least = shares.iter().copied().reduce(f64::min);
+    (events.len() as i64, delay, delays.iter().copied().max(), share, least, averages)
 }
 
 fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(Key, Folded)> {
@@ -95,6 +113,7 @@ fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(Key, Folded)> {
                 integer(4, row),
                 float(5, row),
                 float(6, row),
+                [7, 8, 9].map(|column| float(column, row)),
             );
             ((ts.value(row), place), folded)
         };
@@ -112,7 +131,8 @@ fn ts(value: i64) -> ArrayRef {
 }
 
 fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
-    let all: Vec<_> = model.clone().into_iter().collect();
+    let all: Vec<(Key, Folded)> =
+        model.iter().map(|(key, events)| (key.clone(), folded(events))).collect();
     assert_eq!(scan(table, ScanRequest::default()), all);
     let mut backwards = scan(table, ScanRequest { reverse: true, ..Default::default() });
     backwards.reverse();
@@ -190,7 +210,7 @@ fn rows_are_the_exact_fold_of_their_events_at_every_step() {
                     let events = random_events(&mut rng, len);
                     let result = table.append(&batch(&events), OnError::Raise).unwrap();
                     assert_eq!(result.rows, events.len() as u64);
-                    fold_into(&mut model, &events);
+                    add_events(&mut model, &events);
                 }
                 6 => db.flush().unwrap(),
                 7 => db.compact().unwrap(),
@@ -256,6 +276,11 @@ fn a_sum_that_does_not_fit_is_an_error_until_it_fits_again() {
     table.append(&event(i64::MAX), OnError::Raise).unwrap();
     table.append(&event(i64::MAX), OnError::Raise).unwrap();
     let scan = || table.snapshot().unwrap().scan(ScanRequest::default()).unwrap().next().unwrap();
+    let columns = Some(vec!["mean_delay".to_string()]);
+    let mut average = table.snapshot().unwrap().scan(ScanRequest { columns, ..Default::default() });
+    let average = average.as_mut().unwrap().next().unwrap().unwrap();
+    let average = average.column(0).as_primitive::<Float64Type>().value(0);
+    assert_eq!(average, i64::MAX as f64, "the average fits");
     let error = scan().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::OutOfRange);
     assert!(error.to_string().contains("18446744073709551614"), "{error}");
@@ -285,6 +310,8 @@ fn what_cannot_be_folded_is_refused_with_names() {
         r#"unknown metric "sun"; did you mean "sum"?"#
     );
     assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("holds Utf8"));
+    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("holds Utf8"));
+    assert!(refused(&|_, rollup| rollup.metrics = metric("avg")).contains("needs a column"));
     assert!(refused(&|_, rollup| rollup.metrics = metric("sum(dealy)")).contains("\"delay\""));
     assert!(refused(&|_, rollup| rollup.time = Some("delay".into())).contains("not timestamps"));
     assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in its key"));

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
-use drillcore::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
@@ -21,6 +22,8 @@ fn spec() -> TableSpec {
             Field::new("id", DataType::Int64, false),
             Field::new("place", DataType::Utf8, true),
             Field::new("value", DataType::Int64, false),
+            Field::new("tags", DataType::new_list(DataType::Utf8, true), true),
+            Field::new("photo", DataType::Binary, true),
         ])),
         key: vec!["id".into()],
         set: Some("place".into()),
@@ -36,7 +39,21 @@ fn batch(rows: &[(i64, Option<String>, i64)]) -> RecordBatch {
         Arc::new(rows.iter().map(|row| row.1.clone()).collect::<StringArray>()),
         Arc::new(rows.iter().map(|row| Some(row.2)).collect::<Int64Array>()),
     ];
+    let values: Vec<i64> = rows.iter().map(|row| row.2).collect();
+    let columns = columns.into_iter().chain(tags_and_photos(&values)).collect();
     RecordBatch::try_new(spec().columns, columns).unwrap()
+}
+
+/// The last two columns, which follow from the values: lists and binary of any length, and nulls.
+fn tags_and_photos(values: &[i64]) -> [ArrayRef; 2] {
+    let mut tags = ListBuilder::new(StringBuilder::new());
+    for &value in values {
+        let items = (0..value % 4).map(|item| (item != 1).then(|| (value * item).to_string()));
+        tags.append_option((value % 5 != 0).then_some(items));
+    }
+    let photo = |&value: &i64| (value % 7 != 0).then(|| vec![value as u8; value as usize % 9]);
+    let photos: BinaryArray = values.iter().map(photo).collect();
+    [Arc::new(tags.finish()), Arc::new(photos)]
 }
 
 fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(i64, (Option<String>, i64))> {
@@ -44,6 +61,7 @@ fn rows(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<(i64, (Option<Str
         let ids = batch.column(0).as_primitive::<Int64Type>();
         let places = batch.column(1).as_string::<i32>();
         let values = batch.column(2).as_primitive::<Int64Type>();
+        assert_eq!(batch.columns()[3..], tags_and_photos(values.values()));
         let place = |row| places.is_valid(row).then(|| places.value(row).to_string());
         (0..batch.num_rows())
             .map(|row| (ids.value(row), (place(row), values.value(row))))

@@ -13,6 +13,7 @@ pub mod rows;
 pub mod block;
 pub mod page;
 pub mod index_page;
+pub mod statistics_page;
 pub mod postings;
 pub mod segment_footer;
 pub mod frame;

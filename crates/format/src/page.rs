@@ -34,6 +34,8 @@ pub enum PageKind {
     Summary = 6,
     /// The description of the whole segment, see [`crate::segment_footer::SegmentFooter`].
     Footer = 7,
+    /// Zones of the blocks of an index page, see [`crate::statistics_page`].
+    Statistics = 8,
 }
 
 impl PageKind {
@@ -47,6 +49,7 @@ impl PageKind {
             PageKind::SetSummary => "set directory summary",
             PageKind::Summary => "index summary",
             PageKind::Footer => "segment footer",
+            PageKind::Statistics => "statistics page",
         }
     }
 }

@@ -6,6 +6,7 @@
 
 pub(crate) mod fold_hash;
 mod layout;
+mod lists;
 mod set_codes;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -170,9 +171,9 @@ impl Rows {
             [first, .., last] => (last - first) as usize,
             _ => 0,
         };
-        let strings = self.values.iter().filter_map(|array| array.as_string_opt::<i32>());
-        let strings: usize = strings.map(|array| span(array.value_offsets())).sum();
-        strings + self.keys.as_ref().map_or(0, |keys| span(keys.value_offsets()))
+        let keys = self.keys.as_ref().map(|keys| keys.value_offsets());
+        let values = self.values.iter().filter_map(|array| string_offsets(array));
+        keys.into_iter().chain(values).map(span).sum()
     }
 
     /// Bytes of the buffers held. A buffer that other rows share counts whole.
@@ -180,6 +181,12 @@ impl Rows {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.get_buffer_memory_size());
         keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
+}
+
+/// Where each string of a column of strings begins, and the end of the last; `None` for other columns.
+pub fn string_offsets(array: &dyn Array) -> Option<&[i32]> {
+    let texts = array.as_string_opt::<i32>().map(|texts| texts.value_offsets());
+    texts.or_else(|| array.as_binary_opt::<i32>().map(|bytes| bytes.value_offsets()))
 }
 
 /// The first sixteen bytes as a number, with zeros behind the end: not above a greater key's word.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
@@ -45,6 +45,7 @@ pub enum MetricKind {
     Sum,
     Min,
     Max,
+    Avg,
 }
 
 /// The steps to which time is truncated, counted from 1970-01-01 00:00 UTC.
@@ -68,9 +69,24 @@ pub struct TableSchema {
     pub weights: Vec<usize>,
 }
 
-/// Whether a column of this type can be stored; keys and values accept the same types.
+/// Whether a column of this type can be stored.
 pub fn is_supported(data_type: &DataType) -> bool {
     type_tag(data_type).is_some()
+}
+
+/// Whether a column of this type can be in the key or name the sets: its values have an order.
+pub fn is_key_type(data_type: &DataType) -> bool {
+    is_supported(data_type) && !matches!(data_type, DataType::Binary | DataType::List(_))
+}
+
+/// The type of a column of lists of strings.
+pub fn list_of_strings() -> DataType {
+    DataType::List(list_item())
+}
+
+/// A list's items: strings and nulls.
+pub(crate) fn list_item() -> FieldRef {
+    Arc::new(Field::new_list_field(DataType::Utf8, true))
 }
 
 impl TableSchema {
@@ -137,6 +153,15 @@ impl TableSchema {
 }
 
 impl Rollup {
+    /// The nullable columns of the events that metrics are made of, ascending: those whose values are
+    /// counted, once a column.
+    pub fn counted_inputs(&self) -> Vec<usize> {
+        let is_input = |column| self.metrics.iter().any(|metric| metric.input == Some(column));
+        let fields = self.events.fields().iter().enumerate();
+        let counted = fields.filter(|(column, field)| field.is_nullable() && is_input(*column));
+        counted.map(|(column, _)| column).collect()
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         put_columns(&self.events, out);
         put_varint(out, self.time.map_or(0, |position| position as u64 + 1));
@@ -171,11 +196,15 @@ impl Rollup {
                 1 => MetricKind::Sum,
                 2 => MetricKind::Min,
                 3 => MetricKind::Max,
+                4 => MetricKind::Avg,
                 other => return Err(cursor.error(format!("unknown metric {other}"))),
             };
             let input = position(cursor.varint()?);
             if input.is_some_and(|column| column >= events.fields().len()) {
                 return Err(cursor.error("a metric of a column that is none"));
+            }
+            if input.is_none() && kind != MetricKind::Count {
+                return Err(cursor.error("a metric that needs a column has none"));
             }
             metrics.push(Metric { kind, input });
         }
@@ -226,7 +255,7 @@ fn read_columns(cursor: &mut Cursor<'_>) -> Result<SchemaRef> {
 
 /// Type tags, fixed for good. Timestamps are followed by their zone, empty for none; decimals by
 /// precision and scale.
-const TYPE_TAGS: [(u8, DataType); 18] = [
+const TYPE_TAGS: [(u8, DataType); 19] = [
     (1, DataType::Boolean),
     (2, DataType::Int8),
     (3, DataType::Int16),
@@ -245,9 +274,15 @@ const TYPE_TAGS: [(u8, DataType); 18] = [
     (16, DataType::Timestamp(TimeUnit::Microsecond, None)),
     (17, DataType::Timestamp(TimeUnit::Nanosecond, None)),
     (18, DataType::Decimal128(0, 0)),
+    (19, DataType::Binary),
 ];
+/// The tag of [`list_of_strings`].
+const LIST_OF_STRINGS: u8 = 20;
 
 fn type_tag(data_type: &DataType) -> Option<u8> {
+    if *data_type == list_of_strings() {
+        return Some(LIST_OF_STRINGS);
+    }
     let plain = match data_type {
         DataType::Timestamp(unit, _) => &DataType::Timestamp(*unit, None),
         DataType::Decimal128(_, _) => &DataType::Decimal128(0, 0),
@@ -257,6 +292,9 @@ fn type_tag(data_type: &DataType) -> Option<u8> {
 }
 
 fn type_of_tag(tag: u8) -> Option<DataType> {
+    if tag == LIST_OF_STRINGS {
+        return Some(list_of_strings());
+    }
     TYPE_TAGS.iter().find(|(known, _)| *known == tag).map(|(_, data_type)| data_type.clone())
 }
 
@@ -272,6 +310,7 @@ mod tests {
             .collect();
         let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("America/New_York".into()));
         fields.push(Field::new("zoned", zoned, true));
+        fields.push(Field::new("tags", list_of_strings(), true));
         fields.push(Field::new("money", DataType::Decimal128(20, 4), true));
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),

@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore_format::frame::{
     LogKind, Read, encode_commit, put_file_header, put_frame, read_file_header, read_frame,
@@ -15,8 +16,12 @@ use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_has
 use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
-use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use drillcore_format::rows::Layout;
+use drillcore_format::schema::{
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, list_of_strings,
+};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
+use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
 
 /// Asserts that `bytes` are those of the golden file, and returns the file's.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -76,6 +81,8 @@ fn a_manifest_keeps_its_bytes() {
         Field::new("carrier", DataType::Utf8, false),
         Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
         Field::new("delay", DataType::Float64, true),
+        Field::new("photo", DataType::Binary, true),
+        Field::new("tags", list_of_strings(), true),
     ]));
     let schema = TableSchema {
         columns,
@@ -131,9 +138,11 @@ fn hourly_schema(events: &TableSchema) -> TableSchema {
         metric(MetricKind::Sum, Some(2)),
         metric(MetricKind::Min, Some(2)),
         metric(MetricKind::Max, Some(2)),
+        metric(MetricKind::Avg, Some(2)),
     ];
     let of_events = events.columns.fields();
-    let shown = ["delay", "least", "worst"].map(|name| Field::new(name, DataType::Float64, true));
+    let shown =
+        ["delay", "least", "worst", "mean"].map(|name| Field::new(name, DataType::Float64, true));
     let mut fields: Vec<Field> = vec![of_events[1].as_ref().clone(), of_events[0].as_ref().clone()];
     fields.push(Field::new("n", DataType::Int64, false));
     fields.extend(shown);
@@ -212,13 +221,60 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
     assert!((0..2000u32).all(|row| page.may_contain(key_hash(&row.to_be_bytes()))));
 
     let mut summary = Summary::new();
-    summary.push(b"", 0, 40_960, 4096);
+    summary.push(b"", 0, (40_960, 4096), 8192);
     summary.push_weights(&[7, 1 << 70]);
-    summary.push(b"flight/000", 2000, 389_120, 4096);
+    summary.push(b"flight/000", 2000, (389_120, 4096), 4096);
     summary.push_weights(&[0, 5]);
     let mut payload = Vec::new();
     summary.encode(&mut payload);
     assert_eq!(Summary::decode(&golden("index-summary-v1.bin", &payload)), Ok(summary));
+}
+
+#[test]
+fn a_statistics_page_keeps_its_bytes() {
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("carrier", DataType::Utf8, true),
+        Field::new("at", DataType::Int64, false),
+        Field::new("delay", DataType::Float64, true),
+        Field::new("late", DataType::Boolean, true),
+    ]));
+    let schema = TableSchema {
+        columns: columns.clone(),
+        key: vec![0, 1],
+        set: None,
+        merge: MergePolicy::Append,
+        weights: vec![],
+    };
+    // One zone with a long name, one with a NaN and nulls only, one with both zeros.
+    let long = "Lufthansa CityLine – Münchener Zubringer".to_string();
+    let carriers = [None, Some("AA"), Some(&long), Some("M"), Some("N"), Some("O")];
+    let delays = [Some(-1.5), None, Some(3.0), Some(f64::NAN), Some(0.0), Some(-0.0)];
+    let late = [Some(false), None, Some(true), None, Some(true), Some(true)];
+    let batch = RecordBatch::try_new(
+        columns,
+        vec![
+            Arc::new(StringArray::from(carriers.to_vec())) as ArrayRef,
+            Arc::new(Int64Array::from_iter_values(1..=6)),
+            Arc::new(Float64Array::from(delays.to_vec())),
+            Arc::new(BooleanArray::from(late.to_vec())),
+        ],
+    );
+    let layout = Layout::new(&schema);
+    let rows = layout.encode(&batch.unwrap());
+    let mut builder = StatisticsPageBuilder::new(&layout);
+    builder.begin_batch(&rows).unwrap();
+    [3, 1, 2].into_iter().for_each(|rows| builder.push_block(rows, PAGE_BYTES));
+    builder.end_batch();
+    let mut bytes = Vec::new();
+    write_page(PageKind::Statistics, address(8192), &builder.finish(), true, &mut bytes);
+    let pinned = golden("statistics-page-v1.bin", &bytes);
+    let mut zones = ZonesBuilder::new(&layout, &[0, 1, 2, 3], 2000);
+    let payload = read_page(&pinned, PageKind::Statistics, address(8192)).unwrap();
+    zones.append_page(payload, 6).unwrap();
+    let zones = zones.finish();
+    let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
+    assert_eq!(spans.iter().map(|span| span.rows).collect::<Vec<_>>(), [3, 1, 2]);
+    assert_eq!(zones, Zones::measure(&layout, &rows, 2000, &spans).unwrap());
 }
 
 #[test]

@@ -13,7 +13,6 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use drillcore::{Interrupt, Snapshot, TableSnapshot};
 
-use crate::error::to_datafusion;
 use crate::predicate::{Condition, check_plain};
 use crate::scan_exec::{ScanExec, Wanted};
 use crate::session;

@@ -22,7 +22,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, SubqueryAlias, TableScan};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::sql::sqlparser::ast::{
-    self, TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
+    TableFactor, TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit,
 };
 use drillcore::{Error, ErrorKind, Unit, fresh_seed};
 

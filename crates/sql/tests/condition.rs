@@ -140,7 +140,6 @@ fn a_scan_shows_what_a_filter_keeps() {
         let all: Vec<RecordBatch> =
             snapshot.scan(ScanRequest::default()).unwrap().map(Result::unwrap).collect();
         let context = SessionContext::new();
-        context.sql("set datafusion.sql_parser.enable_ident_normalization = false");
         let plain = MemTable::try_new(columns(), vec![all]).unwrap();
         context.register_table("t", Arc::new(plain)).unwrap();
         for _ in 0..250 {

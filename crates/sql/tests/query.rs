@@ -157,7 +157,7 @@ fn answers_are_those_of_the_tables() {
     let windowed = "select flight from flights qualify row_number() over \
                     (partition by carrier order by flight desc) = 1 order by 1";
     assert_eq!(numbers(&run(&db, windowed)), [997, 998, 999]);
-    assert_eq!(numbers(&run(&db, "select flight from flights where false")), []);
+    assert!(numbers(&run(&db, "select flight from flights where false")).is_empty());
     assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
     assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
     // One thread gives what many give.

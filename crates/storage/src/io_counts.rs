@@ -8,9 +8,12 @@ pub struct IoCounts {
     pub index_pages: AtomicU64,
     pub blocks: AtomicU64,
     pub set_pages: AtomicU64,
+    pub statistics_pages: AtomicU64,
     pub bytes: AtomicU64,
     /// Blocks that the filter let through for a key they do not hold.
     pub filter_false_positives: AtomicU64,
+    /// Blocks that a scan left out because no row of their zone could pass.
+    pub blocks_pruned: AtomicU64,
 }
 
 /// The counts at one moment.
@@ -19,8 +22,10 @@ pub struct IoSnapshot {
     pub index_pages: u64,
     pub blocks: u64,
     pub set_pages: u64,
+    pub statistics_pages: u64,
     pub bytes: u64,
     pub filter_false_positives: u64,
+    pub blocks_pruned: u64,
 }
 
 impl IoCounts {
@@ -29,8 +34,10 @@ impl IoCounts {
             index_pages: self.index_pages.load(Ordering::Relaxed),
             blocks: self.blocks.load(Ordering::Relaxed),
             set_pages: self.set_pages.load(Ordering::Relaxed),
+            statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
+            blocks_pruned: self.blocks_pruned.load(Ordering::Relaxed),
         }
     }
 }
@@ -42,8 +49,10 @@ impl IoSnapshot {
             index_pages: self.index_pages - earlier.index_pages,
             blocks: self.blocks - earlier.blocks,
             set_pages: self.set_pages - earlier.set_pages,
+            statistics_pages: self.statistics_pages - earlier.statistics_pages,
             bytes: self.bytes - earlier.bytes,
             filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
+            blocks_pruned: self.blocks_pruned - earlier.blocks_pruned,
         }
     }
 }

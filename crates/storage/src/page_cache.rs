@@ -28,8 +28,8 @@ const INDEX_SHARE_PERCENT: u64 = 40;
 /// A byte budget of verified pages.
 pub struct PageCache {
     index: Cache<PageKey, Arc<IndexPage>, IndexWeighter>,
-    /// Posting, skip and directory pages of set indexes: payloads.
-    sets: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
+    /// Pages of set indexes and statistics pages: payloads.
+    payloads: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
     /// Row blocks: payloads.
     blocks: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
     counts: IoCounts,
@@ -62,7 +62,11 @@ impl PageCache {
         let entries = |bytes: u64| (bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
         PageCache {
             index: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, IndexWeighter),
-            sets: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, PayloadWeighter),
+            payloads: Cache::with_weighter(
+                entries(index_bytes / 2),
+                index_bytes / 2,
+                PayloadWeighter,
+            ),
             blocks: Cache::with_weighter(entries(block_bytes), block_bytes, PayloadWeighter),
             counts: IoCounts::default(),
             budget_bytes,
@@ -78,13 +82,13 @@ impl PageCache {
         self.index.get_or_insert_with(&key, || load().map(Arc::new))
     }
 
-    /// The payload of a set index page.
-    pub fn set_page<E>(
+    /// The payload of another index-like page: of a set index or of statistics.
+    pub fn payload<E>(
         &self,
         key: PageKey,
         load: impl FnOnce() -> Result<Arc<[u8]>, E>,
     ) -> Result<Arc<[u8]>, E> {
-        self.sets.get_or_insert_with(&key, load)
+        self.payloads.get_or_insert_with(&key, load)
     }
 
     /// The payload of a row block.
@@ -98,7 +102,7 @@ impl PageCache {
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        self.index.weight() + self.sets.weight() + self.blocks.weight()
+        self.index.weight() + self.payloads.weight() + self.blocks.weight()
     }
 
     pub fn budget_bytes(&self) -> u64 {
@@ -113,7 +117,7 @@ impl PageCache {
     /// Drops every page.
     pub fn clear(&self) {
         self.index.clear();
-        self.sets.clear();
+        self.payloads.clear();
         self.blocks.clear();
     }
 }

@@ -3,6 +3,7 @@
 //! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
 //! What was read is verified before it is used; damage is an error that names file and offset.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -16,6 +17,7 @@ use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail};
+use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::weight::stored_units;
 
 use crate::directory::{Directory, ReadFile};
@@ -302,6 +304,35 @@ impl Segment {
         Ok(builder.finish())
     }
 
+    /// The zones that hold one of `ordinals`, with some columns of the table. One statistics page for each
+    /// index page that the ordinals lie in; about 17 bytes of memory a zone and column.
+    pub fn zones(&self, ordinals: Range<u64>, columns: &[usize]) -> Result<Zones> {
+        let pages = match ordinals.is_empty() {
+            true => 0..0,
+            false => {
+                let last = self.summary.page_of_ordinal(ordinals.end - 1);
+                self.summary.page_of_ordinal(ordinals.start)..last + 1
+            }
+        };
+        let first_ordinal = |page: usize| match page == self.summary.len() {
+            true => self.rows(),
+            false => self.summary.first_ordinal(page),
+        };
+        let mut zones = ZonesBuilder::new(&self.layout, columns, first_ordinal(pages.start));
+        for page in pages {
+            let (offset, bytes) = self.summary.statistics_place(page);
+            let payload = self.statistics_page(offset, bytes)?;
+            let rows = first_ordinal(page + 1).saturating_sub(first_ordinal(page));
+            zones.append_page(&payload, rows).map_err(|error| self.damaged(offset, error))?;
+        }
+        Ok(zones.finish().overlapping(ordinals))
+    }
+
+    /// Counts blocks that a reader left out because of what their zones say.
+    pub fn count_pruned(&self, blocks: u64) {
+        self.cache.counts().blocks_pruned.fetch_add(blocks, Ordering::Relaxed);
+    }
+
     /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
     pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
         if ordinal == 0 {
@@ -422,6 +453,14 @@ impl Segment {
         })
     }
 
+    fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
+        self.cache.payload((self.id(), offset), || {
+            self.cache.counts().statistics_pages.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(offset, u64::from(bytes))?;
+            Ok(Arc::from(self.payload(&page, PageKind::Statistics, offset)?))
+        })
+    }
+
     fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
         self.cache.block((self.id(), place.offset), || {
             self.cache.counts().blocks.fetch_add(1, Ordering::Relaxed);
@@ -440,7 +479,7 @@ impl Segment {
     }
 
     fn load_set_page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
-        self.cache.set_page((self.id(), offset), || {
+        self.cache.payload((self.id(), offset), || {
             self.cache.counts().set_pages.fetch_add(1, Ordering::Relaxed);
             let page = self.read_bytes(offset, bytes)?;
             Ok(Arc::from(self.payload(&page, kind, offset)?))

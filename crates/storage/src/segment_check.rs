@@ -1,10 +1,13 @@
-//! Checking a whole segment: every checksum, the order of keys, counts, filters and postings against
-//! the rows.
+//! Checking a whole segment: every checksum, the order of keys, counts, filters, statistics and postings
+//! against the rows.
 
 use std::collections::BTreeMap;
 
+use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
-use drillcore_format::index_page::key_hash;
+use drillcore_format::index_page::{IndexPage, key_hash};
+use drillcore_format::rows::Rows;
+use drillcore_format::statistics_page::Zones;
 
 use crate::directory::Directory;
 use crate::error::{Result, StorageError};
@@ -29,6 +32,10 @@ pub fn check_segment(
         return Err(fault(segment, "the file is not the one that was opened".to_string()));
     }
     let all = segment.layout().all();
+    // Reading rows checks their other columns; lists are taken apart only when they are shown.
+    let fields = segment.layout().schema().columns.fields();
+    let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
+    let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
     let mut last_key: Vec<u8> = Vec::new();
     let mut next_ordinal = 0u64;
     let mut sets: BTreeMap<Box<[u8]>, OrdinalList> = BTreeMap::new();
@@ -74,7 +81,9 @@ pub fn check_segment(
                 ));
             }
         }
+        check_zones(segment, &page, &rows)?;
         let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+        segment.layout().decode(&rows, &lists).map_err(decode)?;
         if let Some(codes) = segment.layout().set_codes(&rows).map_err(decode)? {
             for (row, &code) in codes.codes.iter().enumerate() {
                 let ordinal = (next_ordinal + row as u64) as u32;
@@ -94,6 +103,30 @@ pub fn check_segment(
         ));
     }
     check_sets(segment, &sets)
+}
+
+/// Compares the zones of an index page with what its rows, which hold all columns, say.
+fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
+    let (first, end) = (page.first_ordinal(), page.first_ordinal() + page.rows());
+    let layout = segment.layout();
+    let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
+    let zones = segment.zones(first..end, &columns)?;
+    let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
+    let mut blocks = (0..page.blocks()).map(|number| u64::from(page.block(number).rows));
+    for span in &spans {
+        let rows: u64 = blocks.by_ref().take(span.blocks as usize).sum();
+        if rows != span.rows {
+            let detail =
+                format!("a zone of {} blocks has {rows} rows, not {}", span.blocks, span.rows);
+            return Err(fault(segment, detail));
+        }
+    }
+    let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+    if zones != Zones::measure(layout, rows, first, &spans).map_err(decode)? {
+        let detail = format!("the zones of the rows {first}..{end} do not describe them");
+        return Err(fault(segment, detail));
+    }
+    Ok(())
 }
 
 fn check_sets(segment: &Segment, sets: &BTreeMap<Box<[u8]>, OrdinalList>) -> Result<()> {

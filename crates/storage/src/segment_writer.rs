@@ -1,7 +1,7 @@
 //! Writing a segment: one pass over sorted rows, streamed to the file.
 //!
-//! Blocks are closed by encoded bytes; each index page follows the blocks it describes, so memory does
-//! not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
+//! Blocks are closed by encoded bytes; each index page and its statistics page follow the blocks they
+//! describe, so memory does not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
 
 use std::collections::HashMap;
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use drillcore_format::block;
+use drillcore_format::error::FormatError;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPageBuilder, Summary, key_hash};
 use drillcore_format::key::separator;
@@ -16,10 +17,11 @@ use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageAddress, PageKind, wr
 use drillcore_format::postings::PostingsWriter;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::{SegmentFooter, write_tail};
+use drillcore_format::statistics_page::StatisticsPageBuilder;
 use drillcore_format::weight::stored_units;
 
 use crate::directory::{Directory, WriteFile};
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Result, StorageError};
 use crate::ordinal_list::OrdinalList;
 use crate::segment::Segment;
 
@@ -44,6 +46,7 @@ pub struct SegmentWriter {
     index_first_ordinal: u64,
     index_first_offset: u64,
     index_weights: Vec<u128>,
+    statistics: StatisticsPageBuilder,
     summary: Summary,
     sets: HashMap<Box<[u8]>, OrdinalList>,
 }
@@ -86,6 +89,7 @@ impl SegmentWriter {
             index_first_ordinal: 0,
             index_first_offset: 0,
             index_weights: vec![0; layout.weight_count()],
+            statistics: StatisticsPageBuilder::new(layout),
             summary: Summary::new(),
             sets: HashMap::new(),
         })
@@ -94,6 +98,7 @@ impl SegmentWriter {
     /// Adds rows, which hold all columns and follow those before them in key order.
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
         self.note_sets(rows)?;
+        self.statistics.begin_batch(rows).map_err(|source| self.damaged(source))?;
         let weights: Vec<Vec<u64>> =
             self.layout.weight_values().map(|value| weight_units(rows.value(value))).collect();
         let mut from = 0;
@@ -110,6 +115,7 @@ impl SegmentWriter {
                 self.write_out()?;
             }
         }
+        self.statistics.end_batch();
         Ok(())
     }
 
@@ -160,8 +166,10 @@ impl SegmentWriter {
         let address = self.address();
         let start = self.pending.len();
         write_page(PageKind::Block, address, &payload, true, &mut self.pending);
-        let pages = (self.pending.len() - start) / PAGE_BYTES;
-        self.index.push(shortest, (to - from) as u32, pages as u32, &hashes, weights);
+        let bytes = self.pending.len() - start;
+        let pages = (bytes / PAGE_BYTES) as u32;
+        self.index.push(shortest, (to - from) as u32, pages, &hashes, weights);
+        self.statistics.push_block(to - from, bytes);
         self.index_weights.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight);
         self.footer.rows += (to - from) as u64;
         self.footer.blocks += 1;
@@ -172,8 +180,10 @@ impl SegmentWriter {
     fn put_index_page(&mut self) {
         let first = self.index.first_separator().to_vec();
         let payload = self.index.finish(self.index_first_ordinal, self.index_first_offset);
-        let (offset, bytes) = self.put_page(PageKind::Index, &payload, true);
-        self.summary.push(&first, self.index_first_ordinal, offset, bytes);
+        let place = self.put_page(PageKind::Index, &payload, true);
+        let statistics = self.statistics.finish();
+        let (_, statistics_bytes) = self.put_page(PageKind::Statistics, &statistics, true);
+        self.summary.push(&first, self.index_first_ordinal, place, statistics_bytes);
         self.summary.push_weights(&self.index_weights);
         self.index_weights.fill(0);
         self.footer.index_pages += 1;
@@ -206,12 +216,7 @@ impl SegmentWriter {
     }
 
     fn note_sets(&mut self, rows: &Rows) -> Result<()> {
-        let codes =
-            self.layout.set_codes(rows).map_err(|source| crate::error::StorageError::Damaged {
-                file: self.name.clone(),
-                offset: self.position(),
-                source,
-            })?;
+        let codes = self.layout.set_codes(rows).map_err(|source| self.damaged(source))?;
         let Some(codes) = codes else { return Ok(()) };
         let mut of_code: Vec<Vec<u32>> = vec![Vec::new(); codes.values.len()];
         let first = u32::try_from(self.footer.rows + rows.len() as u64)
@@ -224,6 +229,11 @@ impl SegmentWriter {
             self.sets.entry(value).or_default().extend(&ordinals);
         }
         Ok(())
+    }
+
+    /// Rows that do not decode.
+    fn damaged(&self, source: FormatError) -> StorageError {
+        StorageError::Damaged { file: self.name.clone(), offset: self.position(), source }
     }
 
     fn position(&self) -> u64 {

@@ -3,12 +3,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::{
     Date32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type,
 };
 use drillcore::arrow_array::{
-    Array, ArrayRef, BooleanArray, Float64Array, PrimitiveArray, RecordBatch, StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, PrimitiveArray, RecordBatch,
+    StringArray,
 };
 use drillcore::arrow_schema::{DataType, TimeUnit};
 
@@ -22,6 +24,9 @@ pub enum Cell {
     /// The bits of a double.
     Float(u64),
     Text(String),
+    Bytes(Vec<u8>),
+    /// Texts and nulls.
+    List(Vec<Cell>),
 }
 
 impl Cell {
@@ -109,6 +114,30 @@ pub fn to_array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
             });
             Arc::new(values.collect::<StringArray>())
         }
+        DataType::Binary => {
+            let values = cells.iter().map(|cell| match cell {
+                Cell::Null => None,
+                Cell::Bytes(value) => Some(value.as_slice()),
+                other => panic!("{other:?} is no binary"),
+            });
+            Arc::new(values.collect::<BinaryArray>())
+        }
+        DataType::List(_) => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for cell in cells {
+                let item = |item: &Cell| match item {
+                    Cell::Null => None,
+                    Cell::Text(text) => Some(text.clone()),
+                    other => panic!("{other:?} is no text"),
+                };
+                lists.append_option(match cell {
+                    Cell::Null => None,
+                    Cell::List(items) => Some(items.iter().map(item)),
+                    other => panic!("{other:?} is no list"),
+                });
+            }
+            Arc::new(lists.finish())
+        }
         DataType::Int32 => ints::<Int32Type>(data_type, cells),
         DataType::Int64 => ints::<Int64Type>(data_type, cells),
         DataType::UInt64 => ints::<UInt64Type>(data_type, cells),
@@ -130,6 +159,8 @@ pub fn from_array(values: &dyn Array) -> Vec<Cell> {
             DataType::Boolean => Cell::Bool(values.as_boolean().value(row)),
             DataType::Float64 => Cell::float(values.as_primitive::<Float64Type>().value(row)),
             DataType::Utf8 => Cell::Text(values.as_string::<i32>().value(row).to_string()),
+            DataType::Binary => Cell::Bytes(values.as_binary::<i32>().value(row).to_vec()),
+            DataType::List(_) => Cell::List(from_array(&values.as_list::<i32>().value(row))),
             DataType::Int32 => Cell::Int(values.as_primitive::<Int32Type>().value(row).into()),
             DataType::Int64 => Cell::Int(values.as_primitive::<Int64Type>().value(row).into()),
             DataType::UInt64 => Cell::Int(values.as_primitive::<UInt64Type>().value(row).into()),

@@ -32,12 +32,15 @@ impl Shape {
         };
         let (int, text, float, bool) =
             (DataType::Int64, DataType::Utf8, DataType::Float64, DataType::Boolean);
+        let list = DataType::new_list(DataType::Utf8, true);
         vec![
             shape(
                 &[
                     ("id", int.clone(), false),
                     ("city", text.clone(), true),
                     ("x", float.clone(), true),
+                    ("blob", DataType::Binary, true),
+                    ("tags", list, true),
                 ],
                 &[0],
                 Some(1),
@@ -158,6 +161,14 @@ pub fn random_cell(rng: &mut Rng, data_type: &DataType, nullable: bool) -> Cell 
                 text.push_str(&"long ".repeat(rng.below(1_200) as usize));
             }
             Cell::Text(text)
+        }
+        DataType::Binary => {
+            let len = rng.below(20);
+            Cell::Bytes((0..len).map(|_| rng.below(256) as u8).collect())
+        }
+        DataType::List(item) => {
+            let len = rng.below(4);
+            Cell::List((0..len).map(|_| random_cell(rng, item.data_type(), true)).collect())
         }
         other => panic!("the model knows no {other}"),
     }

@@ -163,13 +163,48 @@ fn a_table_that_cannot_be_is_refused() {
         r#"column "id" appears twice"#,
         create(spec_of(twice, &["id"], None)),
     );
-    let odd =
-        vec![Field::new("id", DataType::Int64, false), Field::new("b", DataType::Binary, true)];
+    let wide = |data_type| [fields(), vec![Field::new("wide", data_type, true)]].concat();
+    let list = |of| DataType::new_list(of, true);
     f.refuses(
         InvalidArgument,
-        r#"column "b" has type Binary"#,
-        create(spec_of(odd, &["id"], None)),
+        r#"column "wide" has type List(Int64)"#,
+        create(spec_of(wide(list(DataType::Int64)), &["id"], None)),
     );
+    for data_type in [DataType::Binary, DataType::LargeBinary, list(DataType::Utf8)] {
+        let spec = |key: &[&str], set| spec_of(wide(data_type.clone()), key, set);
+        f.refuses(
+            InvalidArgument,
+            r#"key column "wide" holds"#,
+            create(spec(&["id", "wide"], None)),
+        );
+        f.refuses(
+            InvalidArgument,
+            r#"set column "wide" holds"#,
+            create(spec(&["id"], Some("wide"))),
+        );
+        let weights = vec!["wide".to_string()];
+        f.refuses(
+            InvalidArgument,
+            r#"weight column "wide" holds"#,
+            create(TableSpec { weights, ..spec(&["id"], None) }),
+        );
+        let metrics = vec![("most".to_string(), "max(wide)".to_string())];
+        let rollup = RollupSpec { granularity: "none".into(), metrics, ..Default::default() };
+        let merge = Merge::Rollup(rollup);
+        f.refuses(
+            InvalidArgument,
+            r#"column "wide" holds"#,
+            create(TableSpec { merge, ..spec(&["id"], None) }),
+        );
+        let db = Database::in_memory(Options::default()).unwrap();
+        let table = db.create_table("t", spec(&["id"], None)).unwrap().snapshot().unwrap();
+        let aggregates = vec![("n".to_string(), "count".to_string())];
+        let by = Some("wide".to_string());
+        let request = EstimateRequest { aggregates, by, ..Default::default() };
+        let error = table.estimate(&request, &mut |_| ControlFlow::Continue(())).err().unwrap();
+        assert_eq!(error.kind(), InvalidArgument, "{error}");
+        assert!(error.to_string().contains(r#"cannot group by column "wide""#), "{error}");
+    }
     f.refuses(InvalidArgument, "needs a name", |f| {
         f.database.create_table("", spec_of(fields(), &["id"], None)).map(drop)
     });

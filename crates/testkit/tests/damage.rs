@@ -133,7 +133,7 @@ fn copy(files: &MemoryDirectory, change: impl Fn(&str, &mut Vec<u8>)) -> MemoryD
 /// Where the pages of a segment file lie, and its tail: kind, from, to.
 fn pages(bytes: &[u8], segment: SegmentId) -> Vec<(String, usize, usize)> {
     use PageKind::*;
-    let kinds = [Block, Index, Postings, SetDirectory, SetSummary, Summary, Footer];
+    let kinds = [Block, Index, Statistics, Postings, SetDirectory, SetSummary, Summary, Footer];
     let (mut pages, mut at) = (Vec::new(), 0);
     while at < bytes.len() - TAIL_BYTES {
         let payload_len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
@@ -179,7 +179,7 @@ fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
     let mut kinds: Vec<&String> = regions.iter().map(|region| &region.0).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds.len(), 10, "pages of every kind, a log and a manifest: {kinds:?}");
+    assert_eq!(kinds.len(), 11, "pages of every kind, a log and a manifest: {kinds:?}");
     let expected = {
         let database = open(&copy(&files, |_, _| ())).unwrap();
         answers(&database.table("t").unwrap().snapshot().unwrap())
@@ -291,7 +291,7 @@ fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
         segment.write_all_at(&byte, at).unwrap();
         kinds.push(kind);
     }
-    assert_eq!(kinds.len(), 8, "pages of every kind: {kinds:?}");
+    assert_eq!(kinds.len(), 9, "pages of every kind: {kinds:?}");
     assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
 }
 

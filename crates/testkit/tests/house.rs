@@ -318,7 +318,7 @@ fn modules_import_only_what_stands_above_them() {
         ("storage", "lib"),
         ("engine", "lib"),
         ("bench", "lib"),
-        ("cli", "main"),
+        ("cli", "lib"),
     ] {
         let folder = repository().join("crates").join(name).join("src");
         let modules = listed_modules(&read(&folder.join(format!("{root}.rs"))));

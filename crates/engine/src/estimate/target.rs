@@ -4,6 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
+use drillcore_format::schema::is_key_type;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
@@ -78,6 +79,12 @@ impl Target {
         if let Some(by) = &request.by {
             let column = table.column(by)?;
             let data_type = table.schema().columns.field(column).data_type().clone();
+            if !is_key_type(&data_type) {
+                return Err(Error::invalid(format!(
+                    "cannot group by column {by:?}: it holds {data_type}, and groups are of single \
+                     values with an order"
+                )));
+            }
             target.by = Some((target.place(column), data_type));
         }
         if let Some(test) = test {

@@ -169,7 +169,11 @@ fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilde
         DataType::Boolean => {
             Box::new(BoolBuilder { values: BooleanBufferBuilder::new(capacity), nulls })
         }
-        DataType::Utf8 => Box::new(StringBuilder { strings: ByteStrings::new(capacity), nulls }),
+        DataType::Utf8 | DataType::Binary => Box::new(StringBuilder {
+            strings: ByteStrings::new(capacity),
+            nulls,
+            is_text: *data_type == DataType::Utf8,
+        }),
         data_type => with_fixed_type!(data_type, T => Box::new(FixedBuilder::<T> {
             data_type: data_type.clone(),
             values: Vec::with_capacity(capacity),
@@ -283,6 +287,8 @@ impl ColumnBuilder for BoolBuilder {
 struct StringBuilder {
     strings: ByteStrings,
     nulls: NullBufferBuilder,
+    /// Whether strings are text, which must be UTF-8, or any bytes.
+    is_text: bool,
 }
 
 impl ColumnBuilder for StringBuilder {
@@ -295,17 +301,19 @@ impl ColumnBuilder for StringBuilder {
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let strings = &mut self.strings;
+        let is_text = self.is_text;
+        let check = |string| if is_text { utf8(string) } else { Ok(string) };
         // A null is an empty string below its null bit, whatever its place in the block holds.
         match StringValues::parse(values, row_count)? {
             StringValues::Constant(value) => {
-                let value = utf8(value)?;
+                let value = check(value)?;
                 picked
                     .try_for_each(|row| strings.push(if presence.holds(row) { value } else { &[] }))
             }
             StringValues::Dictionary { codes, entry_count, entries } => match picked {
                 Picked::Range(from, to) => {
                     let checked: Vec<&[u8]> = (0..entry_count)
-                        .map(|code| utf8(entries.get(code)?))
+                        .map(|code| check(entries.get(code)?))
                         .collect::<Result<_>>()?;
                     (from..to).try_for_each(|row| match presence.holds(row) {
                         true => strings.push(checked[check_code(codes[row], entry_count)?]),
@@ -317,16 +325,16 @@ impl ColumnBuilder for StringBuilder {
                     match presence.holds(row) {
                         true => {
                             let code = check_code(codes[row], entry_count)?;
-                            strings.push(utf8(entries.get(code)?)?)
+                            strings.push(check(entries.get(code)?)?)
                         }
                         false => strings.push(&[]),
                     }
                 }),
             },
             StringValues::Plain(list) => match picked {
-                Picked::Range(from, to) => strings.append_list_range(list, from, to),
+                Picked::Range(from, to) => strings.append_list_range(list, from, to, is_text),
                 Picked::Rows(_) => picked.try_for_each(|row| {
-                    strings.push(if presence.holds(row) { utf8(list.get(row)?)? } else { &[] })
+                    strings.push(if presence.holds(row) { check(list.get(row)?)? } else { &[] })
                 }),
             },
         }
@@ -341,7 +349,11 @@ impl ColumnBuilder for StringBuilder {
     fn finish(mut self: Box<Self>) -> ArrayRef {
         let offsets = OffsetBuffer::new(self.strings.offsets.into());
         let bytes = Buffer::from(self.strings.bytes);
-        Arc::new(StringArray::new(offsets, bytes, self.nulls.finish()))
+        let nulls = self.nulls.finish();
+        match self.is_text {
+            true => Arc::new(StringArray::new(offsets, bytes, nulls)),
+            false => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
+        }
     }
 }
 
@@ -373,22 +385,25 @@ impl ByteStrings {
         Ok(())
     }
 
-    /// Appends the strings `from..to` of a list, which must be UTF-8.
+    /// Appends the strings `from..to` of a list, each of which must be UTF-8 if it is text.
     fn append_list_range(
         &mut self,
         list: super::ListView<'_>,
         from: usize,
         to: usize,
+        is_text: bool,
     ) -> Result<()> {
         let first = self.offsets.len();
         let base = self.bytes.len();
         // The ends are those of 32-bit lengths: they are checked below, by the greatest.
         let bytes = list.range(from, to, |end| self.offsets.push((base + end) as i32))?;
         offset(base + bytes.len())?;
-        let text = std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))?;
-        let is_boundary = |end: &i32| text.is_char_boundary(*end as usize - base);
-        if !self.offsets[first..].iter().all(is_boundary) {
-            return Err(malformed("a string is not UTF-8"));
+        if is_text {
+            let text = text(bytes)?;
+            let is_boundary = |end: &i32| text.is_char_boundary(*end as usize - base);
+            if !self.offsets[first..].iter().all(is_boundary) {
+                return Err(malformed("a string is not UTF-8"));
+            }
         }
         self.bytes.extend_from_slice(bytes);
         Ok(())
@@ -421,8 +436,9 @@ fn offset(len: usize) -> Result<i32> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&[u8]> {
-    match std::str::from_utf8(bytes) {
-        Ok(_) => Ok(bytes),
-        Err(_) => Err(malformed("a string is not UTF-8")),
-    }
+    text(bytes).map(str::as_bytes)
+}
+
+fn text(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))
 }

@@ -9,8 +9,10 @@ use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::ByteArrayType;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, GenericByteArray,
+    PrimitiveArray,
 };
 use arrow_schema::DataType;
 
@@ -45,12 +47,8 @@ pub(super) fn column_encoder(array: &ArrayRef) -> Box<dyn ColumnEncoder + '_> {
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
-        DataType::Utf8 => Box::new(StringEncoder {
-            array: array.as_string::<i32>(),
-            seen: Seen::default(),
-            plain: ListSize::default(),
-            dictionary: Some(Dictionary::default()),
-        }),
+        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>())),
+        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>())),
         data_type => with_fixed_type!(data_type, T => {
             let array = array.as_primitive::<T>();
             Box::new(FixedEncoder { array, seen: Seen::default(), range: None })
@@ -272,9 +270,9 @@ impl ColumnEncoder for BoolEncoder<'_> {
     }
 }
 
-/// Strings: one value, codes into a dictionary of at most 256, or all of them.
-struct StringEncoder<'a> {
-    array: &'a StringArray,
+/// Strings, of text or of bytes: one value, codes into a dictionary of at most 256, or all of them.
+struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
+    array: &'a GenericByteArray<T>,
     seen: Seen,
     /// All strings, a null as an empty one.
     plain: ListSize,
@@ -285,17 +283,17 @@ struct StringEncoder<'a> {
 /// Different strings in order of appearance, and each row's code.
 #[derive(Default)]
 struct Dictionary<'a> {
-    known: HashMap<&'a str, u8, BuildHasherDefault<FoldHasher>>,
-    entries: Vec<&'a str>,
+    known: HashMap<&'a [u8], u8, BuildHasherDefault<FoldHasher>>,
+    entries: Vec<&'a [u8]>,
     size: ListSize,
     codes: Vec<u8>,
     /// The last string looked up and its code.
-    previous: Option<(&'a str, u8)>,
+    previous: Option<(&'a [u8], u8)>,
 }
 
 impl<'a> Dictionary<'a> {
     /// Adds a row; false if its string is one too many.
-    fn push(&mut self, string: Option<&'a str>) -> bool {
+    fn push(&mut self, string: Option<&'a [u8]>) -> bool {
         let Some(string) = string else {
             self.codes.push(0);
             return true;
@@ -323,7 +321,20 @@ impl<'a> Dictionary<'a> {
     }
 }
 
-impl StringEncoder<'_> {
+impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
+    fn new(array: &'a GenericByteArray<T>) -> StringEncoder<'a, T> {
+        StringEncoder {
+            array,
+            seen: Seen::default(),
+            plain: ListSize::default(),
+            dictionary: Some(Dictionary::default()),
+        }
+    }
+
+    fn string(&self, row: usize) -> Option<&'a [u8]> {
+        self.array.is_valid(row).then(|| self.array.value(row).as_ref())
+    }
+
     fn values_form(&self) -> (u8, usize) {
         let plain_len = self.plain.len();
         match &self.dictionary {
@@ -336,12 +347,12 @@ impl StringEncoder<'_> {
     }
 }
 
-impl ColumnEncoder for StringEncoder<'_> {
+impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
     fn extend(&mut self, rows: Range<usize>, record: &mut [usize]) {
         for (nth, row) in rows.enumerate() {
-            let string = self.array.is_valid(row).then(|| self.array.value(row));
+            let string = self.string(row);
             self.seen.push(string.is_none());
-            self.plain.push(string.map_or(0, str::len));
+            self.plain.push(string.map_or(0, <[u8]>::len));
             if self.dictionary.as_mut().is_some_and(|dictionary| !dictionary.push(string)) {
                 self.dictionary = None;
             }
@@ -362,21 +373,14 @@ impl ColumnEncoder for StringEncoder<'_> {
         let (encoding, _) = self.values_form();
         match &self.dictionary {
             Some(dictionary) if encoding == CONSTANT => {
-                out.extend_from_slice(dictionary.entries[0].as_bytes());
+                out.extend_from_slice(dictionary.entries[0]);
             }
             Some(dictionary) if encoding & DICTIONARY != 0 => {
                 out.extend_from_slice(&dictionary.codes);
                 out.push((dictionary.entries.len() - 1) as u8);
-                let entries = dictionary.entries.iter().map(|entry| entry.as_bytes());
-                dictionary.size.write(entries, out);
+                dictionary.size.write(dictionary.entries.iter().copied(), out);
             }
-            _ => {
-                let string = |row| match self.array.is_valid(row) {
-                    true => self.array.value(row).as_bytes(),
-                    false => &[],
-                };
-                self.plain.write(rows.map(string), out);
-            }
+            _ => self.plain.write(rows.map(|row| self.string(row).unwrap_or_default()), out),
         }
     }
 }

@@ -1,9 +1,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
-    TimestampMillisecondArray, UInt8Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
+    StringArray, TimestampMillisecondArray, UInt8Array,
 };
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::collection::vec;
@@ -13,7 +14,7 @@ use proptest::sample::Index;
 use super::*;
 use crate::rows::Projection;
 use crate::rows::tests::table;
-use crate::schema::{MergePolicy, TableSchema};
+use crate::schema::{MergePolicy, TableSchema, list_of_strings};
 
 /// A layout, rows of it sorted by key, and a range of them that is not empty.
 fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
@@ -214,6 +215,11 @@ fn each_column_takes_its_smallest_encoding() {
     assert_eq!(strings(rising(10)), (2, 10 + 45));
     assert_eq!(strings(rising(100)), (3, 200 + 4950));
     assert_eq!(strings(rising(400)), (4, 1600 + 79_800));
+
+    let bytes = |values: Vec<[u8; 2]>| form_of(Arc::new(BinaryArray::from_iter_values(values)));
+    assert_eq!(bytes(vec![[0xff, 0]; 50]), (CONSTANT, 2));
+    assert_eq!(bytes([[0xff, 0], [0, 0xff]].repeat(25)), (DICTIONARY | 1, 50 + 1 + 4));
+    assert_eq!(bytes((0..99).map(|n| [n, 0xff]).collect()), (1, 198));
 }
 
 #[test]
@@ -235,6 +241,12 @@ fn table_of(fields: Vec<Field>) -> Layout {
     })
 }
 
+fn lists<'s>(lists: impl Iterator<Item = Option<Vec<Option<&'s str>>>>) -> ListArray {
+    let mut builder = ListBuilder::new(StringBuilder::new());
+    lists.for_each(|list| builder.append_option(list));
+    builder.finish()
+}
+
 /// Twenty rows in which every encoding has its turn; never to be changed.
 fn golden_rows() -> (Layout, Rows) {
     let layout = table_of(vec![
@@ -246,6 +258,8 @@ fn golden_rows() -> (Layout, Rows) {
         Field::new("year", DataType::Int64, false),
         Field::new("late", DataType::Boolean, true),
         Field::new("gone", DataType::Boolean, true),
+        Field::new("photo", DataType::Binary, true),
+        Field::new("tags", list_of_strings(), true),
     ]);
     let numbers = 0..20i64;
     let columns: Vec<ArrayRef> = vec![
@@ -269,8 +283,20 @@ fn golden_rows() -> (Layout, Rows) {
         ),
         Arc::new(Int64Array::from_iter_values(numbers.clone().map(|n| n * 200 - 50))),
         Arc::new(Int64Array::from(vec![2023; 20])),
-        Arc::new(numbers.map(|n| (n % 5 != 0).then_some(n % 2 == 0)).collect::<BooleanArray>()),
+        Arc::new(
+            numbers.clone().map(|n| (n % 5 != 0).then_some(n % 2 == 0)).collect::<BooleanArray>(),
+        ),
         Arc::new(BooleanArray::new_null(20)),
+        Arc::new(
+            numbers
+                .clone()
+                .map(|n| (n % 7 != 0).then(|| vec![0xff; n as usize]))
+                .collect::<BinaryArray>(),
+        ),
+        Arc::new(lists(numbers.map(|n| {
+            let items = [None, Some("late"), Some("süd"), Some("")];
+            (n % 6 != 0).then(|| items.into_iter().take(n as usize % 5).collect())
+        }))),
     ];
     let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
     let rows = layout.encode(&batch);

@@ -8,7 +8,7 @@ const WEIGHTS_MAX: u64 = u8::MAX as u64;
 
 /// First separator, first ordinal and place of every index page of a segment.
 ///
-/// Held in four flat arrays. A search costs O(log pages) and reads no page.
+/// Held in flat arrays. A search costs O(log pages) and reads no page.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// The separators back to back; number `i` ends at `separator_ends[i]`.
@@ -16,6 +16,8 @@ pub struct Summary {
     separator_ends: Vec<usize>,
     first_ordinals: Vec<u64>,
     places: Vec<(u64, u32)>,
+    /// Bytes of the statistics page behind each index page.
+    statistics_bytes: Vec<u32>,
     /// Per weight column, its sum over all rows before each page, then over all rows.
     weight_sums: Vec<Vec<u128>>,
 }
@@ -25,10 +27,17 @@ impl Summary {
         Summary::default()
     }
 
-    /// Adds the next index page: its first separator and ordinal, file offset and bytes.
+    /// Adds the next index page: its first separator and ordinal, file offset and bytes, and the bytes of
+    /// the statistics page that lies right behind it.
     ///
     /// The first page has ordinal 0; ordinals rise, separators do not fall.
-    pub fn push(&mut self, first_separator: &[u8], first_ordinal: u64, offset: u64, bytes: u32) {
+    pub fn push(
+        &mut self,
+        first_separator: &[u8],
+        first_ordinal: u64,
+        (offset, bytes): (u64, u32),
+        statistics_bytes: u32,
+    ) {
         if let Err(detail) = self.check_next(first_separator, first_ordinal, offset) {
             panic!("index page {}: {detail}", self.len());
         }
@@ -36,6 +45,7 @@ impl Summary {
         self.separator_ends.push(self.separators.len());
         self.first_ordinals.push(first_ordinal);
         self.places.push((offset, bytes));
+        self.statistics_bytes.push(statistics_bytes);
     }
 
     /// Adds the sums of the weight columns over the rows of the page just pushed.
@@ -96,6 +106,7 @@ impl Summary {
             put_varint(out, self.first_ordinals[page] - ordinal);
             put_varint(out, self.places[page].0 - offset);
             put_varint(out, u64::from(self.places[page].1));
+            put_varint(out, u64::from(self.statistics_bytes[page]));
             (ordinal, offset) = (self.first_ordinals[page], self.places[page].0);
         }
         put_varint(out, self.weight_sums.len() as u64);
@@ -116,13 +127,14 @@ impl Summary {
             let separator = cursor.bytes()?;
             ordinal = advance(ordinal, &mut cursor)?;
             offset = advance(offset, &mut cursor)?;
-            let bytes = cursor.varint()?;
-            let bytes = u32::try_from(bytes)
-                .map_err(|_| cursor.error(format!("a page of {bytes} bytes")))?;
+            let (bytes, statistics_bytes) = (page_bytes(&mut cursor)?, page_bytes(&mut cursor)?);
             summary
                 .check_next(separator, ordinal, offset)
                 .map_err(|detail| cursor.error(detail))?;
-            summary.push(separator, ordinal, offset, bytes);
+            if offset.checked_add(u64::from(bytes)).is_none() {
+                return Err(cursor.error("a position does not fit 64 bits"));
+            }
+            summary.push(separator, ordinal, (offset, bytes), statistics_bytes);
         }
         let weights = cursor.varint()?;
         if weights > WEIGHTS_MAX {
@@ -147,6 +159,7 @@ impl Summary {
         self.separator_ends.shrink_to_fit();
         self.first_ordinals.shrink_to_fit();
         self.places.shrink_to_fit();
+        self.statistics_bytes.shrink_to_fit();
         self.weight_sums.iter_mut().for_each(Vec::shrink_to_fit);
     }
 
@@ -175,6 +188,12 @@ impl Summary {
         self.places[page]
     }
 
+    /// File offset and bytes of the statistics page of an index page's blocks.
+    pub fn statistics_place(&self, page: usize) -> (u64, u32) {
+        let (offset, bytes) = self.places[page];
+        (offset + u64::from(bytes), self.statistics_bytes[page])
+    }
+
     pub fn first_ordinal(&self, page: usize) -> u64 {
         self.first_ordinals[page]
     }
@@ -191,6 +210,7 @@ impl Summary {
             + self.separator_ends.capacity() * size_of::<usize>()
             + self.first_ordinals.capacity() * size_of::<u64>()
             + self.places.capacity() * size_of::<(u64, u32)>()
+            + self.statistics_bytes.capacity() * size_of::<u32>()
             + self.weight_sums.iter().map(|sums| sums.capacity() * size_of::<u128>()).sum::<usize>()
     }
 }
@@ -199,6 +219,11 @@ impl Summary {
 fn advance(position: u64, cursor: &mut Cursor<'_>) -> Result<u64> {
     let delta = cursor.varint()?;
     position.checked_add(delta).ok_or_else(|| cursor.error("a position does not fit 64 bits"))
+}
+
+fn page_bytes(cursor: &mut Cursor<'_>) -> Result<u32> {
+    let bytes = cursor.varint()?;
+    u32::try_from(bytes).map_err(|_| cursor.error(format!("a page of {bytes} bytes")))
 }
 
 #[cfg(test)]
@@ -228,7 +253,7 @@ mod tests {
     fn summary(pages: &[Page]) -> Summary {
         let mut summary = Summary::new();
         for (separator, ordinal, offset, bytes) in pages {
-            summary.push(separator, *ordinal, *offset, *bytes);
+            summary.push(separator, *ordinal, (*offset, *bytes), bytes / 2);
         }
         summary
     }
@@ -262,7 +287,10 @@ mod tests {
             prop_assert_eq!(summary.page_of_bound(|separator| separator >= &bound[..]), by_bound);
             let by_ordinal = pages.iter().rposition(|page| page.1 <= ordinal).unwrap();
             prop_assert_eq!(summary.page_of_ordinal(ordinal), by_ordinal);
-            prop_assert_eq!(summary.place(by_ordinal), (pages[by_ordinal].2, pages[by_ordinal].3));
+            let (offset, bytes) = (pages[by_ordinal].2, pages[by_ordinal].3);
+            prop_assert_eq!(summary.place(by_ordinal), (offset, bytes));
+            let behind = offset + u64::from(bytes);
+            prop_assert_eq!(summary.statistics_place(by_ordinal), (behind, bytes / 2));
         }
 
         #[test]

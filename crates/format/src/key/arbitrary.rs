@@ -4,16 +4,27 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BooleanArray, PrimitiveArray, StringArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, PrimitiveArray, StringArray};
 use arrow_schema::{DataType, TimeUnit};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::fixed::{Fixed, with_fixed_type};
+use crate::schema::list_of_strings;
 
-/// Any type that a column can have.
+/// Any type that a column outside the key can have.
+pub(crate) fn value_type() -> impl Strategy<Value = DataType> {
+    prop_oneof![
+        8 => data_type(),
+        1 => Just(DataType::Binary),
+        1 => Just(list_of_strings()),
+    ]
+}
+
+/// Any type that a key column can have.
 pub(crate) fn data_type() -> impl Strategy<Value = DataType> {
     select(vec![
         DataType::Boolean,
@@ -30,6 +41,7 @@ pub(crate) fn data_type() -> impl Strategy<Value = DataType> {
         DataType::Utf8,
         DataType::Utf8,
         DataType::Date32,
+        DataType::Decimal128(38, 2),
         DataType::Timestamp(TimeUnit::Second, None),
         DataType::Timestamp(TimeUnit::Millisecond, None),
         DataType::Timestamp(TimeUnit::Microsecond, Some("Asia/Tokyo".into())),
@@ -81,6 +93,21 @@ fn array(data_type: &DataType, cells: &[(bool, (u64, String))]) -> ArrayRef {
             let values = cells.iter().map(|(present, (_, s))| present.then_some(s.as_str()));
             Arc::new(values.collect::<StringArray>())
         }
+        DataType::Binary => {
+            let values = cells.iter().map(|(present, (bits, s))| {
+                // Rarely UTF-8.
+                present.then(|| [s.as_bytes(), &bits.to_le_bytes()[..s.len() % 9]].concat())
+            });
+            Arc::new(values.collect::<BinaryArray>())
+        }
+        DataType::List(_) => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for (present, (bits, s)) in cells {
+                let item = |at| (bits >> at & 1 == 0).then_some(&s[..]);
+                lists.append_option(present.then(|| (0..bits % 4).map(item)));
+            }
+            Arc::new(lists.finish())
+        }
         data_type => with_fixed_type!(data_type, T => {
             type Native = <T as arrow_array::ArrowPrimitiveType>::Native;
             let values = cells.iter().map(|(present, (bits, _))| {
@@ -101,6 +128,8 @@ pub(crate) enum Cell {
     Int(i128),
     Float(Number),
     Str(String),
+    Bytes(Vec<u8>),
+    List(Vec<Cell>),
 }
 
 /// A float with one zero and one NaN, greater than all numbers.
@@ -139,6 +168,11 @@ pub(crate) fn cell(column: &ArrayRef, row: usize) -> Cell {
     match column.data_type() {
         DataType::Boolean => Cell::Bool(column.as_boolean().value(row)),
         DataType::Utf8 => Cell::Str(column.as_string::<i32>().value(row).to_string()),
+        DataType::Binary => Cell::Bytes(column.as_binary::<i32>().value(row).to_vec()),
+        DataType::List(_) => {
+            let items = column.as_list::<i32>().value(row);
+            Cell::List((0..items.len()).map(|item| cell(&items, item)).collect())
+        }
         DataType::Float32 => {
             Cell::Float(Number(f64::from(column.as_primitive::<Float32Type>().value(row))))
         }

@@ -16,6 +16,9 @@ pub(crate) trait Fixed: Copy {
     fn read_le(bytes: &[u8]) -> Self;
     /// Some total order in which only values of the same bits are equal.
     fn precedes(self, other: Self) -> bool;
+    /// The least and the greatest of some values, which are so in Arrow's total order, as bounds that hold
+    /// in any order of floats: a zero takes the sign that lies further out. `None` if a value is NaN.
+    fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)>;
     /// How far an integer lies above `floor`.
     fn distance_from(self, floor: Self) -> u64;
     /// The integer that lies `distance` above `self`, wrapping.
@@ -45,6 +48,9 @@ macro_rules! fixed_integer {
             }
             fn precedes(self, other: Self) -> bool {
                 self < other
+            }
+            fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)> {
+                Some((least, greatest))
             }
             fn distance_from(self, floor: Self) -> u64 {
                 u64::from(self.wrapping_sub(floor) as $unsigned)
@@ -79,6 +85,9 @@ impl Fixed for i128 {
     }
     fn precedes(self, other: Self) -> bool {
         self < other
+    }
+    fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)> {
+        Some((least, greatest))
     }
     fn distance_from(self, _floor: Self) -> u64 {
         unreachable!("wide integers are not stored as distances")
@@ -115,6 +124,12 @@ macro_rules! fixed_float {
             }
             fn precedes(self, other: Self) -> bool {
                 self.to_bits() < other.to_bits()
+            }
+            fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)> {
+                // In the total order NaNs lie outside of all numbers, on the side of their sign.
+                let outward = |value: Self, zero: Self| if value == 0.0 { zero } else { value };
+                let has_nan = least.is_nan() || greatest.is_nan();
+                (!has_nan).then(|| (outward(least, -0.0), outward(greatest, 0.0)))
             }
             fn distance_from(self, _floor: Self) -> u64 {
                 unreachable!("floats are not stored as distances")

@@ -37,6 +37,11 @@ impl Hasher for FoldHasher {
         self.mix(value);
     }
 
+    fn write_u128(&mut self, value: u128) {
+        self.mix(value as u64);
+        self.mix((value >> 64) as u64);
+    }
+
     fn write_usize(&mut self, value: usize) {
         self.mix(value as u64);
     }

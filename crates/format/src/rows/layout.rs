@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
 use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::DataType;
 
+use super::lists::{decode_lists, encode_lists};
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{decode_column, encode_keys};
-use crate::schema::{MergePolicy, MetricKind, Rollup, TableSchema};
+use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -54,8 +56,10 @@ impl Layout {
             MergePolicy::Append => {}
             // The hidden first value: whether the row is a tombstone.
             MergePolicy::Upsert => value_types.push(DataType::Boolean),
-            // The hidden first value: the number of events.
-            MergePolicy::Rollup(_) => value_types.push(DataType::UInt64),
+            // The hidden first values: the number of events, and of those with a value in a column.
+            MergePolicy::Rollup(rollup) => {
+                value_types.resize(1 + rollup.counted_inputs().len(), DataType::UInt64);
+            }
         }
         let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
             Some(position) => Place::Key(position),
@@ -75,7 +79,7 @@ impl Layout {
         &self.shared.schema
     }
 
-    /// Types of the columns outside the key, in schema order.
+    /// The types that the columns outside the key are stored in, in schema order.
     pub fn value_types(&self) -> &[DataType] {
         &self.shared.value_types
     }
@@ -118,10 +122,29 @@ impl Layout {
         }
     }
 
+    /// Whether a column is stored as one value of the type that is shown. Sums of a rollup table are not.
+    pub fn is_stored_as_shown(&self, column: usize) -> bool {
+        let shown = self.shared.schema.columns.field(column).data_type();
+        match self.shared.places[column] {
+            Place::Key(_) => true,
+            Place::Value(_) => stored_types(&self.shared.schema, column) == [shown.clone()],
+        }
+    }
+
+    /// Every column of the schema as it is stored, of rows that hold all; of one stored in several values
+    /// the first. Decodes the key columns; fails on keys that do not decode.
+    pub fn stored_columns(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
+        let array = |place: &Place| match *place {
+            Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
+            Place::Value(index) => Ok(rows.value(index).clone()),
+        };
+        self.shared.places.iter().map(array).collect()
+    }
+
     /// Rows of a batch that has exactly the table's columns.
     ///
-    /// Keys are encoded; values are shared with the batch, or copied where they are a small part
-    /// of a larger buffer. Panics if the batch has other columns.
+    /// Keys and lists are encoded; other values are shared with the batch, or copied where they are a
+    /// small part of a larger buffer. Panics if the batch has other columns.
     pub fn encode(&self, batch: &RecordBatch) -> Rows {
         let fields = self.shared.schema.columns.fields();
         assert_eq!(batch.num_columns(), fields.len(), "the batch has other columns than the table");
@@ -139,7 +162,7 @@ impl Layout {
             .iter()
             .zip(&self.shared.places)
             .filter(|(_, place)| matches!(place, Place::Value(_)))
-            .map(|(column, _)| own(column));
+            .map(|(column, _)| stored(column));
         let values =
             self.tombstone_flags(false, batch.num_rows()).into_iter().chain(values).collect();
         Rows::new(batch.num_rows(), Some(keys), values)
@@ -186,8 +209,8 @@ impl Layout {
     /// The given columns of the schema, in the order given, of rows fetched with their
     /// [`Layout::projection`] or with [`Layout::all`].
     ///
-    /// Columns may repeat, or be none: the batch still knows its row count. Fails on keys that do
-    /// not decode.
+    /// Columns may repeat, or be none: the batch still knows its row count. Fails on keys and lists
+    /// that do not decode.
     pub fn decode(&self, rows: &Rows, columns: &[usize]) -> Result<RecordBatch> {
         let projection = self.projection(columns);
         let holds_all = rows.values().len() == self.shared.value_types.len();
@@ -198,10 +221,10 @@ impl Layout {
         );
         let array = |&column: &usize| match self.shared.places[column] {
             Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
-            Place::Value(index) if holds_all => Ok(rows.value(index).clone()),
+            Place::Value(index) if holds_all => self.shown(column, rows.value(index)),
             Place::Value(index) => {
                 let at = projection.values.binary_search(&index).expect("the column is projected");
-                Ok(rows.value(at).clone())
+                self.shown(column, rows.value(at))
             }
         };
         let arrays = columns.iter().map(array).collect::<Result<Vec<_>>>()?;
@@ -210,6 +233,14 @@ impl Layout {
         // What can still be wrong is a null in a column that has none.
         RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
             .map_err(|error| FormatError::malformed("rows", error.to_string()))
+    }
+
+    /// A column outside the key as the schema has it.
+    fn shown(&self, column: usize, stored: &ArrayRef) -> Result<ArrayRef> {
+        match self.shared.schema.columns.field(column).data_type() {
+            DataType::List(_) => Ok(Arc::new(decode_lists(stored.as_binary())?)),
+            _ => Ok(stored.clone()),
+        }
     }
 
     /// The set of each row, or `None` if the table has no set column.
@@ -241,8 +272,12 @@ fn empty_keys(row_count: usize) -> BinaryArray {
     BinaryArray::new(offsets, Buffer::from_vec(Vec::<u8>::new()), None)
 }
 
-/// The array itself, or a copy where it would keep a much larger buffer alive.
-fn own(array: &ArrayRef) -> ArrayRef {
+/// What is stored of a column outside the key: the array itself, or a copy where it would keep a much
+/// larger buffer alive.
+fn stored(array: &ArrayRef) -> ArrayRef {
+    if let Some(lists) = array.as_list_opt() {
+        return Arc::new(encode_lists(lists));
+    }
     let held = array.get_buffer_memory_size();
     let needed = array.to_data().get_slice_memory_size().unwrap_or(held);
     if held <= needed + needed / 8 + 256 {
@@ -251,15 +286,22 @@ fn own(array: &ArrayRef) -> ArrayRef {
     take_array(array, &(0..array.len() as u32).collect::<Vec<u32>>())
 }
 
-/// What a column outside the key is stored as. Sums are kept wider than they are shown: integers in 128
-/// bits, floats with what rounding left over.
+/// What a column outside the key is stored as. A list is one byte string. Sums are kept wider than they
+/// are shown: integers in 128 bits, floats with what rounding left over. An average is stored as a sum.
 fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
-    let shown = schema.columns.field(column).data_type();
+    let shown = match schema.columns.field(column).data_type() {
+        DataType::List(_) => &DataType::Binary,
+        other => other,
+    };
     let MergePolicy::Rollup(rollup) = &schema.merge else { return vec![shown.clone()] };
     let before = (0..column).filter(|other| !schema.key.contains(other)).count();
-    match (rollup.metrics[before].kind, shown) {
-        (MetricKind::Sum, DataType::Float64) => vec![DataType::Float64, DataType::Float64],
-        (MetricKind::Sum, _) => vec![DataType::Decimal128(38, 0)],
-        _ => vec![shown.clone()],
+    let Metric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } =
+        rollup.metrics[before]
+    else {
+        return vec![shown.clone()];
+    };
+    match rollup.events.field(input).data_type().is_floating() {
+        true => vec![DataType::Float64, DataType::Float64],
+        false => vec![DataType::Decimal128(38, 0)],
     }
 }

@@ -72,9 +72,9 @@ impl SetCodes {
                 for (row, value) in array.as_primitive::<T>().iter().enumerate() {
                     // The ordered form makes equal floats equal bits.
                     let bits = value.map(|value| {
-                        let mut bits = [0u8; 8];
+                        let mut bits = [0u8; 16];
                         value.put_ordered(&mut bits[..size_of_val(&value)]);
-                        u64::from_le_bytes(bits)
+                        u128::from_le_bytes(bits)
                     });
                     coder.push(bits, || encoded(row));
                 }

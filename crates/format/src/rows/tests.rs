@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::key::arbitrary::{cell, column, data_type, tuple};
+use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
 use crate::key::{decode_values, encode_keys};
 use crate::schema::{MergePolicy, TableSchema};
 
@@ -14,20 +14,24 @@ use crate::schema::{MergePolicy, TableSchema};
 pub(crate) fn table(
     row_counts: std::ops::Range<usize>,
 ) -> impl Strategy<Value = (TableSchema, RecordBatch)> {
-    let shape = (vec((data_type(), any::<prop::sample::Index>()), 1..8), 1..3usize, row_counts);
+    let column_shape = (data_type(), value_type(), any::<prop::sample::Index>());
+    let shape = (vec(column_shape, 1..8), 1..3usize, row_counts);
     shape.prop_flat_map(|(columns, key_count, len)| {
         let width = columns.len();
         // The key columns stand anywhere; indexes that coincide give a shorter key.
         let mut key: Vec<usize> = Vec::new();
-        for (_, index) in columns.iter().take(key_count) {
+        for (_, _, index) in columns.iter().take(key_count) {
             let index = index.index(width);
             if !key.contains(&index) {
                 key.push(index);
             }
         }
-        let set = columns.last().map(|(_, index)| index.index(width));
-        let arrays: Vec<_> =
-            columns.into_iter().map(|(data_type, _)| column(data_type, len)).collect();
+        let set = columns.last().map(|(_, _, index)| index.index(width));
+        let array = |(at, (of_key, of_value, _))| match key.contains(&at) || set == Some(at) {
+            true => column(of_key, len),
+            false => column(of_value, len),
+        };
+        let arrays: Vec<_> = columns.into_iter().enumerate().map(array).collect();
         arrays.prop_map(move |arrays| {
             let field = |(at, array): (usize, &ArrayRef)| {
                 Field::new(format!("c{at}"), array.data_type().clone(), true)
