@@ -37,7 +37,7 @@ pub struct Circumstances {
 }
 
 const HEADINGS: [&str; 7] =
-    ["case", "engine", "threads", "metric", "median", "lowest .. highest", "times the peer"];
+    ["case", "engine", "threads", "metric", "median", "lowest .. highest", "times better"];
 
 impl Report {
     pub fn table(&self) -> String {
@@ -101,6 +101,8 @@ impl Report {
 /// Three digits, or all before the point.
 fn readable(value: f64) -> String {
     match value.abs() {
+        0.0 => "0".to_string(),
+        tiny if tiny < 0.009_95 => format!("{value:.2e}"),
         small if small < 9.995 => format!("{value:.2}"),
         middle if middle < 99.95 => format!("{value:.1}"),
         _ => grouped(value.round() as u64),
@@ -130,7 +132,8 @@ mod tests {
 
     #[test]
     fn numbers_keep_three_digits_or_all_before_the_point() {
-        let cases = [(0.0, "0.00"), (9.99, "9.99"), (9.999, "10.0"), (99.97, "100")];
+        let cases =
+            [(0.0, "0"), (0.000_31, "3.10e-4"), (9.99, "9.99"), (9.999, "10.0"), (99.97, "100")];
         for (value, text) in [&cases[..], &[(1234.4, "1,234"), (1e6, "1,000,000")]].concat() {
             assert_eq!(readable(value), text);
         }
