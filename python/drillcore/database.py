@@ -373,7 +373,14 @@ class Database:
         return json.loads(self._native.stats())
 
     def close(self) -> None:
-        """Write what is in memory, unless read only, and let go of the directory. Closing twice is no error."""
+        """Write what is in memory, unless read only, and let go of the directory. Closing twice is no error.
+
+        Raises
+        ------
+        Error
+            With durability ``"none"``, if rows could not be written out, now or by a write that failed earlier. The
+            database is closed all the same.
+        """
         self._native.close()
 
     def __enter__(self) -> Self:

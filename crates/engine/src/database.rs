@@ -316,6 +316,10 @@ impl Database {
     /// Closes the database: background work ends, and with durability `none` all rows are written out.
     /// Calls under way in other threads end, too, or fail as `Closed`; nothing is written after this
     /// returns. Snapshots stay readable. A second call does nothing.
+    ///
+    /// # Errors
+    /// With durability `none`, why rows could not be written out, now or by a write that failed earlier. The
+    /// database is closed all the same.
     pub fn close(&self) -> Result<()> {
         self.open.close()
     }
@@ -414,7 +418,7 @@ impl Open {
                 return Ok(());
             }
             state.closing = true;
-            let is_needed = core.options.durability == Durability::None && state.failure.is_none();
+            let is_needed = core.options.durability == Durability::None;
             if is_needed {
                 // Without a log, published is as good as logged: appends at this point count as done.
                 core.show(Lsn(state.next_lsn.0 - 1));

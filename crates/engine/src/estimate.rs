@@ -254,6 +254,7 @@ impl Looks {
                     return Interval::exact(self.population as f64);
                 }
                 if design.drawn == self.population {
+                    // All were counted. A share times the population would be off by a rounding.
                     return Interval::exact(tally.drawn(group) as f64);
                 }
                 let share = match look {

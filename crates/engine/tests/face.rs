@@ -176,3 +176,20 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
     let counts: Vec<f64> = estimate.aggregates[0].intervals.iter().map(|i| i.value).collect();
     assert_eq!(counts, [14.0, 14.0]);
 }
+
+/// A share of one in 49, times 49, is a little less than one in floating point.
+#[test]
+fn once_all_rows_are_drawn_the_count_of_a_group_is_a_whole_number() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    table.append(&batch(0..49), OnError::Raise).unwrap();
+    let request = EstimateRequest {
+        aggregates: vec![("n".into(), "count".into())],
+        by: Some("id".into()),
+        stop: Stop::Rows(49),
+        ..Default::default()
+    };
+    let snapshot = table.snapshot().unwrap();
+    let estimate = snapshot.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+    assert_eq!(estimate.aggregates[0].intervals, [Interval::exact(1.0); 49]);
+}

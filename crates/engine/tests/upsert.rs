@@ -259,3 +259,33 @@ fn tombstones_leave_once_nothing_older_lies_beneath_them() {
     let db = Database::open(folder.path(), Options::default()).unwrap();
     assert_eq!(db.table("t").unwrap().snapshot().unwrap().rows().unwrap(), 0);
 }
+
+/// Only a first segment of more than 4 MiB is left alone when four small ones behind it are merged.
+#[test]
+fn tombstones_stay_when_segments_merge_above_an_older_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let mut rng = Rng::keyed(1, 0);
+    let mut long = || Some((0..40).map(|_| format!("{:016x}", rng.next_u64())).collect::<String>());
+    let rows: Vec<_> = (0..8_000).map(|id| (id, long(), 1)).collect();
+    table.append(&batch(&rows), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    for part in 0..4 {
+        table.append(&batch(&[(part, None, 2)]), OnError::Raise).unwrap();
+        table.delete(&key(100 + part)).unwrap();
+        db.flush().unwrap();
+    }
+    let started = std::time::Instant::now();
+    while db.stats().unwrap().merges == 0 {
+        assert!(started.elapsed().as_secs() < 20, "{:?}", db.stats().unwrap());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert_eq!(db.stats().unwrap().tables[0].segments, 2);
+    let snapshot = table.snapshot().unwrap();
+    assert_eq!(snapshot.rows().unwrap(), 7_996);
+    for part in 0..4 {
+        assert_eq!(snapshot.get(&key(100 + part), None).unwrap().positions, [None]);
+    }
+    assert_eq!(db.stats().unwrap().tables[0].rows, 8_008, "four rows and four tombstones are kept");
+}

@@ -6,6 +6,7 @@
 //! leases after its edit is in the manifest. So whichever comes first, a file that a reader needs is
 //! either seen as leased or not in the manifest that the reader found.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::directory::{Directory, Lock};
@@ -108,12 +109,21 @@ impl DeferredRemovals {
         }
         let oldest = oldest_lease(self.directory.as_ref())?;
         let is_needed = |file: &Pending| oldest.is_some_and(|version| version < file.removed_at);
-        let (kept, free): (Vec<_>, Vec<_>) = pending.drain(..).partition(is_needed);
-        *pending = kept;
-        for file in free {
-            self.directory.remove(&file.name).context("remove", &file.name)?;
-        }
-        Ok(())
+        let mut swept = Ok(());
+        pending.retain(|file| {
+            if is_needed(file) {
+                return true;
+            }
+            match self.directory.remove(&file.name) {
+                // An earlier opening of the database may have had it on its list, too.
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    swept = Err(error).context("remove", &file.name);
+                    true
+                }
+                _ => false,
+            }
+        });
+        swept
     }
 
     /// Whether a reader is just opening, and may still need anything there is.
@@ -168,6 +178,20 @@ mod tests {
         removals.sweep().unwrap();
         assert!(!exists("c"));
         assert_eq!(directory.list().unwrap(), Vec::<String>::new());
+    }
+
+    /// A snapshot can outlive its database: once dropped it removes a file that the next opening of the
+    /// database has on its list, too.
+    #[test]
+    fn a_file_that_somebody_else_removed_is_no_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
+        let openings = [0, 1].map(|_| DeferredRemovals::new(directory.clone()));
+        directory.create("a").unwrap();
+        openings.iter().for_each(|removals| removals.defer("a".into(), 0, at(1)));
+        for removals in openings {
+            removals.sweep().unwrap();
+        }
     }
 
     #[test]

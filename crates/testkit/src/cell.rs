@@ -6,11 +6,12 @@ use std::sync::Arc;
 use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::{
-    Date32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType, UInt64Type,
+    Date32Type, Float32Type, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType,
+    UInt32Type, UInt64Type,
 };
 use drillcore::arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, PrimitiveArray, RecordBatch,
-    StringArray,
+    Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, Float64Array, PrimitiveArray,
+    RecordBatch, StringArray,
 };
 use drillcore::arrow_schema::{DataType, TimeUnit};
 
@@ -21,7 +22,7 @@ pub enum Cell {
     Bool(bool),
     /// Integers, dates and timestamps.
     Int(i128),
-    /// The bits of a double.
+    /// The bits of a double; of a float, widened.
     Float(u64),
     Text(String),
     Bytes(Vec<u8>),
@@ -40,6 +41,15 @@ impl Cell {
             Cell::Float(bits) if f64::from_bits(*bits).is_nan() => Cell::float(f64::NAN),
             Cell::Float(bits) if f64::from_bits(*bits) == 0.0 => Cell::float(0.0),
             other => other.clone(),
+        }
+    }
+
+    /// The number, of an integer or a float.
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            Cell::Int(value) => Some(*value as f64),
+            Cell::Float(bits) => Some(f64::from_bits(*bits)),
+            _ => None,
         }
     }
 
@@ -89,6 +99,13 @@ pub fn to_array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
         let values: PrimitiveArray<T> = cells.iter().map(native).collect();
         Arc::new(values.with_data_type(data_type.clone()))
     }
+    fn floats(cells: &[Cell]) -> impl Iterator<Item = Option<f64>> + '_ {
+        cells.iter().map(|cell| match cell {
+            Cell::Null => None,
+            Cell::Float(bits) => Some(f64::from_bits(*bits)),
+            other => panic!("{other:?} is no float"),
+        })
+    }
     match data_type {
         DataType::Boolean => {
             let values = cells.iter().map(|cell| match cell {
@@ -98,14 +115,10 @@ pub fn to_array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
             });
             Arc::new(values.collect::<BooleanArray>())
         }
-        DataType::Float64 => {
-            let values = cells.iter().map(|cell| match cell {
-                Cell::Null => None,
-                Cell::Float(bits) => Some(f64::from_bits(*bits)),
-                other => panic!("{other:?} is no float"),
-            });
-            Arc::new(values.collect::<Float64Array>())
+        DataType::Float32 => {
+            Arc::new(floats(cells).map(|value| value.map(|v| v as f32)).collect::<Float32Array>())
         }
+        DataType::Float64 => Arc::new(floats(cells).collect::<Float64Array>()),
         DataType::Utf8 => {
             let values = cells.iter().map(|cell| match cell {
                 Cell::Null => None,
@@ -140,6 +153,7 @@ pub fn to_array(data_type: &DataType, cells: &[Cell]) -> ArrayRef {
         }
         DataType::Int32 => ints::<Int32Type>(data_type, cells),
         DataType::Int64 => ints::<Int64Type>(data_type, cells),
+        DataType::UInt32 => ints::<UInt32Type>(data_type, cells),
         DataType::UInt64 => ints::<UInt64Type>(data_type, cells),
         DataType::Date32 => ints::<Date32Type>(data_type, cells),
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
@@ -157,12 +171,16 @@ pub fn from_array(values: &dyn Array) -> Vec<Cell> {
         }
         match values.data_type() {
             DataType::Boolean => Cell::Bool(values.as_boolean().value(row)),
+            DataType::Float32 => {
+                Cell::float(values.as_primitive::<Float32Type>().value(row).into())
+            }
             DataType::Float64 => Cell::float(values.as_primitive::<Float64Type>().value(row)),
             DataType::Utf8 => Cell::Text(values.as_string::<i32>().value(row).to_string()),
             DataType::Binary => Cell::Bytes(values.as_binary::<i32>().value(row).to_vec()),
             DataType::List(_) => Cell::List(from_array(&values.as_list::<i32>().value(row))),
             DataType::Int32 => Cell::Int(values.as_primitive::<Int32Type>().value(row).into()),
             DataType::Int64 => Cell::Int(values.as_primitive::<Int64Type>().value(row).into()),
+            DataType::UInt32 => Cell::Int(values.as_primitive::<UInt32Type>().value(row).into()),
             DataType::UInt64 => Cell::Int(values.as_primitive::<UInt64Type>().value(row).into()),
             DataType::Date32 => Cell::Int(values.as_primitive::<Date32Type>().value(row).into()),
             DataType::Timestamp(TimeUnit::Microsecond, _) => {

@@ -9,8 +9,8 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use drillcore::{
-    AppendResult, Between, Closed, Merge, OnError, SampleRequest, ScanRequest, Selection, Table,
-    TableSnapshot, TableSpec,
+    AppendResult, Between, Closed, Merge, OnError, RollupSpec, SampleRequest, ScanRequest,
+    Selection, Table, TableSnapshot, TableSpec,
 };
 use drillcore_sample::rng::Rng;
 
@@ -24,11 +24,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// Columns `id` (the key), `team` (the set column), `value` and `payload`.
+    /// Columns `id` (the key), `team` (the set column), `weight`, `value` and `payload`.
     pub fn columns() -> SchemaRef {
         Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("team", DataType::Utf8, true),
+            Field::new("weight", DataType::Int64, false),
             Field::new("value", DataType::Float64, false),
             Field::new("payload", DataType::Utf8, false),
         ]))
@@ -45,11 +46,38 @@ impl Events {
         }
     }
 
+    /// A table of another merge policy, with weights `weight` and `value` where it can have some. In a rollup
+    /// table the team is in the key, too, and `n` counts a row's events.
+    pub fn spec_of(kind: Kind) -> TableSpec {
+        let weighted =
+            TableSpec { weights: vec!["weight".into(), "value".into()], ..Events::spec() };
+        let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
+        match kind {
+            Kind::Append => weighted,
+            Kind::Upsert => TableSpec { merge: Merge::Upsert, ..weighted },
+            Kind::Rollup => TableSpec {
+                key: vec!["id".into(), "team".into()],
+                merge: Merge::Rollup(RollupSpec {
+                    time: None,
+                    granularity: "none".into(),
+                    metrics: vec![metric("n", "count"), metric("weight", "sum(weight)")],
+                }),
+                ..Events::spec()
+            },
+        }
+    }
+
     /// The rows with these ids, in this order.
     pub fn batch(&self, ids: &[i64]) -> RecordBatch {
+        self.batch_like(ids, ids)
+    }
+
+    /// Rows with these ids whose other columns are those of the ids `like`.
+    pub fn batch_like(&self, ids: &[i64], like: &[i64]) -> RecordBatch {
+        assert_eq!(ids.len(), like.len());
         let mut payload = String::with_capacity(self.payload_bytes + 16);
         let mut payloads = Vec::with_capacity(ids.len());
-        for &id in ids {
+        for &id in like {
             payload.clear();
             let mut rng = Rng::keyed(id as u64, 1);
             while payload.len() < self.payload_bytes {
@@ -59,8 +87,9 @@ impl Events {
         }
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from(ids.to_vec())),
-            Arc::new(ids.iter().map(|id| Some(self.team(*id))).collect::<StringArray>()),
-            Arc::new(ids.iter().map(|id| Some(Events::value(*id))).collect::<Float64Array>()),
+            Arc::new(like.iter().map(|id| Some(self.team(*id))).collect::<StringArray>()),
+            Arc::new(like.iter().map(|id| Some(Events::weight(*id))).collect::<Int64Array>()),
+            Arc::new(like.iter().map(|id| Some(Events::value(*id))).collect::<Float64Array>()),
             Arc::new(StringArray::from(payloads)),
         ];
         RecordBatch::try_new(Events::columns(), columns).expect("the columns fit the schema")
@@ -79,6 +108,15 @@ impl Events {
         format!("team-{:04}", id % self.teams)
     }
 
+    /// A row's weight: every tenth has none, one weighs as much as hundreds of others.
+    pub fn weight(id: i64) -> i64 {
+        match id {
+            77 => 2_700,
+            id if id % 10 == 0 => 0,
+            id => 1 + id % 19,
+        }
+    }
+
     /// A row's value: as if drawn uniformly from [0, 100).
     pub fn value(id: i64) -> f64 {
         100.0 * Rng::keyed(id as u64, 2).unit_f64()
@@ -89,6 +127,18 @@ impl Events {
         let name: ArrayRef = Arc::new(StringArray::from(vec![self.team(team)]));
         Selection { between: None, sets: Some(name), ..Default::default() }
     }
+}
+
+/// What equal keys mean to a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Append,
+    Upsert,
+    Rollup,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 3] = [Kind::Append, Kind::Upsert, Kind::Rollup];
 }
 
 /// The rows with ids `low..=high`.
@@ -125,9 +175,25 @@ pub fn sample_ids(
     n: u64,
     seed: u64,
 ) -> Vec<i64> {
+    weighted_sample_ids(table, selection, None, replace, n, seed)
+}
+
+/// [`sample_ids`] in proportion to a weight column.
+///
+/// # Panics
+/// If the engine refuses.
+pub fn weighted_sample_ids(
+    table: &TableSnapshot,
+    selection: &Selection,
+    weight: Option<&str>,
+    replace: bool,
+    n: u64,
+    seed: u64,
+) -> Vec<i64> {
     let request = SampleRequest {
         n,
         selection: selection.clone(),
+        weight: weight.map(str::to_string),
         replace,
         seed: Some(seed),
         columns: Some(vec!["id".into()]),

@@ -26,11 +26,19 @@ pub enum Operation {
 
 /// Which operations fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fault {
-    /// Counted from 0, over all kinds.
-    pub nth: u64,
-    /// So do all after it.
-    pub forever: bool,
+pub enum Fault {
+    /// This one. Operations are counted from 0, over all kinds.
+    Once(u64),
+    /// This one and all after it.
+    Forever(u64),
+    /// Of this one and all after it those that need room: the disk is full.
+    DiskFull(u64),
+}
+
+impl Operation {
+    fn needs_room(self) -> bool {
+        matches!(self, Operation::Create | Operation::Write)
+    }
 }
 
 /// What a power cut does to bytes that were not synced.
@@ -122,13 +130,15 @@ impl FaultDirectory {
         let mut shared = lock(&self.shared);
         let number = shared.operations.len() as u64;
         shared.operations.push(operation);
-        let fails = shared
-            .fault
-            .is_some_and(|fault| number == fault.nth || fault.forever && number > fault.nth);
-        if fails {
-            return Err(io::Error::other(format!("injected failure of operation {number}")));
+        let message = format!("injected failure of operation {number}");
+        match shared.fault {
+            Some(Fault::Once(nth)) if number == nth => Err(io::Error::other(message)),
+            Some(Fault::Forever(nth)) if number >= nth => Err(io::Error::other(message)),
+            Some(Fault::DiskFull(nth)) if number >= nth && operation.needs_room() => {
+                Err(io::Error::new(io::ErrorKind::StorageFull, format!("{message}: no space left")))
+            }
+            _ => Ok(shared),
         }
-        Ok(shared)
     }
 
     fn file(&self, name: &str) -> io::Result<FileState> {
@@ -280,16 +290,19 @@ mod tests {
     }
 
     #[test]
-    fn the_nth_operation_fails_once_or_for_ever() {
-        for forever in [false, true] {
+    fn the_nth_operation_fails_once_or_for_ever_or_for_want_of_room() {
+        let faults = [Fault::Once(1), Fault::Forever(1), Fault::DiskFull(1)];
+        for (fault, then_fail) in
+            faults.into_iter().zip([[false, false], [true, true], [false, true]])
+        {
             let directory = FaultDirectory::new();
-            directory.set_fault(Some(Fault { nth: 1, forever }));
+            directory.set_fault(Some(fault));
             let mut file = directory.create("a").unwrap();
             assert!(file.write_all(&[1; 10]).is_err());
-            assert_eq!(file.sync().is_err(), forever);
             assert_eq!(read_file(&directory, "a").unwrap().len(), 5);
+            assert_eq!([file.sync().is_err(), file.write_all(&[1; 10]).is_err()], then_fail);
             use Operation::*;
-            assert_eq!(directory.operations(), [Create, Write, Sync]);
+            assert_eq!(directory.operations(), [Create, Write, Sync, Write]);
         }
     }
 }

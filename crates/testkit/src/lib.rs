@@ -3,15 +3,18 @@
 //! ground up:
 
 pub mod cell;
+pub mod rollup_shape;
 pub mod shape;
 pub mod model;
 pub mod read_back;
 pub mod random_ops;
 pub mod fault_directory;
+pub mod gate_directory;
 pub mod numbered_batches;
 pub mod counting_allocator;
 pub mod deadline;
 pub mod repetitions;
 pub mod event_table;
+pub mod table_states;
 pub mod statistics;
 pub mod biased_samplers;

@@ -1,5 +1,5 @@
-//! The reference: a list of rows in commit order. Every answer comes from filtering and sorting all of
-//! them.
+//! The reference: a list of changes in commit order. Every answer comes from sorting, folding and
+//! filtering all of them.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,13 +8,22 @@ use std::sync::Arc;
 use drillcore::Closed;
 
 use crate::cell::{Cell, prefix_order};
-use crate::shape::Shape;
+use crate::shape::{Policy, Shape};
 
-/// One row: its key and all its values.
-#[derive(Debug, PartialEq, Eq)]
+/// One row that the table shows: its key and all its values.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelRow {
     pub key: Vec<Cell>,
     pub cells: Vec<Cell>,
+    /// The appended rows that are folded into it.
+    pub events: u64,
+}
+
+/// One row that was appended, or a key that was deleted.
+#[derive(Debug)]
+pub struct Change {
+    pub key: Vec<Cell>,
+    pub row: Option<Arc<ModelRow>>,
 }
 
 /// One table.
@@ -22,7 +31,7 @@ pub struct ModelRow {
 pub struct ModelTable {
     pub shape: Shape,
     /// In commit order.
-    pub rows: Vec<Arc<ModelRow>>,
+    pub changes: Vec<Arc<Change>>,
 }
 
 /// A key range in cells; an end is a key prefix.
@@ -42,22 +51,50 @@ pub struct ModelSelection {
 
 impl ModelTable {
     pub fn new(shape: Shape) -> ModelTable {
-        ModelTable { shape, rows: Vec::new() }
+        ModelTable { shape, changes: Vec::new() }
     }
 
     pub fn append(&mut self, rows: &[Vec<Cell>]) {
         for row in rows {
             let (key, cells) = self.shape.stored(row);
-            self.rows.push(Arc::new(ModelRow { key, cells }));
+            let row = Arc::new(ModelRow { key: key.clone(), cells, events: 1 });
+            self.changes.push(Arc::new(Change { key, row: Some(row) }));
         }
     }
 
-    /// All rows in key order, ties in commit order.
-    pub fn sorted(&self) -> Vec<Arc<ModelRow>> {
-        let mut rows = self.rows.clone();
+    pub fn delete(&mut self, keys: &[Vec<Cell>]) {
+        for key in keys {
+            let key = key.iter().map(Cell::normalised).collect();
+            self.changes.push(Arc::new(Change { key, row: None }));
+        }
+    }
+
+    /// What the table shows: its rows in key order, ties in commit order.
+    pub fn rows(&self) -> Vec<Arc<ModelRow>> {
+        let mut changes = self.changes.clone();
         // The sort is stable, so ties stay as they are.
-        rows.sort_by(|a, b| prefix_order(&a.key, &b.key));
-        rows
+        changes.sort_by(|a, b| prefix_order(&a.key, &b.key));
+        let of_equal_keys = changes.chunk_by(|a, b| prefix_order(&a.key, &b.key).is_eq());
+        of_equal_keys.flat_map(|changes| self.rows_of_key(changes)).collect()
+    }
+
+    fn rows_of_key(&self, changes: &[Arc<Change>]) -> Vec<Arc<ModelRow>> {
+        let rows = || changes.iter().filter_map(|change| change.row.clone());
+        match &self.shape.policy {
+            Policy::Append => rows().collect(),
+            Policy::Upsert => {
+                changes.last().and_then(|newest| newest.row.clone()).into_iter().collect()
+            }
+            Policy::Rollup(rollup) => {
+                let mut folded =
+                    ModelRow::clone(&changes[0].row.clone().expect("nothing is deleted"));
+                for row in rows().skip(1) {
+                    rollup.fold(&mut folded.cells, &row.cells);
+                    folded.events += row.events;
+                }
+                vec![Arc::new(folded)]
+            }
+        }
     }
 
     /// Whether a row belongs to a selection.
@@ -70,14 +107,12 @@ impl ModelTable {
         in_range && in_set
     }
 
-    /// The newest row with a key.
-    pub fn get(&self, key: &[Cell]) -> Option<&ModelRow> {
-        let found = self.rows.iter().rev().find(|row| prefix_order(&row.key, key).is_eq());
-        found.map(AsRef::as_ref)
-    }
-
-    /// Every value of the set column with its number of rows, in order.
-    pub fn sets(&self) -> Vec<(Cell, u64)> {
+    /// The values of a column among some rows with their numbers of rows, in order.
+    pub fn groups<'a>(
+        &self,
+        column: usize,
+        rows: impl IntoIterator<Item = &'a ModelRow>,
+    ) -> Vec<(Cell, u64)> {
         struct Ordered(Cell);
         impl PartialEq for Ordered {
             fn eq(&self, other: &Ordered) -> bool {
@@ -95,9 +130,8 @@ impl ModelTable {
                 self.0.key_order(&other.0)
             }
         }
-        let column = self.shape.set.expect("sets are asked for where there are some");
         let mut counts: BTreeMap<Ordered, u64> = BTreeMap::new();
-        for row in &self.rows {
+        for row in rows {
             *counts.entry(Ordered(row.cells[column].normalised())).or_default() += 1;
         }
         counts.into_iter().map(|(value, rows)| (value.0, rows)).collect()
@@ -133,14 +167,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ties_stay_in_commit_order_and_the_newest_is_got() {
+    fn ties_stay_in_commit_order_or_the_newest_wins() {
         let mut table = ModelTable::new(Shape::all()[4].clone());
         let row = |word: &str, n: i128| vec![Cell::Text(word.into()), Cell::Int(n)];
         table.append(&[row("b", 1), row("a", 2), row("b", 3)]);
-        let numbers: Vec<Cell> = table.sorted().iter().map(|row| row.cells[1].clone()).collect();
-        assert_eq!(numbers, [Cell::Int(2), Cell::Int(1), Cell::Int(3)]);
-        assert_eq!(table.get(&[Cell::Text("b".into())]).unwrap().cells[1], Cell::Int(3));
-        assert_eq!(table.get(&[Cell::Text("c".into())]), None);
+        let numbers = |table: &ModelTable| -> Vec<Cell> {
+            table.rows().iter().map(|row| row.cells[1].clone()).collect()
+        };
+        assert_eq!(numbers(&table), [Cell::Int(2), Cell::Int(1), Cell::Int(3)]);
+        table.shape.policy = Policy::Upsert;
+        assert_eq!(numbers(&table), [Cell::Int(2), Cell::Int(3)]);
+        table.delete(&[vec![Cell::Text("b".into())]]);
+        assert_eq!(numbers(&table), [Cell::Int(2)]);
+        table.append(&[row("b", 4)]);
+        assert_eq!(numbers(&table), [Cell::Int(2), Cell::Int(4)]);
+    }
+
+    #[test]
+    fn events_of_one_second_fold_and_nulls_are_passed_over() {
+        let shapes = Shape::all();
+        let is_rollup = |shape: &&Shape| matches!(shape.policy, Policy::Rollup(_));
+        let mut table = ModelTable::new(shapes.iter().find(is_rollup).unwrap().clone());
+        let event = |at: i128, step: Cell, x: f64| {
+            let (flag, big) = (Cell::Bool(true), Cell::Null);
+            vec![Cell::Int(at), Cell::float(0.25), Cell::Null, flag, step, Cell::float(x), big]
+        };
+        table.append(&[
+            event(1_999_999, Cell::Int(3), -0.0),
+            event(1_000_000, Cell::Null, f64::NAN),
+            event(1_000_001, Cell::Int(-5), 0.0),
+            event(-1, Cell::Int(1), 0.0),
+        ]);
+        let rows = table.rows();
+        assert_eq!(rows.iter().map(|row| row.events).collect::<Vec<_>>(), [1, 3]);
+        assert_eq!(rows[0].key, [Cell::Null, Cell::Int(-1_000_000), Cell::Bool(true)]);
+        let metrics = [Cell::Int(3), Cell::Int(-2), Cell::float(0.75), Cell::float(-0.0)];
+        assert_eq!(rows[1].cells[3..7], metrics);
+        assert!(rows[1].cells[7].is_nan());
+        assert_eq!(rows[1].cells[8..], [Cell::Null, Cell::Null]);
     }
 
     #[test]

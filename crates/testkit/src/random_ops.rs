@@ -2,24 +2,31 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use drillcore::arrow_array::RecordBatch;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
-use crate::cell::Cell;
+use crate::cell::{Cell, rows_of};
 use crate::model::ModelTable;
-use crate::read_back::check_table;
-use crate::shape::Shape;
+use crate::read_back::{check_table, random_key};
+use crate::shape::{Policy, Shape};
 
 /// Tables at once, at most.
 const TABLE_COUNT_MAX: usize = 4;
 /// Questions asked of a table each time it is compared.
 const QUESTIONS: usize = 4;
 
+/// Named snapshots at once, at most.
+const NAMED_COUNT_MAX: u64 = 2;
+/// Pages that a reader beside the writer keeps.
+const READER_CACHE_BYTES: u64 = 100_000;
+
 type Model = BTreeMap<String, ModelTable>;
 
-/// A database, what it should hold, and snapshots taken on the way.
+/// A database, what it should hold, and what was opened of it on the way: snapshots, named ones, and a
+/// reader beside the writer.
 pub struct RandomOps {
     path: PathBuf,
     options: Options,
@@ -27,8 +34,19 @@ pub struct RandomOps {
     hold: Option<MaintenanceHold>,
     model: Model,
     kept: Vec<(Snapshot, Model)>,
+    named: BTreeMap<String, Pinned>,
+    /// With what it saw when it was last refreshed.
+    reader: Option<(Reader, Model)>,
     rng: Rng,
     log: OpLog,
+}
+
+/// What a named snapshot shows for good.
+struct Pinned {
+    lsn: u64,
+    model: Model,
+    /// One sample of each table.
+    drawn: Vec<Vec<Vec<Cell>>>,
 }
 
 /// What was done so far; printed when a check panics.
@@ -75,6 +93,8 @@ impl RandomOps {
             hold: None,
             model: Model::new(),
             kept: Vec::new(),
+            named: BTreeMap::new(),
+            reader: None,
             rng,
             log,
         }
@@ -100,26 +120,29 @@ impl RandomOps {
         match self.rng.below(100) {
             0..8 => self.create_table(),
             8..10 => self.drop_table(),
-            10..68 => self.append(),
-            68..74 => {
+            10..54 => self.append(),
+            54..62 => self.delete(),
+            62..67 => {
                 self.log("flush");
                 self.database().flush().unwrap();
             }
-            74..78 => {
+            67..71 => {
                 self.log("compact");
                 self.database().compact().unwrap();
                 let stats = self.database().stats().unwrap();
                 assert!(stats.tables.iter().all(|t| t.segments <= 1 && t.rows >= t.runs));
             }
-            78..84 => {
+            71..76 => {
                 self.log("hold or release");
                 self.hold = match self.hold.take() {
                     None => Some(self.database().hold_maintenance()),
                     Some(_) => None,
                 };
             }
-            84..90 => self.keep_snapshot(),
-            90..95 => self.compare_kept(),
+            76..80 => self.keep_snapshot(),
+            80..84 => self.compare_kept(),
+            84..89 => self.pin_or_unpin(),
+            89..96 => self.read_beside(),
             _ => self.reopen(),
         }
     }
@@ -132,8 +155,8 @@ impl RandomOps {
         let shape = shapes[self.rng.below(shapes.len() as u64) as usize].clone();
         let name = format!("t{}", self.rng.below(6));
         self.log(format!(
-            "create {name}: key {:?}, set {:?}, {:?}",
-            shape.key, shape.set, shape.columns
+            "create {name}: key {:?}, set {:?}, {:?}, {:?}",
+            shape.key, shape.set, shape.policy, shape.columns
         ));
         let created = self.database().create_table(&name, shape.spec());
         if self.model.contains_key(&name) {
@@ -184,13 +207,46 @@ impl RandomOps {
                     self.model.get_mut(&p.name).unwrap().append(&p.rows);
                 }
             }
-            // Long strings can make a batch larger than a commit may be. Then nothing is appended.
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-                assert!(error.to_string().contains("smaller batches"), "{error}");
-                self.log("  too large for one commit");
-            }
+            Err(error) => self.check_too_large(&error),
         }
+    }
+
+    /// Deletes keys of one table in one commit: some that have a row and some that have none, or all.
+    fn delete(&mut self) {
+        let of_upserts = |table: &ModelTable| matches!(table.shape.policy, Policy::Upsert);
+        let names: Vec<String> = self
+            .model
+            .iter()
+            .filter(|(_, table)| of_upserts(table))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if names.is_empty() {
+            return self.append();
+        }
+        self.make_room_under_hold(1);
+        let name = &names[self.rng.below(names.len() as u64) as usize];
+        let table = &self.model[name];
+        let keys: Vec<Vec<Cell>> = match self.rng.below(12) {
+            0 => table.rows().iter().map(|row| row.key.clone()).collect(),
+            _ => (0..self.rng.below(400)).map(|_| random_key(table, &mut self.rng)).collect(),
+        };
+        let arrays = table.shape.key_arrays(&keys);
+        self.log(format!("delete {} keys of {name}", keys.len()));
+        let before = self.database().snapshot().unwrap().lsn();
+        match self.database().table(name).unwrap().delete(&arrays) {
+            Ok(lsn) => {
+                assert_eq!(lsn, before + u64::from(!keys.is_empty()));
+                self.model.get_mut(name).expect("chosen above").delete(&keys);
+            }
+            Err(error) => self.check_too_large(&error),
+        }
+    }
+
+    /// Long strings can make a batch larger than a commit may be. Then nothing is committed.
+    fn check_too_large(&mut self, error: &Error) {
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("smaller batches"), "{error}");
+        self.log("  too large for one commit");
     }
 
     fn random_rows(&mut self, name: String) -> Pending {
@@ -238,6 +294,81 @@ impl RandomOps {
         compare(snapshot, model, &mut self.rng);
     }
 
+    /// Makes a named snapshot, or opens one that is there and compares it, or drops it.
+    fn pin_or_unpin(&mut self) {
+        let name = format!("s{}", self.rng.below(NAMED_COUNT_MAX));
+        if !self.named.contains_key(&name) {
+            self.log(format!("pin {name}"));
+            let snapshot = self.database().named_snapshot(&name).unwrap();
+            let (lsn, model) = (snapshot.lsn(), self.model.clone());
+            assert_eq!(lsn, self.database().snapshot().unwrap().lsn());
+            self.named.insert(name, Pinned { lsn, model, drawn: draw_from_each(&snapshot) });
+        } else if self.rng.below(4) > 0 {
+            self.compare_named(&name);
+        } else {
+            self.log(format!("unpin {name}"));
+            self.database().drop_snapshot(&name).unwrap();
+            self.named.remove(&name);
+        }
+        let expected = self.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn));
+        assert_eq!(self.database().snapshots().unwrap(), expected.collect::<Vec<_>>());
+    }
+
+    fn compare_named(&mut self, name: &str) {
+        self.log(format!("compare named {name}"));
+        let snapshot = self.database().named_snapshot(name).unwrap();
+        let pinned = &self.named[name];
+        assert_eq!(snapshot.lsn(), pinned.lsn);
+        assert_eq!(draw_from_each(&snapshot), pinned.drawn, "the same samples for ever");
+        compare(&snapshot, &pinned.model, &mut self.rng);
+    }
+
+    /// Opens a reader beside the writer, has it move on, or closes it. Until it moves on it shows what it
+    /// showed.
+    fn read_beside(&mut self) {
+        let choice = self.rng.below(8);
+        if choice == 0 {
+            self.log("close the reader");
+            if let Some((reader, _)) = self.reader.take() {
+                reader.close();
+                assert_eq!(reader.snapshot().err().unwrap().kind(), ErrorKind::Closed);
+            }
+            return;
+        }
+        if choice > 2 || self.reader.is_none() {
+            self.move_reader();
+        }
+        self.compare_reader();
+    }
+
+    fn move_reader(&mut self) {
+        // Without a log, a reader sees what has been written out.
+        let is_logged = self.options.durability != Durability::None;
+        if !is_logged {
+            self.database().flush().unwrap();
+        }
+        let lsn = self.database().snapshot().unwrap().lsn();
+        if let Some((reader, seen)) = &mut self.reader {
+            self.log.lines.push("refresh the reader".into());
+            let at_least = if is_logged { lsn } else { 0 };
+            reader.refresh(at_least, Duration::ZERO, &Interrupt::never()).unwrap();
+            *seen = self.model.clone();
+        } else {
+            self.log("open a reader");
+            let reader = Reader::open(&self.path, READER_CACHE_BYTES).unwrap();
+            self.reader = Some((reader, self.model.clone()));
+        }
+        let (reader, _) = self.reader.as_ref().expect("just opened");
+        let found = reader.snapshot().unwrap().lsn();
+        assert!(found == lsn || !is_logged && found < lsn, "at commit {found} of {lsn}");
+    }
+
+    fn compare_reader(&mut self) {
+        let Some((reader, model)) = &self.reader else { return };
+        self.log.lines.push("compare the reader".into());
+        compare(&reader.snapshot().unwrap(), model, &mut self.rng);
+    }
+
     fn compare_one(&mut self) {
         let Some(name) = self.random_table() else { return };
         self.log(format!("compare {name}"));
@@ -252,9 +383,13 @@ impl RandomOps {
             let (snapshot, model) = &self.kept[index];
             compare(snapshot, model, &mut self.rng);
         }
+        for name in self.named.keys().cloned().collect::<Vec<_>>() {
+            self.compare_named(&name);
+        }
+        self.compare_reader();
     }
 
-    /// Kept snapshots outlive the database they were taken of.
+    /// Kept snapshots and readers outlive the database that they are of.
     fn reopen(&mut self) {
         self.log("reopen");
         self.hold = None;
@@ -282,6 +417,13 @@ impl RandomOps {
     fn log(&mut self, line: impl Into<String>) {
         self.log.lines.push(line.into());
     }
+}
+
+/// A sample of each table with one seed.
+fn draw_from_each(snapshot: &Snapshot) -> Vec<Vec<Vec<Cell>>> {
+    let request = SampleRequest { n: 30, at_most: true, seed: Some(1), ..Default::default() };
+    let draw = |name: &String| rows_of(&snapshot.table(name).unwrap().sample(&request).unwrap());
+    snapshot.tables().iter().map(draw).collect()
 }
 
 fn compare(snapshot: &Snapshot, model: &Model, rng: &mut Rng) {

@@ -1,34 +1,35 @@
 //! Comparing what a table says with what the model says.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
-use crate::cell::{Cell, from_array, rows_of, to_array};
-use crate::model::{ModelBetween, ModelRow, ModelSelection, ModelTable};
-use crate::shape::random_cell;
+use crate::cell::{Cell, from_array, prefix_order, rows_of, to_array};
+use crate::model::{Change, ModelBetween, ModelRow, ModelSelection, ModelTable};
+use crate::shape::{Policy, random_cell};
 
 /// Compares every kind of read of one table with the model: the whole table, then `questions` random
 /// selections. Panics at the first difference.
 pub fn check_table(table: &TableSnapshot, model: &ModelTable, questions: usize, rng: &mut Rng) {
-    let sorted = model.sorted();
-    assert_eq!(table.rows().unwrap(), sorted.len() as u64, "rows()");
-    check_selection(table, model, &sorted, &ModelSelection::default(), rng);
+    let rows = model.rows();
+    assert_eq!(table.rows().unwrap(), rows.len() as u64, "rows()");
+    check_selection(table, model, &rows, &ModelSelection::default(), rng);
     for _ in 0..questions {
         let selection = random_selection(model, rng);
-        check_selection(table, model, &sorted, &selection, rng);
+        check_selection(table, model, &rows, &selection, rng);
     }
-    check_get(table, model, rng);
-    check_sets(table, model);
+    check_get(table, model, &rows, rng);
+    check_sets(table, model, &rows);
 }
 
 fn check_selection(
     table: &TableSnapshot,
     model: &ModelTable,
-    sorted: &[Arc<ModelRow>],
+    rows: &[Arc<ModelRow>],
     wanted: &ModelSelection,
     rng: &mut Rng,
 ) {
@@ -38,109 +39,245 @@ fn check_selection(
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{wanted:?}: {error}");
         return;
     }
-    let mut expected: Vec<&ModelRow> =
-        sorted.iter().map(AsRef::as_ref).filter(|row| model.selects(row, wanted)).collect();
-    assert_eq!(table.count(&selection).unwrap(), expected.len() as u64, "count of {wanted:?}");
-    check_sample(table, &selection, &expected, wanted, rng);
-
-    let reverse = rng.below(2) == 1;
-    if reverse {
-        expected.reverse();
+    let expected: Vec<&ModelRow> =
+        rows.iter().map(AsRef::as_ref).filter(|row| model.selects(row, wanted)).collect();
+    let selected = Selected { table, model, wanted, selection, expected };
+    // What is resolved for one of them is there for the next, so each comes first at times.
+    let first = rng.below(3);
+    for check in first..first + 3 {
+        match check % 3 {
+            0 => selected.check_counts(),
+            1 => selected.check_sample(rng),
+            _ => selected.check_scan(rng),
+        }
     }
-    let limit = (rng.below(3) == 0).then(|| rng.below(expected.len() as u64 + 3));
-    let columns = random_columns(model, rng);
-    let names = columns.iter().map(|&column| model.shape.columns.field(column).name().clone());
-    let request = ScanRequest {
-        selection,
-        columns: Some(names.collect()),
-        limit,
-        reverse,
-        interrupt: Interrupt::never(),
-    };
-    let batches: Vec<RecordBatch> = table.scan(request).unwrap().map(Result::unwrap).collect();
-    let found: Vec<Vec<Cell>> = batches.iter().flat_map(rows_of).collect();
-    expected.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
-    let projected = |row: &&ModelRow| -> Vec<Cell> {
-        columns.iter().map(|&column| row.cells[column].clone()).collect()
-    };
-    let expected: Vec<Vec<Cell>> = expected.iter().map(projected).collect();
-    let what =
-        format!("scan of {wanted:?}, reverse {reverse}, limit {limit:?}, columns {columns:?}");
-    assert_same(&found, &expected, &what);
+    if rng.below(3) == 0 {
+        selected.check_estimate(rng);
+    }
 }
 
-fn check_sample(
-    table: &TableSnapshot,
-    selection: &Selection,
-    expected: &[&ModelRow],
-    wanted: &ModelSelection,
-    rng: &mut Rng,
-) {
-    let population = expected.len() as u64;
-    let n = match rng.below(4) {
-        0 => population + rng.below(3),
-        _ => rng.below(population.min(60) + 2),
-    };
-    let request = SampleRequest {
-        n,
-        selection: selection.clone(),
-        replace: rng.below(4) == 0,
-        at_most: rng.below(2) == 0,
-        seed: Some(rng.next_u64()),
-        ..Default::default()
-    };
-    let is_enough = n <= population || request.replace && population > 0;
-    let sampled = match table.sample(&request) {
-        Ok(batch) => batch,
-        Err(error) => {
-            assert_eq!(error.kind(), ErrorKind::TooFewRows, "{error}");
-            assert!(!is_enough && !request.at_most, "{n} of {population}: {error}");
+/// A selection, and the rows that it should give in key order.
+struct Selected<'a> {
+    table: &'a TableSnapshot,
+    model: &'a ModelTable,
+    wanted: &'a ModelSelection,
+    selection: Selection,
+    expected: Vec<&'a ModelRow>,
+}
+
+impl Selected<'_> {
+    fn check_counts(&self) {
+        let rows = self.expected.len() as u64;
+        assert_eq!(self.table.count(&self.selection).unwrap(), rows, "count of {:?}", self.wanted);
+        let events = self.table.count_events(&self.selection).unwrap();
+        assert_eq!(events, self.events(), "events of {:?}", self.wanted);
+    }
+
+    fn check_scan(&self, rng: &mut Rng) {
+        let mut expected = self.expected.clone();
+        let reverse = rng.below(2) == 1;
+        if reverse {
+            expected.reverse();
+        }
+        let limit = (rng.below(3) == 0).then(|| rng.below(expected.len() as u64 + 3));
+        let columns = random_columns(self.model, rng);
+        let request = ScanRequest {
+            selection: self.selection.clone(),
+            columns: Some(column_names(self.model, &columns)),
+            limit,
+            reverse,
+            interrupt: Interrupt::never(),
+        };
+        let batches: Vec<RecordBatch> =
+            self.table.scan(request).unwrap().map(Result::unwrap).collect();
+        let found: Vec<Vec<Cell>> = batches.iter().flat_map(rows_of).collect();
+        expected.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
+        let expected: Vec<Vec<Cell>> =
+            expected.iter().map(|row| projected(row, &columns)).collect();
+        let wanted = self.wanted;
+        let what =
+            format!("scan of {wanted:?}, reverse {reverse}, limit {limit:?}, columns {columns:?}");
+        assert_same(&found, &expected, &what);
+    }
+
+    /// Draws come from the selection, as many as were asked for, none too often, the same for the same
+    /// seed; a rollup table's draws are events. How often each comes is left to the statistics.
+    fn check_sample(&self, rng: &mut Rng) {
+        let weight = match self.model.shape.weights.as_slice() {
+            [] => None,
+            weights => {
+                (rng.below(2) == 0).then(|| weights[rng.below(weights.len() as u64) as usize])
+            }
+        };
+        let can_be_drawn = |row: &&&ModelRow| {
+            weight
+                .is_none_or(|column| row.cells[column].as_f64().is_some_and(|weight| weight > 0.0))
+        };
+        let drawable: Vec<&ModelRow> = self.expected.iter().filter(can_be_drawn).copied().collect();
+        let population: u64 = drawable.iter().map(|row| row.events).sum();
+        let n = match rng.below(4) {
+            0 => population.min(4_000) + rng.below(3),
+            _ => rng.below(population.min(60) + 2),
+        };
+        let replace = rng.below(4) == 0;
+        let request = SampleRequest {
+            n,
+            selection: self.selection.clone(),
+            weight: weight.map(|column| column_names(self.model, &[column]).remove(0)),
+            with_probability: (replace || weight.is_none()) && rng.below(3) == 0,
+            replace,
+            at_most: rng.below(2) == 0,
+            seed: Some(rng.next_u64()),
+            ..Default::default()
+        };
+        let is_enough = n <= population || replace && population > 0;
+        let sampled = match self.table.sample(&request) {
+            Ok(batch) => batch,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TooFewRows, "{error}");
+                assert!(!is_enough && !request.at_most, "{n} of {population}: {error}");
+                return;
+            }
+        };
+        assert!(is_enough || request.at_most, "{n} rows of {population} were drawn");
+        let count = if is_enough {
+            n
+        } else if replace {
+            0
+        } else {
+            population
+        };
+        let mut rows = rows_of(&sampled);
+        assert_eq!(rows.len() as u64, count, "sample of {:?}", self.wanted);
+        assert_eq!(rows, rows_of(&self.table.sample(&request).unwrap()), "one seed, one sample");
+        if request.with_probability {
+            self.check_probability(&mut rows, weight, replace);
+        }
+        let mut left: HashMap<&[Cell], u64> = HashMap::new();
+        drawable.iter().for_each(|row| *left.entry(&row.cells).or_default() += row.events);
+        for row in &rows {
+            let left = left.get_mut(row.as_slice());
+            let left =
+                left.unwrap_or_else(|| panic!("{row:?} was drawn but not in {:?}", self.wanted));
+            if !replace {
+                *left =
+                    left.checked_sub(1).unwrap_or_else(|| panic!("{row:?} was drawn too often"));
+            }
+        }
+    }
+
+    /// Takes the column of probabilities off, which holds each row's share of the weight.
+    fn check_probability(&self, rows: &mut [Vec<Cell>], weight: Option<usize>, replace: bool) {
+        let weight_of = |cells: &[Cell]| {
+            weight.map_or(1.0, |column| cells[column].as_f64().expect("weights are numbers"))
+        };
+        let total: f64 = match weight {
+            None => self.events() as f64,
+            Some(_) => self.expected.iter().map(|row| weight_of(&row.cells)).sum(),
+        };
+        let draws = if replace { 1.0 } else { rows.len() as f64 };
+        for row in rows {
+            let found =
+                row.pop().and_then(|cell| cell.as_f64()).expect("a probability is a number");
+            let expected = draws * weight_of(row) / total;
+            assert!((found - expected).abs() <= 1e-12, "{row:?}: {found}, expected {expected}");
+        }
+    }
+
+    /// With all rows drawn nothing is left to estimate.
+    fn check_estimate(&self, rng: &mut Rng) {
+        let fields = self.model.shape.columns.fields();
+        let columns = || 0..fields.len();
+        let is_number = |column: &usize| {
+            let data_type = fields[*column].data_type();
+            data_type.is_integer() || data_type.is_floating()
+        };
+        let measure = columns().find(is_number);
+        let by = (rng.below(2) == 0).then(|| rng.below(fields.len() as u64) as usize);
+        let name = |column: usize| fields[column].name().clone();
+        let mut aggregates = vec![("rows".to_string(), "count".to_string())];
+        aggregates.extend(measure.map(|column| ("mean".into(), format!("avg({})", name(column)))));
+        let request = EstimateRequest {
+            aggregates,
+            by: by.map(name),
+            selection: self.selection.clone(),
+            stop: Stop::Rows(u64::MAX),
+            ..Default::default()
+        };
+        let what = format!("estimate of {:?} by {by:?}", self.wanted);
+        let estimate = self.table.estimate(&request, &mut |_| ControlFlow::Continue(()));
+        if let Policy::Rollup(_) = self.model.shape.policy {
+            assert_eq!(estimate.unwrap_err().kind(), ErrorKind::InvalidArgument, "{what}");
             return;
         }
-    };
-    assert!(is_enough || request.at_most, "{n} rows of {population} were drawn");
-    let count = if is_enough { n } else { population };
-    let rows = rows_of(&sampled);
-    assert_eq!(rows.len() as u64, count, "sample of {wanted:?}");
-    assert_eq!(rows, rows_of(&table.sample(&request).unwrap()), "one seed, one sample");
-    let mut left: HashMap<&[Cell], u64> = HashMap::new();
-    expected.iter().for_each(|row| *left.entry(&row.cells).or_default() += 1);
-    for row in &rows {
-        let left = left.get_mut(row.as_slice());
-        let left = left.unwrap_or_else(|| panic!("{row:?} was drawn but is not in {wanted:?}"));
-        if !request.replace {
-            *left = left.checked_sub(1).unwrap_or_else(|| panic!("{row:?} was drawn too often"));
+        let estimate = estimate.unwrap();
+        assert_eq!(estimate.population, self.expected.len() as u64, "{what}");
+        let groups = match by {
+            None => vec![(Cell::Null, self.expected.len() as u64)],
+            Some(column) => self.model.groups(column, self.expected.iter().copied()),
+        };
+        if let Some(found) = &estimate.groups {
+            let values: Vec<&Cell> = groups.iter().map(|(value, _)| value).collect();
+            let found = from_array(found.as_ref());
+            assert_eq!(found.iter().collect::<Vec<_>>(), values, "{what}");
+        }
+        for (group, (value, rows)) in groups.iter().enumerate() {
+            let counted = &estimate.aggregates[0].intervals[group];
+            assert_eq!([counted.low, counted.high], [*rows as f64; 2], "{what}, group {value:?}");
+            let Some(measure) = measure else { continue };
+            let is_in =
+                |row: &&&ModelRow| by.is_none_or(|column| row.cells[column].normalised() == *value);
+            let of_group = self.expected.iter().filter(is_in);
+            let numbers: Vec<f64> =
+                of_group.filter_map(|row| row.cells[measure].as_f64()).collect();
+            if numbers.is_empty() || numbers.iter().any(|number| !number.is_finite()) {
+                continue;
+            }
+            let mean = numbers.iter().sum::<f64>() / numbers.len() as f64;
+            let size = numbers.iter().map(|number| number.abs()).sum::<f64>() + 1.0;
+            let found = &estimate.aggregates[1].intervals[group];
+            let off = (found.low - mean).abs().max((found.high - mean).abs());
+            assert!(off <= 1e-9 * size, "{what}, group {value:?}: {found:?}, expected {mean}");
         }
     }
+
+    fn events(&self) -> u64 {
+        self.expected.iter().map(|row| row.events).sum()
+    }
 }
 
-fn check_get(table: &TableSnapshot, model: &ModelTable, rng: &mut Rng) {
+fn check_get(table: &TableSnapshot, model: &ModelTable, rows: &[Arc<ModelRow>], rng: &mut Rng) {
     let keys: Vec<Vec<Cell>> = (0..12).map(|_| random_key(model, rng)).collect();
-    let arrays: Vec<ArrayRef> = (0..model.shape.key.len())
-        .map(|position| {
-            let cells: Vec<Cell> = keys.iter().map(|key| key[position].clone()).collect();
-            to_array(model.shape.columns.field(model.shape.key[position]).data_type(), &cells)
-        })
-        .collect();
-    let found = table.get(&arrays, None).unwrap();
-    let rows = rows_of(&found.rows);
+    let columns = random_columns(model, rng);
+    let names = column_names(model, &columns);
+    let found = table.get(&model.shape.key_arrays(&keys), Some(&names)).unwrap();
+    let found_rows = rows_of(&found.rows);
     assert_eq!(found.positions.len(), keys.len());
     for (key, position) in keys.iter().zip(&found.positions) {
-        let found = position.map(|position| rows[position as usize].as_slice());
-        let expected = model.get(key).map(|row| row.cells.as_slice());
-        assert_eq!(found, expected, "get of {key:?}");
+        let found = position.map(|position| found_rows[position as usize].clone());
+        // The newest of equal keys.
+        let newest = rows.iter().rev().find(|row| prefix_order(&row.key, key).is_eq());
+        assert_eq!(found, newest.map(|row| projected(row, &columns)), "get of {key:?}");
     }
 }
 
-fn check_sets(table: &TableSnapshot, model: &ModelTable) {
-    if model.shape.set.is_none() {
+fn check_sets(table: &TableSnapshot, model: &ModelTable, rows: &[Arc<ModelRow>]) {
+    let Some(column) = model.shape.set else {
         assert_eq!(table.sets().unwrap_err().kind(), ErrorKind::InvalidArgument);
         return;
-    }
+    };
     let sets = table.sets().unwrap();
     let found: Vec<(Cell, u64)> =
         from_array(sets.values.as_ref()).into_iter().zip(sets.rows).collect();
-    assert_eq!(found, model.sets(), "sets()");
+    assert_eq!(found, model.groups(column, rows.iter().map(AsRef::as_ref)), "sets()");
+}
+
+fn projected(row: &ModelRow, columns: &[usize]) -> Vec<Cell> {
+    columns.iter().map(|&column| row.cells[column].clone()).collect()
+}
+
+fn column_names(model: &ModelTable, columns: &[usize]) -> Vec<String> {
+    columns.iter().map(|&column| model.shape.columns.field(column).name().clone()).collect()
 }
 
 /// Like `assert_eq!`, but prints the first difference instead of thousands of rows.
@@ -179,11 +316,9 @@ fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {
     let between = (rng.below(4) > 0).then(|| random_between(model, rng));
     let sets = model.shape.set.filter(|_| rng.below(2) == 0).map(|column| {
         let data_type = model.shape.columns.field(column).data_type();
-        let set = |rng: &mut Rng| match model.rows.len() as u64 {
-            rows if rows > 0 && rng.below(4) > 0 => {
-                model.rows[rng.below(rows) as usize].cells[column].clone()
-            }
-            _ => random_cell(rng, data_type, true),
+        let set = |rng: &mut Rng| {
+            let row = random_change(model, rng).and_then(|change| change.row.as_ref());
+            row.map_or_else(|| random_cell(rng, data_type, true), |row| row.cells[column].clone())
         };
         (0..rng.below(5)).map(|_| set(rng)).collect()
     });
@@ -203,7 +338,7 @@ fn random_between(model: &ModelTable, rng: &mut Rng) -> ModelBetween {
     };
     let (mut low, mut high) = (end(rng), end(rng));
     if let (Some(a), Some(b)) = (&low, &high)
-        && crate::cell::prefix_order(a, b).is_gt()
+        && prefix_order(a, b).is_gt()
         && rng.below(8) > 0
     {
         std::mem::swap(&mut low, &mut high);
@@ -212,15 +347,21 @@ fn random_between(model: &ModelTable, rng: &mut Rng) -> ModelBetween {
     ModelBetween { low, high, closed: closed[rng.below(4) as usize] }
 }
 
-/// Mostly the key of a row, else some key.
-fn random_key(model: &ModelTable, rng: &mut Rng) -> Vec<Cell> {
-    let rows = model.rows.len() as u64;
-    if rows > 0 && rng.below(4) > 0 {
-        return model.rows[rng.below(rows) as usize].key.clone();
+/// Mostly the key of a row that is or was there, else some key.
+pub fn random_key(model: &ModelTable, rng: &mut Rng) -> Vec<Cell> {
+    if let Some(change) = random_change(model, rng) {
+        return change.key.clone();
     }
     let cell =
         |column: &usize| random_cell(rng, model.shape.columns.field(*column).data_type(), true);
     model.shape.key.iter().map(cell).collect()
+}
+
+/// Mostly one of the changes there were.
+fn random_change<'a>(model: &'a ModelTable, rng: &mut Rng) -> Option<&'a Change> {
+    let changes = model.changes.len() as u64;
+    let index = (changes > 0 && rng.below(4) > 0).then(|| rng.below(changes) as usize);
+    index.map(|index| model.changes[index].as_ref())
 }
 
 /// At least one column, in any order.

@@ -5,34 +5,63 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::RecordBatch;
+use drillcore::arrow_array::{ArrayRef, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::{Merge, TableSpec};
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, to_array};
+use crate::rollup_shape::{Metric, RollupShape, Time};
 
-/// Columns, key and set column of a table.
+/// Columns, key, set column, weights and merge policy of a table.
 #[derive(Debug, Clone)]
 pub struct Shape {
     pub columns: Arc<Schema>,
     /// Indexes of the key columns.
     pub key: Vec<usize>,
     pub set: Option<usize>,
+    pub weights: Vec<usize>,
+    pub policy: Policy,
+}
+
+/// What rows with equal keys mean.
+#[derive(Debug, Clone)]
+pub enum Policy {
+    Append,
+    Upsert,
+    Rollup(RollupShape),
 }
 
 impl Shape {
-    /// The shapes that together have every supported kind of key, and set columns of every role.
+    /// The shapes that together have every supported kind of key, set columns of every role, and all
+    /// merge policies.
     pub fn all() -> Vec<Shape> {
-        let timestamp = DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into()));
-        let shape = |columns: &[(&str, DataType, bool)], key: &[usize], set: Option<usize>| {
-            let fields = columns.iter().map(|(name, t, null)| Field::new(*name, t.clone(), *null));
-            let columns = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-            Shape { columns, key: key.to_vec(), set }
+        let appended = Shape::appended();
+        let upserted: Vec<Shape> = appended
+            .iter()
+            .map(|shape| Shape { policy: Policy::Upsert, ..shape.clone() })
+            .collect();
+        [appended, upserted, Shape::rolled_up()].concat()
+    }
+
+    /// Shapes of tables that keep every row.
+    fn appended() -> Vec<Shape> {
+        let shape = |columns: &[(&str, DataType, bool)], key: &[usize], set: Option<usize>| Shape {
+            columns: schema(columns),
+            key: key.to_vec(),
+            set,
+            weights: Vec::new(),
+            policy: Policy::Append,
         };
         let (int, text, float, bool) =
             (DataType::Int64, DataType::Utf8, DataType::Float64, DataType::Boolean);
         let list = DataType::new_list(DataType::Utf8, true);
+        let weighted = [
+            ("id", int.clone(), false),
+            ("whole", DataType::UInt32, false),
+            ("team", text.clone(), true),
+            ("share", DataType::Float32, false),
+        ];
         vec![
             shape(
                 &[
@@ -67,7 +96,7 @@ impl Shape {
             ),
             shape(
                 &[
-                    ("at", timestamp, false),
+                    ("at", timestamp(), false),
                     ("day", DataType::Date32, true),
                     ("flag", bool, false),
                     ("x", float, true),
@@ -77,24 +106,115 @@ impl Shape {
             ),
             shape(&[("word", text, false), ("n", int, true)], &[0], None),
             shape(&[("only", DataType::UInt64, true)], &[0], Some(0)),
+            Shape { weights: vec![1, 3], ..shape(&weighted, &[0], Some(2)) },
+        ]
+    }
+
+    /// Shapes of tables that fold events. Sums are of values that add up exactly in any order.
+    fn rolled_up() -> Vec<Shape> {
+        let shape = |set: Option<usize>, rollup: RollupShape| Shape {
+            columns: rollup.columns(),
+            key: (0..rollup.key.len()).collect(),
+            set,
+            weights: Vec::new(),
+            policy: Policy::Rollup(rollup),
+        };
+        let sums = |metrics: &[(&'static str, Metric)]| metrics.to_vec();
+        vec![
+            // Several dimensions before and behind the time, and every kind of metric.
+            shape(
+                Some(0),
+                RollupShape {
+                    events: schema(&[
+                        ("at", timestamp(), false),
+                        ("amount", DataType::Float32, true),
+                        ("place", DataType::Utf8, true),
+                        ("flag", DataType::Boolean, true),
+                        ("step", DataType::Int32, true),
+                        ("x", DataType::Float64, true),
+                        ("big", DataType::Int64, true),
+                    ]),
+                    key: vec![2, 0, 3],
+                    time: Some(Time { column: 0, granularity: "1s", step_us: 1_000_000 }),
+                    metrics: sums(&[
+                        ("n", Metric::Count),
+                        ("steps", Metric::Sum(4)),
+                        ("amount", Metric::Sum(1)),
+                        ("least_x", Metric::Least(5)),
+                        ("most_x", Metric::Greatest(5)),
+                        ("least_big", Metric::Least(6)),
+                        ("most_big", Metric::Greatest(6)),
+                    ]),
+                },
+            ),
+            // Keys with NaN and two zeros, which fold; inputs that are never null.
+            shape(
+                Some(1),
+                RollupShape {
+                    events: schema(&[
+                        ("u", DataType::UInt64, true),
+                        ("f", DataType::Float64, true),
+                        ("step", DataType::Int32, false),
+                    ]),
+                    key: vec![0, 1],
+                    time: None,
+                    metrics: sums(&[("steps", Metric::Sum(2)), ("worst", Metric::Least(2))]),
+                },
+            ),
+            // Few keys with very many events.
+            shape(
+                Some(0),
+                RollupShape {
+                    events: schema(&[
+                        ("flag", DataType::Boolean, true),
+                        ("step", DataType::Int32, true),
+                    ]),
+                    key: vec![0],
+                    time: None,
+                    metrics: sums(&[("step", Metric::Sum(1)), ("n", Metric::Count)]),
+                },
+            ),
+            // Events alone.
+            shape(
+                None,
+                RollupShape {
+                    events: schema(&[("word", DataType::Utf8, false)]),
+                    key: vec![0],
+                    time: None,
+                    metrics: Vec::new(),
+                },
+            ),
         ]
     }
 
     pub fn spec(&self) -> TableSpec {
         let name = |column: &usize| self.columns.field(*column).name().clone();
         TableSpec {
-            columns: self.columns.clone(),
+            columns: self.batch_columns(),
             key: self.key.iter().map(name).collect(),
             set: self.set.as_ref().map(name),
-            weights: Vec::new(),
-            merge: Merge::Append,
+            weights: self.weights.iter().map(name).collect(),
+            merge: match &self.policy {
+                Policy::Append => Merge::Append,
+                Policy::Upsert => Merge::Upsert,
+                Policy::Rollup(rollup) => Merge::Rollup(rollup.spec()),
+            },
             exist_ok: false,
         }
     }
 
-    /// Random rows.
+    /// Columns of an appended batch.
+    fn batch_columns(&self) -> Arc<Schema> {
+        match &self.policy {
+            Policy::Rollup(rollup) => rollup.events.clone(),
+            _ => self.columns.clone(),
+        }
+    }
+
+    /// Random rows to append.
     pub fn rows(&self, rng: &mut Rng, count: u64) -> Vec<Vec<Cell>> {
-        let fields = self.columns.fields();
+        let columns = self.batch_columns();
+        let fields = columns.fields();
         let row = |rng: &mut Rng| {
             fields.iter().map(|f| random_cell(rng, f.data_type(), f.is_nullable())).collect()
         };
@@ -103,22 +223,48 @@ impl Shape {
 
     /// Rows as a batch.
     pub fn batch(&self, rows: &[Vec<Cell>]) -> RecordBatch {
+        let schema = self.batch_columns();
         let column = |(index, field): (usize, &Arc<Field>)| {
             let cells: Vec<Cell> = rows.iter().map(|row| row[index].clone()).collect();
             to_array(field.data_type(), &cells)
         };
-        let columns = self.columns.fields().iter().enumerate().map(column).collect();
-        RecordBatch::try_new(self.columns.clone(), columns).expect("rows fit their own shape")
+        let columns = schema.fields().iter().enumerate().map(column).collect();
+        RecordBatch::try_new(schema.clone(), columns).expect("rows fit their own shape")
     }
 
-    /// The row's key, and its values as the table gives them back.
+    /// Keys as one array a key column.
+    pub fn key_arrays(&self, keys: &[Vec<Cell>]) -> Vec<ArrayRef> {
+        let column = |(position, &column): (usize, &usize)| {
+            let cells: Vec<Cell> = keys.iter().map(|key| key[position].clone()).collect();
+            to_array(self.columns.field(column).data_type(), &cells)
+        };
+        self.key.iter().enumerate().map(column).collect()
+    }
+
+    /// The key of an appended row, and the values that the table shows of it.
     pub fn stored(&self, row: &[Cell]) -> (Vec<Cell>, Vec<Cell>) {
-        let mut cells = row.to_vec();
-        for &column in &self.key {
-            cells[column] = cells[column].normalised();
-        }
+        let cells = match &self.policy {
+            Policy::Rollup(rollup) => rollup.row(row),
+            _ => {
+                let mut cells = row.to_vec();
+                for &column in &self.key {
+                    cells[column] = cells[column].normalised();
+                }
+                cells
+            }
+        };
         (self.key.iter().map(|&column| cells[column].clone()).collect(), cells)
     }
+}
+
+/// Columns of name, type and whether they take nulls.
+fn schema(columns: &[(&str, DataType, bool)]) -> Arc<Schema> {
+    let fields = columns.iter().map(|(name, t, null)| Field::new(*name, t.clone(), *null));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn timestamp() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("Europe/Berlin".into()))
 }
 
 /// A value of a type; null in one of eight where it may be.
@@ -140,7 +286,17 @@ pub fn random_cell(rng: &mut Rng, data_type: &DataType, nullable: bool) -> Cell 
             1 => Cell::Int(i64::MAX.into()),
             _ => Cell::Int(i128::from(rng.below(3_000)) - 1_500),
         },
-        DataType::Timestamp(..) => Cell::Int(1_700_000_000_000_000 + i128::from(rng.below(5_000))),
+        // Some seconds, and some before 1970.
+        DataType::Timestamp(..) => match i128::from(rng.below(5_000)) * 1_000 {
+            early if rng.below(16) == 0 => Cell::Int(-early),
+            late => Cell::Int(1_700_000_000_000_000 + late),
+        },
+        DataType::UInt32 => match rng.below(80) {
+            0 => Cell::Int(u32::MAX.into()),
+            few => Cell::Int(i128::from(few % 20)),
+        },
+        // Numbers that add up exactly, and weigh something.
+        DataType::Float32 => Cell::float(rng.below(41) as f64 / 4.0),
         DataType::Float64 => match rng.below(12) {
             0 => Cell::float(f64::NAN),
             // A NaN of another payload and sign.

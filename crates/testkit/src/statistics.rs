@@ -21,6 +21,8 @@ const CELL_MIN: f64 = 5.0;
 /// The rows that a sampler should draw from.
 pub struct Population {
     ids: Vec<i64>,
+    /// All 1 unless rows are drawn by weight.
+    weights: Vec<f64>,
     number_of: HashMap<i64, usize>,
 }
 
@@ -54,7 +56,13 @@ impl Population {
         assert!(!ids.is_empty(), "nothing can be drawn");
         let number_of: HashMap<i64, usize> = ids.iter().copied().zip(0..).collect();
         assert_eq!(number_of.len(), ids.len(), "an id comes twice");
-        Population { ids, number_of }
+        Population { weights: vec![1.0; ids.len()], ids, number_of }
+    }
+
+    /// Rows that are drawn by weight; those without any are left out, as none may be drawn.
+    pub fn weighted(ids: &[i64], weight: impl Fn(i64) -> f64) -> Population {
+        let ids: Vec<i64> = ids.iter().copied().filter(|id| weight(*id) > 0.0).collect();
+        Population { weights: ids.iter().map(|id| weight(*id)).collect(), ..Population::new(ids) }
     }
 
     pub fn ids(&self) -> &[i64] {
@@ -247,37 +255,88 @@ pub fn positions(population: &Population, effort: Effort, draw: &mut Draw<'_>) -
     Verdict::new(check, (least * effort.size as f64).min(1.0), found)
 }
 
-/// Null hypothesis: all ordered samples of a small population are equally likely. Chi-square over each
-/// of them by itself, so nothing about the joint distribution escapes.
+/// Null hypothesis: draws with replacement come in proportion to the weights. Chi-square over rows; rows that
+/// would hardly be drawn are counted together with their neighbours.
+pub fn weighted_shares(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+    let check = "every row is drawn in proportion to its weight";
+    let mut observed = vec![0u64; population.ids.len()];
+    for seed in effort.seeds() {
+        let sample = draw(effort.size, seed);
+        match population.numbers(&sample) {
+            Ok(numbers) if numbers.len() as u64 == effort.size => {
+                numbers.iter().for_each(|&number| observed[number] += 1);
+            }
+            Ok(numbers) => return Verdict::impossible(check, format!("{} rows", numbers.len())),
+            Err(found) => return Verdict::impossible(check, found),
+        }
+    }
+    let draws = (effort.size * effort.samples) as f64;
+    let total: f64 = population.weights.iter().sum();
+    let expected: Vec<f64> = population.weights.iter().map(|w| draws * w / total).collect();
+    let (observed, expected) = pooled(&observed, &expected);
+    let p_value = chi_square_p_value(&observed, &expected, 1.0);
+    Verdict::new(check, p_value, summary(&observed, &expected))
+}
+
+/// Null hypothesis: draws without replacement are successive draws by weight, so the first row of a sample comes
+/// in proportion to its weight, and row `j` comes second with the sum over all other rows `i` of the chances
+/// `w_i / W * w_j / (W - w_i)`. Chi-square over rows as for [`weighted_shares`]; twice the lesser p-value.
+pub fn first_and_second(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+    let check = "the first two rows are successive draws by weight";
+    let weights = &population.weights;
+    let total: f64 = weights.iter().sum();
+    let first: Vec<f64> = weights.iter().map(|w| w / total).collect();
+    let ahead = |w: f64| w / total / (total - w);
+    let all_ahead: f64 = weights.iter().map(|w| ahead(*w)).sum();
+    let second: Vec<f64> = weights.iter().map(|w| w * (all_ahead - ahead(*w))).collect();
+    let mut observed = [vec![0u64; weights.len()], vec![0u64; weights.len()]];
+    for seed in effort.seeds() {
+        match whole_sample(population, 2, seed, draw) {
+            Ok(numbers) => (0..2).for_each(|position| observed[position][numbers[position]] += 1),
+            Err(found) => return Verdict::impossible(check, found),
+        }
+    }
+    let verdicts = [first, second].into_iter().zip(&observed).map(|(chances, observed)| {
+        let expected: Vec<f64> = chances.iter().map(|c| c * effort.samples as f64).collect();
+        let (observed, expected) = pooled(observed, &expected);
+        let p_value = (2.0 * chi_square_p_value(&observed, &expected, 1.0)).min(1.0);
+        Verdict::new(check, p_value, summary(&observed, &expected))
+    });
+    verdicts.min_by(|a, b| a.p_value.total_cmp(&b.p_value)).expect("there are two")
+}
+
+/// Null hypothesis: each ordered sample of a small population has its chance: all the same, or by weight that of
+/// successive draws. Chi-square over each of them by itself, so nothing about the joint distribution escapes.
 pub fn ordered_samples(
     population: &Population,
     replace: bool,
     effort: Effort,
     draw: &mut Draw<'_>,
 ) -> Verdict {
-    let check = "all ordered samples are equally likely";
-    let outcomes = ordered_outcomes(population.ids.len(), effort.size as usize, replace);
-    let mut observed: HashMap<Vec<usize>, u64> = outcomes.into_iter().map(|o| (o, 0)).collect();
+    let check = "all ordered samples have their chances";
+    let outcomes = ordered_outcomes(&population.weights, effort.size as usize, replace);
+    let mut observed: HashMap<&[usize], u64> =
+        outcomes.iter().map(|(outcome, _)| (outcome.as_slice(), 0)).collect();
     for seed in effort.seeds() {
         let sample = draw(effort.size, seed);
         let numbers = match population.numbers(&sample) {
             Ok(numbers) => numbers,
             Err(found) => return Verdict::impossible(check, found),
         };
-        match observed.get_mut(&numbers) {
+        match observed.get_mut(numbers.as_slice()) {
             Some(count) => *count += 1,
             None => return Verdict::impossible(check, format!("{sample:?} cannot be drawn")),
         }
     }
-    if observed.len() == 1 {
+    if outcomes.len() == 1 {
         return Verdict::new(check, 1.0, String::new());
     }
-    let expected = vec![effort.samples as f64 / observed.len() as f64; observed.len()];
-    assert!(expected[0] >= CELL_MIN, "too few draws for {check}");
-    let mut cells: Vec<_> = observed.into_iter().collect();
-    cells.sort_unstable();
-    let counts: Vec<u64> = cells.iter().map(|cell| cell.1).collect();
-    Verdict::new(check, chi_square_p_value(&counts, &expected, 1.0), format!("{cells:?}"))
+    let expected: Vec<f64> =
+        outcomes.iter().map(|(_, chance)| chance * effort.samples as f64).collect();
+    assert!(expected.iter().all(|&e| e >= CELL_MIN), "too few draws for {check}: {expected:?}");
+    let counts: Vec<u64> = outcomes.iter().map(|(outcome, _)| observed[&outcome[..]]).collect();
+    let found = format!("{counts:?} of {outcomes:?}");
+    Verdict::new(check, chi_square_p_value(&counts, &expected, 1.0), found)
 }
 
 impl Effort {
@@ -379,12 +438,19 @@ fn hypergeometric(n: u64, marked: u64, drawn: u64, i: u64) -> f64 {
     (ln_choose(marked, i) + ln_choose(n - marked, drawn - i) - ln_choose(n, drawn)).exp()
 }
 
-fn ordered_outcomes(n: usize, k: usize, replace: bool) -> Vec<Vec<usize>> {
-    let mut outcomes = vec![vec![]];
+/// Every ordered sample of `k` rows with its chance.
+fn ordered_outcomes(weights: &[f64], k: usize, replace: bool) -> Vec<(Vec<usize>, f64)> {
+    let mut outcomes = vec![(vec![], 1.0)];
     for _ in 0..k {
-        let longer = outcomes.iter().flat_map(|outcome: &Vec<usize>| {
-            let free = (0..n).filter(move |number| replace || !outcome.contains(number));
-            free.map(move |number| [outcome.as_slice(), &[number]].concat())
+        let longer = outcomes.iter().flat_map(|(outcome, chance): &(Vec<usize>, f64)| {
+            let is_free = |number: &usize| replace || !outcome.contains(number);
+            let free: Vec<usize> = (0..weights.len()).filter(is_free).collect();
+            let total: f64 = free.iter().map(|&number| weights[number]).sum();
+            let longer = move |number: usize| {
+                let outcome = [outcome.as_slice(), &[number]].concat();
+                (outcome, chance * weights[number] / total)
+            };
+            free.into_iter().map(longer)
         });
         outcomes = longer.collect();
     }
@@ -419,9 +485,11 @@ mod tests {
 
     #[test]
     fn ordered_outcomes_are_counted_as_they_should() {
-        assert_eq!(ordered_outcomes(5, 2, false).len(), 20);
-        assert_eq!(ordered_outcomes(5, 2, true).len(), 25);
-        assert_eq!(ordered_outcomes(1, 1, false), [[0]]);
+        assert_eq!(ordered_outcomes(&[1.0; 5], 2, false).len(), 20);
+        assert_eq!(ordered_outcomes(&[1.0; 5], 2, true).len(), 25);
+        assert_eq!(ordered_outcomes(&[3.0], 1, false), [(vec![0], 1.0)]);
+        let by_weight = ordered_outcomes(&[1.0, 3.0], 2, false);
+        assert_eq!(by_weight, [(vec![0, 1], 0.25), (vec![1, 0], 0.75)]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! Power cuts and failing disks, at every operation of a script of appends, flushes and compactions.
+//! Power cuts, failing and full disks, at every operation of a script over tables of all kinds: appends, deletes,
+//! flushes, compactions, named snapshots.
 //!
 //! Maintenance is held, so the script's own thread does everything and operation n is the same one in
 //! each run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
@@ -14,7 +16,10 @@ use drillcore_sample::rng::Rng;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::wal::Wal;
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Operation, Unsynced};
-use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
+use drillcore_testkit::numbered_batches::{
+    TABLES, append, check_each_table, create_tables, last_batches, spec,
+};
+use drillcore_testkit::repetitions::repetitions;
 
 /// The one writer of the script.
 const WRITER: i32 = 1;
@@ -24,8 +29,20 @@ const WRITER: i32 = 1;
 struct Told {
     /// The last batch whose append returned.
     acknowledged: u64,
+    /// The last batch that a power cut may not take at any durability.
+    durable: u64,
+    pinned: BTreeMap<String, Pinned>,
     /// A write failed.
     failed: bool,
+}
+
+/// A named snapshot.
+#[derive(Debug)]
+struct Pinned {
+    /// The last batch it shows.
+    batch: u64,
+    /// The call that made it returned, and none that drops it failed.
+    is_certain: bool,
 }
 
 fn options(durability: Durability) -> Options {
@@ -41,8 +58,9 @@ fn open(directory: Arc<dyn Directory>, durability: Durability) -> Result<Databas
     Database::open_in(directory, options(durability), None)
 }
 
-/// Appends, flushes, compacts, drops a table and reopens, whatever fails. After the first failure every
-/// call must still return, and what is visible must be what was acknowledged.
+/// Appends, deletes, flushes, compacts, pins and drops snapshots, drops a table and reopens, whatever fails.
+/// After the first failure every call must still return, and what is visible must be what was acknowledged.
+/// Without a log the script ends with a failure: tables may stand at different commits then.
 fn run_script(directory: &FaultDirectory, durability: Durability) -> Told {
     let mut told = Told::default();
     for part in 0..3u64 {
@@ -52,42 +70,60 @@ fn run_script(directory: &FaultDirectory, durability: Durability) -> Told {
                 assert_eq!(error.kind(), ErrorKind::Io, "opening: {error}");
                 assert!(error.to_string().contains("injected"), "opening: {error}");
                 told.failed = true;
+                if durability == Durability::None {
+                    break;
+                }
                 continue;
             }
         };
         // What a failed part left uncertain is certain now.
-        let found = last_batches(&database.snapshot().unwrap());
-        let found = found.get(&WRITER).copied().unwrap_or(0);
+        let found = last_batch(&database.snapshot().unwrap());
         assert!(found >= told.acknowledged, "{found} of {} batches", told.acknowledged);
         told.acknowledged = found;
-        run_part(&database, part, &mut told);
-        database.close().unwrap_or_else(|error| panic!("closing: {error}"));
+        check_pinned(&database, &told);
+        let there: Vec<String> =
+            database.snapshots().unwrap().into_iter().map(|(name, _)| name).collect();
+        told.pinned.retain(|name, _| there.contains(name));
+        told.pinned.values_mut().for_each(|pinned| pinned.is_certain = true);
+
+        run_part(&database, part, durability, &mut told);
+        if check(database.close(), &mut told.failed) && durability == Durability::None {
+            told.durable = told.acknowledged;
+        }
+        if told.failed && durability == Durability::None {
+            break;
+        }
     }
     told
 }
 
-fn run_part(database: &Database, part: u64, told: &mut Told) {
+fn run_part(database: &Database, part: u64, durability: Durability, told: &mut Told) {
     let _hold = database.hold_maintenance();
     let mut is_failed = false;
     for name in TABLES.into_iter().chain(["dropped"]) {
-        check(database.create_table(name, spec()).map(drop), &mut is_failed);
+        check(database.create_table(name, spec(name)).map(drop), &mut is_failed);
     }
-    for step in 0..7u64 {
+    for step in 0..6u64 {
         let appended = append(database, WRITER, told.acknowledged + 1);
-        let is_appended = appended.is_ok();
         // A table that could not be made cannot be appended to.
         if appended.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             assert!(is_failed);
-        } else {
-            check(appended.map(drop), &mut is_failed);
-        }
-        if is_appended {
+        } else if check(appended.map(drop), &mut is_failed) {
             told.acknowledged += 1;
         }
-        match step {
-            2 => check(database.flush(), &mut is_failed),
-            4 => check(database.flush().and_then(|()| database.compact()), &mut is_failed),
-            5 if part == 1 => {
+        match (part, step) {
+            (0, 3) => pin(database, "early", durability, told, &mut is_failed),
+            (1, 1) => pin(database, "late", durability, told, &mut is_failed),
+            (2, 3) => unpin(database, "early", told, &mut is_failed),
+            (_, 2 | 4) => {
+                if check(database.flush(), &mut is_failed) {
+                    told.durable = told.acknowledged;
+                }
+                if step == 4 {
+                    check(database.compact(), &mut is_failed);
+                }
+            }
+            (1, 5) => {
                 let dropped = database.drop_table("dropped");
                 if dropped.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                     assert!(is_failed);
@@ -97,48 +133,98 @@ fn run_part(database: &Database, part: u64, told: &mut Told) {
             }
             _ => {}
         }
-        let visible = last_batches(&database.snapshot().unwrap());
-        assert_eq!(visible.get(&WRITER).copied().unwrap_or(0), told.acknowledged, "step {step}");
+        let visible = last_batch(&database.snapshot().unwrap());
+        assert_eq!(visible, told.acknowledged, "step {step}");
     }
     told.failed |= is_failed;
 }
 
-/// A call works, or it fails with the injected failure, or refuses because of it.
-fn check(called: Result<()>, is_failed: &mut bool) {
-    let Err(error) = called else { return };
+fn pin(
+    database: &Database,
+    name: &str,
+    durability: Durability,
+    told: &mut Told,
+    is_failed: &mut bool,
+) {
+    let is_certain = check(database.named_snapshot(name).map(drop), is_failed);
+    if is_certain && durability != Durability::None {
+        // The log is synced before the snapshot is noted.
+        told.durable = told.acknowledged;
+    }
+    told.pinned.insert(name.into(), Pinned { batch: told.acknowledged, is_certain });
+}
+
+fn unpin(database: &Database, name: &str, told: &mut Told, is_failed: &mut bool) {
+    let Some(pinned) = told.pinned.get_mut(name) else { return };
+    if check(database.drop_snapshot(name), is_failed) {
+        told.pinned.remove(name);
+    } else {
+        pinned.is_certain = false;
+    }
+}
+
+/// Named snapshots that were certainly made are there, those dropped are not, and each shows its batches.
+fn check_pinned(database: &Database, told: &Told) {
+    let there = database.snapshots().unwrap();
+    for (name, _) in &there {
+        let pinned = told.pinned.get(name).unwrap_or_else(|| panic!("{name} was dropped"));
+        let found = last_batch(&database.named_snapshot(name).unwrap());
+        assert_eq!(found, pinned.batch, "named snapshot {name}");
+    }
+    let mut certain = told.pinned.iter().filter(|(_, pinned)| pinned.is_certain);
+    assert!(certain.all(|(name, _)| there.iter().any(|(other, _)| other == name)), "{there:?}");
+}
+
+fn last_batch(snapshot: &Snapshot) -> u64 {
+    last_batches(snapshot).get(&WRITER).copied().unwrap_or(0)
+}
+
+/// A call works, which is returned, or it fails with the injected failure, or refuses because of it.
+fn check(called: Result<()>, is_failed: &mut bool) -> bool {
+    let Err(error) = called else { return true };
     assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::ReadOnly), "{error}");
     assert!(error.to_string().contains("injected"), "{error}");
     *is_failed = true;
+    false
 }
 
-/// Opens an image, and opens it once more after some more commits.
-fn last_batch_after(image: MemoryDirectory, durability: Durability) -> u64 {
-    let last = |database: &Database| {
-        let found = last_batches(&database.snapshot().unwrap());
-        found.get(&WRITER).copied().unwrap_or(0)
+/// Opens what a power cut left, and opens it once more after some more commits.
+fn check_image(image: MemoryDirectory, unsynced: Unsynced, durability: Durability, told: &Told) {
+    let Told { acknowledged, durable, .. } = *told;
+    // One more than acknowledged: the commit whose sync failed may have reached the disk.
+    let allowed = match durability {
+        Durability::None => durable..=acknowledged,
+        Durability::Os if unsynced != Unsynced::Kept => durable..=acknowledged + 1,
+        _ => acknowledged..=acknowledged + 1,
     };
     let mut found_at = Vec::new();
     for _ in 0..2 {
         let database = open(Arc::new(image.clone()), durability).expect("an image opens");
-        let found = last(&database);
-        found_at.push(found);
-        for name in TABLES {
-            database.create_table(name, spec()).unwrap();
+        check_pinned(&database, told);
+        let snapshot = database.snapshot().unwrap();
+        if durability == Durability::None {
+            check_each_table(&snapshot, WRITER, allowed.clone());
+        } else {
+            let found = last_batch(&snapshot);
+            found_at.push(found);
+            create_tables(&database).unwrap();
+            append(&database, WRITER, found + 1).unwrap();
+            append(&database, WRITER, found + 2).unwrap();
         }
-        append(&database, WRITER, found + 1).unwrap();
-        append(&database, WRITER, found + 2).unwrap();
         let report = database.verify(&Interrupt::never()).unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
     }
-    assert_eq!(found_at[1], found_at[0] + 2, "commits after the crash survive a close");
-    found_at[0]
+    if let [found, later] = found_at[..] {
+        assert!(allowed.contains(&found), "{found} batches, {told:?}");
+        assert_eq!(later, found + 2, "commits after the crash survive a close");
+    }
 }
 
 /// The operations of the script when nothing fails.
 fn operations_of_script(durability: Durability) -> Vec<Operation> {
     let directory = FaultDirectory::new();
     let told = run_script(&directory, durability);
-    assert!(!told.failed && told.acknowledged == 21, "{told:?}");
+    assert!(!told.failed && told.acknowledged == 18 && told.pinned.len() == 1, "{told:?}");
     directory.operations()
 }
 
@@ -153,65 +239,58 @@ impl Drop for Context {
     }
 }
 
-#[test]
-fn after_any_failed_operation_calls_return_and_all_acknowledged_batches_survive_a_power_cut() {
-    let operations = operations_of_script(Durability::Fsync);
-    for (nth, operation) in operations.iter().enumerate() {
-        for forever in [false, true] {
-            let context = format!("operation {nth} ({operation:?}) fails, forever: {forever}");
-            let _context = Context(context.clone());
+/// Runs the script once for each of its operations and each fault at it, and checks what a power cut
+/// afterwards leaves: two of the four ways of it, in a longer run all.
+fn fail_each_operation(durability: Durability, faults: &[fn(u64) -> Fault]) {
+    let operations = operations_of_script(durability);
+    for (nth, operation) in (0..).zip(&operations) {
+        for (turn, fault) in (nth..).zip(faults) {
+            let fault = fault(nth);
+            let context = format!("{durability:?}, operation {nth} ({operation:?}), {fault:?}");
             let directory = FaultDirectory::new();
-            directory.set_fault(Some(Fault { nth: nth as u64, forever }));
-            let told = run_script(&directory, Durability::Fsync);
-            for (number, unsynced) in Unsynced::ALL.into_iter().enumerate() {
+            directory.set_fault(Some(fault));
+            let told = {
+                let _context = Context(context.clone());
+                run_script(&directory, durability)
+            };
+            for number in turn..turn + repetitions(2).min(4) {
+                let unsynced = Unsynced::ALL[number as usize % 4];
                 let _context = Context(format!("{context}, unsynced: {unsynced:?}"));
-                let mut rng = Rng::keyed(nth as u64, number as u64);
-                let image = directory.crash_image(unsynced, &mut rng);
-                let found = last_batch_after(image, Durability::Fsync);
-                // One more than acknowledged: the commit whose sync failed may have reached the disk.
-                let expected = told.acknowledged..=told.acknowledged + 1;
-                assert!(expected.contains(&found), "{found} batches, {told:?}");
+                let image = directory.crash_image(unsynced, &mut Rng::keyed(nth, number));
+                check_image(image, unsynced, durability, &told);
             }
         }
     }
-    println!("{} operations", operations.len());
+    println!("{durability:?}: {} operations", operations.len());
+}
+
+#[test]
+fn after_any_failed_operation_calls_return_and_all_acknowledged_batches_survive_a_power_cut() {
+    fail_each_operation(Durability::Fsync, &[Fault::Once, Fault::Forever, Fault::DiskFull]);
 }
 
 #[test]
 fn a_power_cut_leaves_a_prefix_of_the_commits_that_were_not_synced() {
-    let operations = operations_of_script(Durability::Os);
-    for (nth, operation) in operations.iter().enumerate() {
-        let context = format!("power cut at operation {nth} ({operation:?})");
-        let directory = FaultDirectory::new();
-        directory.set_fault(Some(Fault { nth: nth as u64, forever: true }));
-        let told = {
-            let _context = Context(context.clone());
-            run_script(&directory, Durability::Os)
-        };
-        for (number, unsynced) in Unsynced::ALL.into_iter().enumerate() {
-            let _context = Context(format!("{context}, unsynced: {unsynced:?}"));
-            let mut rng = Rng::keyed(nth as u64, number as u64);
-            let image = directory.crash_image(unsynced, &mut rng);
-            let found = last_batch_after(image, Durability::Os);
-            assert!(found <= told.acknowledged + 1, "{found} batches, {told:?}");
-        }
-    }
+    fail_each_operation(Durability::Os, &[Fault::Forever, Fault::DiskFull]);
 }
 
-/// Without a log: a flush of both tables, with a power cut `nth` operations into it. Returns the number
+#[test]
+fn without_a_log_a_power_cut_leaves_what_was_flushed_and_of_each_table_a_prefix_of_the_rest() {
+    fail_each_operation(Durability::None, &[Fault::Forever, Fault::DiskFull]);
+}
+
+/// Without a log: a flush of all tables, with a power cut `nth` operations into it. Returns the number
 /// of operations that the flush began.
 fn cut_flush(nth: Option<u64>) -> (FaultDirectory, u64) {
     let directory = FaultDirectory::new();
     let database = open(Arc::new(directory.clone()), Durability::None).unwrap();
     let _hold = database.hold_maintenance();
-    for name in TABLES {
-        database.create_table(name, spec()).unwrap();
-    }
+    create_tables(&database).unwrap();
     for number in 1..=3 {
         append(&database, WRITER, number).unwrap();
     }
     let before = directory.operations().len() as u64;
-    directory.set_fault(nth.map(|nth| Fault { nth: before + nth, forever: true }));
+    directory.set_fault(nth.map(|nth| Fault::Forever(before + nth)));
     assert_eq!(database.flush().is_err(), nth.is_some());
     let operations = directory.operations().len() as u64 - before;
     (directory, operations)
@@ -230,9 +309,7 @@ fn without_a_log_a_power_cut_leaves_a_database_that_opens_with_any_durability() 
                 // What is left of the rows is anybody's guess; what is appended now stays.
                 for number in 100..103 {
                     let database = open(image.clone(), durability).expect("an image opens");
-                    for name in TABLES {
-                        database.create_table(name, spec()).unwrap();
-                    }
+                    create_tables(&database).unwrap();
                     append(&database, WRITER, number).unwrap();
                 }
                 let database = open(image, durability).expect("an image opens");
@@ -262,11 +339,10 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
             let options = Options { wal_bytes_max: 60_000, ..options(durability) };
             let shared = Arc::new(directory.clone());
             let database = Database::open_in(shared, options, None).unwrap();
-            for name in TABLES {
-                database.create_table(name, spec()).unwrap();
-            }
+            create_tables(&database).unwrap();
             let nth = directory.operations().len() as u64 + rng.below(400);
-            directory.set_fault(Some(Fault { nth, forever: rng.below(2) == 0 }));
+            let faults: [fn(u64) -> Fault; 3] = [Fault::Once, Fault::Forever, Fault::DiskFull];
+            directory.set_fault(Some(faults[rng.below(3) as usize](nth)));
             let write = |writer: i32| {
                 let database = database.clone();
                 move || {
@@ -290,6 +366,80 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
                 let least = if durability == Durability::Fsync { *acknowledged } else { 0 };
                 assert!((least..=acknowledged + 1).contains(&found), "{found} of {acknowledged}");
             }
+        }
+    }
+}
+
+/// The disk fills up under two writers and background work, and has room again later.
+#[test]
+fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowledged() {
+    for (seed, durability) in (0..).zip([Durability::Fsync, Durability::Os, Durability::None]) {
+        let _context = Context(format!("seed {seed}, {durability:?}"));
+        let directory = FaultDirectory::new();
+        let options = Options { wal_bytes_max: 60_000, ..options(durability) };
+        let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+        let database = Database::open_in(shared.clone(), options.clone(), None).unwrap();
+        create_tables(&database).unwrap();
+        let mut flushed = BTreeMap::new();
+        for number in 1..=20 {
+            append(&database, 0, number).unwrap();
+            append(&database, 1, number).unwrap();
+            flushed.extend([(0, number), (1, number)]);
+        }
+        database.named_snapshot("before").unwrap();
+        database.flush().unwrap();
+        let room = Rng::keyed(seed, 8).below(300);
+        directory.set_fault(Some(Fault::DiskFull(directory.operations().len() as u64 + room)));
+        let write = |writer: i32| {
+            let database = database.clone();
+            move || (21..).take_while(|&number| append(&database, writer, number).is_ok()).last()
+        };
+        let writers = [0, 1].map(|writer| std::thread::spawn(write(writer)));
+        let acknowledged: BTreeMap<i32, u64> =
+            (0..).zip(writers.map(|writer| writer.join().unwrap().unwrap_or(20))).collect();
+
+        // Nothing is written any more, and every call says why.
+        directory.set_fault(None);
+        let error = append(&database, 0, 1_000).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+        assert!(error.to_string().contains("no space left"), "{error}");
+        assert!(database.stats().unwrap().failure.is_some_and(|why| why.contains("no space left")));
+        for refused in [
+            database.flush(),
+            database.create_table("more", spec("more")).map(drop),
+            database.drop_table("a"),
+            database.named_snapshot("after").map(drop),
+            database.drop_snapshot("before"),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::ReadOnly);
+        }
+        // Reads go on.
+        let snapshot = database.snapshot().unwrap();
+        assert_eq!(last_batches(&snapshot), acknowledged);
+        let request = SampleRequest { n: 20, ..Default::default() };
+        for name in TABLES {
+            assert_eq!(snapshot.table(name).unwrap().sample(&request).unwrap().num_rows(), 20);
+        }
+        assert_eq!(last_batches(&database.named_snapshot("before").unwrap()), flushed);
+        // Closing succeeds where the log has all rows, else it says that some are lost.
+        let closed = database.close();
+        assert_eq!(closed.is_err(), durability == Durability::None, "{closed:?}");
+        drop((snapshot, database));
+
+        let database = Database::open_in(shared, options, None).unwrap();
+        assert_eq!(last_batches(&database.named_snapshot("before").unwrap()), flushed);
+        let snapshot = database.snapshot().unwrap();
+        if durability == Durability::None {
+            for (writer, acknowledged) in acknowledged {
+                check_each_table(&snapshot, writer, flushed[&writer]..=acknowledged);
+            }
+            continue;
+        }
+        for (writer, found) in last_batches(&snapshot) {
+            // The commit whose write failed may have been written whole.
+            let acknowledged = acknowledged[&writer];
+            assert!((acknowledged..=acknowledged + 1).contains(&found), "{found}");
+            append(&database, writer, found + 1).unwrap();
         }
     }
 }

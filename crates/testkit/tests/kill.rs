@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_testkit::numbered_batches::{TABLES, append, last_batches, spec};
+use drillcore_testkit::numbered_batches::{append, create_tables, last_batches};
 
 /// Names the database folder to the child process.
 const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
@@ -31,9 +31,7 @@ fn options() -> Options {
 fn writer_that_gets_killed() {
     let Some(folder) = std::env::var_os(FOLDER_VARIABLE) else { return };
     let database = Database::open(folder, options()).unwrap();
-    for table in TABLES {
-        database.create_table(table, spec()).unwrap();
-    }
+    create_tables(&database).unwrap();
     let last = last_batches(&database.snapshot().unwrap());
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {

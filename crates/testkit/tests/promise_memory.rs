@@ -13,7 +13,7 @@ const ROWS: i64 = 5_000_000;
 const BATCH_ROWS: i64 = 5_000;
 const PEAK_LIMIT_BYTES: u64 = 200 << 20;
 /// 8 bytes of key, 9 of set, 8 of value and the payload.
-const EVENTS: Events = Events { teams: 1_000, payload_bytes: 75 };
+const EVENTS: Events = Events { teams: 1_000, payload_bytes: 67 };
 
 /// The largest resident set this process has had.
 fn peak_bytes() -> u64 {

@@ -1,0 +1,94 @@
+//! A folder in which writing of segments can be held up, so that a spill or a merge stays half-way for as long as a
+//! test wants to look.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use drillcore_storage::directory::{Directory, Lock, ReadFile, WriteFile};
+
+/// A folder around another one. Clones share the gate, which is open at first.
+#[derive(Clone)]
+pub struct GateDirectory {
+    inner: Arc<dyn Directory>,
+    gate: Arc<Gate>,
+}
+
+#[derive(Default)]
+struct Gate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_shut: bool,
+    waiting: usize,
+}
+
+impl GateDirectory {
+    pub fn new(inner: Arc<dyn Directory>) -> GateDirectory {
+        GateDirectory { inner, gate: Arc::default() }
+    }
+
+    /// From now on whoever begins a segment waits.
+    pub fn shut(&self) {
+        self.state().is_shut = true;
+    }
+
+    /// Lets all go on.
+    pub fn open_up(&self) {
+        self.state().is_shut = false;
+        self.gate.changed.notify_all();
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.state().waiting
+    }
+
+    fn state(&self) -> MutexGuard<'_, GateState> {
+        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pass(&self) {
+        let mut state = self.state();
+        state.waiting += 1;
+        while state.is_shut {
+            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.waiting -= 1;
+    }
+}
+
+impl Directory for GateDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.inner.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.inner.open(name)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        if name.starts_with("segment-") {
+            self.pass();
+        }
+        self.inner.create(name)
+    }
+
+    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+        self.inner.truncate(name, len)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.inner.lock(name)
+    }
+}
