@@ -237,7 +237,7 @@ class Reads(ABC):
         >>> len(t.sample(3, set="UA", at_most=True))
         2
         >>> t.sample(2, where="delay > 2", columns=["delay"], seed=1).arrow().column(0).to_pylist()
-        [9.0, 3.0]
+        [3.0, 9.0]
         >>> planes = getfixture("planes")
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]

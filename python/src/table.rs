@@ -7,7 +7,7 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection, TableSchema,
+    AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection, TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;

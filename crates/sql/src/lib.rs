@@ -10,10 +10,12 @@
 mod error;
 mod session;
 mod narrow;
+mod zones;
 mod predicate;
 mod scan_exec;
 mod table;
 mod table_sample;
+mod columns_first;
 mod query;
 
 pub use predicate::predicate;

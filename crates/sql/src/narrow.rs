@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::sql::unparser::Unparser;
 use drillcore::{Between, Closed, TableSchema};
 
 /// Conditions, taken apart.
@@ -18,6 +19,8 @@ use drillcore::{Between, Closed, TableSchema};
 pub struct Narrowed {
     pub between: Option<Between>,
     pub sets: Option<ArrayRef>,
+    /// Key columns that have one value in the range.
+    pub fixed: Vec<String>,
     /// The conditions behind the range, those behind the sets ...
     pub by_range: Vec<Expr>,
     pub by_sets: Vec<Expr>,
@@ -67,6 +70,9 @@ fn narrow_range(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut
         let field = schema.columns.field(column);
         if let Some(value) = take(conditions, narrowed, field, &[Operator::Eq]) {
             prefix.push(value.array);
+            if !value.is_rounded {
+                narrowed.fixed.push(field.name().clone());
+            }
             continue;
         }
         low = take(conditions, narrowed, field, &[Operator::Gt, Operator::GtEq])
@@ -221,9 +227,12 @@ fn set_values(condition: &Expr, field: &Field) -> Option<Vec<ScalarValue>> {
     }
 }
 
-/// Some conditions as one text.
+/// Some conditions as one text, in SQL.
 pub fn joined(conditions: &[Expr]) -> String {
-    let texts: Vec<String> =
-        conditions.iter().map(|condition| condition.human_display().to_string()).collect();
-    texts.join(" AND ")
+    let unparser = Unparser::default().with_pretty(true);
+    let text = |condition: &Expr| match unparser.expr_to_sql(condition) {
+        Ok(sql) => sql.to_string(),
+        Err(_) => condition.human_display().to_string(),
+    };
+    conditions.iter().map(text).collect::<Vec<_>>().join(" AND ")
 }

