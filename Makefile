@@ -1,8 +1,10 @@
 # make demo   the demo on real flights; writes demo-report.html
 # make test   every test, in Rust and in Python
 # make lint   formatting and lints, as errors
+# make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
 #
-# The extension is built with the profile of the tests, so that everything is compiled once.
+# The extension is built with the profile of the tests, so that everything is compiled once. The benches
+# are built with --release, without the SQL that they do not need.
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +14,7 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test lint extension tools clean
+.PHONY: demo test lint bench extension tools clean
 
 demo: extension
 	@$(BIN)/python -m drillcore.demo
@@ -26,6 +28,9 @@ lint: $(STAMP)/packages
 	cargo clippy --workspace --all-targets -- -D warnings
 	$(BIN)/ruff format --check python
 	$(BIN)/ruff check python
+
+bench: tools
+	cargo run --release -p drillcore-bench -- $(BENCH)
 
 extension: $(STAMP)/extension
 

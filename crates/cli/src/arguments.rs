@@ -36,6 +36,8 @@ pub enum Verb {
     Verify(Database),
     /// Write all rows out and merge each table into one segment.
     Compact(Database),
+    /// Measure this build beside SQLite on this machine.
+    Bench(drillcore_bench::Arguments),
 }
 
 #[derive(Debug, Args)]

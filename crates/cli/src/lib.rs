@@ -146,6 +146,9 @@ fn run(verb: Verb, interrupted: &Arc<AtomicBool>) -> Result<u8, Fault> {
             db.compact()?;
             db.close()?;
         }
+        Verb::Bench(arguments) => {
+            drillcore_bench::run(&arguments, interrupted, &mut std::io::stdout())?;
+        }
     }
     Ok(0)
 }

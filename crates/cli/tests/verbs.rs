@@ -191,3 +191,17 @@ fn what_is_wrong_is_said_and_the_exit_code_tells_what_to_do() {
     assert!(code == 2 && message.contains("did you mean \"delay\"?"), "{message}");
     assert_eq!(prints(folder.path(), &["count", "db", "t"]), "4\n", "nothing was changed");
 }
+
+#[test]
+fn bench_prints_a_table_and_figures_of_both_engines() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["bench", "sets", "--rows", "2000", "--repetitions", "1"];
+    let printed = prints(folder.path(), &arguments);
+    let figures: Vec<&str> = printed.lines().filter(|line| line.starts_with('{')).collect();
+    for engine in ["drillcore", "sqlite"] {
+        let named = format!("\"engine\":\"{engine}\"");
+        assert!(figures.iter().any(|line| line.contains(&named)), "{printed}");
+    }
+    let (code, message) = fails(folder.path(), &["bench", "sets", "--rows", "1"]);
+    assert!(code == 2 && message.contains("2000"), "{message}");
+}

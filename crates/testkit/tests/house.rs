@@ -318,6 +318,7 @@ fn modules_import_only_what_stands_above_them() {
         ("storage", "lib"),
         ("engine", "lib"),
         ("sql", "lib"),
+        ("bench", "lib"),
         ("cli", "lib"),
     ] {
         let folder = repository().join("crates").join(name).join("src");
