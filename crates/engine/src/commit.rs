@@ -260,12 +260,14 @@ fn publish(
 pub fn admit(core: &Core, bytes: u64) -> Result<()> {
     let limit = core.options.memory_bytes;
     let started = Instant::now();
+    let mut is_stalled = false;
     let mut state = core.state();
     loop {
         state.check_writable()?;
         if state.buffered_bytes + bytes <= limit || state.buffered_bytes == 0 {
             break;
         }
+        is_stalled = true;
         core.state_changed.notify_all();
         state = core.wait(state);
     }
@@ -274,11 +276,11 @@ pub fn admit(core: &Core, bytes: u64) -> Result<()> {
     let excess = state.buffered_bytes.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
     drop(state);
     if excess > 0.0 {
+        is_stalled = true;
         thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));
     }
-    let stall = started.elapsed();
-    if stall > Duration::from_micros(100) {
-        core.state().stall += stall;
+    if is_stalled {
+        core.state().stall += started.elapsed();
     }
     Ok(())
 }
