@@ -5,7 +5,6 @@
 //! LSN, enqueues its frame and publishes its runs; after it nothing is left but to write the log.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
@@ -15,6 +14,7 @@ use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+use drillcore_storage::sync::thread;
 
 use crate::conform::{Conformed, OnError, Rejected, conform};
 use crate::core::Core;

@@ -1,13 +1,14 @@
 //! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_storage::directory::{Directory, Lock};
 use drillcore_storage::lease::DeferredRemovals;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 use drillcore_storage::wal::Wal;
 
 use crate::error::Error;
@@ -106,7 +107,8 @@ impl Core {
     pub fn version(&self) -> Result<Arc<Version>, Error> {
         let mut state = self.state();
         state.check_open()?;
-        // Read under the lock, so that every run up to it is in the lists.
+        // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
+        // later one.
         let visible = self.visible();
         Ok(state.version(visible))
     }
