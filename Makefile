@@ -1,5 +1,6 @@
 # make demo   the demo on real flights; writes demo-report.html
-# make test   every test, in Rust and in Python
+# make test   every test, in Rust and in Python, but the next
+# make schedules   publication of commits under many orders of its threads; a build of its own
 # make lint   formatting and lints, as errors
 #
 # The extension is built with the profile of the tests, so that everything is compiled once.
@@ -12,7 +13,7 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test lint extension tools clean
+.PHONY: demo test schedules lint extension tools clean
 
 demo: extension
 	@$(BIN)/python -m drillcore.demo
@@ -20,6 +21,9 @@ demo: extension
 test: extension
 	cargo test --workspace
 	cd python && ../$(BIN)/python -m pytest
+
+schedules: | tools
+	RUSTFLAGS="--cfg shuttle" cargo test -p drillcore --test publication --target-dir target/shuttle
 
 lint: $(STAMP)/packages
 	cargo fmt --all --check

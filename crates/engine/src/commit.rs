@@ -20,6 +20,8 @@ use crate::conform::{Conformed, OnError, Rejected, conform};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
+#[cfg(shuttle)]
+use crate::publication_fault::PublicationFault;
 use crate::rollup::{fold, partial_rows};
 use crate::run::UncommittedRun;
 use crate::state::Slot;
@@ -192,6 +194,10 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
         core.state().buffered_bytes -= bytes;
         core.state_changed.notify_all();
     })?;
+    #[cfg(shuttle)]
+    if PublicationFault::ShowBeforeLogging.is_injected() {
+        core.show(lsn);
+    }
     if let Some(wal) = core.wal.get()
         && let Err(error) = wal.write_through(lsn)
     {

@@ -14,6 +14,8 @@ use drillcore_storage::wal::Wal;
 use crate::error::Error;
 use crate::memory_meter::MemoryMeter;
 use crate::options::Options;
+#[cfg(shuttle)]
+use crate::publication_fault::PublicationFault;
 use crate::rows_examined::RowsExamined;
 use crate::state::{State, Version};
 
@@ -105,11 +107,15 @@ impl Core {
 
     /// All tables at the visible LSN.
     pub fn version(&self) -> Result<Arc<Version>, Error> {
+        #[cfg(shuttle)]
+        let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
         let mut state = self.state();
         state.check_open()?;
         // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
         // later one.
         let visible = self.visible();
+        #[cfg(shuttle)]
+        let visible = too_early.unwrap_or(visible);
         Ok(state.version(visible))
     }
 
