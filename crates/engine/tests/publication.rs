@@ -181,12 +181,13 @@ const IN_MEMORY: Scenario = Scenario {
     log_writes_max: u64::MAX,
 };
 
-/// Commits of nearly the largest size, in the smallest budget: writers wait for spills, spills for commits.
+/// Commits of nearly the largest size in the smallest budget, which holds four of the five: a writer waits
+/// for a spill, and that for a commit to become visible.
 const AT_THE_LIMIT: Scenario = Scenario {
     durability: Durability::Os,
-    writers: 3,
-    commits_each: 2,
-    row_bytes: 100 << 10,
+    writers: 5,
+    commits_each: 1,
+    row_bytes: 110 << 10,
     log_writes_max: u64::MAX,
 };
 
