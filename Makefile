@@ -1,5 +1,6 @@
 # make demo   the demo on real flights; writes demo-report.html
 # make test   every test, in Rust and in Python
+# make schedules   of these, only publication of commits under many orders of its threads; a build of its own
 # make lint   formatting and lints, as errors
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
 #
@@ -14,7 +15,7 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test lint bench extension tools clean
+.PHONY: demo test schedules lint bench extension tools clean
 
 demo: extension
 	@$(BIN)/python -m drillcore.demo
@@ -22,6 +23,10 @@ demo: extension
 test: extension
 	cargo test --workspace
 	cd python && ../$(BIN)/python -m pytest
+	$(MAKE) schedules
+
+schedules: | tools
+	RUSTFLAGS="--cfg shuttle" cargo test -p drillcore --test publication --target-dir target/shuttle
 
 lint: $(STAMP)/packages
 	cargo fmt --all --check
