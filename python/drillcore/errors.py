@@ -28,7 +28,7 @@ class NotFoundError(Error, KeyError):
 
 
 class AlreadyExistsError(Error, ValueError):
-    """A table of that name exists."""
+    """A table or column of that name exists."""
 
 
 class InvalidArgumentError(Error, ValueError):

@@ -11,6 +11,7 @@ from drillcore.data import AppendResult, DeleteResult, Rejected, is_dicts, split
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.reads import Reads, check_count
+from drillcore.schema import parse_type
 from drillcore.values import key_columns, many_keys
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ class Table(Reads):
 
     def __init__(self, native: _native.Table) -> None:
         self._native = native
-        self._schema = pa.schema(native.schema)
-        self._append_schema = pa.schema(native.append_schema)
+        self._schemas = _schemas(native)
 
     @property
     def name(self) -> str:
@@ -36,7 +36,7 @@ class Table(Reads):
 
     @property
     def schema(self) -> pa.Schema:
-        return self._schema
+        return self._newest_schemas()[0]
 
     @property
     def key(self) -> list[str]:
@@ -62,7 +62,41 @@ class Table(Reads):
         >>> hourly.append_schema.names, hourly.schema.names
         (['at', 'host', 'load'], ['at', 'host', 'n', 'load'])
         """
-        return self._append_schema
+        return self._newest_schemas()[1]
+
+    def add_column(self, name: str, type: Any) -> None:
+        """Add a column behind the others, while others append and read.
+
+        It takes nulls and is a value: neither key, nor set, nor weight. Rows appended before, and data without the
+        column, are null there. Snapshots taken before do not show it. No row is touched, so it takes as long for
+        ten rows as for ten billion. Append and upsert tables only.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        type
+            A type name, as in :meth:`~drillcore.database.Database.create_table`, or a ``pyarrow.DataType``.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the table has a column of that name.
+        InvalidArgumentError
+            If no column can have that type, or the table is of ``merge="rollup"``.
+        ReadOnlyError
+            With ``read_only=True``; such a table has the column from the next refresh on.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.add_column("gate", "string")
+        >>> t.append([{"carrier": "AA", "flight": 5, "gate": "B7"}]).rows
+        1
+        >>> t.get("AA", 5)["gate"], t.get("UA", 1)["gate"]
+        ('B7', None)
+        """
+        self._native.add_column(name, parse_type(name, type))
 
     def append(self, data: Any, *, on_error: str = "raise") -> AppendResult:
         """Append rows as one commit: later snapshots see all of them, earlier ones none.
@@ -94,7 +128,7 @@ class Table(Reads):
         """
         skip = check_on_error(on_error) == "skip"
         try:
-            arrow = to_arrow(data, self._append_schema)
+            arrow = to_arrow(data, self.append_schema)
         except Error:
             if not skip or not is_dicts(data):
                 raise
@@ -154,7 +188,7 @@ class Table(Reads):
             raise InvalidTypeError(f"progress: expected a function of the rows so far, not {progress!r}")
         loader = Loader(
             self.append,
-            self._append_schema,
+            self.append_schema,
             chunk_rows=commit_rows,
             chunk_bytes=most_bytes(budget_bytes),
             on_error=on_error,
@@ -189,20 +223,21 @@ class Table(Reads):
                 f"table {self.name!r} has merge={self.merge!r} and keeps what was appended; "
                 'only tables made with merge="upsert" delete'
             )
-        arrays = many_keys(keys, key_columns(self._schema, self.key))
+        arrays = many_keys(keys, key_columns(self.schema, self.key))
         return DeleteResult(len(arrays[0]), self._native.delete(arrays))
 
     def __repr__(self) -> str:
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
-        columns = ", ".join(f"{field.name}: {field.type}" for field in self._schema)
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
 
     def _append_good(self, data: Any) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
-        good, bad = split_bad_dicts(data, self._append_schema)
-        arrow = to_arrow([data[position] for position in good], self._append_schema)
+        schema = self.append_schema
+        good, bad = split_bad_dicts(data, schema)
+        arrow = to_arrow([data[position] for position in good], schema)
         rows, rejected, lsn = self._native.append(arrow, True)
         bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
@@ -213,6 +248,16 @@ class Table(Reads):
 
     def _pin(self) -> _native.TableSnapshot:
         return self._native.snapshot()
+
+    def _newest_schemas(self) -> tuple[pa.Schema, pa.Schema]:
+        """Return the columns of the table and of appended rows, converted once for each added column."""
+        if len(self._schemas[0]) != self._native.column_count:
+            self._schemas = _schemas(self._native)
+        return self._schemas
+
+
+def _schemas(native: _native.Table) -> tuple[pa.Schema, pa.Schema]:
+    return pa.schema(native.schema), pa.schema(native.append_schema)
 
 
 def check_on_error(on_error: Any) -> str:

@@ -37,8 +37,8 @@ impl DatabaseHandle {
         Ok(match self {
             DatabaseHandle::Writer(database) => TableHandle::Writer(database.table(name)?),
             DatabaseHandle::Reader(reader) => {
-                let schema = reader.snapshot()?.table(name)?.schema();
-                TableHandle::Reader { reader: reader.clone(), name: name.to_string(), schema }
+                let first = reader.snapshot()?.table(name)?;
+                TableHandle::Reader { reader: reader.clone(), name: name.to_string(), first }
             }
         })
     }
@@ -64,11 +64,12 @@ impl DatabaseHandle {
 /// A table of an open database.
 pub enum TableHandle {
     Writer(Table),
-    /// A reader's table has no more than its name; what it is, the newest refresh says.
+    /// A reader's table has no more than its name and what it was at `first`; what it is, the newest
+    /// refresh says.
     Reader {
         reader: Reader,
         name: String,
-        schema: Arc<TableSchema>,
+        first: TableSnapshot,
     },
 }
 
@@ -88,10 +89,19 @@ impl TableHandle {
         }
     }
 
+    /// The table's shape now; of one that is gone, when this handle was made.
     pub fn schema(&self) -> Arc<TableSchema> {
         match self {
             TableHandle::Writer(table) => table.schema(),
-            TableHandle::Reader { schema, .. } => Arc::clone(schema),
+            TableHandle::Reader { reader, name, first } => {
+                let found = reader.snapshot().and_then(|snapshot| snapshot.table(name));
+                found
+                    .ok()
+                    .filter(|found| found.id() == first.id())
+                    .as_ref()
+                    .unwrap_or(first)
+                    .schema()
+            }
         }
     }
 
@@ -99,10 +109,10 @@ impl TableHandle {
     pub fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
         match self {
             TableHandle::Writer(table) => signals::run(py, || table.snapshot()),
-            TableHandle::Reader { reader, name, schema } => {
+            TableHandle::Reader { reader, name, first } => {
                 let found = signals::run(py, || reader.snapshot()?.table(name))?;
                 // The writer may have dropped it meanwhile and made another.
-                if found.schema() != *schema {
+                if found.id() != first.id() {
                     let message = format!(
                         "table {name:?} was dropped, and another was made under its name; \
                          take that one with db.table({name:?})"

@@ -11,7 +11,7 @@ use drillcore::{
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
-use pyo3_arrow::{PyArray, PyRecordBatch, PySchema};
+use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
@@ -47,6 +47,18 @@ impl Table {
     #[getter]
     fn schema(&self) -> PySchema {
         PySchema::new(Arc::clone(&self.inner.schema().columns))
+    }
+
+    /// Columns are only ever added, so their number tells whether a schema is still the newest.
+    #[getter]
+    fn column_count(&self) -> usize {
+        self.inner.schema().columns.fields().len()
+    }
+
+    fn add_column(&self, py: Python<'_>, name: &str, data_type: PyDataType) -> PyResult<()> {
+        let writer = self.inner.writer(py, "add_column")?;
+        let data_type = data_type.into_inner();
+        signals::run(py, || writer.add_column(name, &data_type))
     }
 
     #[getter]

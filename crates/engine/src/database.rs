@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
@@ -28,7 +29,7 @@ use crate::recovery;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
-use crate::table_spec::TableSpec;
+use crate::table_spec::{TableSpec, with_column};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
@@ -352,8 +353,39 @@ impl Table {
         &self.name
     }
 
+    /// The table's shape now; of a dropped table, when this handle was made.
     pub fn schema(&self) -> Arc<TableSchema> {
-        self.schema.clone()
+        let state = self.database.core().state();
+        state.tables.get(&self.id).map_or(&self.schema, |table| &table.schema).clone()
+    }
+
+    /// Adds a nullable column behind the others. Rows appended before, and batches without the column, hold
+    /// null there; snapshots taken before do not show it. Writes nothing but one edit of the manifest, however
+    /// many rows there are, while others append and read; when the call returns, the column outlasts a power
+    /// cut. Not for rollup tables.
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored and
+    /// for a rollup table, `NotFound` if the table was dropped, `ReadOnly`, `Closed`, `Io`. A failed call
+    /// changes nothing.
+    pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
+        let core = self.database.core();
+        let mut manifest = core.manifest();
+        let (schema, column) = {
+            let state = core.state();
+            state.check_writable()?;
+            let table = state.tables.get(&self.id).ok_or_else(|| self.dropped())?;
+            with_column(&self.name, &table.schema, name, data_type)?
+        };
+        manifest
+            .commit(&[Edit::AddColumn { table: self.id, column }])
+            .map_err(|e| self.database.failed(e.into()))?;
+        // Rows with the column are encoded after this, so the log never has them without the edit.
+        let mut state = core.state();
+        let table = state.tables.get_mut(&self.id);
+        table.expect("tables are dropped under the manifest's lock").set_schema(schema);
+        state.changed();
+        Ok(())
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the

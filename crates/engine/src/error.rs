@@ -10,7 +10,7 @@ use drillcore_storage::error::StorageError;
 pub enum ErrorKind {
     /// A table, column or set option of that name does not exist: fix the name.
     NotFound,
-    /// A table of that name exists with another shape.
+    /// A table or column of that name exists.
     AlreadyExists,
     /// The call cannot be meant so: fix its arguments. Nothing was changed.
     InvalidArgument,

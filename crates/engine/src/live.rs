@@ -25,7 +25,7 @@ const CHUNK_ROWS: usize = 4096;
 
 /// Keys and, where there are tombstones, their flags.
 fn flags(layout: &Layout) -> Projection {
-    Projection { keys: true, values: if layout.has_tombstones() { vec![0] } else { Vec::new() } }
+    layout.stored(true, if layout.has_tombstones() { vec![0] } else { Vec::new() })
 }
 
 /// Lists the live rows of a selection. By key: one merge of the range's keys. By set: each member is
@@ -72,7 +72,7 @@ pub fn with_flags(layout: &Layout, projection: &Projection) -> Projection {
     if layout.has_tombstones() && values.first() != Some(&0) {
         values.insert(0, 0);
     }
-    Projection { keys: true, values }
+    layout.stored(true, values)
 }
 
 fn is_live(

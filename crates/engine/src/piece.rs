@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::key::Bound;
-use drillcore_format::rows::{Projection, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_storage::segment::{Segment, SegmentMembers};
 
@@ -83,7 +83,7 @@ impl Piece {
 
     /// Whether any row has this key. The cost of [`Piece::get`].
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key, &Projection { keys: false, values: Vec::new() })?.is_some())
+        Ok(self.get(key, &Projection::default())?.is_some())
     }
 
     /// The members of a set. On disk: one page of the set directory.
@@ -153,12 +153,17 @@ impl Piece {
         }
     }
 
-    /// The zones that hold one of `ordinals`, with some columns of the table; `None` of a run, which has
-    /// none. On disk: one statistics page for each index page that the ordinals lie in.
-    pub fn zones(&self, ordinals: Range<u64>, columns: &[usize]) -> Result<Option<Zones>> {
+    /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; `None` of
+    /// a run, which has none. On disk: one statistics page for each index page that the ordinals lie in.
+    pub fn zones(
+        &self,
+        layout: &Layout,
+        ordinals: Range<u64>,
+        columns: &[usize],
+    ) -> Result<Option<Zones>> {
         match self {
             Piece::Run(_) => Ok(None),
-            Piece::Segment(segment) => Ok(Some(segment.zones(ordinals, columns)?)),
+            Piece::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
         }
     }
 

@@ -12,6 +12,7 @@ use crate::predicate::Test;
 #[derive(Debug, Clone)]
 pub struct Pruning {
     test: Test,
+    layout: Layout,
     columns: Vec<usize>,
 }
 
@@ -20,13 +21,14 @@ impl Pruning {
     pub fn new(layout: &Layout, test: Option<&Test>) -> Option<Pruning> {
         let test = test?;
         let columns = test.prunable_columns(layout.schema());
-        (!columns.is_empty()).then(|| Pruning { test: test.clone(), columns })
+        let (test, layout) = (test.clone(), layout.clone());
+        (!columns.is_empty()).then_some(Pruning { test, layout, columns })
     }
 
     /// Cuts some ordinals of a piece down to those that may pass: ascending ranges that do not touch. On
     /// disk: one statistics page for each index page that the ordinals lie in.
     pub fn prune(&self, piece: &Piece, ordinals: Range<u64>) -> Result<Vec<Range<u64>>> {
-        let Some(zones) = piece.zones(ordinals.clone(), &self.columns)? else {
+        let Some(zones) = piece.zones(&self.layout, ordinals.clone(), &self.columns)? else {
             return Ok(vec![ordinals]);
         };
         let mut kept: Vec<Range<u64>> = Vec::new();

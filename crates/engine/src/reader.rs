@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use drillcore_format::block;
 use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId};
 use drillcore_storage::directory::{Directory, LocalDirectory};
@@ -188,7 +189,7 @@ impl Reader {
         lsn: Lsn,
         payload: &[u8],
     ) -> std::result::Result<(), LoadFault> {
-        for (id, block) in decode_commit(payload).map_err(Error::from)? {
+        for (id, bytes) in decode_commit(payload).map_err(Error::from)? {
             if id >= state.next_table {
                 // Made since the manifest was read: what was read does not hold the whole commit.
                 let message = format!("commit {lsn} is of a table made meanwhile");
@@ -202,7 +203,16 @@ impl Reader {
             if lsn <= table.flushed {
                 continue;
             }
-            let rows = logged_rows(&table.layout, block)?;
+            let values = block::value_count(bytes).map_err(Error::from)?;
+            if values > table.layout.value_types().len() as u64 {
+                let name = &table.name;
+                let message = format!("commit {lsn} has a column added to {name:?} meanwhile");
+                return Err(LoadFault {
+                    error: Error::new(ErrorKind::Io, message),
+                    may_pass: true,
+                });
+            }
+            let rows = logged_rows(&table.layout, bytes)?;
             let Shared { meter, examined, .. } = &*self.shared;
             let run = UncommittedRun::new(&table.layout, rows, meter, examined)?;
             let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));

@@ -200,7 +200,7 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
 /// Decodes the rows that a frame holds for one table.
 pub fn logged_rows(layout: &Layout, block: &[u8]) -> Result<Rows> {
     let view = BlockView::parse(block, layout)?;
-    let mut builder = RowsBuilder::new(layout, &layout.all(), view.rows());
+    let mut builder = RowsBuilder::new(&layout.all(), view.rows());
     builder.append_range(&view, 0, view.rows())?;
     Ok(builder.finish())
 }

@@ -19,7 +19,6 @@ use crate::weight_index::WeightIndex;
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
 pub struct Run {
-    layout: Layout,
     rows: Rows,
     sets: Option<SetIndex>,
     /// One a weight column.
@@ -31,7 +30,6 @@ pub struct Run {
 
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
-    layout: Layout,
     rows: Rows,
     sets: Option<SetIndex>,
     weights: Vec<WeightIndex>,
@@ -54,8 +52,7 @@ impl UncommittedRun {
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
         let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
-        let (layout, examined) = (layout.clone(), examined.clone());
-        Ok(UncommittedRun { layout, rows, sets, weights, charge, examined })
+        Ok(UncommittedRun { rows, sets, weights, charge, examined: examined.clone() })
     }
 
     /// The rows, as they will be logged.
@@ -69,8 +66,8 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { layout, rows, sets, weights, charge, examined } = self;
-        Run { layout, rows, sets, weights, lsns, charge, examined }
+        let UncommittedRun { rows, sets, weights, charge, examined } = self;
+        Run { rows, sets, weights, lsns, charge, examined }
     }
 }
 
@@ -143,13 +140,13 @@ impl Run {
     /// The rows `from..to`, without copying them.
     pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
         self.examined.add((to - from) as usize);
-        self.rows.project(&self.layout, projection).slice(from as usize, (to - from) as usize)
+        self.rows.project(projection, from as usize..to as usize)
     }
 
     /// Copies the rows at `ordinals`.
     pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Rows {
         self.examined.add(ordinals.len());
-        self.rows.project(&self.layout, projection).take(ordinals)
+        self.rows.project_rows(projection, ordinals)
     }
 
     fn set_index(&self) -> &SetIndex {

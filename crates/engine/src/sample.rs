@@ -285,7 +285,7 @@ fn whole_rows_at(
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let only_keys = Projection { keys: true, values: Vec::new() };
+    let only_keys = Projection { keys: true, ..Default::default() };
     let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
     let found = table.whole_rows(keys.keys(), interrupt)?;
     let rows: Vec<u32> =

@@ -113,6 +113,11 @@ impl TableSnapshot {
         self.table.schema.clone()
     }
 
+    /// The table's number in its database, which no other table ever has: names can be given again.
+    pub fn id(&self) -> u32 {
+        self.table.id.0
+    }
+
     /// The newest commit that the snapshot shows.
     pub fn lsn(&self) -> u64 {
         self.table.lsn.0

@@ -209,6 +209,12 @@ impl TableState {
         }
     }
 
+    /// Changes the table's shape. Its pieces stay as they are: what they lack reads as null.
+    pub fn set_schema(&mut self, schema: TableSchema) {
+        self.layout = Layout::new(&schema);
+        self.schema = Arc::new(schema);
+    }
+
     pub fn run_bytes(&self) -> u64 {
         self.runs.iter().map(|slot| slot.piece.bytes()).sum()
     }

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use drillcore_format::schema::{
     Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_key_type, is_supported,
     list_of_strings,
 };
 use drillcore_format::weight::is_weight_type;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What a new table looks like.
 #[derive(Debug, Clone)]
@@ -251,6 +251,32 @@ impl TableSpec {
         let names = || self.columns.fields().iter().map(|field| field.name().as_str());
         self.columns.index_of(name).map_err(|_| Error::unknown(what, name, names()))
     }
+}
+
+/// A table's shape with one more nullable column, and that column.
+///
+/// # Errors
+/// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored and
+/// for a rollup table.
+pub fn with_column(
+    table: &str,
+    schema: &TableSchema,
+    name: &str,
+    data_type: &DataType,
+) -> Result<(TableSchema, FieldRef)> {
+    if let MergePolicy::Rollup(_) = schema.merge {
+        return Err(Error::invalid(format!(
+            "table {table:?} is a rollup table, whose columns are fixed; make another one with the column"
+        )));
+    }
+    if schema.columns.column_with_name(name).is_some() {
+        let message = format!("table {table:?} has a column {name:?} already");
+        return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    let column: FieldRef = Arc::new(Field::new(name, stored_type(data_type), true));
+    let wider = schema.with_column(column.clone());
+    check_columns(wider.columns.fields())?;
+    Ok((wider, column))
 }
 
 fn granularity(name: &str) -> Result<Granularity> {

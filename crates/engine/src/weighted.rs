@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use drillcore_format::rows::{Layout, Projection};
+use drillcore_format::rows::Layout;
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
 
@@ -246,7 +246,7 @@ fn for_each_weight(
     mut each: impl FnMut(Place, u64),
 ) -> Result<()> {
     let value = layout.weight_values().nth(weight).expect("the weight was looked up");
-    let projection = Projection { keys: false, values: vec![value] };
+    let projection = layout.stored(false, vec![value]);
     let piece = &selected.pieces()[part.piece];
     let mut from = part.from;
     while from < part.to {

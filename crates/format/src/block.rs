@@ -150,6 +150,14 @@ pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
     sizer.encoded_len()
 }
 
+/// How many values the rows of a block have: at most as many as their table's layout, once all columns are
+/// known that were added before the block was written.
+pub fn value_count(bytes: &[u8]) -> Result<u64> {
+    let mut cursor = Cursor::new(bytes, "block");
+    cursor.u32()?;
+    cursor.varint()
+}
+
 /// A block whose header has been read.
 #[derive(Debug, Clone)]
 pub struct BlockView<'a> {

@@ -4,10 +4,12 @@
 //! list takes effect as a whole. Applying edits, and whether one makes sense after the others, is
 //! left to the storage floor. Drawn in `docs/format.md`, section "Manifest edits".
 
+use arrow_schema::FieldRef;
+
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
-use crate::schema::TableSchema;
+use crate::schema::{TableSchema, put_column, read_column};
 
 /// What the manifest says about a live segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +69,11 @@ pub enum Edit {
     DropSnapshot {
         name: String,
     },
+    /// The table's schema ends in one more column, which is nullable and outside the key.
+    AddColumn {
+        table: TableId,
+        column: FieldRef,
+    },
 }
 
 mod tag {
@@ -80,6 +87,7 @@ mod tag {
     pub const NEXT_LSN: u8 = 8;
     pub const PIN_SNAPSHOT: u8 = 9;
     pub const DROP_SNAPSHOT: u8 = 10;
+    pub const ADD_COLUMN: u8 = 11;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -142,6 +150,10 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             out.push(tag::DROP_SNAPSHOT);
             put_bytes(out, name.as_bytes());
         }
+        Edit::AddColumn { table, column } => {
+            put_tag(out, tag::ADD_COLUMN, u64::from(table.0));
+            put_column(column, out);
+        }
     }
 }
 
@@ -188,6 +200,14 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             Edit::PinSnapshot { name, lsn, tables }
         }
         tag::DROP_SNAPSHOT => Edit::DropSnapshot { name: cursor.str()?.to_string() },
+        tag::ADD_COLUMN => {
+            let (table, column) = (table_id(cursor)?, read_column(cursor)?);
+            if !column.is_nullable() {
+                let name = column.name();
+                return Err(cursor.error(format!("added column {name:?} takes no nulls")));
+            }
+            Edit::AddColumn { table, column: column.into() }
+        }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
@@ -236,6 +256,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::key::arbitrary::data_type;
     use crate::schema::MergePolicy;
 
     fn any_schema() -> impl Strategy<Value = TableSchema> {
@@ -281,6 +302,10 @@ mod tests {
             (any::<u64>(), ".{0,12}", prop::collection::vec(pinned, 0..3))
                 .prop_map(|(lsn, name, tables)| Edit::PinSnapshot { name, lsn: Lsn(lsn), tables }),
             ".{0,12}".prop_map(|name| Edit::DropSnapshot { name }),
+            (table(), ".{0,12}", data_type()).prop_map(|(table, name, data_type)| {
+                let column = Arc::new(Field::new(name, data_type, true));
+                Edit::AddColumn { table, column }
+            }),
         ]
     }
 

@@ -11,10 +11,12 @@ mod set_codes;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, UInt32Array, new_null_array};
+use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
@@ -74,19 +76,33 @@ impl Rows {
         &self.values[position]
     }
 
-    /// The projected columns of rows that hold all.
+    /// The projected columns of the rows in `range`, of rows that hold all.
     ///
     /// Values that the rows lack at the end, because they were written before a column was added,
     /// are null. Shares the arrays.
-    pub fn project(&self, layout: &Layout, projection: &Projection) -> Rows {
-        let value = |&index: &usize| match self.values.get(index) {
-            Some(array) => array.clone(),
-            None => new_null_array(&layout.value_types()[index], self.len),
+    pub fn project(&self, projection: &Projection, range: Range<usize>) -> Rows {
+        self.projected(projection, range.len(), |array| array.slice(range.start, range.len()))
+    }
+
+    /// [`Rows::project`] of the rows at `indices`, copied in that order into arrays of exact size.
+    pub fn project_rows(&self, projection: &Projection, indices: &[u32]) -> Rows {
+        self.projected(projection, indices.len(), |array| take_array(array, indices))
+    }
+
+    fn projected(
+        &self,
+        projection: &Projection,
+        len: usize,
+        pick: impl Fn(&dyn Array) -> ArrayRef,
+    ) -> Rows {
+        let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+            Some(array) => pick(array),
+            None => new_null_array(data_type, len),
         };
         Rows {
-            len: self.len,
-            keys: projection.keys.then(|| self.keys().clone()),
-            values: projection.values.iter().map(value).collect(),
+            len,
+            keys: projection.keys.then(|| as_keys(&pick(self.keys()))),
+            values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
     }
 

@@ -90,6 +90,13 @@ pub(crate) fn list_item() -> FieldRef {
 }
 
 impl TableSchema {
+    /// The same table with one more column, behind the others; rows written before hold null there.
+    pub fn with_column(&self, column: FieldRef) -> TableSchema {
+        assert!(column.is_nullable(), "rows written before have no value");
+        let columns = self.columns.fields().iter().cloned().chain([column]).collect::<Vec<_>>();
+        TableSchema { columns: Arc::new(Schema::new(columns)), ..self.clone() }
+    }
+
     /// Appends the encoding drawn in `docs/format.md`, section "Table schema".
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_columns(&self.columns, out);
@@ -214,43 +221,51 @@ impl Rollup {
 
 fn put_columns(columns: &Schema, out: &mut Vec<u8>) {
     put_varint(out, columns.fields().len() as u64);
-    for field in columns.fields() {
-        put_bytes(out, field.name().as_bytes());
-        out.push(type_tag(field.data_type()).expect("create_table refuses other types"));
-        out.push(u8::from(field.is_nullable()));
-        match field.data_type() {
-            DataType::Timestamp(_, zone) => {
-                put_bytes(out, zone.as_deref().unwrap_or("").as_bytes());
-            }
-            DataType::Decimal128(precision, scale) => {
-                out.extend_from_slice(&[*precision, *scale as u8]);
-            }
-            _ => {}
+    columns.fields().iter().for_each(|column| put_column(column, out));
+}
+
+/// Appends one column, as drawn in "Table schema".
+pub(crate) fn put_column(column: &Field, out: &mut Vec<u8>) {
+    put_bytes(out, column.name().as_bytes());
+    out.push(type_tag(column.data_type()).expect("the engine refuses other types"));
+    out.push(u8::from(column.is_nullable()));
+    match column.data_type() {
+        DataType::Timestamp(_, zone) => {
+            put_bytes(out, zone.as_deref().unwrap_or("").as_bytes());
         }
+        DataType::Decimal128(precision, scale) => {
+            out.extend_from_slice(&[*precision, *scale as u8]);
+        }
+        _ => {}
     }
 }
 
 fn read_columns(cursor: &mut Cursor<'_>) -> Result<SchemaRef> {
     let mut fields = Vec::new();
     for _ in 0..cursor.varint()? {
-        let name = cursor.str()?.to_string();
-        let tag = cursor.u8()?;
-        let nullable = cursor.u8()? != 0;
-        let mut data_type = type_of_tag(tag)
-            .ok_or_else(|| cursor.error(format!("column {name:?} has unknown type {tag}")))?;
-        match &mut data_type {
-            DataType::Timestamp(_, zone) => {
-                let name = cursor.str()?;
-                *zone = (!name.is_empty()).then(|| Arc::from(name));
-            }
-            DataType::Decimal128(precision, scale) => {
-                (*precision, *scale) = (cursor.u8()?, cursor.u8()? as i8);
-            }
-            _ => {}
-        }
-        fields.push(Field::new(name, data_type, nullable));
+        fields.push(read_column(cursor)?);
     }
     Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Reads what [`put_column`] wrote.
+pub(crate) fn read_column(cursor: &mut Cursor<'_>) -> Result<Field> {
+    let name = cursor.str()?.to_string();
+    let tag = cursor.u8()?;
+    let nullable = cursor.u8()? != 0;
+    let mut data_type = type_of_tag(tag)
+        .ok_or_else(|| cursor.error(format!("column {name:?} has unknown type {tag}")))?;
+    match &mut data_type {
+        DataType::Timestamp(_, zone) => {
+            let name = cursor.str()?;
+            *zone = (!name.is_empty()).then(|| Arc::from(name));
+        }
+        DataType::Decimal128(precision, scale) => {
+            (*precision, *scale) = (cursor.u8()?, cursor.u8()? as i8);
+        }
+        _ => {}
+    }
+    Ok(Field::new(name, data_type, nullable))
 }
 
 /// Type tags, fixed for good. Timestamps are followed by their zone, empty for none; decimals by

@@ -102,6 +102,7 @@ fn a_manifest_keeps_its_bytes() {
         schema: schema.clone(),
         segments: vec![segment.clone()],
     };
+    let added = Field::new("paid", DataType::Decimal128(12, 2), true);
     let lists = [
         vec![
             Edit::CreateTable { table, name: "flights".into(), schema },
@@ -113,6 +114,7 @@ fn a_manifest_keeps_its_bytes() {
         vec![Edit::AddSegment { table, segment }, Edit::Flushed { table, lsn: Lsn(300) }],
         vec![Edit::PinSnapshot { name: "monday".into(), lsn: Lsn(300), tables: vec![kept] }],
         vec![Edit::DropSnapshot { name: "monday".into() }],
+        vec![Edit::AddColumn { table, column: Arc::new(added) }],
         vec![Edit::RemoveSegment { table, segment: SegmentId(12) }, Edit::DropTable { table }],
     ];
     let mut bytes = Vec::new();

@@ -209,6 +209,14 @@ impl ManifestState {
                 let dropped = self.snapshots.remove(name);
                 dropped.ok_or_else(|| format!("snapshot {name:?} is dropped but unknown"))?;
             }
+            Edit::AddColumn { table, column } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                if entry.schema.columns.column_with_name(column.name()).is_some() {
+                    let (name, table) = (column.name(), table.0);
+                    return Err(format!("column {name:?} is added to table {table} twice"));
+                }
+                entry.schema = entry.schema.with_column(column.clone());
+            }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),

@@ -243,14 +243,14 @@ impl Segment {
                 return Ok(None);
             }
         };
-        let mut builder = RowsBuilder::new(&self.layout, projection, 1);
+        let mut builder = RowsBuilder::new(projection, 1);
         builder.append_range(&view, found, found + 1).map_err(damaged)?;
         Ok(Some(builder.finish()))
     }
 
     /// Copies the rows at `ordinals`, which ascend; each block is read once.
     pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
-        let mut builder = RowsBuilder::new(&self.layout, projection, ordinals.len());
+        let mut builder = RowsBuilder::new(projection, ordinals.len());
         let mut index: Option<Arc<IndexPage>> = None;
         let mut in_block: Vec<u32> = Vec::new();
         let mut rest = ordinals;
@@ -281,7 +281,7 @@ impl Segment {
 
     /// The rows `from..to`, read in sequence in large portions, without filling the cache.
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
-        let mut builder = RowsBuilder::new(&self.layout, projection, (to - from) as usize);
+        let mut builder = RowsBuilder::new(projection, (to - from) as usize);
         let mut next = from;
         while next < to {
             let page = self.index_page(self.summary.page_of_ordinal(next))?;
@@ -304,9 +304,10 @@ impl Segment {
         Ok(builder.finish())
     }
 
-    /// The zones that hold one of `ordinals`, with some columns of the table. One statistics page for each
-    /// index page that the ordinals lie in; about 17 bytes of memory a zone and column.
-    pub fn zones(&self, ordinals: Range<u64>, columns: &[usize]) -> Result<Zones> {
+    /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; they may
+    /// have been added since. One statistics page for each index page that the ordinals lie in; about 17
+    /// bytes of memory a zone and column.
+    pub fn zones(&self, layout: &Layout, ordinals: Range<u64>, columns: &[usize]) -> Result<Zones> {
         let pages = match ordinals.is_empty() {
             true => 0..0,
             false => {
@@ -318,7 +319,7 @@ impl Segment {
             true => self.rows(),
             false => self.summary.first_ordinal(page),
         };
-        let mut zones = ZonesBuilder::new(&self.layout, columns, first_ordinal(pages.start));
+        let mut zones = ZonesBuilder::new(layout, columns, first_ordinal(pages.start));
         for page in pages {
             let (offset, bytes) = self.summary.statistics_place(page);
             let payload = self.statistics_page(offset, bytes)?;
@@ -499,10 +500,10 @@ impl Segment {
     /// The weights of a block's rows.
     fn block_weights(&self, weight: usize, place: &BlockPlace) -> Result<Vec<u64>> {
         let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
-        let projection = Projection { keys: false, values: vec![value] };
+        let projection = self.layout.stored(false, vec![value]);
         let payload = self.block(place)?;
         let view = self.view(place, &payload)?;
-        let mut builder = RowsBuilder::new(&self.layout, &projection, view.rows());
+        let mut builder = RowsBuilder::new(&projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
         stored_units(builder.finish().value(0)).map_err(|(row, why)| {

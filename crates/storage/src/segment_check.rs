@@ -110,7 +110,7 @@ fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
     let (first, end) = (page.first_ordinal(), page.first_ordinal() + page.rows());
     let layout = segment.layout();
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
-    let zones = segment.zones(first..end, &columns)?;
+    let zones = segment.zones(layout, first..end, &columns)?;
     let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
     let mut blocks = (0..page.blocks()).map(|number| u64::from(page.block(number).rows));
     for span in &spans {

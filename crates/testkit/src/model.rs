@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drillcore::Closed;
+use drillcore::arrow_schema::DataType;
 
 use crate::cell::{Cell, prefix_order};
 use crate::shape::{Policy, Shape};
@@ -52,6 +53,20 @@ pub struct ModelSelection {
 impl ModelTable {
     pub fn new(shape: Shape) -> ModelTable {
         ModelTable { shape, changes: Vec::new() }
+    }
+
+    /// Adds a column, which is null in all rows so far.
+    pub fn add_column(&mut self, name: &str, data_type: &DataType) {
+        self.shape.add_column(name, data_type);
+        let widened = |row: &Arc<ModelRow>| {
+            let mut row = ModelRow::clone(row);
+            row.cells.push(Cell::Null);
+            Arc::new(row)
+        };
+        for change in &mut self.changes {
+            let (key, row) = (change.key.clone(), change.row.as_ref().map(widened));
+            *change = Arc::new(Change { key, row });
+        }
     }
 
     pub fn append(&mut self, rows: &[Vec<Cell>]) {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use drillcore::arrow_array::RecordBatch;
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
@@ -120,7 +121,8 @@ impl RandomOps {
         match self.rng.below(100) {
             0..8 => self.create_table(),
             8..10 => self.drop_table(),
-            10..54 => self.append(),
+            10..51 => self.append(),
+            51..54 => self.add_column(),
             54..62 => self.delete(),
             62..67 => {
                 self.log("flush");
@@ -172,6 +174,28 @@ impl RandomOps {
         self.log(format!("drop {name}"));
         self.database().drop_table(&name).unwrap();
         self.model.remove(&name);
+    }
+
+    /// Adds a column to a table, unless it has one of that name or is a rollup table.
+    fn add_column(&mut self) {
+        let Some(table) = self.random_table() else { return };
+        let list = DataType::new_list(DataType::Utf8, true);
+        let types = [DataType::Utf8, DataType::Int64, DataType::Boolean, DataType::Float64, list];
+        let data_type = &types[self.rng.below(types.len() as u64) as usize];
+        let name = format!("added{}", self.rng.below(6));
+        self.log(format!("add {name}, {data_type:?}, to {table}"));
+        let added = self.database().table(&table).unwrap().add_column(&name, data_type);
+        let known = self.model.get_mut(&table).expect("chosen among these");
+        let is_rollup = matches!(known.shape.policy, Policy::Rollup(_));
+        let has_name = known.shape.columns.column_with_name(&name).is_some();
+        match (is_rollup, has_name) {
+            (true, _) => assert_eq!(added.unwrap_err().kind(), ErrorKind::InvalidArgument),
+            (_, true) => assert_eq!(added.unwrap_err().kind(), ErrorKind::AlreadyExists),
+            _ => {
+                added.unwrap();
+                known.add_column(&name, data_type);
+            }
+        }
     }
 
     /// Appends to one table, or in one commit to several.

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
-use drillcore::arrow_schema::DataType;
 use drillcore::*;
+use drillcore_format::schema::is_key_type;
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, from_array, prefix_order, rows_of, to_array};
@@ -194,12 +194,9 @@ impl Selected<'_> {
             data_type.is_integer() || data_type.is_floating()
         };
         let measure = columns().find(is_number);
-        let by = (rng.below(2) == 0).then(|| rng.below(fields.len() as u64) as usize);
-        // Groups are of values with an order.
-        let has_order = |column: &usize| {
-            !matches!(fields[*column].data_type(), DataType::Binary | DataType::List(_))
-        };
-        let by = by.filter(has_order);
+        let groupable: Vec<usize> =
+            columns().filter(|&column| is_key_type(fields[column].data_type())).collect();
+        let by = (rng.below(2) == 0).then(|| groupable[rng.below(groupable.len() as u64) as usize]);
         let name = |column: usize| fields[column].name().clone();
         let mut aggregates = vec![("rows".to_string(), "count".to_string())];
         aggregates.extend(measure.map(|column| ("mean".into(), format!("avg({})", name(column)))));

@@ -203,6 +203,13 @@ impl Shape {
         }
     }
 
+    /// Adds a nullable column behind the others.
+    pub fn add_column(&mut self, name: &str, data_type: &DataType) {
+        let added = Arc::new(Field::new(name, data_type.clone(), true));
+        let fields = self.columns.fields().iter().cloned().chain([added]);
+        self.columns = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    }
+
     /// Columns of an appended batch.
     fn batch_columns(&self) -> Arc<Schema> {
         match &self.policy {

@@ -14,7 +14,7 @@ use super::section::{BoolValues, FixedValues, Presence, Section, StringValues, b
 use super::{BlockView, malformed};
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
-use crate::rows::{Layout, Projection, Rows};
+use crate::rows::{Projection, Rows};
 
 /// Collects the projected columns of rows from any number of blocks.
 ///
@@ -29,11 +29,10 @@ pub struct RowsBuilder {
 
 impl RowsBuilder {
     /// Makes room for `capacity_rows`, more come in nevertheless.
-    pub fn new(layout: &Layout, projection: &Projection, capacity_rows: usize) -> RowsBuilder {
-        let values = projection
-            .values
-            .iter()
-            .map(|&index| (index, column_builder(&layout.value_types()[index], capacity_rows)));
+    pub fn new(projection: &Projection, capacity_rows: usize) -> RowsBuilder {
+        let values = projection.values.iter().zip(&projection.types);
+        let values =
+            values.map(|(&index, data_type)| (index, column_builder(data_type, capacity_rows)));
         RowsBuilder {
             len: 0,
             keys: projection.keys.then(|| ByteStrings::new(capacity_rows)),

@@ -48,14 +48,8 @@ fn assert_same(left: &Rows, right: &Rows) {
     }
 }
 
-fn fetch(
-    layout: &Layout,
-    view: &BlockView<'_>,
-    projection: &Projection,
-    from: usize,
-    to: usize,
-) -> Result<Rows> {
-    let mut builder = RowsBuilder::new(layout, projection, to - from);
+fn fetch(view: &BlockView<'_>, projection: &Projection, from: usize, to: usize) -> Result<Rows> {
+    let mut builder = RowsBuilder::new(projection, to - from);
     builder.append_range(view, from, to)?;
     Ok(builder.finish())
 }
@@ -66,7 +60,7 @@ proptest! {
         let bytes = encoded(&rows, from, to);
         let view = BlockView::parse(&bytes, &layout).unwrap();
         prop_assert_eq!(view.rows(), to - from);
-        let read = fetch(&layout, &view, &layout.all(), 0, view.rows()).unwrap();
+        let read = fetch(&view, &layout.all(), 0, view.rows()).unwrap();
         assert_same(&read, &rows.slice(from, to - from));
     }
 
@@ -87,7 +81,7 @@ proptest! {
         let (start, end) = (start.min(end), start.max(end));
         let picks: Vec<u32> = picks.iter().map(|pick| pick.index(count) as u32).collect();
 
-        let mut builder = RowsBuilder::new(&layout, &projection, 0);
+        let mut builder = RowsBuilder::new(&projection, 0);
         builder.append_range(&view, start, end).unwrap();
         builder.append_rows(&view, &picks).unwrap();
         builder.append_range(&view, 0, start).unwrap();
@@ -95,7 +89,7 @@ proptest! {
 
         let indices: Vec<u32> =
             (start as u32..end as u32).chain(picks).chain(0..start as u32).collect();
-        let expected = rows.slice(from, count).project(&layout, &projection).take(&indices);
+        let expected = rows.slice(from, count).project_rows(&projection, &indices);
         assert_same(&builder.finish(), &expected);
     }
 
@@ -165,13 +159,13 @@ proptest! {
         prop_assert!(view.rows() <= bytes.len(), "more rows than bytes");
         let _ = view.rank(&Bound::at_key(rows.key(to - 1)));
         let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
-        if let Ok(read) = fetch(&layout, &view, &layout.all(), 0, view.rows()) {
+        if let Ok(read) = fetch(&view, &layout.all(), 0, view.rows()) {
             prop_assert_eq!(read.len(), view.rows());
             let _ = layout.decode(&read, &columns);
         }
         for row in 0..view.rows() as u32 {
             let _ = view.key_into(row as usize, &mut Vec::new());
-            let mut builder = RowsBuilder::new(&layout, &layout.all(), 1);
+            let mut builder = RowsBuilder::new(&layout.all(), 1);
             if builder.append_rows(&view, &[row]).is_ok() {
                 prop_assert_eq!(builder.finish().len(), 1);
             }
@@ -315,7 +309,7 @@ fn the_bytes_of_a_block_are_those_of_version_1() {
     let golden = std::fs::read(&path).unwrap();
     assert_eq!(bytes, golden, "the encoding changed");
     let view = BlockView::parse(&golden, &layout).unwrap();
-    assert_same(&fetch(&layout, &view, &layout.all(), 0, view.rows()).unwrap(), &rows);
+    assert_same(&fetch(&view, &layout.all(), 0, view.rows()).unwrap(), &rows);
 }
 
 #[test]
@@ -337,7 +331,7 @@ fn a_block_written_before_a_column_was_added_reads_it_as_null() {
     fields.push(Field::new("later", DataType::Utf8, true));
     let new = table_of(fields);
     let view = BlockView::parse(&bytes, &new).unwrap();
-    let mut builder = RowsBuilder::new(&new, &new.all(), 3);
+    let mut builder = RowsBuilder::new(&new.all(), 3);
     builder.append_range(&view, 0, 2).unwrap();
     builder.append_rows(&view, &[1]).unwrap();
     let decoded = new.decode(&builder.finish(), &[0, 1, 2, 3]).unwrap();
@@ -377,8 +371,8 @@ fn a_string_that_is_not_utf_8_is_malformed_however_it_is_read() {
         let mut bytes = bytes.clone();
         bytes[strings + at] = byte;
         let view = BlockView::parse(&bytes, &layout).unwrap();
-        assert!(fetch(&layout, &view, &layout.all(), 0, 2).is_err());
-        let mut builder = RowsBuilder::new(&layout, &layout.all(), 1);
+        assert!(fetch(&view, &layout.all(), 0, 2).is_err());
+        let mut builder = RowsBuilder::new(&layout.all(), 1);
         assert!(builder.append_rows(&view, &[0]).is_err());
     }
 }
@@ -391,7 +385,7 @@ fn an_empty_block_has_no_rows() {
     let view = BlockView::parse(&bytes, &layout).unwrap();
     assert_eq!(view.rows(), 0);
     assert_eq!(view.rank(&Bound::at_key(b"")).unwrap(), 0);
-    assert!(fetch(&layout, &view, &layout.all(), 0, 0).unwrap().is_empty());
+    assert!(fetch(&view, &layout.all(), 0, 0).unwrap().is_empty());
 }
 
 #[test]
@@ -401,7 +395,7 @@ fn keys_that_are_not_sorted_read_back_too() {
     let shuffled = rows.take(&[7, 3, 19, 0, 3]);
     let bytes = encoded(&shuffled, 0, 5);
     let view = BlockView::parse(&bytes, &layout).unwrap();
-    assert_same(&fetch(&layout, &view, &layout.all(), 0, 5).unwrap(), &shuffled);
+    assert_same(&fetch(&view, &layout.all(), 0, 5).unwrap(), &shuffled);
 }
 
 #[test]
@@ -421,7 +415,7 @@ fn distances_at_the_edges_of_their_widths_read_back() {
             let rows = layout.encode(&batch);
             let bytes = encoded(&rows, 0, 5);
             let view = BlockView::parse(&bytes, &layout).unwrap();
-            assert_same(&fetch(&layout, &view, &layout.all(), 0, 5).unwrap(), &rows);
+            assert_same(&fetch(&view, &layout.all(), 0, 5).unwrap(), &rows);
         }
     }
 }

@@ -38,13 +38,17 @@ enum Place {
     Value(usize),
 }
 
-/// What must be fetched to decode some columns.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What must be fetched to decode some columns; by default nothing.
+///
+/// It says all that is needed to read rows that were written before columns were added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Projection {
     /// Whether encoded keys are needed.
     pub keys: bool,
     /// Indexes into [`Layout::value_types`], ascending.
     pub values: Vec<usize>,
+    /// The type of each of these values.
+    pub types: Vec<DataType>,
 }
 
 impl Layout {
@@ -189,21 +193,27 @@ impl Layout {
 
     /// What must be fetched to decode these columns of the schema.
     pub fn projection(&self, columns: &[usize]) -> Projection {
-        let mut projection = Projection { keys: false, values: Vec::new() };
+        let (mut keys, mut values) = (false, Vec::new());
         for &column in columns {
             match self.shared.places[column] {
-                Place::Key(_) => projection.keys = true,
-                Place::Value(index) => projection.values.push(index),
+                Place::Key(_) => keys = true,
+                Place::Value(index) => values.push(index),
             }
         }
-        projection.values.sort_unstable();
-        projection.values.dedup();
-        projection
+        values.sort_unstable();
+        values.dedup();
+        self.stored(keys, values)
+    }
+
+    /// Keys, if wanted, and some values as they are stored, by ascending indexes.
+    pub fn stored(&self, keys: bool, values: Vec<usize>) -> Projection {
+        let types = values.iter().map(|&index| self.shared.value_types[index].clone()).collect();
+        Projection { keys, values, types }
     }
 
     /// Keys and every value.
     pub fn all(&self) -> Projection {
-        Projection { keys: true, values: (0..self.shared.value_types.len()).collect() }
+        self.stored(true, (0..self.shared.value_types.len()).collect())
     }
 
     /// The given columns of the schema, in the order given, of rows fetched with their

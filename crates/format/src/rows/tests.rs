@@ -58,7 +58,7 @@ proptest! {
         let layout = Layout::new(&schema);
         let rows = layout.encode(&batch);
         let wanted: Vec<usize> = wanted.iter().map(|at| at.index(batch.num_columns())).collect();
-        let projected = rows.project(&layout, &layout.projection(&wanted));
+        let projected = rows.project(&layout.projection(&wanted), 0..rows.len());
         for rows in [&rows, &projected] {
             let decoded = layout.decode(rows, &wanted).unwrap();
             prop_assert_eq!(decoded.num_rows(), batch.num_rows());
@@ -114,7 +114,7 @@ proptest! {
         let rows = layout.encode(&batch);
         let set = schema.set.unwrap();
         let codes = layout.set_codes(&rows).unwrap().unwrap();
-        let alone = rows.project(&layout, &layout.projection(&[set]));
+        let alone = rows.project(&layout.projection(&[set]), 0..rows.len());
         prop_assert_eq!(&layout.set_codes(&alone).unwrap().unwrap(), &codes);
         let encoded: Vec<&[u8]> = codes.values.iter().map(|value| &**value).collect();
         let values = decode_values(&encoded, batch.column(set).data_type()).unwrap();
@@ -164,24 +164,28 @@ fn rows_written_before_a_column_was_added_read_it_as_null() {
     let schema = TableSchema { columns: Arc::new(Schema::new(fields)), ..old_schema };
     let layout = Layout::new(&schema);
     let projection = layout.projection(&[3, 0]);
-    let decoded = layout.decode(&rows.project(&layout, &projection), &[3, 0]).unwrap();
-    assert_eq!(decoded.column(0).null_count(), 3);
-    assert_eq!(decoded.column(0).data_type(), &DataType::Boolean);
-    assert_eq!(decoded.column(1).null_count(), 0);
+    for projected in [rows.project(&projection, 1..3), rows.project_rows(&projection, &[2, 0])] {
+        let decoded = layout.decode(&projected, &[3, 0]).unwrap();
+        assert_eq!(decoded.column(0).null_count(), 2);
+        assert_eq!(decoded.column(0).data_type(), &DataType::Boolean);
+        assert_eq!(decoded.column(1).null_count(), 0);
+    }
 }
 
 #[test]
 fn a_projection_names_each_value_once_in_ascending_order() {
     let layout = Layout::new(&small_schema());
-    assert_eq!(layout.projection(&[2, 1, 2]), Projection { keys: false, values: vec![0, 1] });
-    assert_eq!(layout.projection(&[0]), Projection { keys: true, values: vec![] });
-    assert_eq!(layout.all(), Projection { keys: true, values: vec![0, 1] });
+    let types = vec![DataType::Utf8, DataType::Float64];
+    let expected = Projection { keys: false, values: vec![0, 1], types };
+    assert_eq!(layout.projection(&[2, 1, 2]), expected);
+    assert_eq!(layout.projection(&[0]), Projection { keys: true, ..Default::default() });
+    assert_eq!(layout.all(), Projection { keys: true, ..expected });
 }
 
 #[test]
 fn no_columns_at_all_still_count_the_rows() {
     let layout = Layout::new(&small_schema());
-    let rows = layout.encode(&small_batch(5)).project(&layout, &layout.projection(&[]));
+    let rows = layout.encode(&small_batch(5)).project(&layout.projection(&[]), 0..5);
     assert_eq!(layout.decode(&rows, &[]).unwrap().num_rows(), 5);
 }
 

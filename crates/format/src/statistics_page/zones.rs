@@ -188,8 +188,8 @@ impl ZonesBuilder {
             let count = if place.has_bounds { 3 } else { 1 };
             values.extend(place.nulls..place.nulls + count);
         }
-        let projection = Projection { keys: false, values };
-        let read = RowsBuilder::new(&layout.page, &projection, 0);
+        let projection = layout.page.stored(false, values);
+        let read = RowsBuilder::new(&projection, 0);
         ZonesBuilder { layout, projection, columns, first_ordinal, read }
     }
 
@@ -197,8 +197,8 @@ impl ZonesBuilder {
     pub fn append_page(&mut self, payload: &[u8], rows: u64) -> Result<()> {
         let malformed = |detail: String| FormatError::malformed("statistics page", detail);
         let view = BlockView::parse(payload, &self.layout.page)?;
-        let spans = Projection { keys: false, values: vec![ROWS, BLOCKS] };
-        let mut builder = RowsBuilder::new(&self.layout.page, &spans, view.rows());
+        let spans = self.layout.page.stored(false, vec![ROWS, BLOCKS]);
+        let mut builder = RowsBuilder::new(&spans, view.rows());
         builder.append_range(&view, 0, view.rows())?;
         let spans = builder.finish();
         for counts in spans.values() {
