@@ -31,9 +31,9 @@ impl Fault {
         Fault { message: message.into(), exit_code: UNUSABLE }
     }
 
-    /// Ctrl-C.
-    pub fn interrupted() -> Fault {
-        Fault { message: "interrupted".to_string(), exit_code: INTERRUPTED }
+    /// An answer that should have come out otherwise.
+    pub fn wrong_answer(message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), exit_code: NO }
     }
 
     /// Adds where it happened.
@@ -59,6 +59,11 @@ impl From<drillcore::Error> for Fault {
             ErrorKind::Interrupted => INTERRUPTED,
             _ => UNUSABLE,
         };
-        Fault { message: error.to_string(), exit_code }
+        // The caller of the engine is this program; who typed Ctrl-C knows.
+        let message = match error.kind() {
+            ErrorKind::Interrupted => "interrupted".to_string(),
+            _ => error.to_string(),
+        };
+        Fault { message, exit_code }
     }
 }
