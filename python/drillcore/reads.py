@@ -147,9 +147,9 @@ class Reads(ABC):
     ) -> int:
         """Count rows or events, exactly.
 
-        Counts come from the index and read no rows, but for a ``where`` that the index cannot answer. In an upsert and in a rollup table, rows of equal keys may
-        lie apart: the first count of rows of a selection merges its keys, once a snapshot. Events are always
-        counted from the index.
+        Counts come from the index and read no rows, but for a ``where`` that the index cannot answer. In an upsert and
+        in a rollup table, rows of equal keys may lie apart: the first count of rows of a selection merges its keys,
+        once a snapshot. Events are always counted from the index.
 
         Parameters
         ----------
@@ -237,7 +237,7 @@ class Reads(ABC):
         >>> len(t.sample(3, set="UA", at_most=True))
         2
         >>> t.sample(2, where="delay > 2", columns=["delay"], seed=1).arrow().column(0).to_pylist()
-        [9.0, 3.0]
+        [3.0, 9.0]
         >>> planes = getfixture("planes")
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
@@ -335,9 +335,7 @@ class Reads(ABC):
     def _selection(self, between: Bounds | None, closed: str, set: Any, where: str | None) -> dict[str, Any]:
         if closed not in _CLOSED:
             raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {closed!r}")
-        return selection(
-            self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where
-        )
+        return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where)
 
 
 def check_count(name: str, value: Any) -> int:

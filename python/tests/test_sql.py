@@ -59,7 +59,10 @@ CONDITIONS = [
             pc.invert(t["ok"]),
         ),
     ),
-    ("site in ('s1', 's4') and load > 10", lambda t: pc.and_(pc.is_in(t["site"], pa.array(["s1", "s4"])), pc.greater(t["load"], 10))),
+    (
+        "site in ('s1', 's4') and load > 10",
+        lambda t: pc.and_(pc.is_in(t["site"], pa.array(["s1", "s4"])), pc.greater(t["load"], 10)),
+    ),
     ("site like '%3'", lambda t: pc.match_like(t["site"], "%3")),
     ("abs(load - 10) < 0.5 and extract(hour from at) = 5", None),
     ("1 = 0", lambda t: pa.array([False] * N)),
@@ -103,7 +106,7 @@ def test_conditions_join_ranges_and_sets(events: drillcore.Table) -> None:
     low, high = dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc), dt.datetime(2024, 1, 3, tzinfo=dt.timezone.utc)
     found = events.scan(between=(low, high), set=["s1", "s2"], where="load > 10 and site <> 's2'").arrow()
     expected = events.scan(where=f"load > 10 and site = 's1' and at between '{low}' and '{high}'").arrow()
-    assert 0 < found.num_rows
+    assert found.num_rows > 0
     assert found.equals(expected)
     # A range in the wrong order is a mistake as an argument, and an empty one in a condition.
     assert events.count(where=f"at > '{high}' and at < '{low}'") == 0

@@ -18,7 +18,7 @@ pub struct Arguments {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: get found no row, verify found damage
+  1    the answer is no: get found no row, verify found damage, two engines or tables disagree
   2    the call is wrong: there is no such database, table or column, or too few rows; nothing was changed,
        or it says how much was
   3    the database or a file cannot be used: another process writes, damage, a full disk
@@ -125,6 +125,12 @@ Examples:
   drillcore demo
   drillcore demo --rows 200000 --database made-up.drill")]
     Demo(Demo),
+    /// Measure this build beside SQLite on this machine.
+    #[command(after_help = "\
+Examples:
+  drillcore bench sampling --rows 1000000
+  drillcore bench --json figures.jsonl")]
+    Bench(drillcore_bench::Arguments),
 }
 
 const INGEST_EXAMPLES: &str = "\

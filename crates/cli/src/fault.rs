@@ -31,6 +31,11 @@ impl Fault {
         Fault { message: message.into(), exit_code: UNUSABLE }
     }
 
+    /// Ctrl-C.
+    pub fn interrupted() -> Fault {
+        Fault { message: "interrupted".to_string(), exit_code: INTERRUPTED }
+    }
+
     /// An answer that should have come out otherwise.
     pub fn wrong_answer(message: impl Into<String>) -> Fault {
         Fault { message: message.into(), exit_code: NO }
@@ -56,14 +61,21 @@ impl From<drillcore::Error> for Fault {
             | ErrorKind::InvalidArgument
             | ErrorKind::OutOfRange
             | ErrorKind::TooFewRows => WRONG_CALL,
-            ErrorKind::Interrupted => INTERRUPTED,
+            ErrorKind::Interrupted => return Fault::interrupted(),
             _ => UNUSABLE,
         };
-        // The caller of the engine is this program; who typed Ctrl-C knows.
-        let message = match error.kind() {
-            ErrorKind::Interrupted => "interrupted".to_string(),
-            _ => error.to_string(),
-        };
-        Fault { message, exit_code }
+        Fault { message: error.to_string(), exit_code }
+    }
+}
+
+impl From<drillcore_bench::Error> for Fault {
+    fn from(error: drillcore_bench::Error) -> Fault {
+        let message = error.to_string();
+        match error {
+            drillcore_bench::Error::Engine(error) => error.into(),
+            drillcore_bench::Error::Interrupted => Fault::interrupted(),
+            drillcore_bench::Error::Disagreement { .. } => Fault::wrong_answer(message),
+            _ => Fault::unusable(message),
+        }
     }
 }

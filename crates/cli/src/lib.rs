@@ -39,8 +39,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let flag = interrupted.clone();
     // Without a handler Ctrl-C ends the process at once, which loses nothing either.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    let interrupt = Interrupt::new(Arc::new(move || interrupted.load(Ordering::Relaxed)));
-    match run(arguments.verb, interrupt) {
+    match run(arguments.verb, interrupted) {
         Ok(code) => code,
         Err(fault) => {
             eprintln!("drillcore: {fault}");
@@ -50,7 +49,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Returns the exit code of a call that is not at fault.
-fn run(verb: Verb, interrupt: Interrupt) -> Result<u8, Fault> {
+fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
+    let flag = interrupted.clone();
+    let interrupt = Interrupt::new(Arc::new(move || flag.load(Ordering::Relaxed)));
     match verb {
         Verb::Get(arguments) => return read::get(arguments),
         Verb::Verify(arguments) => return upkeep::verify(&arguments.database, &interrupt),
@@ -69,6 +70,10 @@ fn run(verb: Verb, interrupt: Interrupt) -> Result<u8, Fault> {
         Verb::Stats(arguments) => upkeep::stats(&arguments.database),
         Verb::Compact(arguments) => upkeep::compact(&arguments.database),
         Verb::Demo(arguments) => demo::demo(&arguments, &interrupt),
+        Verb::Bench(arguments) => {
+            let benches = drillcore_bench::run(&arguments, &interrupted, &mut std::io::stdout());
+            benches.map_err(Fault::from)
+        }
     }?;
     Ok(0)
 }

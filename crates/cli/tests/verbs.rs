@@ -496,3 +496,17 @@ fn ctrl_c_ends_with_130() {
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "drillcore: interrupted\n");
     prints(folder.path(), &["verify", "db"]);
 }
+
+#[test]
+fn bench_prints_a_table_and_figures_of_both_engines() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["bench", "sets", "--rows", "2000", "--repetitions", "1"];
+    let printed = prints(folder.path(), &arguments);
+    let figures: Vec<&str> = printed.lines().filter(|line| line.starts_with('{')).collect();
+    for engine in ["drillcore", "sqlite"] {
+        let named = format!("\"engine\":\"{engine}\"");
+        assert!(figures.iter().any(|line| line.contains(&named)), "{printed}");
+    }
+    let (code, message) = fails(folder.path(), &["bench", "sets", "--rows", "1"]);
+    assert!(code == 2 && message.contains("2000"), "{message}");
+}

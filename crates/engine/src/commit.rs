@@ -5,7 +5,6 @@
 //! LSN, enqueues its frame and publishes its runs; after it nothing is left but to write the log.
 
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
@@ -15,11 +14,14 @@ use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+use drillcore_storage::sync::thread;
 
 use crate::conform::{Conformed, OnError, Rejected, conform};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
+#[cfg(shuttle)]
+use crate::publication_fault::PublicationFault;
 use crate::rollup::{fold, partial_rows};
 use crate::run::UncommittedRun;
 use crate::state::Slot;
@@ -192,6 +194,10 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
         core.state().buffered_bytes -= bytes;
         core.state_changed.notify_all();
     })?;
+    #[cfg(shuttle)]
+    if PublicationFault::ShowBeforeLogging.is_injected() {
+        core.show(lsn);
+    }
     if let Some(wal) = core.wal.get()
         && let Err(error) = wal.write_through(lsn)
     {
@@ -260,12 +266,14 @@ fn publish(
 pub fn admit(core: &Core, bytes: u64) -> Result<()> {
     let limit = core.options.memory_bytes;
     let started = Instant::now();
+    let mut is_stalled = false;
     let mut state = core.state();
     loop {
         state.check_writable()?;
         if state.buffered_bytes + bytes <= limit || state.buffered_bytes == 0 {
             break;
         }
+        is_stalled = true;
         core.state_changed.notify_all();
         state = core.wait(state);
     }
@@ -274,11 +282,11 @@ pub fn admit(core: &Core, bytes: u64) -> Result<()> {
     let excess = state.buffered_bytes.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
     drop(state);
     if excess > 0.0 {
+        is_stalled = true;
         thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));
     }
-    let stall = started.elapsed();
-    if stall > Duration::from_micros(100) {
-        core.state().stall += stall;
+    if is_stalled {
+        core.state().stall += started.elapsed();
     }
     Ok(())
 }

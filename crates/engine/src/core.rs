@@ -1,18 +1,21 @@
 //! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_storage::directory::{Directory, Lock};
 use drillcore_storage::lease::DeferredRemovals;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 use drillcore_storage::wal::Wal;
 
 use crate::error::Error;
 use crate::memory_meter::MemoryMeter;
 use crate::options::Options;
+#[cfg(shuttle)]
+use crate::publication_fault::PublicationFault;
 use crate::rows_examined::RowsExamined;
 use crate::state::{State, Version};
 
@@ -104,10 +107,15 @@ impl Core {
 
     /// All tables at the visible LSN.
     pub fn version(&self) -> Result<Arc<Version>, Error> {
+        #[cfg(shuttle)]
+        let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
         let mut state = self.state();
         state.check_open()?;
-        // Read under the lock, so that every run up to it is in the lists.
+        // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
+        // later one.
         let visible = self.visible();
+        #[cfg(shuttle)]
+        let visible = too_early.unwrap_or(visible);
         Ok(state.version(visible))
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, PoisonError};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
@@ -13,6 +12,8 @@ use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
 use drillcore_storage::manifest;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_check::check_segment;
+use drillcore_storage::sync::Mutex;
+use drillcore_storage::sync::thread::{self, JoinHandle};
 
 use crate::commit::{self, AppendResult, Target};
 use crate::conform::OnError;

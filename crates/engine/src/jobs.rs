@@ -1,7 +1,6 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
 use std::sync::Arc;
-use std::thread;
 
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::manifest_edit::Edit;
@@ -9,6 +8,7 @@ use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
+use drillcore_storage::sync::thread;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};

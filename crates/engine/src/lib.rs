@@ -30,6 +30,8 @@ mod live;
 mod passing;
 mod ladder;
 mod state;
+#[cfg(shuttle)]
+mod publication_fault;
 mod core;
 mod jobs;
 mod maintenance;
@@ -60,6 +62,8 @@ pub use interrupt::Interrupt;
 pub use key_range::{Between, Closed};
 pub use options::{Durability, Options};
 pub use predicate::Predicate;
+#[cfg(shuttle)]
+pub use publication_fault::PublicationFault;
 pub use reader::Reader;
 pub use sample::{SampleReport, SampleRequest, ShareRequest, Unit, fresh_seed};
 pub use scan::{Scan, ScanRequest};

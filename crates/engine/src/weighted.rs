@@ -137,7 +137,7 @@ impl Weighted {
         }
         let mut rest = self.remaining(&drawn, layout, interrupt)?;
         while places.len() < n && rest.total() > 0 {
-            if places.len() % CHUNK == 0 {
+            if places.len().is_multiple_of(CHUNK) {
                 interrupt.check()?;
             }
             places.push(rest.draw(rng));

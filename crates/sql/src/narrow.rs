@@ -11,6 +11,7 @@ use arrow_schema::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion::sql::unparser::Unparser;
 use drillcore::{Between, Closed, TableSchema};
 
 /// Conditions, taken apart.
@@ -226,9 +227,12 @@ fn set_values(condition: &Expr, field: &Field) -> Option<Vec<ScalarValue>> {
     }
 }
 
-/// Some conditions as one text.
+/// Some conditions as one text, in SQL.
 pub fn joined(conditions: &[Expr]) -> String {
-    let texts: Vec<String> =
-        conditions.iter().map(|condition| condition.human_display().to_string()).collect();
-    texts.join(" AND ")
+    let unparser = Unparser::default().with_pretty(true);
+    let text = |condition: &Expr| match unparser.expr_to_sql(condition) {
+        Ok(sql) => sql.to_string(),
+        Err(_) => condition.human_display().to_string(),
+    };
+    conditions.iter().map(text).collect::<Vec<_>>().join(" AND ")
 }

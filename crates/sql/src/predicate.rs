@@ -78,7 +78,7 @@ impl Condition {
         conditions: Vec<Expr>,
         state: &SessionState,
     ) -> std::result::Result<Condition, DataFusionError> {
-        let text = conditions.iter().map(Expr::to_string).collect::<Vec<_>>().join(" AND ");
+        let text = identity(&conditions)?;
         let narrowed = narrow(schema, conditions);
         let Some(tested) = conjunction(narrowed.tested.iter().cloned()) else {
             return Ok(Condition { narrowed, columns: Vec::new(), test: None, zones: None, text });
@@ -170,6 +170,24 @@ impl Predicate for Condition {
     fn text(&self) -> &str {
         &self.text
     }
+}
+
+/// A text that only these conditions have. Names and strings are shown as they are, and could look like parts
+/// of a condition, so they are also listed, in quotes.
+fn identity(conditions: &[Expr]) -> std::result::Result<String, DataFusionError> {
+    let mut quoted: Vec<String> = Vec::new();
+    for condition in conditions {
+        condition.apply(|part| {
+            match part {
+                Expr::Column(column) => quoted.push(format!("{:?}", column.name)),
+                Expr::Literal(value, _) => quoted.push(format!("{:?}", value.to_string())),
+                _ => {}
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    let conditions: Vec<String> = conditions.iter().map(Expr::to_string).collect();
+    Ok(format!("{} {}", conditions.join(" AND "), quoted.join(" ")))
 }
 
 /// Refuses what is no condition on single rows.

@@ -13,6 +13,8 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::task::{JoinError, JoinHandle};
 
 use crate::columns_first::ColumnsFirst;
 use crate::error::from_datafusion;
@@ -22,6 +24,9 @@ use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
 
 /// How often a waiting caller's interrupt is asked.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Batches of the result that may wait for the caller.
+const BATCHES_AHEAD: usize = 2;
 
 /// How a query runs.
 #[derive(Debug, Clone, Default)]
@@ -33,12 +38,17 @@ pub struct QueryOptions {
 
 /// The result of a query, streamed. Dropping it stops the query.
 pub struct Query {
-    // Dropped in this order: who reads, then what the tasks run on.
-    stream: Option<SendableRecordBatchStream>,
+    /// Batches on their way, and the task that sends them; `None` once there are no more.
+    running: Option<Running>,
     runtime: Option<Runtime>,
     schema: SchemaRef,
     stop: Arc<AtomicBool>,
     interrupt: Interrupt,
+}
+
+struct Running {
+    batches: Receiver<std::result::Result<RecordBatch, DataFusionError>>,
+    sender: JoinHandle<()>,
 }
 
 /// Runs one SQL query, `EXPLAIN`, `SHOW TABLES` or `DESCRIBE` over the tables of a snapshot. Statements that
@@ -65,19 +75,33 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
     let tables = Arc::new(Tables::new(snapshot.clone(), scans_stop));
     let mut query = Query {
-        stream: None,
+        running: None,
         runtime: Some(runtime),
         schema: SchemaRef::new(arrow_schema::Schema::empty()),
         stop,
         interrupt: options.interrupt.clone(),
     };
     session::check_joined(text).map_err(|error| from_datafusion(&error))?;
-    let planned = plan(tables.clone(), text.to_string(), threads);
-    let stream = session::with_stack(|| query.wait(planned))?
-        .map_err(|error| explain(&error, snapshot, &tables))?;
+    // The caller's thread only waits, so that it can be interrupted whatever an operator does.
+    let planned = query.runtime().spawn(plan(tables.clone(), text.to_string(), threads));
+    let planned = query.wait(planned)?.map_err(broken)?;
+    let mut stream = planned.map_err(|error| explain(&error, snapshot, &tables))?;
     query.schema = stream.schema();
-    query.stream = Some(stream);
+    let (sender, batches) = channel(BATCHES_AHEAD);
+    let sender = query.runtime().spawn(async move {
+        while let Some(batch) = stream.next().await {
+            if sender.send(batch).await.is_err() {
+                break;
+            }
+        }
+    });
+    query.running = Some(Running { batches, sender });
     Ok(query)
+}
+
+/// A task that ended in a panic: a bug, which must not pass for the end of the rows.
+fn broken(error: JoinError) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("the query broke off: {error}"))
 }
 
 async fn plan(
@@ -119,10 +143,13 @@ impl Query {
         self.schema.clone()
     }
 
-    /// Drives a future on the query's threads until it is done or the caller interrupts.
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("it lives as long as the query")
+    }
+
+    /// Waits until a future is done or the caller interrupts.
     fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T> {
-        let runtime = self.runtime.as_ref().expect("it lives as long as the query");
-        runtime.block_on(async {
+        self.runtime().block_on(async {
             let mut future = std::pin::pin!(future);
             loop {
                 match tokio::time::timeout(POLL, &mut future).await {
@@ -135,14 +162,16 @@ impl Query {
 
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.interrupt.check()?;
-        let Some(mut stream) = self.stream.take() else { return Ok(None) };
-        let next = self.wait(stream.next())?;
-        match next {
-            None => Ok(None),
+        let Some(mut running) = self.running.take() else { return Ok(None) };
+        match self.wait(running.batches.recv())? {
             Some(batch) => {
                 let batch = batch.map_err(|error| from_datafusion(&error))?;
-                self.stream = Some(stream);
+                self.running = Some(running);
                 Ok(Some(batch))
+            }
+            None => {
+                self.wait(running.sender)?.map_err(broken)?;
+                Ok(None)
             }
         }
     }
@@ -159,9 +188,9 @@ impl Iterator for Query {
 impl Drop for Query {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.stream = None;
+        self.running = None;
         if let Some(runtime) = self.runtime.take() {
-            // A scan that is in the middle of a batch looks at the stop after it.
+            // What is in the middle of a batch stops after it.
             runtime.shutdown_background();
         }
     }

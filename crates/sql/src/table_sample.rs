@@ -68,6 +68,11 @@ impl RelationPlanner for SamplePlanner {
             unreachable!("only tables have samples here")
         };
         let alias = alias.take();
+        if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
+            return Err(invalid(
+                "TABLESAMPLE takes no new names of columns; give them in the select list",
+            ));
+        }
         let wanted = wanted(&sample)?;
         let LogicalPlan::TableScan(scan) = context.plan(relation)? else {
             return Err(invalid("TABLESAMPLE takes a table, not a query or a view"));
@@ -233,7 +238,9 @@ fn move_into_samples(plan: LogicalPlan, conditions: &mut Vec<Expr>) -> Result<Lo
 fn take_own(conditions: &mut Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     let is_own = |condition: &Expr| {
         let columns = condition.column_refs();
-        !columns.is_empty() && columns.iter().all(|column| schema.has_column(column))
+        !columns.is_empty()
+            && columns.iter().all(|column| schema.has_column(column))
+            && !condition.contains_outer()
     };
     let own: Vec<Expr> = conditions
         .extract_if(.., |condition| is_own(condition) && !condition.is_volatile())

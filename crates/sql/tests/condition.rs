@@ -218,6 +218,17 @@ fn what_an_index_answers_is_not_tested() {
 }
 
 #[test]
+fn conditions_that_look_alike_are_told_apart() {
+    let (_db, snapshot) = table();
+    let schema = snapshot.schema();
+    let text = |text: &str| predicate(&schema, text).unwrap().text().to_string();
+    let two = text("place <> 'a' and place <> 'b'");
+    assert_eq!(text("place <> 'a'  AND place<>'b'"), two);
+    assert_ne!(text(r#"place <> 'a") AND place != Utf8("b'"#), two);
+    assert_ne!(text("size > 1"), text("size > 1.5"));
+}
+
+#[test]
 fn what_is_no_condition_is_refused() {
     let (_db, snapshot) = table();
     let refused = |text: &str| {
@@ -256,18 +267,31 @@ fn what_a_row_makes_of_a_condition_may_be_an_error() {
 
 #[test]
 fn deep_and_wide_conditions_are_answered_or_refused() {
-    let (_db, snapshot) = table();
+    let (db, snapshot) = table();
     let schema = snapshot.schema();
-    let wide = (0..5_000).map(|i| format!("number <> {i}")).collect::<Vec<_>>().join(" and ");
     let selection = |text: &str| {
         Ok::<_, Error>(Selection {
             predicate: Some(predicate(&schema, text)?),
             ..Default::default()
         })
     };
-    // Left alone with a deep tree of ands, or told that it is too deep: never a crash.
-    if let Ok(selection) = selection(&wide) {
-        snapshot.count(&selection).unwrap();
+    let joined = |count: u64, by: &str| {
+        (0..count).map(|i| format!("number <> {i} + size")).collect::<Vec<_>>().join(by)
+    };
+    for by in [" and ", " or "] {
+        // Half of the operators are the pluses.
+        let count = |text: &str| snapshot.count(&selection(text).unwrap()).unwrap();
+        count(&joined(1_000, by));
+        let wide = joined(300, by);
+        let found = count(&wide);
+        let query = format!("select * from t where {wide}");
+        assert_eq!(query_of(&db, &query).len() as u64, found);
+        let error = selection(&joined(1_001, by)).unwrap_err().to_string();
+        assert!(error.contains("2001 operators"), "{error}");
+        let query = format!("select * from t where {}", joined(1_001, by));
+        let refused =
+            drillcore_sql::query(&db.snapshot().unwrap(), &query, &QueryOptions::default());
+        assert!(refused.is_err());
     }
     let deep = format!("{}number > 0{}", "(".repeat(10_000), ")".repeat(10_000));
     assert!(selection(&deep).is_err());

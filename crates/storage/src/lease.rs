@@ -7,10 +7,11 @@
 //! either seen as leased or not in the manifest that the reader found.
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use crate::directory::{Directory, Lock};
 use crate::error::{IoContext, Result, StorageError};
+use crate::sync::{Mutex, MutexGuard};
 
 /// A state of the manifest: the number of its file, and of the last edit in it. Versions rise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]

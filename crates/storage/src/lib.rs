@@ -4,6 +4,7 @@
 //! as the question allows. What a row means, and when to write which file, is left to the engine.
 //! Modules, from the ground up:
 
+pub mod sync;
 pub mod error;
 pub mod directory;
 pub mod lease;

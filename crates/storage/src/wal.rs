@@ -6,14 +6,15 @@
 //! follows. Files are named by their first LSN and removed whole.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use drillcore_format::frame::{self, LogKind, Read};
 use drillcore_format::ids::Lsn;
 
 use crate::directory::{Directory, WriteFile, read_file};
 use crate::error::{IoContext, Result, StorageError};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// A file is closed once it is larger than this.
 const FILE_BYTES: u64 = 16 << 20;

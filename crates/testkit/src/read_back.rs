@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
@@ -194,6 +195,11 @@ impl Selected<'_> {
         };
         let measure = columns().find(is_number);
         let by = (rng.below(2) == 0).then(|| rng.below(fields.len() as u64) as usize);
+        // Groups are of values with an order.
+        let has_order = |column: &usize| {
+            !matches!(fields[*column].data_type(), DataType::Binary | DataType::List(_))
+        };
+        let by = by.filter(has_order);
         let name = |column: usize| fields[column].name().clone();
         let mut aggregates = vec![("rows".to_string(), "count".to_string())];
         aggregates.extend(measure.map(|column| ("mean".into(), format!("avg({})", name(column)))));

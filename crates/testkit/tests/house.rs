@@ -317,7 +317,9 @@ fn modules_import_only_what_stands_above_them() {
         ("sample", "lib"),
         ("storage", "lib"),
         ("engine", "lib"),
-        ("cli", "main"),
+        ("sql", "lib"),
+        ("bench", "lib"),
+        ("cli", "lib"),
     ] {
         let folder = repository().join("crates").join(name).join("src");
         let modules = listed_modules(&read(&folder.join(format!("{root}.rs"))));

@@ -186,14 +186,14 @@ def print_answers(console: Console, asked: list[Answer]) -> None:
 def print_queries(console: Console, asked: list[queries.Query]) -> None:
     """Print each query with its result."""
     for each in asked:
-        table = ConsoleTable(title=each.question, title_justify="left", title_style="bold")
+        table = ConsoleTable()
         for column in each.columns:
             table.add_column(column)
         for row in each.rows:
             table.add_row(*row)
-        console.print()
+        console.print(f"\n[bold]{escape(each.question)}[/] [dim]{duration_text(each.seconds)}[/]", highlight=False)
+        console.print(f"[dim]{escape(each.text)}[/]", highlight=False)
         console.print(table)
-        console.print(f"[dim]{escape(each.text)}[/]\n[dim]{duration_text(each.seconds)}[/]", highlight=False)
 
 
 def checked(run: ingest.Ingest) -> tuple[str, str]:

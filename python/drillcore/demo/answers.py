@@ -117,7 +117,9 @@ def ask_around(table: drillcore.Table, flights: Flights) -> list[Answer]:
     delays = flights.table["dep_delay"].to_pylist()
     check(late == sum(delay is not None and delay >= 60 for delay in delays), f"{late} flights left an hour late")
     answers.append(
-        Answer("how many left an hour late or more (a condition)", f't.count(where="{hour_late}")', f"{late:,}", seconds)
+        Answer(
+            "how many left an hour late or more (a condition)", f't.count(where="{hour_late}")', f"{late:,}", seconds
+        )
     )
     drawn, seconds = median_timed(lambda: table.sample(100, where=hour_late))
     answers.append(

@@ -306,7 +306,7 @@ th { text-align: left; font-weight: 600; color: var(--soft); font-size: 13px; }
 th, td { padding: 9px 10px; border-bottom: 1px solid var(--rule); vertical-align: top; }
 tr:last-child td { border-bottom: 0; }
 td code { display: block; color: var(--soft); font: 13px ui-monospace, "DejaVu Sans Mono", monospace; }
-.query { padding: 14px 16px; } .query h3 { font-size: 16px; margin: 0 0 10px; }
+figure.query { padding: 14px 16px 8px; } .query h3 { font-size: 16px; margin: 0 0 10px; }
 .pair { display: flex; flex-wrap: wrap; gap: 18px 28px; align-items: flex-start; }
 .pair table { width: auto; flex: 1 1 240px; }
 pre { margin: 0; font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; flex: 2 1 380px; }

@@ -94,7 +94,9 @@ fn fault(
         }
     }
     let is_nan = |&row: &usize| order((column, row), (column, row)).is_none();
-    let known = !present.is_empty() && !present.iter().any(is_nan);
+    // Bytes and lists have no bounds.
+    let has_bounds = !matches!(column.data_type(), DataType::Binary | DataType::List(_));
+    let known = has_bounds && !present.is_empty() && !present.iter().any(is_nan);
     let least = present.iter().map(|&row| cell(column, row)).min();
     let greatest = present.iter().map(|&row| cell(column, row)).max();
     let said_min = said.mins.is_valid(number).then(|| cell(&said.mins, number));

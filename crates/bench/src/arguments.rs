@@ -1,0 +1,50 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, value_parser};
+
+/// The sets that are scanned need so many rows.
+const ROWS_MIN: u64 = 2_000;
+
+#[derive(Debug, Clone, Args)]
+pub struct Arguments {
+    /// Which benches; all by default.
+    #[arg(value_enum)]
+    pub benches: Vec<Bench>,
+    /// Rows of the table, of about 100 bytes each; they are held in memory, too.
+    #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=50_000_000))]
+    pub rows: u64,
+    /// The most threads that append or read at once.
+    #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
+    pub threads: u32,
+    /// How often each case is timed, after one round that only warms up.
+    #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
+    pub repetitions: u32,
+    /// One seed, one table and one list of keys.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Where the databases lie while they are measured; a new folder in it is removed at the end.
+    /// By default it is made where the system keeps temporary files.
+    #[arg(long)]
+    pub dir: Option<PathBuf>,
+    /// Where the figures go as JSON lines; - prints them after the tables.
+    #[arg(long, default_value = "-")]
+    pub json: PathBuf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Bench {
+    /// Appending, and folding into a rollup table.
+    Ingest,
+    /// Single rows by key.
+    Reads,
+    /// All rows of one set.
+    Sets,
+    /// Random rows of a table, a key range and a set.
+    Sampling,
+}
+
+impl Bench {
+    pub const ALL: [Bench; 4] = [Bench::Ingest, Bench::Reads, Bench::Sets, Bench::Sampling];
+}

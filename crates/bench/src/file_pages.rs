@@ -1,0 +1,101 @@
+//! What the operating system keeps of files, and what it costs to read and write them without any
+//! structure: the floors beneath every engine.
+
+use std::fs::{self, File};
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use drillcore_sample::rng::Rng;
+
+use crate::error::{Error, Result};
+
+pub const PAGE_BYTES: usize = 4096;
+/// What a sequential read asks for at once.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A file of whole pages of noise.
+pub struct PageFile {
+    path: PathBuf,
+    file: File,
+    pages: u64,
+}
+
+impl PageFile {
+    /// At least `bytes` long.
+    pub fn create(path: &Path, bytes: u64, seed: u64) -> Result<PageFile> {
+        let pages = bytes.div_ceil(PAGE_BYTES as u64).max(1);
+        let mut rng = Rng::keyed(seed, 0);
+        let mut noise = || rng.next_u64().to_le_bytes();
+        let words = pages * (PAGE_BYTES / 8) as u64;
+        let bytes: Vec<u8> = (0..words).flat_map(|_| noise()).collect();
+        write_in_chunks(path, &bytes, CHUNK_BYTES)?;
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        Ok(PageFile { path: path.to_path_buf(), file, pages })
+    }
+
+    /// Reads one page at random.
+    pub fn read_one(&self, rng: &mut Rng) -> Result<()> {
+        let mut page = [0; PAGE_BYTES];
+        let offset = rng.below(self.pages) * PAGE_BYTES as u64;
+        self.file.read_exact_at(&mut page, offset).map_err(Error::io("read", &self.path))?;
+        black_box(page);
+        Ok(())
+    }
+
+    /// Reads the file from begin to end.
+    pub fn read_all(&self) -> Result<()> {
+        let mut file = File::open(&self.path).map_err(Error::io("open", &self.path))?;
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while file.read(&mut chunk).map_err(Error::io("read", &self.path))? > 0 {
+            black_box(&chunk);
+        }
+        Ok(())
+    }
+}
+
+/// Writes a new file, a chunk a call.
+pub fn write_in_chunks(path: &Path, bytes: &[u8], chunk_bytes: usize) -> Result<()> {
+    let mut file = File::create(path).map_err(Error::io("create", path))?;
+    for chunk in bytes.chunks(chunk_bytes) {
+        file.write_all(chunk).map_err(Error::io("write", path))?;
+    }
+    Ok(())
+}
+
+/// Waits until what was written to a file is on the disk.
+pub fn sync(path: &Path) -> Result<()> {
+    let file = File::open(path).map_err(Error::io("open", path))?;
+    file.sync_all().map_err(Error::io("sync", path))
+}
+
+/// Makes the operating system write out all files of a folder and forget their pages, so that the next read
+/// asks the disk. Where it cannot be made to, this returns false.
+pub fn forget_pages(folder: &Path) -> Result<bool> {
+    for path in files_in(folder)? {
+        sync(&path)?;
+        #[cfg(target_os = "linux")]
+        {
+            let file = File::open(&path).map_err(Error::io("open", &path))?;
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+                .map_err(|error| Error::io("forget", &path)(error.into()))?;
+        }
+    }
+    Ok(cfg!(target_os = "linux"))
+}
+
+/// The bytes of all files of a folder.
+pub fn folder_bytes(folder: &Path) -> Result<u64> {
+    let mut bytes = 0;
+    for path in files_in(folder)? {
+        bytes += fs::metadata(&path).map_err(Error::io("look at", &path))?.len();
+    }
+    Ok(bytes)
+}
+
+fn files_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let list =
+        || fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>();
+    list().map_err(Error::io("list", folder))
+}

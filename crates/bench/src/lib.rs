@@ -1,0 +1,79 @@
+//! Benches: Drillcore beside a peer, in one run, over the same rows, with answers that must agree.
+//!
+//! `docs/benchmarks.md` says what is compared and how it is measured. Modules, from the ground up:
+
+mod error;
+mod arguments;
+mod metric;
+mod report;
+mod event;
+mod workload;
+mod trial;
+mod setup;
+mod machine;
+mod file_pages;
+mod engine;
+mod sqlite;
+mod loaded;
+mod ingest;
+mod reads;
+mod sets;
+mod sampling;
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+pub use arguments::{Arguments, Bench};
+pub use error::{Error, Result};
+
+use crate::machine::machine;
+use crate::report::Circumstances;
+use crate::setup::Setup;
+
+/// Runs the benches, and writes their tables to `out` and their figures as JSON lines to where the
+/// arguments say. Once `stop` is set, it ends before the next measurement.
+///
+/// # Errors
+/// `Disagreement` if two engines give different answers, and what the engines and the files report.
+pub fn run(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
+    match run_all(arguments, stop, out) {
+        // Whoever reads has had enough, as `head` does.
+        Err(Error::Print(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}
+
+fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
+    let circumstances = Circumstances {
+        machine: machine(),
+        rows: arguments.rows,
+        repetitions: arguments.repetitions,
+        seed: arguments.seed,
+    };
+    let mut print = |text: &str| {
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(Error::Print)
+    };
+    let command: Vec<String> = std::env::args().collect();
+    let Circumstances { machine, repetitions, .. } = &circumstances;
+    print(&format!("{machine}\n{}\n", command.join(" ")))?;
+    print(&format!("medians of {repetitions} rounds, after one that is not counted\n"))?;
+    let setup = Setup::new(arguments, stop)?;
+    let benches = if arguments.benches.is_empty() { &Bench::ALL[..] } else { &arguments.benches };
+    let mut json = String::new();
+    for bench in benches {
+        let report = match bench {
+            Bench::Ingest => ingest::ingest(&setup)?,
+            Bench::Reads => reads::reads(&setup)?,
+            Bench::Sets => sets::sets(&setup)?,
+            Bench::Sampling => sampling::sampling(&setup)?,
+        };
+        print(&format!("\n{}", report.table()))?;
+        json += &report.json_lines(&circumstances);
+    }
+    if arguments.json == Path::new("-") {
+        return print(&format!("\n{json}"));
+    }
+    fs::write(&arguments.json, json).map_err(Error::io("write", &arguments.json))
+}

@@ -1,0 +1,151 @@
+//! The rows that every engine of a bench is given.
+
+use std::fmt;
+
+use arrow_array::RecordBatch;
+use drillcore_sample::rng::Rng;
+
+use crate::event::{Answer, Event, batch, events};
+use crate::report::{grouped, megabytes};
+
+/// Rows of one append, and of one transaction of the peer.
+pub const BATCH_ROWS: usize = 8192;
+/// Sets of 10 and of 1,000 rows, and one of a tenth of all.
+pub const SETS: [&str; 3] = ["ten", "thousand", "tenth"];
+/// The other rows are spread evenly over so many sets.
+const OTHER_SETS: usize = 100;
+/// 1,000 rows a minute.
+const MS_PER_ROW: i64 = 60;
+const NOTE_BYTES: usize = 60;
+/// 32 letters, so that 5 random bits make one.
+const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz012345";
+
+/// Streams of the seed.
+const ARRIVALS: u64 = 1;
+const CITIES: u64 = 2;
+const VALUES: u64 = 3;
+
+/// In which order keys arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Rising,
+    Shuffled,
+}
+
+/// Batches in arrival order.
+pub struct Workload {
+    pub batches: Vec<RecordBatch>,
+    pub rows: u64,
+    /// What the values take, without any structure around them.
+    pub bytes: u64,
+}
+
+impl Workload {
+    /// Sets are spread over the keys at random, whatever the order.
+    pub fn generate(rows: u64, order: Order, seed: u64) -> Workload {
+        let mut ids: Vec<u32> = (1..=rows as u32).collect();
+        let mut city_of = ids.clone();
+        shuffle(&mut city_of, &mut Rng::keyed(seed, CITIES));
+        if order == Order::Shuffled {
+            shuffle(&mut ids, &mut Rng::keyed(seed, ARRIVALS));
+        }
+        let others: Vec<String> = (0..OTHER_SETS).map(|city| format!("city-{city:02}")).collect();
+        let city = |id: u32| match u64::from(city_of[id as usize - 1]) {
+            1..=10 => SETS[0],
+            11..=1010 => SETS[1],
+            place if place <= 1010 + rows / 10 => SETS[2],
+            place => &others[place as usize % OTHER_SETS],
+        };
+        let mut rng = Rng::keyed(seed, VALUES);
+        let mut at = 0;
+        let mut workload = Workload { batches: Vec::new(), rows, bytes: 0 };
+        for ids in ids.chunks(BATCH_ROWS) {
+            let notes: Vec<String> = ids.iter().map(|_| note(&mut rng)).collect();
+            let rows: Vec<Event> = (ids.iter().zip(&notes))
+                .map(|(&id, note)| {
+                    at += MS_PER_ROW;
+                    let (units, price) = (rng.below(1000) as i64, rng.unit_f64() * 100.0);
+                    Event { id: i64::from(id), at, city: city(id), units, price, note }
+                })
+                .collect();
+            workload.bytes += rows.iter().map(value_bytes).sum::<u64>();
+            workload.batches.push(batch(&rows));
+        }
+        workload
+    }
+
+    /// All rows.
+    pub fn answer(&self) -> Answer {
+        let mut answer = Answer::default();
+        self.batches.iter().for_each(|batch| answer.add_batch(batch));
+        answer
+    }
+
+    /// The rows of one set.
+    pub fn answer_of_set(&self, set: &str) -> Answer {
+        let mut answer = Answer::default();
+        let of_set = |event: &Event| event.city == set;
+        self.batches.iter().flat_map(events).filter(of_set).for_each(|event| answer.add(&event));
+        answer
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows, {} of values", grouped(self.rows), megabytes(self.bytes))
+    }
+}
+
+fn value_bytes(event: &Event) -> u64 {
+    let fixed = size_of_val(&event.id) + size_of_val(&event.at);
+    let numbers = size_of_val(&event.units) + size_of_val(&event.price);
+    (fixed + numbers + event.city.len() + event.note.len()) as u64
+}
+
+fn note(rng: &mut Rng) -> String {
+    let mut note = String::with_capacity(NOTE_BYTES);
+    let mut bits = 0;
+    for place in 0..NOTE_BYTES {
+        if place % 12 == 0 {
+            bits = rng.next_u64();
+        }
+        note.push(char::from(LETTERS[(bits % 32) as usize]));
+        bits /= 32;
+    }
+    note
+}
+
+fn shuffle(values: &mut [u32], rng: &mut Rng) {
+    for last in (1..values.len()).rev() {
+        values.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_orders_hold_every_key_once_and_sets_of_the_promised_sizes() {
+        for order in [Order::Rising, Order::Shuffled] {
+            let workload = Workload::generate(20_000, order, 7);
+            let mut ids: Vec<i64> =
+                workload.batches.iter().flat_map(events).map(|e| e.id).collect();
+            assert_eq!(ids.is_sorted(), order == Order::Rising);
+            ids.sort_unstable();
+            assert_eq!(ids, (1..=20_000).collect::<Vec<i64>>());
+            let sizes = SETS.map(|set| workload.answer_of_set(set).rows);
+            assert_eq!(sizes, [10, 1_000, 2_000]);
+            assert_eq!(workload.answer().rows, 20_000);
+            let row_bytes = workload.bytes / workload.rows;
+            assert!((90..110).contains(&row_bytes), "{row_bytes} bytes a row");
+        }
+    }
+
+    #[test]
+    fn one_seed_gives_one_workload() {
+        let answer = |seed| Workload::generate(2_000, Order::Shuffled, seed).answer();
+        assert_eq!(answer(1), answer(1));
+        assert_ne!(answer(1), answer(2));
+    }
+}

@@ -1,0 +1,129 @@
+//! Every bench runs to its end on few rows: the answers agree, and each figure has its line.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use clap::Parser;
+use drillcore_bench::{Arguments, Error, run};
+use serde_json::Value;
+
+#[derive(Parser)]
+struct Command {
+    #[command(flatten)]
+    arguments: Arguments,
+}
+
+const KEYS: [&str; 7] = ["bench", "case", "engine", "threads", "metric", "value", "unit"];
+
+fn arguments(bench: &str, dir: &Path, json: &str) -> Arguments {
+    let dir = dir.to_str().unwrap();
+    let few = ["--rows", "2000", "--threads", "2", "--repetitions", "1", "--dir", dir];
+    let typed = [&["bench", bench, "--json", json][..], &few].concat();
+    Command::try_parse_from(typed).unwrap_or_else(|error| panic!("{error}")).arguments
+}
+
+/// Runs one bench; gives what it printed and the lines of its JSON file.
+fn figures(bench: &str) -> (String, Vec<Value>) {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("figures");
+    let mut printed = Vec::new();
+    let arguments = arguments(bench, folder.path(), json.to_str().unwrap());
+    run(&arguments, &AtomicBool::new(false), &mut printed).unwrap();
+    let lines = std::fs::read_to_string(&json).unwrap();
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "only the figures are left: {left:?}");
+    let parse = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+    (String::from_utf8(printed).unwrap(), lines.lines().map(parse).collect())
+}
+
+/// The names in a field, each once.
+fn names<'a>(lines: impl Iterator<Item = &'a Value>, field: &str) -> BTreeSet<&'a str> {
+    lines.map(|line| line[field].as_str().unwrap()).collect()
+}
+
+/// Checks a bench whose cases are `cases`.
+fn check(bench: &str, cases: &[&str]) {
+    let (printed, lines) = figures(bench);
+    assert_eq!(names(lines.iter(), "case"), cases.iter().copied().collect(), "{bench}");
+    for line in &lines {
+        assert!(KEYS.iter().all(|key| line.get(key).is_some()), "{line}");
+        assert_eq!(line["bench"], bench, "{line}");
+        assert!(line["value"].as_f64().is_some_and(|value| value >= 0.0), "{line}");
+        assert!(line["threads"].as_u64().is_some_and(|threads| threads > 0), "{line}");
+    }
+    for case in cases {
+        let of_case = || lines.iter().filter(|line| line["case"] == *case);
+        let engines = names(of_case(), "engine");
+        assert!(engines.contains("drillcore") && engines.contains("sqlite"), "{engines:?}");
+        let is_compared = |line: &Value| line["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0);
+        assert!(of_case().any(|line| line["engine"] == "drillcore" && is_compared(line)));
+        assert!(printed.contains(case), "{printed}");
+    }
+}
+
+#[test]
+fn ingest_measures_appends_in_both_orders_and_a_rollup() {
+    let appends = ["keys in order", "keys shuffled", "keys shuffled, set index"];
+    check("ingest", &[&appends[..], &["rollup by minute and city"]].concat());
+}
+
+#[test]
+fn reads_measures_gets_with_and_without_caches() {
+    let nothing_cached = if cfg!(target_os = "linux") { &["nothing cached"][..] } else { &[] };
+    check("reads", &[nothing_cached, &["all cached"]].concat());
+}
+
+#[test]
+fn sets_measures_three_sizes_with_and_without_an_index() {
+    check(
+        "sets",
+        &[
+            "10 rows, by index",
+            "10 rows, without index",
+            "1,000 rows, by index",
+            "1,000 rows, without index",
+            "200 rows, by index",
+            "200 rows, without index",
+        ],
+    );
+}
+
+#[test]
+fn sampling_measures_samples_that_fit_their_population() {
+    let cases = ["table", "key range", "set"]
+        .map(|of| [format!("1 of the {of}"), format!("100 of the {of}")]);
+    let cases: Vec<&str> = cases.iter().flatten().map(String::as_str).collect();
+    check("sampling", &cases);
+}
+
+#[test]
+fn figures_can_follow_the_tables_on_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut printed = Vec::new();
+    let arguments = arguments("sets", folder.path(), "-");
+    run(&arguments, &AtomicBool::new(false), &mut printed).unwrap();
+    let printed = String::from_utf8(printed).unwrap();
+    let lines: Vec<&str> = printed.lines().skip_while(|line| !line.starts_with('{')).collect();
+    assert!(!lines.is_empty());
+    for line in lines {
+        serde_json::from_str::<Value>(line).unwrap();
+    }
+}
+
+#[test]
+fn a_stopped_bench_says_so_and_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = arguments("reads", folder.path(), "-");
+    let error = run(&arguments, &AtomicBool::new(true), &mut Vec::new()).unwrap_err();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = arguments("reads", &folder.path().join("missing"), "-");
+    let error = run(&arguments, &AtomicBool::new(false), &mut Vec::new()).unwrap_err();
+    assert!(error.to_string().contains("missing"), "{error}");
+}
