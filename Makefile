@@ -3,6 +3,7 @@
 # make schedules   of these, only publication of commits under many orders of its threads; a build of its own
 # make lint   formatting and lints, as errors
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
+# make wheel  the Python package to install elsewhere, in dist; optimised, which takes half an hour
 #
 # The extension is built with the profile of the tests, so that everything is compiled once. The benches
 # are built with --release, without the SQL that they do not need.
@@ -15,7 +16,7 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test schedules lint bench extension tools clean
+.PHONY: demo test schedules lint bench extension wheel tools clean
 
 demo: extension
 	@$(BIN)/python -m drillcore.demo
@@ -43,6 +44,10 @@ $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
 	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --manifest-path python/Cargo.toml
 	@touch $@
 
+# abi3, so one wheel serves Python 3.10 and all later ones.
+wheel: $(STAMP)/packages
+	$(BIN)/maturin build --release --manifest-path python/Cargo.toml --out dist
+
 $(STAMP)/packages: python/requirements.txt | tools
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r python/requirements.txt
@@ -55,4 +60,4 @@ tools:
 		{ echo "Python 3.10 or later with venv is missing: for example 'apt-get install python3 python3-venv', or make PYTHON=/path/to/python3" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) target .demo demo-report.html
+	rm -rf $(VENV) target dist .demo demo-report.html

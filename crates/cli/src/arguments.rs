@@ -5,40 +5,141 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// An embedded store for live data: ingest, read, and draw truly random samples with error bars.
+///
+/// A database is a folder. One process writes to it, any number read beside it. Verbs that read may run at any
+/// time; those that write wait for nobody: they fail while another process writes.
 #[derive(Debug, Parser)]
-#[command(name = "drillcore", version, propagate_version = true)]
+#[command(name = "drillcore", version, propagate_version = true, after_help = EXIT_CODES)]
 pub struct Arguments {
     #[command(subcommand)]
     pub verb: Verb,
 }
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    the answer is no: get found no row, verify found damage, two engines or tables disagree
+  2    the call is wrong: there is no such database, table or column, or too few rows; nothing was changed,
+       or it says how much was
+  3    the database or a file cannot be used: another process writes, damage, a full disk
+  130  stopped by Ctrl-C
+
+Try it:
+  drillcore demo
+  drillcore ingest flights.drill flights 2013.csv --key time_hour,flight --set carrier
+  drillcore estimate flights.drill flights \"avg(dep_delay)\" --by carrier";
+
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     /// Append files to a table; makes the table if it is missing.
+    #[command(after_help = INGEST_EXAMPLES)]
     Ingest(Ingest),
+    /// Delete rows of an upsert table by key, and print how many there were.
+    #[command(after_help = "\
+Examples:
+  drillcore delete fleet.drill planes N14228
+  drillcore delete fleet.drill planes --keys scrapped.csv")]
+    Delete(Delete),
     /// Print the row with a key. Exit code 1 if there is none.
+    #[command(after_help = "\
+Example:
+  drillcore get flights.drill flights 2013-01-01T05:00:00 1545 --output jsonl")]
     Get(Get),
     /// Print rows in key order.
+    #[command(after_help = "\
+Examples:
+  drillcore scan flights.drill flights --from 2013-07-04 --to 2013-07-04T12:00:00 --set UA
+  drillcore scan flights.drill flights --where \"dep_delay > 300\" --columns flight,dep_delay --output csv")]
     Scan(Scan),
     /// Print the exact number of rows.
+    #[command(after_help = "\
+Example:
+  drillcore count flights.drill flights --set UA --where \"dep_delay > 60\"")]
     Count(Count),
     /// Print random rows.
+    #[command(after_help = "\
+Examples:
+  drillcore sample flights.drill flights 5 --set UA
+  drillcore sample flights.drill flights 1000 --weight distance --seed 7 --output arrow > rows.arrow")]
     Sample(Sample),
     /// Print estimates with error bars.
+    #[command(after_help = "\
+Examples:
+  drillcore estimate flights.drill flights \"avg(dep_delay)\" --by carrier
+  drillcore estimate flights.drill flights \"avg(dep_delay)\" --error 2% --where \"month = 7\"")]
     Estimate(Estimate),
     /// Print every set with its number of rows.
-    Sets(Of),
-    /// Print the result of a SQL query over all tables as of now.
+    #[command(after_help = "\
+Example:
+  drillcore sets flights.drill flights --output csv")]
+    Sets(Sets),
+    /// Print the result of a SQL query over all tables as of one moment.
+    #[command(after_help = "\
+Examples:
+  drillcore sql flights.drill \"select carrier, avg(dep_delay) from flights group by carrier\"
+  drillcore sql flights.drill \"describe flights\"
+  drillcore sql flights.drill - --output csv < query.sql")]
     Sql(Sql),
-    /// Print tables, sizes and counters as JSON.
+    /// Print all tables: what equal keys mean, key, set column, number of rows.
+    #[command(after_help = "\
+Example:
+  drillcore tables flights.drill")]
+    Tables(Tables),
+    /// Keep all tables as they are now under a name, for --at; a name that is taken stays as it is.
+    #[command(after_help = "\
+Example:
+  drillcore snapshot flights.drill training
+  drillcore sample flights.drill flights 1000 --at training --seed 7")]
+    Snapshot(SnapshotName),
+    /// Print the named snapshots with the commits that they show.
+    #[command(after_help = "\
+Example:
+  drillcore snapshots flights.drill")]
+    Snapshots(Snapshots),
+    /// Forget a named snapshot, and remove the files that only it needed.
+    #[command(after_help = "\
+Example:
+  drillcore drop-snapshot flights.drill training")]
+    DropSnapshot(SnapshotName),
+    /// Print sizes and counters as JSON.
+    #[command(after_help = "\
+Example:
+  drillcore stats flights.drill | python -m json.tool")]
     Stats(Database),
     /// Check every checksum, order, count and index. Exit code 1 if something is damaged.
+    #[command(after_help = "\
+Example:
+  drillcore verify flights.drill")]
     Verify(Database),
     /// Write all rows out and merge each table into one segment.
+    #[command(after_help = "\
+Example:
+  drillcore compact flights.drill")]
     Compact(Database),
+    /// Show what the store does, on departures that are made up on the spot.
+    ///
+    /// Four threads append them to a table and an hourly rollup while another estimates; then every answer is
+    /// checked. Takes about ten seconds. Needs neither files nor a network.
+    #[command(after_help = "\
+Examples:
+  drillcore demo
+  drillcore demo --rows 200000 --database made-up.drill")]
+    Demo(Demo),
     /// Measure this build beside SQLite on this machine.
+    #[command(after_help = "\
+Examples:
+  drillcore bench sampling --rows 1000000
+  drillcore bench --json figures.jsonl")]
     Bench(drillcore_bench::Arguments),
 }
+
+const INGEST_EXAMPLES: &str = "\
+Examples:
+  drillcore ingest flights.drill flights 2013.csv --key time_hour,flight --set carrier --weights distance
+  drillcore ingest fleet.drill planes planes.jsonl --key tailnum --merge upsert
+  drillcore ingest flights.drill hourly 2013.csv --merge rollup --time time_hour --granularity 1h \\
+      --dimension carrier --metric flights=count --metric \"delay=sum(dep_delay)\"
+  zcat 2014.csv.gz | drillcore ingest flights.drill flights -";
 
 #[derive(Debug, Args)]
 pub struct Database {
@@ -46,11 +147,40 @@ pub struct Database {
     pub database: PathBuf,
 }
 
+/// A table of a database.
 #[derive(Debug, Args)]
-pub struct Of {
+pub struct Source {
     /// The database's folder.
     pub database: PathBuf,
+    /// The table's name.
     pub table: String,
+}
+
+/// As of when.
+#[derive(Debug, Args)]
+pub struct Moment {
+    /// Read as of this named snapshot instead of now. The database is opened as for writing, which fails
+    /// while another process writes.
+    #[arg(long, value_name = "NAME")]
+    pub at: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct Sets {
+    #[command(flatten)]
+    pub source: Source,
+    #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Tables {
+    /// The database's folder.
+    pub database: PathBuf,
+    #[command(flatten)]
+    pub moment: Moment,
     #[command(flatten)]
     pub output: Output,
 }
@@ -59,36 +189,53 @@ pub struct Of {
 pub struct Sql {
     /// The database's folder.
     pub database: PathBuf,
-    /// Such as "select carrier, avg(dep_delay) from flights group by carrier"; - reads it from standard input.
+    /// The query; - reads it from standard input.
     pub query: String,
     /// Threads that work at once; by default one a core.
     #[arg(long)]
     pub threads: Option<usize>,
-    #[arg(long, value_enum, default_value_t = Style::Table)]
-    pub output: Style,
+    #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct SnapshotName {
+    /// The database's folder.
+    pub database: PathBuf,
+    /// The snapshot's name.
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Snapshots {
+    /// The database's folder.
+    pub database: PathBuf,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// A folder that is missing or empty, to keep the database in; by default it is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    pub database: Option<PathBuf>,
+    /// How many departures.
+    #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    pub rows: u64,
 }
 
 #[derive(Debug, Args)]
 pub struct Ingest {
     /// The database's folder; made if it is missing.
     pub database: PathBuf,
+    /// The table's name.
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
     /// nor binary; JSONL holds binary in hex.
     #[arg(required = true)]
     pub files: Vec<String>,
-    /// Columns of the sort key, for a new table.
-    #[arg(long, value_delimiter = ',')]
-    pub key: Vec<String>,
-    /// What equal keys mean, for a new table.
-    #[arg(long, value_enum, default_value_t = MergeName::Append)]
-    pub merge: MergeName,
-    /// The column whose values name the sets, for a new table.
-    #[arg(long)]
-    pub set: Option<String>,
-    /// Columns that rows can be drawn by, for a new table.
-    #[arg(long, value_delimiter = ',')]
-    pub weights: Vec<String>,
     /// What the files hold; by default their names tell, and standard input is CSV.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
@@ -104,27 +251,107 @@ pub struct Ingest {
     /// No progress bar.
     #[arg(long)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub shape: Shape,
+}
+
+/// What a new table looks like.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "For a new table")]
+pub struct Shape {
+    /// Columns of the sort key. In a rollup table, --time and --dimension follow where it lacks them.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub key: Vec<String>,
+    /// What equal keys mean.
+    #[arg(long, value_enum, default_value_t = MergeName::Append)]
+    pub merge: MergeName,
+    /// The column whose values name the sets.
+    #[arg(long, value_name = "COLUMN")]
+    pub set: Option<String>,
+    /// Columns that rows can be drawn by.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub weights: Vec<String>,
+    #[command(flatten)]
+    pub rollup: Rollup,
+}
+
+/// How a new rollup table folds.
+#[derive(Debug, Args)]
+#[command(
+    next_help_heading = "For a new table with --merge rollup (columns that it does not use are skipped)"
+)]
+pub struct Rollup {
+    /// The column of time, which is truncated.
+    #[arg(long, value_name = "COLUMN", requires = "granularity")]
+    pub time: Option<String>,
+    /// The step that time is truncated to: 1s, 1m, 5m, 15m, 30m, 1h, 1d, or none.
+    #[arg(long, value_name = "STEP", requires = "time")]
+    pub granularity: Option<String>,
+    /// Columns that tell rows apart.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    pub dimension: Vec<String>,
+    /// A metric's name, and what it is: count, or sum, min, max or avg of a column. May come several times.
+    #[arg(long, value_name = "NAME=EXPRESSION", value_parser = metric)]
+    pub metric: Vec<(String, String)>,
+}
+
+/// "delay=sum(dep_delay)".
+fn metric(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, expression)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), expression.trim().to_string()))
+        }
+        _ => Err("a metric has a name: n=count, delay=sum(dep_delay)".to_string()),
+    }
+}
+
+impl Rollup {
+    /// The options that were given.
+    pub fn given(&self) -> Vec<&'static str> {
+        let options = [
+            ("--time", self.time.is_some()),
+            ("--granularity", self.granularity.is_some()),
+            ("--dimension", !self.dimension.is_empty()),
+            ("--metric", !self.metric.is_empty()),
+        ];
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Delete {
+    #[command(flatten)]
+    pub source: Source,
+    /// The key's values, one a key column.
+    #[arg(required_unless_present = "keys")]
+    pub key: Vec<String>,
+    /// A file with the key's columns; others are skipped. - is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub keys: Option<String>,
+    /// What that file holds; by default its name tells, and standard input is CSV.
+    #[arg(long, value_enum, requires = "keys")]
+    pub format: Option<Format>,
 }
 
 #[derive(Debug, Args)]
 pub struct Get {
-    /// The database's folder.
-    pub database: PathBuf,
-    pub table: String,
+    #[command(flatten)]
+    pub source: Source,
     /// The key's values, one a key column.
     #[arg(required = true)]
     pub key: Vec<String>,
+    #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub columns: Columns,
     #[command(flatten)]
     pub output: Output,
 }
 
 #[derive(Debug, Args)]
 pub struct Scan {
-    /// The database's folder.
-    pub database: PathBuf,
-    pub table: String,
     #[command(flatten)]
-    pub selection: Selection,
+    pub source: Source,
     /// At most so many rows.
     #[arg(long)]
     pub limit: Option<u64>,
@@ -132,32 +359,36 @@ pub struct Scan {
     #[arg(long)]
     pub reverse: bool,
     #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub columns: Columns,
+    #[command(flatten)]
     pub output: Output,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 #[derive(Debug, Args)]
 pub struct Count {
-    /// The database's folder.
-    pub database: PathBuf,
-    pub table: String,
     #[command(flatten)]
-    pub selection: Selection,
+    pub source: Source,
     /// Count the events of a rollup table instead of its rows.
     #[arg(long)]
     pub events: bool,
+    #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 #[derive(Debug, Args)]
 pub struct Sample {
-    /// The database's folder.
-    pub database: PathBuf,
-    pub table: String,
+    #[command(flatten)]
+    pub source: Source,
     /// The number of rows.
     pub n: u64,
-    #[command(flatten)]
-    pub selection: Selection,
     /// Draw in proportion to this column.
-    #[arg(long)]
+    #[arg(long, value_name = "COLUMN")]
     pub weight: Option<String>,
     /// Let a row be drawn more than once.
     #[arg(long)]
@@ -172,41 +403,51 @@ pub struct Sample {
     #[arg(long)]
     pub seed: Option<u64>,
     #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
+    pub columns: Columns,
+    #[command(flatten)]
     pub output: Output,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 #[derive(Debug, Args)]
 pub struct Estimate {
-    /// The database's folder.
-    pub database: PathBuf,
-    pub table: String,
+    #[command(flatten)]
+    pub source: Source,
     /// Such as "count" or "avg(delay)".
     #[arg(required = true)]
     pub aggregates: Vec<String>,
     /// One result for each value of this column.
-    #[arg(long)]
+    #[arg(long, value_name = "COLUMN")]
     pub by: Option<String>,
-    #[command(flatten)]
-    pub selection: Selection,
     /// Stop after so many rows (the default is 10,000) ...
     #[arg(long, conflicts_with_all = ["error", "seconds"])]
     pub n: Option<u64>,
     /// ... or when every interval is this narrow: 0.5, or 2% of the estimate ...
-    #[arg(long, conflicts_with = "seconds")]
+    #[arg(long, value_name = "HALF-WIDTH", conflicts_with = "seconds")]
     pub error: Option<String>,
     /// ... or after so many seconds.
     #[arg(long)]
     pub seconds: Option<f64>,
-    #[arg(long, default_value_t = 0.95)]
+    /// How often an interval shall hold the truth.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     pub confidence: f64,
+    /// The same seed on unchanged data gives the same estimate.
     #[arg(long)]
     pub seed: Option<u64>,
     #[command(flatten)]
+    pub moment: Moment,
+    #[command(flatten)]
     pub output: Output,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 /// Which rows.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Which rows")]
 pub struct Selection {
     /// The lowest key: values of the first key columns, separated by commas.
     #[arg(long, value_name = "KEY")]
@@ -225,18 +466,25 @@ pub struct Selection {
     pub condition: Option<String>,
 }
 
-/// What is printed, and how.
+/// Which columns.
 #[derive(Debug, Args)]
-pub struct Output {
+pub struct Columns {
     /// The columns, in that order; all by default.
     #[arg(long, value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
-    #[arg(long, value_enum, default_value_t = Style::Table)]
+}
+
+/// How it is printed.
+#[derive(Debug, Args)]
+pub struct Output {
+    /// How rows are printed.
+    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Table)]
     pub output: Style,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Style {
+    /// For people; laid out when all rows are there.
     Table,
     /// Binary in hex; cannot hold lists.
     Csv,
@@ -257,12 +505,18 @@ pub enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MergeName {
+    /// All rows stay, in commit order.
     Append,
+    /// The newest row wins; rows can be deleted.
     Upsert,
+    /// Rows fold into counts, sums, minima, maxima and averages.
+    Rollup,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnErrorName {
+    /// Stop. Commits before stay.
     Raise,
+    /// Leave them out, and say why.
     Skip,
 }

@@ -36,6 +36,11 @@ impl Fault {
         Fault { message: "interrupted".to_string(), exit_code: INTERRUPTED }
     }
 
+    /// An answer that should have come out otherwise.
+    pub fn wrong_answer(message: impl Into<String>) -> Fault {
+        Fault { message: message.into(), exit_code: NO }
+    }
+
     /// Adds where it happened.
     pub fn at(self, place: &str) -> Fault {
         Fault { message: format!("{place}: {}", self.message), ..self }
@@ -56,7 +61,7 @@ impl From<drillcore::Error> for Fault {
             | ErrorKind::InvalidArgument
             | ErrorKind::OutOfRange
             | ErrorKind::TooFewRows => WRONG_CALL,
-            ErrorKind::Interrupted => INTERRUPTED,
+            ErrorKind::Interrupted => return Fault::interrupted(),
             _ => UNUSABLE,
         };
         Fault { message: error.to_string(), exit_code }
@@ -69,7 +74,7 @@ impl From<drillcore_bench::Error> for Fault {
         match error {
             drillcore_bench::Error::Engine(error) => error.into(),
             drillcore_bench::Error::Interrupted => Fault::interrupted(),
-            drillcore_bench::Error::Disagreement { .. } => Fault { message, exit_code: NO },
+            drillcore_bench::Error::Disagreement { .. } => Fault::wrong_answer(message),
             _ => Fault::unusable(message),
         }
     }

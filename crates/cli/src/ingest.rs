@@ -5,12 +5,18 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use arrow_array::RecordBatch;
-use drillcore::{Database, Merge, OnError, Options, Table, TableSpec};
-use indicatif::{ProgressBar, ProgressStyle};
+use arrow_schema::{Schema, SchemaRef};
+use drillcore::{
+    Database, Error, Interrupt, Merge, MergePolicy, OnError, Options, RollupSpec, Table,
+    TableSchema, TableSpec,
+};
+use indicatif::ProgressBar;
 
-use crate::arguments::{Ingest, MergeName, OnErrorName};
+use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
 use crate::fault::Fault;
-use crate::input;
+use crate::input::{self, Taken};
+use crate::output::print_line;
+use crate::progress;
 
 /// Batches parsed ahead of each appending thread.
 const AHEAD: usize = 4;
@@ -18,7 +24,7 @@ const AHEAD: usize = 4;
 const REJECTED_SHOWN: usize = 20;
 
 /// Appends the files, and prints how many rows went in.
-pub fn ingest(arguments: &Ingest, interrupted: &Arc<AtomicBool>) -> Result<(), Fault> {
+pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     let db = Database::open(&arguments.database, Options::default())?;
     let table = match db.tables()?.contains(&arguments.table) {
         true => db.table(&arguments.table)?,
@@ -27,7 +33,7 @@ pub fn ingest(arguments: &Ingest, interrupted: &Arc<AtomicBool>) -> Result<(), F
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
     for file in &arguments.files {
-        let done = append_file(&table, file, arguments, &bar, &totals, interrupted);
+        let done = append_file(&table, file, arguments, &bar, &totals, interrupt);
         if let Err(fault) = done {
             bar.abandon();
             eprintln!("{} rows are in", totals.rows.load(Ordering::Relaxed));
@@ -37,8 +43,7 @@ pub fn ingest(arguments: &Ingest, interrupted: &Arc<AtomicBool>) -> Result<(), F
     bar.finish_and_clear();
     db.close()?;
     let (rows, rejected) = (totals.rows.into_inner(), totals.rejected.into_inner());
-    println!("{rows} rows appended to {}, {rejected} left out", arguments.table);
-    Ok(())
+    print_line(&format!("{rows} rows appended to {}, {rejected} left out", arguments.table))
 }
 
 #[derive(Default)]
@@ -47,9 +52,14 @@ struct Totals {
     rejected: AtomicU64,
 }
 
-/// A new table with the columns of the first file.
+/// A new table with the columns of the first file; a rollup table with those of them that it reads.
 fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
-    if arguments.key.is_empty() {
+    let Shape { merge, set, weights, rollup, .. } = &arguments.shape;
+    if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
+        return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
+    }
+    let key = whole_key(&arguments.shape);
+    if key.is_empty() {
         return Err(Fault::wrong_call(format!(
             "table {:?} does not exist yet; name its key with --key",
             arguments.table
@@ -61,19 +71,61 @@ fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
             "a new table needs the columns of a file; standard input can be read once only",
         ));
     }
-    let columns = input::open(first, arguments.format, None, 1)?.schema;
+    let mut columns = input::open(first, arguments.format, None, 1)?.schema;
+    let merge = match merge {
+        MergeName::Append => Merge::Append,
+        MergeName::Upsert => Merge::Upsert,
+        MergeName::Rollup => {
+            let spec = RollupSpec {
+                time: rollup.time.clone(),
+                granularity: rollup.granularity.clone().unwrap_or_else(|| "none".to_string()),
+                metrics: rollup.metric.clone(),
+            };
+            let key = key.iter().map(String::as_str);
+            columns = only(&columns, &key.chain(spec.inputs()?).collect::<Vec<_>>())?;
+            Merge::Rollup(spec)
+        }
+    };
     let spec = TableSpec {
         columns,
-        key: arguments.key.clone(),
-        set: arguments.set.clone(),
-        weights: arguments.weights.clone(),
-        merge: match arguments.merge {
-            MergeName::Append => Merge::Append,
-            MergeName::Upsert => Merge::Upsert,
-        },
+        key,
+        set: set.clone(),
+        weights: weights.clone(),
+        merge,
         exist_ok: false,
     };
     Ok(db.create_table(&arguments.table, spec)?)
+}
+
+/// The key, time and dimensions, each once.
+fn whole_key(shape: &Shape) -> Vec<String> {
+    let mut key = shape.key.clone();
+    for column in shape.rollup.time.iter().chain(&shape.rollup.dimension) {
+        if !key.contains(column) {
+            key.push(column.clone());
+        }
+    }
+    key
+}
+
+/// The columns with these names, in the file's order.
+fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
+    let of_file = || file.fields().iter().map(|field| field.name().as_str());
+    if let Some(unknown) = names.iter().find(|name| file.column_with_name(name).is_none()) {
+        return Err(Error::unknown("column", unknown, of_file()).into());
+    }
+    let indexes = of_file().enumerate().filter(|(_, name)| names.contains(name));
+    let indexes: Vec<usize> = indexes.map(|(index, _)| index).collect();
+    Ok(Arc::new(file.project(&indexes).expect("they are columns of the file")))
+}
+
+/// What a table takes of a file. A rollup table skips what it does not fold; in others, a column that they
+/// do not have is a mistake.
+fn taken(schema: &TableSchema) -> Taken {
+    match &schema.merge {
+        MergePolicy::Rollup(rollup) => Taken { columns: rollup.events.clone(), skips_others: true },
+        _ => Taken { columns: schema.columns.clone(), skips_others: false },
+    }
 }
 
 fn append_file(
@@ -82,11 +134,11 @@ fn append_file(
     arguments: &Ingest,
     bar: &ProgressBar,
     totals: &Totals,
-    interrupted: &Arc<AtomicBool>,
+    interrupt: &Interrupt,
 ) -> Result<(), Fault> {
-    let columns = table.schema().columns.clone();
     let batch_rows = arguments.batch_rows as usize;
-    let input = input::open(file, arguments.format, Some(columns), batch_rows)?;
+    let taken = taken(&table.schema());
+    let input = input::open(file, arguments.format, Some(&taken), batch_rows)?;
     let threads = usize::from(arguments.threads);
     let (sender, receiver) = mpsc::sync_channel::<(u64, RecordBatch)>(threads * AHEAD);
     let receiver = Arc::new(Mutex::new(receiver));
@@ -114,7 +166,7 @@ fn append_file(
         let mut first_row = 0;
         let mut read = Ok(());
         for batch in input.batches {
-            if failed.load(Ordering::Relaxed) || interrupted.load(Ordering::Relaxed) {
+            if failed.load(Ordering::Relaxed) || interrupt.check().is_err() {
                 break;
             }
             match batch {
@@ -137,10 +189,7 @@ fn append_file(
         }
         read
     })?;
-    match interrupted.load(Ordering::Relaxed) {
-        true => Err(Fault::interrupted()),
-        false => Ok(()),
-    }
+    Ok(interrupt.check()?)
 }
 
 fn append(
@@ -174,6 +223,6 @@ fn progress_bar(quiet: bool) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template("{spinner} {human_pos} rows, {per_sec}, {elapsed}");
-    ProgressBar::new_spinner().with_style(style.expect("the template is sound"))
+    let style = progress::style("{spinner} {human_pos} rows, {rate}, {elapsed}");
+    ProgressBar::new_spinner().with_style(style)
 }

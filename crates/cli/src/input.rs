@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
-use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use drillcore::Error;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::arguments::Format;
@@ -25,11 +27,49 @@ pub struct Input {
     pub batches: Batches,
 }
 
-/// Opens a file, or standard input for `-`. With `schema`, text is parsed into its types.
+/// The columns that whoever reads a file takes.
+pub struct Taken {
+    /// Text is parsed into their types.
+    pub columns: SchemaRef,
+    /// Other columns of the file are left out, and all of these must be in it. Otherwise the others are
+    /// handed on, and missing ones are missing.
+    pub skips_others: bool,
+}
+
+/// Opens a file, or standard input for `-`.
 pub fn open(
     name: &str,
     format: Option<Format>,
-    schema: Option<SchemaRef>,
+    taken: Option<&Taken>,
+    batch_rows: usize,
+) -> Result<Input, Fault> {
+    let input = open_whole(name, format, taken, batch_rows)?;
+    match taken {
+        Some(taken) if taken.skips_others => {
+            narrowed(input, &taken.columns).map_err(|fault| fault.at(name))
+        }
+        _ => Ok(input),
+    }
+}
+
+/// The file with the columns taken only.
+fn narrowed(input: Input, taken: &Schema) -> Result<Input, Fault> {
+    let names = || input.schema.fields().iter().map(|field| field.name().as_str());
+    let index = |field: &FieldRef| {
+        let index = input.schema.index_of(field.name());
+        index.map_err(|_| Error::unknown("column", field.name(), names()))
+    };
+    let indexes = taken.fields().iter().map(index).collect::<Result<Vec<usize>, _>>()?;
+    let project = |schema: &Schema| schema.project(&indexes).expect("they are columns of the file");
+    let schema = Arc::new(project(&input.schema));
+    let batches = input.batches.map(move |batch| batch?.project(&indexes));
+    Ok(Input { schema, batches: Box::new(batches) })
+}
+
+fn open_whole(
+    name: &str,
+    format: Option<Format>,
+    taken: Option<&Taken>,
     batch_rows: usize,
 ) -> Result<Input, Fault> {
     let cannot =
@@ -58,8 +98,8 @@ pub fn open(
         Packing::Zstd => Box::new(zstd::Decoder::new(raw).map_err(|error| cannot(&error))?),
     };
     match format {
-        Format::Csv => csv(plain, schema, batch_rows).map_err(|error| cannot(&error)),
-        Format::Jsonl => jsonl(plain, schema, batch_rows).map_err(|error| cannot(&error)),
+        Format::Csv => csv(plain, taken, batch_rows).map_err(|error| cannot(&error)),
+        Format::Jsonl => jsonl(plain, taken, batch_rows).map_err(|error| cannot(&error)),
         Format::Parquet => {
             let whole = read_whole(plain).map_err(|error| cannot(&error))?;
             let bytes = parquet_bytes(whole, batch_rows);
@@ -112,13 +152,13 @@ fn peek(mut text: Box<dyn Read + Send>) -> io::Result<(Vec<u8>, impl Read + Send
 
 fn csv(
     text: Box<dyn Read + Send>,
-    schema: Option<SchemaRef>,
+    taken: Option<&Taken>,
     batch_rows: usize,
 ) -> Result<Input, ArrowError> {
     let (head, whole) = peek(text)?;
     let format = arrow_csv::reader::Format::default().with_header(true);
     let (guessed, _) = format.infer_schema(Cursor::new(&head), Some(SAMPLE_ROWS))?;
-    let schema = typed(guessed.into(), schema);
+    let schema = csv_columns(guessed, taken);
     check_readable(&schema)?;
     let reader = arrow_csv::ReaderBuilder::new(schema.clone())
         .with_format(format)
@@ -143,29 +183,51 @@ fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
 
 fn jsonl(
     text: Box<dyn Read + Send>,
-    schema: Option<SchemaRef>,
+    taken: Option<&Taken>,
     batch_rows: usize,
 ) -> Result<Input, ArrowError> {
     let (head, whole) = peek(text)?;
-    let (guessed, _) =
-        arrow_json::reader::infer_json_schema(Cursor::new(&head), Some(SAMPLE_ROWS))?;
-    let schema = typed(guessed.into(), schema);
+    let guessed = arrow_json::reader::infer_json_schema(Cursor::new(&head), Some(SAMPLE_ROWS));
+    let schema = match taken {
+        None => Arc::new(guessed?.0),
+        // What cannot be guessed may still fit the columns that are known.
+        Some(taken) => jsonl_columns(guessed.ok().map(|(guessed, _)| guessed), taken),
+    };
+    let skips_others = taken.is_some_and(|taken| taken.skips_others);
     let reader = arrow_json::ReaderBuilder::new(schema.clone())
+        // A column that first comes behind the sample is not dropped silently.
+        .with_strict_mode(!skips_others)
         .with_batch_size(batch_rows)
         .build(BufReader::new(whole))?;
     Ok(Input { schema, batches: Box::new(reader) })
 }
 
-/// The file's columns in the types of the table's, where the table has them.
-fn typed(found: SchemaRef, table: Option<SchemaRef>) -> SchemaRef {
-    let Some(table) = table else { return found };
-    let field = |field: &std::sync::Arc<arrow_schema::Field>| {
-        let of_table = table.field_with_name(field.name()).ok();
-        let data_type = of_table.map_or(field.data_type(), |of_table| of_table.data_type());
-        arrow_schema::Field::new(field.name(), data_type.clone(), true)
+/// The columns of the header in the types of those taken. Columns to be skipped are text, which always fits.
+fn csv_columns(guessed: Schema, taken: Option<&Taken>) -> SchemaRef {
+    let Some(taken) = taken else { return Arc::new(guessed) };
+    let field = |field: &FieldRef| {
+        let data_type = match taken.columns.field_with_name(field.name()) {
+            Ok(known) => known.data_type().clone(),
+            Err(_) if taken.skips_others => DataType::Utf8,
+            Err(_) => field.data_type().clone(),
+        };
+        Field::new(field.name(), data_type, true)
     };
-    let fields: Vec<_> = found.fields().iter().map(field).collect();
-    std::sync::Arc::new(Schema::new(fields))
+    Arc::new(Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The columns taken, all of which a row may lack, and those that the beginning of the file has besides.
+fn jsonl_columns(guessed: Option<Schema>, taken: &Taken) -> SchemaRef {
+    let known = taken.columns.fields();
+    let mut fields: Vec<Field> = known
+        .iter()
+        .map(|field| Field::new(field.name(), field.data_type().clone(), true))
+        .collect();
+    if let (false, Some(guessed)) = (taken.skips_others, guessed) {
+        let others = guessed.fields().iter().filter(|field| known.find(field.name()).is_none());
+        fields.extend(others.map(|field| field.as_ref().clone()));
+    }
+    Arc::new(Schema::new(fields))
 }
 
 fn parquet(file: File, batch_rows: usize) -> Result<Input, ArrowError> {

@@ -16,7 +16,21 @@ pub fn print(
     batches: impl Iterator<Item = Result<RecordBatch, Fault>>,
 ) -> Result<(), Fault> {
     let out = BufWriter::new(io::stdout().lock());
-    match write(style, schema, batches, out) {
+    or_fault(write(style, schema, batches, out))
+}
+
+/// Prints one batch.
+pub fn print_one(style: Style, batch: RecordBatch) -> Result<(), Fault> {
+    print(style, batch.schema(), std::iter::once(Ok(batch)))
+}
+
+/// Prints a line.
+pub fn print_line(line: &str) -> Result<(), Fault> {
+    or_fault(writeln!(io::stdout().lock(), "{line}").map_err(Stop::from))
+}
+
+fn or_fault(printed: Result<(), Stop>) -> Result<(), Fault> {
+    match printed {
         Err(Stop::Fault(fault)) => Err(fault),
         // Whoever reads has had enough, as `head` does.
         Err(Stop::ClosedPipe) | Ok(()) => Ok(()),

@@ -1,12 +1,13 @@
 //! The command as scripts use it: what it prints, and how it exits.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use drillcore::{Database, Options};
 use parquet::arrow::ArrowWriter;
 
 fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
@@ -190,6 +191,310 @@ fn what_is_wrong_is_said_and_the_exit_code_tells_what_to_do() {
     let (code, message) = fails(&["ingest", "db", "t", "strange.csv", "--quiet"]);
     assert!(code == 2 && message.contains("did you mean \"delay\"?"), "{message}");
     assert_eq!(prints(folder.path(), &["count", "db", "t"]), "4\n", "nothing was changed");
+}
+
+#[test]
+fn events_fold_into_a_rollup_table_that_skips_other_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    write(
+        "a.csv",
+        "note,hour,city,delay\n1,2024-01-01T00:10:00,Oslo,5\n2,2024-01-01T00:20:00,Oslo,7\n\
+         3,2024-01-01T01:00:00,Oslo,\n4,2024-01-01T01:30:00,Rome,9\n",
+    );
+    // A skipped column may hold anything.
+    write("b.csv", "city,note,delay,hour\nRome,n/a,1,2024-01-01T01:59:59\n");
+    write("c.jsonl", "{\"hour\": \"2024-01-01T01:00:01\", \"city\": \"Rome\", \"note\": [{}]}\n");
+    let rollup = [
+        "--merge=rollup",
+        "--time=hour",
+        "--granularity=1h",
+        "--dimension=city",
+        "--set=city",
+        "--metric=n=count",
+        "--metric=delay=sum(delay)",
+        "--metric",
+        "worst = max(delay)",
+        "--quiet",
+    ];
+    let files = ["ingest", "db", "t", "a.csv", "b.csv", "c.jsonl"];
+    assert_eq!(run(&[&files[..], &rollup].concat()), "6 rows appended to t, 0 left out\n");
+    assert_eq!(
+        run(&["scan", "db", "t", "--output", "csv"]),
+        "hour,city,n,delay,worst\n2024-01-01T00:00:00,Oslo,2,12,7\n\
+         2024-01-01T01:00:00,Oslo,1,,\n2024-01-01T01:00:00,Rome,3,10,9\n"
+    );
+    assert_eq!(run(&["count", "db", "t"]), "3\n");
+    assert_eq!(run(&["count", "db", "t", "--events", "--set", "Rome"]), "3\n");
+    // Parquet and Arrow files are narrowed, too.
+    let arrow = drillcore(
+        folder.path(),
+        &["sql", "db", "select hour, city, delay, n as x from t", "--output", "arrow"],
+    );
+    std::fs::write(folder.path().join("d.arrow"), arrow.stdout).unwrap();
+    run(&["ingest", "db", "t", "d.arrow", "--quiet"]);
+    assert_eq!(run(&["count", "db", "t", "--events"]), "9\n");
+
+    let fails = |arguments: &[&str]| fails(folder.path(), arguments);
+    write("typo.csv", "hour,city,dealy\n2024-01-01T00:10:00,Oslo,5\n");
+    let (code, message) = fails(&["ingest", "db", "t", "typo.csv", "--quiet"]);
+    assert!(code == 2 && message.contains("did you mean \"dealy\"?"), "{message}");
+    let new = ["ingest", "db", "new", "a.csv", "--merge=rollup", "--key=city"];
+    let refused = |options: &[&str]| {
+        let (code, message) = fails(&[&new[..], options].concat());
+        assert_eq!(code, 2, "{message}");
+        message
+    };
+    assert!(refused(&["--metric=x=sum(dealy)"]).contains("did you mean \"delay\"?"));
+    assert!(refused(&["--metric=x=summ(delay)"]).contains("did you mean \"sum\"?"));
+    assert!(refused(&["--metric=sum(delay)"]).contains("a metric has a name"));
+    assert!(refused(&["--time=hour", "--granularity=week"]).contains("30m, 1h, 1d"));
+    assert!(refused(&["--time=hour"]).contains("--granularity"));
+    let (code, message) =
+        fails(&["ingest", "db", "new", "a.csv", "--key=city", "--metric=n=count"]);
+    assert!(
+        code == 2 && message.contains("--metric is for tables with --merge rollup"),
+        "{message}"
+    );
+}
+
+#[test]
+fn deleted_rows_are_counted_once() {
+    let folder = with_table();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    write("planes.csv", "tail,seats\nN1,100\nN2,200\nN3,300\nN4,400\n");
+    run(&["ingest", "db", "planes", "planes.csv", "--key=tail", "--merge=upsert", "--quiet"]);
+    assert_eq!(run(&["delete", "db", "planes", "N1"]), "1 rows deleted from planes\n");
+    assert_eq!(run(&["delete", "db", "planes", "N1"]), "0 rows deleted from planes\n");
+    write("gone.csv", "reason,tail\nold,N2\nold,N2\nlost,N9\nold,N4\n");
+    assert_eq!(
+        run(&["delete", "db", "planes", "--keys", "gone.csv"]),
+        "2 rows deleted from planes\n"
+    );
+    assert_eq!(run(&["scan", "db", "planes", "--output", "csv"]), "tail,seats\nN3,300\n");
+
+    let fails = |arguments: &[&str]| fails(folder.path(), arguments);
+    let (code, message) = fails(&["delete", "db", "t", "2024-01-01T00:00:00", "Oslo"]);
+    assert!(code == 2 && message.contains("only tables made with merge=\"upsert\""), "{message}");
+    write("typo.csv", "tial\nN3\n");
+    let (code, message) = fails(&["delete", "db", "planes", "--keys", "typo.csv"]);
+    assert!(code == 2 && message.contains("did you mean \"tial\"?"), "{message}");
+    assert_eq!(fails(&["delete", "db", "planes"]).0, 2, "a key or a file is needed");
+    assert_eq!(fails(&["delete", "db", "planes", "N3", "N4"]).0, 2, "the key has one column");
+    assert_eq!(run(&["count", "db", "t"]), "4\n");
+    assert_eq!(run(&["count", "db", "planes"]), "1\n");
+}
+
+#[test]
+fn a_named_snapshot_is_read_by_every_verb_until_it_is_dropped() {
+    let folder = with_table();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    assert_eq!(run(&["snapshots", "db", "--output", "csv"]), "snapshot,lsn\n");
+    assert_eq!(run(&["snapshot", "db", "before"]), "before pinned, as of commit 1\n");
+    let sample = ["sample", "db", "t", "3", "--seed", "7", "--at", "before", "--output", "csv"];
+    let drawn = run(&sample);
+    run(&["ingest", "db", "t", "a.csv", "--quiet"]);
+    run(&["compact", "db"]);
+    assert_eq!(run(&["snapshot", "db", "before"]), "before exists already, as of commit 1\n");
+    assert_eq!(run(&["snapshot", "db", "after"]), "after pinned, as of commit 2\n");
+    assert_eq!(run(&["snapshots", "db", "--output", "csv"]), "snapshot,lsn\nafter,2\nbefore,1\n");
+
+    assert_eq!(run(&["count", "db", "t"]), "8\n");
+    assert_eq!(run(&["count", "db", "t", "--at", "before"]), "4\n");
+    assert_eq!(run(&["scan", "db", "t", "--at", "before", "--output", "csv"]), CSV);
+    assert_eq!(run(&sample), drawn, "one seed, one sample, whatever was appended and merged since");
+    let sets = run(&["sets", "db", "t", "--at", "before", "--output", "csv"]);
+    assert_eq!(sets, "set,rows\n,1\nOslo,2\nRome,1\n");
+    let sql = ["sql", "db", "select count(*) as n from t", "--at", "before", "--output", "csv"];
+    assert_eq!(run(&sql), "n\n4\n");
+    let estimate = ["estimate", "db", "t", "count", "--at", "before", "--output", "csv"];
+    assert_eq!(run(&estimate).lines().nth(1), Some("4.0,4.0,4.0,4"));
+    let key = ["2024-01-01T01:00:00", "Oslo", "--at", "before", "--columns=delay", "--output=csv"];
+    assert_eq!(run(&[&["get", "db", "t"], &key[..]].concat()), "delay\n7\n");
+    let tables = run(&["tables", "db", "--at", "before", "--output", "csv"]);
+    assert_eq!(tables, "table,merge,key,set,rows\nt,append,\"hour,city\",city,4\n");
+
+    let fails = |arguments: &[&str]| fails(folder.path(), arguments);
+    let (code, message) = fails(&["count", "db", "t", "--at", "befor"]);
+    assert!(code == 2 && message.contains("did you mean \"before\"?"), "{message}");
+    assert_eq!(run(&["drop-snapshot", "db", "before"]), "before dropped\n");
+    assert_eq!(fails(&["count", "db", "t", "--at", "before"]).0, 2);
+    assert_eq!(fails(&["drop-snapshot", "db", "before"]).0, 2);
+    assert_eq!(run(&["count", "db", "t", "--at", "after"]), "8\n");
+}
+
+#[test]
+fn tables_are_listed_as_they_are_made() {
+    let folder = with_table();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let rollup = ["--merge=rollup", "--dimension=city", "--metric=n=count", "--quiet"];
+    run(&[&["ingest", "db", "by_city", "a.csv"], &rollup[..]].concat());
+    run(&["ingest", "db", "u", "a.csv", "--merge=upsert", "--key=hour", "--quiet"]);
+    assert_eq!(
+        run(&["tables", "db", "--output", "csv"]),
+        "table,merge,key,set,rows\nby_city,rollup,city,,3\nt,append,\"hour,city\",city,4\n\
+         u,upsert,hour,,3\n"
+    );
+    assert!(run(&["tables", "db"]).contains("| t       | append | hour,city | city | 4    |"));
+}
+
+#[test]
+fn the_demo_checks_its_answers_and_can_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let printed = run(&["demo", "--rows", "20000", "--database", "kept"]);
+    for part in
+        ["made up", "| Tern ", "One departure by its key", "miles", "select", "nothing damaged"]
+    {
+        assert!(printed.contains(part), "{part:?} is missing in {printed}");
+    }
+    assert_eq!(run(&["count", "kept", "departures"]), "20000\n");
+    assert_eq!(run(&["count", "kept", "hourly", "--events"]), "20000\n");
+    let (code, message) = fails(folder.path(), &["demo", "--database", "kept"]);
+    assert!(code == 2 && message.contains("kept holds tables"), "{message}");
+    run(&["demo", "--rows", "1000"]);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+}
+
+#[test]
+fn every_verb_explains_itself_with_an_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = prints(folder.path(), &["help"]);
+    for code in
+        ["0    done", "1    the answer", "2    the call", "3    the database", "130  stopped"]
+    {
+        assert!(help.contains(code), "{code:?} is missing in {help}");
+    }
+    let (_, verbs) = help.split_once("Commands:\n").unwrap();
+    let verbs = verbs.lines().take_while(|line| !line.is_empty());
+    let verbs: Vec<&str> = verbs.filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(verbs.len() > 15, "{verbs:?}");
+    for verb in verbs.into_iter().filter(|verb| *verb != "help") {
+        let help = prints(folder.path(), &[verb, "--help"]);
+        assert!(help.contains(&format!("drillcore {verb}")), "no example in {help}");
+        let undescribed = help.lines().zip(help.lines().skip(1)).find(|(line, next)| {
+            line.trim_start().starts_with(['<', '-']) && !line.contains("  ") && next.is_empty()
+        });
+        assert_eq!(undescribed, None, "{verb}");
+    }
+    let (code, message) = fails(folder.path(), &["cuont", "db", "t"]);
+    assert!(code == 2 && message.contains("'count'"), "{message}");
+}
+
+#[test]
+fn a_reader_that_has_had_enough_is_no_fault() {
+    let folder = with_table();
+    for arguments in
+        [&["count", "db", "t"][..], &["scan", "db", "t"], &["stats", "db"], &["tables", "db"]]
+    {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It opens the database first, so nobody listens once it prints.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+        assert!(output.status.success(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
+    let folder = with_table();
+    prints(folder.path(), &["snapshot", "db", "before"]);
+    let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
+    for arguments in [&["count", "db", "t"][..], &["tables", "db"], &["sql", "db", "select 1"]] {
+        prints(folder.path(), arguments);
+    }
+    for arguments in [
+        &["ingest", "db", "t", "a.csv", "--quiet"][..],
+        &["delete", "db", "t", "2024-01-01T00:00:00", "Oslo"],
+        &["count", "db", "t", "--at", "before"],
+        &["snapshot", "db", "new"],
+        &["verify", "db"],
+    ] {
+        let (code, message) = fails(folder.path(), arguments);
+        assert!(
+            code == 3 && message.contains("another process has this database open"),
+            "{message}"
+        );
+    }
+    db.close().unwrap();
+    assert_eq!(prints(folder.path(), &["count", "db", "t", "--at", "before"]), "4\n");
+}
+
+#[test]
+fn what_is_no_database_is_told_apart() {
+    let folder = with_table();
+    std::fs::create_dir(folder.path().join("photos")).unwrap();
+    std::fs::write(folder.path().join("photos/cat.jpg"), "meow").unwrap();
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
+    for (database, expected, message) in [
+        ("nowhere", 2, "there is no folder nowhere"),
+        ("photos", 2, "photos"),
+        ("empty", 2, "there is no database in empty"),
+        ("a.csv", 3, "cannot open a.csv"),
+    ] {
+        for arguments in [
+            &["count", database, "t"][..],
+            &["count", database, "t", "--at", "s"],
+            &["delete", database, "t", "1"],
+            &["snapshots", database],
+            &["tables", database],
+            &["verify", database],
+        ] {
+            let (code, said) = fails(folder.path(), arguments);
+            assert!(code == expected && said.contains(message), "{arguments:?}: {code}, {said}");
+        }
+    }
+    assert_eq!(fails(folder.path(), &["ingest", "photos", "t", "a.csv", "--key=hour"]).0, 2);
+    let photos = std::fs::read_dir(folder.path().join("photos")).unwrap();
+    assert_eq!(photos.count(), 1, "what is no database is left alone");
+}
+
+#[test]
+fn a_column_behind_the_guessed_beginning_of_a_file_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let plain = "{\"id\": 1}\n".repeat(10_000);
+    write("a.jsonl", &format!("{plain}{{\"id\": 2, \"late\": 3}}\n"));
+    let ingest = ["ingest", "db", "t", "a.jsonl", "--key", "id", "--quiet"];
+    let (code, message) = fails(folder.path(), &ingest);
+    assert!(code == 2 && message.contains("late"), "{message}");
+    // A table that has the column takes it from anywhere.
+    write("b.jsonl", "{\"id\": 1, \"late\": 2}\n");
+    prints(folder.path(), &["ingest", "db", "u", "b.jsonl", "--key", "id", "--quiet"]);
+    prints(folder.path(), &["ingest", "db", "u", "a.jsonl", "--quiet"]);
+    assert_eq!(prints(folder.path(), &["count", "db", "u", "--where", "late = 3"]), "1\n");
+}
+
+#[test]
+fn ctrl_c_ends_with_130() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
+        .current_dir(folder.path())
+        .args(["demo", "--rows", "100000000", "--database", "db"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    let mut printed = BufReader::new(child.stdout.take().unwrap());
+    printed.read_line(&mut first).unwrap();
+    assert!(first.contains("made up"), "{first}");
+    assert!(
+        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "drillcore: interrupted\n");
+    prints(folder.path(), &["verify", "db"]);
 }
 
 #[test]

@@ -72,17 +72,14 @@ impl Database {
     ///
     /// # Errors
     /// `Locked` if another process writes to it, `InvalidArgument` if the folder holds something else,
-    /// `Corrupt` on damage, `Unsupported` on a later format, `Io`.
+    /// `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let path = path.as_ref();
-        let io = |error: std::io::Error| {
-            Error::new(ErrorKind::Io, format!("cannot open {}: {error}", path.display()))
+        let directory = match options.create {
+            true => LocalDirectory::create(path),
+            false => LocalDirectory::open(path),
         };
-        let directory = if options.create {
-            LocalDirectory::create(path).map_err(io)?
-        } else {
-            LocalDirectory::open(path).map_err(io)?
-        };
+        let directory = directory.map_err(|error| Error::cannot_open(path, &error))?;
         check_is_database(&directory, &path.display().to_string(), options.create)?;
         Database::open_in(Arc::new(directory), options, None)
     }
@@ -407,7 +404,7 @@ impl Table {
         let target = self.target()?;
         if !target.layout.has_tombstones() {
             return Err(Error::invalid(format!(
-                "table {:?} keeps every row; only tables made with merge=\"upsert\" delete",
+                "table {:?} keeps what was appended; only tables made with merge=\"upsert\" delete",
                 self.name
             )));
         }

@@ -1,6 +1,8 @@
 //! What callers see when something goes wrong.
 
 use std::fmt;
+use std::io;
+use std::path::Path;
 
 use drillcore_format::error::FormatError;
 use drillcore_storage::error::StorageError;
@@ -8,7 +10,7 @@ use drillcore_storage::error::StorageError;
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A table, column or set option of that name does not exist: fix the name.
+    /// A database, table, column or set option of that name does not exist: fix the name.
     NotFound,
     /// A table or column of that name exists.
     AlreadyExists,
@@ -55,6 +57,17 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
+    }
+
+    /// A folder cannot be opened.
+    pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Error {
+        let path = path.display();
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                Error::new(ErrorKind::NotFound, format!("there is no folder {path}"))
+            }
+            _ => Error::new(ErrorKind::Io, format!("cannot open {path}: {error}")),
+        }
     }
 
     /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them.

@@ -69,14 +69,8 @@ impl Reader {
     /// `NotFound` if there is no database, `Corrupt`, `Unsupported`, `Io`.
     pub fn open(path: impl AsRef<Path>, cache_bytes: u64) -> Result<Reader> {
         let path = path.as_ref();
-        let io = |error: io::Error| {
-            let kind = match error.kind() {
-                io::ErrorKind::NotFound => ErrorKind::NotFound,
-                _ => ErrorKind::Io,
-            };
-            Error::new(kind, format!("cannot open {}: {error}", path.display()))
-        };
-        let directory = LocalDirectory::open(path).map_err(io)?;
+        let directory =
+            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, &error))?;
         if !manifest::exists(&directory)? {
             let message = format!("there is no database in {}", path.display());
             return Err(Error::new(ErrorKind::NotFound, message));

@@ -171,15 +171,7 @@ impl TableSpec {
 
     /// A parsed metric, with the type it is shown in.
     fn metric(&self, expression: &str) -> Result<(Metric, DataType, bool)> {
-        let (name, argument) = match expression.trim().split_once('(') {
-            None => (expression.trim(), None),
-            Some((name, rest)) => {
-                let argument = rest.strip_suffix(')').ok_or_else(|| {
-                    Error::invalid(format!("metric {expression:?} lacks its closing parenthesis"))
-                })?;
-                (name.trim_end(), Some(argument.trim()))
-            }
-        };
+        let (name, argument) = name_and_argument(expression)?;
         let kind = match name.to_ascii_lowercase().as_str() {
             "count" => MetricKind::Count,
             "sum" => MetricKind::Sum,
@@ -277,6 +269,29 @@ pub fn with_column(
     let wider = schema.with_column(column.clone());
     check_columns(wider.columns.fields())?;
     Ok((wider, column))
+}
+
+impl RollupSpec {
+    /// The columns that the metrics read, in their order.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for an expression that cannot be taken apart. Whether a column exists, and fits, is
+    /// left to [`Database::create_table`](crate::Database::create_table).
+    pub fn inputs(&self) -> Result<Vec<&str>> {
+        let arguments = self.metrics.iter().map(|(_, text)| Ok(name_and_argument(text)?.1));
+        let arguments = arguments.collect::<Result<Vec<_>>>()?;
+        Ok(arguments.into_iter().flatten().filter(|column| !matches!(*column, "" | "*")).collect())
+    }
+}
+
+/// What a metric's expression calls, and with which argument.
+fn name_and_argument(expression: &str) -> Result<(&str, Option<&str>)> {
+    let expression = expression.trim();
+    let Some((name, rest)) = expression.split_once('(') else { return Ok((expression, None)) };
+    let argument = rest.strip_suffix(')').ok_or_else(|| {
+        Error::invalid(format!("metric {expression:?} lacks its closing parenthesis"))
+    })?;
+    Ok((name.trim_end(), Some(argument.trim())))
 }
 
 fn granularity(name: &str) -> Result<Granularity> {

@@ -1,0 +1,43 @@
+//! `drillcore snapshot`, `snapshots` and `drop-snapshot`: all tables at one moment, kept under a name.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+
+use crate::arguments::{SnapshotName, Snapshots};
+use crate::fault::Fault;
+use crate::opening::open;
+use crate::output::{print_line, print_one};
+
+/// Pins the snapshot, or says that it is there already.
+pub fn pin(arguments: &SnapshotName) -> Result<(), Fault> {
+    let db = open(&arguments.database)?;
+    let name = &arguments.name;
+    let known = db.snapshots()?.into_iter().find(|(known, _)| known == name);
+    let said = match known {
+        Some((_, lsn)) => format!("{name} exists already, as of commit {lsn}"),
+        None => format!("{name} pinned, as of commit {}", db.named_snapshot(name)?.lsn()),
+    };
+    db.close()?;
+    print_line(&said)
+}
+
+pub fn list(arguments: &Snapshots) -> Result<(), Fault> {
+    let (names, lsns): (Vec<String>, Vec<u64>) = {
+        let db = open(&arguments.database)?;
+        db.snapshots()?.into_iter().unzip()
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("snapshot", Arc::new(StringArray::from(names))),
+        ("lsn", Arc::new(UInt64Array::from(lsns))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("one commit a name");
+    print_one(arguments.output.output, batch)
+}
+
+pub fn unpin(arguments: &SnapshotName) -> Result<(), Fault> {
+    let db = open(&arguments.database)?;
+    db.drop_snapshot(&arguments.name)?;
+    db.close()?;
+    print_line(&format!("{} dropped", arguments.name))
+}

@@ -1,0 +1,177 @@
+//! The verbs that read, each as of one moment.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow_schema::{DataType, Field, Schema};
+use drillcore::{
+    EstimateRequest, HalfWidth, Interrupt, MergePolicy, SampleRequest, ScanRequest, Stop,
+    TableSchema, TableSnapshot,
+};
+use drillcore_sql::QueryOptions;
+
+use crate::arguments::{Count, Estimate, Get, Moment, Sample, Scan, Sets, Source, Sql, Tables};
+use crate::fault::{Fault, NO};
+use crate::opening::moment;
+use crate::output::{print, print_line, print_one};
+use crate::selection::{key, selection};
+
+/// Prints the row with a key; `NO` if there is none.
+pub fn get(arguments: Get) -> Result<u8, Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let keys = key(&table.schema(), &arguments.key)?;
+    let found = table.get(&keys, arguments.columns.columns.as_deref())?;
+    let is_found = found.rows.num_rows() > 0;
+    print_one(arguments.output.output, found.rows)?;
+    Ok(if is_found { 0 } else { NO })
+}
+
+pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let scan = table.scan(ScanRequest {
+        selection: selection(&table.schema(), &arguments.selection)?,
+        columns: arguments.columns.columns,
+        limit: arguments.limit,
+        reverse: arguments.reverse,
+        interrupt,
+    })?;
+    let schema = scan.schema();
+    print(arguments.output.output, schema, scan.map(|batch| batch.map_err(Fault::from)))
+}
+
+pub fn count(arguments: Count, interrupt: Interrupt) -> Result<(), Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let selection = selection(&table.schema(), &arguments.selection)?;
+    let count = match arguments.events {
+        true => table.count_events_interruptibly(&selection, &interrupt)?,
+        false => table.count_interruptibly(&selection, &interrupt)?,
+    };
+    print_line(&count.to_string())
+}
+
+pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let rows = table.sample(&SampleRequest {
+        n: arguments.n,
+        selection: selection(&table.schema(), &arguments.selection)?,
+        weight: arguments.weight,
+        replace: arguments.replace,
+        at_most: arguments.at_most,
+        with_probability: arguments.with_probability,
+        seed: arguments.seed,
+        columns: arguments.columns.columns,
+        interrupt,
+        ..SampleRequest::default()
+    })?;
+    print_one(arguments.output.output, rows)
+}
+
+pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let stop = match (arguments.n, &arguments.error, arguments.seconds) {
+        (Some(n), _, _) => Stop::Rows(n),
+        (_, Some(error), _) => Stop::Error(half_width(error)?),
+        (_, _, Some(seconds)) => Stop::Seconds(seconds),
+        _ => EstimateRequest::default().stop,
+    };
+    let request = EstimateRequest {
+        aggregates: arguments.aggregates.iter().map(|text| (text.clone(), text.clone())).collect(),
+        by: arguments.by,
+        selection: selection(&table.schema(), &arguments.selection)?,
+        stop,
+        confidence: arguments.confidence,
+        seed: arguments.seed,
+        interrupt,
+    };
+    let estimate = table.estimate(&request, &mut |_| ControlFlow::Continue(()))?;
+    print_one(arguments.output.output, estimate.to_batch())?;
+    eprintln!(
+        "{} of {} rows drawn; intervals: {}, each at {} %",
+        estimate.sampled,
+        estimate.population,
+        estimate.method,
+        estimate.confidence * 100.0
+    );
+    Ok(())
+}
+
+pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
+    let table = table(&arguments.source, &arguments.moment)?;
+    let sets = table.sets_interruptibly(&interrupt)?;
+    let schema = Schema::new(vec![
+        Field::new("set", sets.values.data_type().clone(), true),
+        Field::new("rows", DataType::UInt64, false),
+    ]);
+    let rows = Arc::new(UInt64Array::from(sets.rows));
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![sets.values, rows]);
+    print_one(arguments.output.output, batch.expect("one count a set"))
+}
+
+pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
+    let text = match arguments.query.as_str() {
+        "-" => std::io::read_to_string(std::io::stdin())
+            .map_err(|error| Fault::unusable(format!("standard input: {error}")))?,
+        text => text.to_string(),
+    };
+    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
+    let options = QueryOptions { threads: arguments.threads, interrupt };
+    let query = drillcore_sql::query(&snapshot, &text, &options)?;
+    let schema = query.schema();
+    print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))
+}
+
+/// Prints what tables there are. Counts the rows of each.
+pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
+    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
+    let names = snapshot.tables();
+    let tables = names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>, _>>()?;
+    let schemas: Vec<Arc<TableSchema>> = tables.iter().map(TableSnapshot::schema).collect();
+    let rows =
+        tables.iter().map(|table| table.count_interruptibly(&Default::default(), &interrupt));
+    let rows = rows.collect::<Result<Vec<u64>, _>>()?;
+    let text = |of: fn(&TableSchema) -> Option<String>| -> ArrayRef {
+        Arc::new(schemas.iter().map(|schema| of(schema)).collect::<StringArray>())
+    };
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("table", Arc::new(StringArray::from(names.clone()))),
+        ("merge", text(|schema| Some(merge_name(&schema.merge).to_string()))),
+        ("key", text(|schema| Some(column_names(schema, &schema.key)))),
+        ("set", text(|schema| Some(column_names(schema, &[schema.set?])))),
+        ("rows", Arc::new(UInt64Array::from(rows))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).expect("one value a table");
+    print_one(arguments.output.output, batch)
+}
+
+fn table(source: &Source, as_of: &Moment) -> Result<TableSnapshot, Fault> {
+    Ok(moment(&source.database, as_of.at.as_deref())?.table(&source.table)?)
+}
+
+/// "0.5", or "2%" of the estimate.
+fn half_width(text: &str) -> Result<HalfWidth, Fault> {
+    let number = |text: &str| {
+        text.trim().parse::<f64>().map_err(|_| {
+            Fault::wrong_call(format!("{text:?} is no error; give a number, or one with %"))
+        })
+    };
+    match text.strip_suffix('%') {
+        Some(percent) => Ok(HalfWidth::Relative(number(percent)? / 100.0)),
+        None => Ok(HalfWidth::Absolute(number(text)?)),
+    }
+}
+
+fn merge_name(merge: &MergePolicy) -> &'static str {
+    match merge {
+        MergePolicy::Append => "append",
+        MergePolicy::Upsert => "upsert",
+        MergePolicy::Rollup(_) => "rollup",
+    }
+}
+
+/// Names of columns, separated by commas.
+fn column_names(schema: &TableSchema, columns: &[usize]) -> String {
+    let names: Vec<&str> =
+        columns.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
+    names.join(",")
+}
