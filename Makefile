@@ -3,7 +3,7 @@
 # make schedules   of these, only publication of commits under many orders of its threads; a build of its own
 # make lint   formatting and lints, as errors
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
-# make wheel  the Python package to install elsewhere, in dist; optimised, which takes half an hour
+# make wheel  the Python package to install elsewhere, in dist; optimised, which takes long
 #
 # The extension is built with the profile of the tests, so that everything is compiled once. The benches
 # are built with --release, without the SQL that they do not need.
