@@ -97,25 +97,26 @@ def is_dicts(data: Any) -> bool:
 
 
 def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
-    given = dict.fromkeys(name for row in rows for name in row)
-    fields = []
-    for name in given:
+    names = []
+    for name in dict.fromkeys(name for row in rows for name in row):
         if not isinstance(name, str):
             raise InvalidArgumentError(f"column names are strings, not {name!r}")
-        # An unknown column goes on as it is: the engine names the nearest known one.
-        index = schema.get_field_index(name)
-        fields.append(schema.field(index) if index >= 0 else pa.field(name, pa.null()))
+        names.append(name)
     if not rows:
         return pa.RecordBatch.from_pylist([], schema=schema)
-    columns = [_column([row.get(each.name) for row in rows], each) for each in fields]
-    nullable = [each.with_nullable(True) for each in fields]
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(nullable))
+    columns = [_column([row.get(name) for row in rows], name, schema) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _column(values: list[Any], column: pa.Field) -> pa.Array:
-    if pa.types.is_null(column.type):
-        return pa.nulls(len(values))
-    return to_array(values, column)
+def _column(values: list[Any], name: str, schema: pa.Schema) -> pa.Array:
+    index = schema.get_field_index(name)
+    if index >= 0:
+        return to_array(values, schema.field(index))
+    # The engine knows whether it is a dimension that is new, or a mistake, for which it has a better name.
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise InvalidArgumentError(f"column {name!r} is new, and its values have no common type: {error}") from None
 
 
 def _from_pandas(frame: Any) -> pa.Table:

@@ -159,7 +159,10 @@ class Database:
             - ``"time"``: the key column that is truncated,
             - ``"granularity"``: to what, counted from 1970-01-01 00:00 UTC: ``"second"``, ``"minute"``, ``"hour"``,
               ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``, ``"1d"``, or ``"none"``,
-            - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it,
+            - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it. Or ``"discover"``:
+              the columns of ``schema`` that are neither in ``key`` nor read by a metric, and later each unknown
+              column of appended rows. Such a dimension is null in rows without it, also in those appended before;
+              integers and floats are held in 64 bits,
             - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"avg(column)"``,
               ``"min(column)"`` or ``"max(column)"``. Nulls do not count in averages.
 
@@ -170,7 +173,7 @@ class Database:
             Columns that rows can be drawn by: numbers, finite and not negative. Not in a rollup table, which is
             drawn from by event.
         exist_ok
-            Whether to return the table if one of the same shape exists.
+            Whether to return the table if one of the same shape exists, whatever columns were added to it since.
 
         Raises
         ------
@@ -192,6 +195,19 @@ class Database:
         >>> hourly = db.create_table("hourly", schema, key="ts", merge="rollup", rollup=rollup)
         >>> hourly.key, hourly.schema.names
         (['ts', 'host'], ['ts', 'host', 'n', 'total', 'worst'])
+
+        Dimensions may be found in the rows:
+
+        >>> rollup = {"time": "ts", "granularity": "hour", "dimensions": "discover", "metrics": {"n": "count"}}
+        >>> hits = db.create_table("hits", {"ts": "timestamp[s]"}, key="ts", merge="rollup", rollup=rollup)
+        >>> from datetime import datetime
+        >>> at = datetime(2013, 1, 1)
+        >>> hits.append([{"ts": at}, {"ts": at}]).rows, hits.append([{"ts": at, "path": "/", "status": 200}]).rows
+        (2, 1)
+        >>> hits.key
+        ['ts', 'path', 'status']
+        >>> [row["n"] for row in hits.scan(where="status is null").arrow().to_pylist()]
+        [2]
         """
         check_name("name", name)
         if merge not in _MERGES:
@@ -253,7 +269,7 @@ class Database:
         """
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
-        parts = [(name, to_arrow(rows, self.table(name).schema)) for name, rows in data.items()]
+        parts = [(name, to_arrow(rows, self.table(name).append_schema)) for name, rows in data.items()]
         rows, _, lsn = self._native.append(parts)
         return AppendResult(rows, [], lsn)
 

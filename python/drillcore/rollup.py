@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drillcore.errors import InvalidArgumentError, InvalidTypeError, UnsupportedError
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_name, check_names, unknown_name
 
-RollupTuple = tuple[str | None, str, list[tuple[str, str]]]
-"""Time column, granularity, and metrics as name and expression."""
+RollupTuple = tuple[str | None, str, list[tuple[str, str]], bool]
+"""Time column, granularity, metrics as name and expression, and whether dimensions are discovered."""
 
 KEYS = ("time", "granularity", "dimensions", "metrics")
 GRANULARITIES = ("none", "1s", "1m", "5m", "15m", "30m", "1h", "1d")
@@ -26,14 +26,12 @@ def parse_rollup(rollup: Any, key: list[str]) -> tuple[list[str], RollupTuple]:
         If ``rollup`` has a key, or names a granularity, that does not exist.
     InvalidArgumentError, InvalidTypeError
         If a value cannot be meant so.
-    UnsupportedError
-        If dimensions shall be discovered.
 
     Examples
     --------
     >>> rollup = {"time": "ts", "granularity": "hour", "dimensions": ["host"], "metrics": {"n": "count"}}
     >>> parse_rollup(rollup, ["ts"])
-    (['ts', 'host'], ('ts', '1h', [('n', 'count')]))
+    (['ts', 'host'], ('ts', '1h', [('n', 'count')], False))
     """
     if not isinstance(rollup, Mapping):
         raise InvalidTypeError(f"rollup: expected a dict with {_listed(KEYS)}, not {rollup!r}")
@@ -43,17 +41,12 @@ def parse_rollup(rollup: Any, key: list[str]) -> tuple[list[str], RollupTuple]:
     time = rollup.get("time")
     if time is not None:
         check_name("rollup time", time)
-    dimensions = _dimensions(rollup.get("dimensions"))
-    whole = [*key, *(name for name in dimensions if name not in key)]
-    return whole, (time, _granularity(rollup.get("granularity"), time), _metrics(rollup.get("metrics")))
-
-
-def _dimensions(dimensions: Any) -> list[str]:
-    if dimensions is None:
-        return []
-    if dimensions == "discover":
-        raise UnsupportedError('rollup dimensions: "discover" is not supported yet; list the names of the dimensions')
-    return check_names("rollup dimensions", dimensions)
+    dimensions = rollup.get("dimensions")
+    discover = isinstance(dimensions, str) and dimensions == "discover"
+    names = [] if dimensions is None or discover else check_names("rollup dimensions", dimensions)
+    whole = [*key, *(name for name in names if name not in key)]
+    granularity = _granularity(rollup.get("granularity"), time)
+    return whole, (time, granularity, _metrics(rollup.get("metrics")), discover)
 
 
 def _granularity(name: Any, time: str | None) -> str:

@@ -67,9 +67,9 @@ class Table(Reads):
     def add_column(self, name: str, type: Any) -> None:
         """Add a column behind the others, while others append and read.
 
-        It takes nulls and is a value: neither key, nor set, nor weight. Rows appended before, and data without the
-        column, are null there. Snapshots taken before do not show it. No row is touched, so it takes as long for
-        ten rows as for ten billion. Append and upsert tables only.
+        It takes nulls and is a value: neither key, nor set, nor weight. In a rollup table it is a dimension, the
+        last of the key. Rows appended before, and data without the column, are null there. Snapshots taken before
+        do not show it. No row is touched, so it takes as long for ten rows as for ten billion.
 
         Parameters
         ----------
@@ -83,7 +83,7 @@ class Table(Reads):
         AlreadyExistsError
             If the table has a column of that name.
         InvalidArgumentError
-            If no column can have that type, or the table is of ``merge="rollup"``.
+            If no column can have that type, or in a rollup table if a metric reads the column.
         ReadOnlyError
             With ``read_only=True``; such a table has the column from the next refresh on.
 

@@ -71,21 +71,21 @@ def key_columns(schema: pa.Schema, key: Sequence[str]) -> list[pa.Field]:
 
 
 def key_arrays(key: Sequence[Any], columns: Sequence[pa.Field]) -> list[pa.Array]:
-    """Return one whole key as arrays of one value.
+    """Return one whole key as arrays of one value; the engine knows whether it may lack values at its end.
 
     Raises
     ------
     InvalidArgumentError
-        If the key has not one value per key column.
+        If the key has more values than there are key columns.
     """
-    if len(key) != len(columns):
+    if len(key) > len(columns):
         names = ", ".join(field.name for field in columns)
         raise InvalidArgumentError(f"the key is ({names}): expected {len(columns)} values, got {len(key)}")
-    return [to_array([value], field) for value, field in zip(key, columns, strict=True)]
+    return [to_array([value], field) for value, field in zip(key, columns, strict=False)]
 
 
 def many_keys(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
-    """Return many whole keys, one array per key column.
+    """Return many whole keys, one array per key column; they may all lack the same columns at their end.
 
     ``keys`` is Arrow data with the key columns, an Arrow array for a key of one column, or an iterable of
     tuples (of plain values for a key of one column).
@@ -96,12 +96,14 @@ def many_keys(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
         return [_cast(keys, columns[0])]
     if hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "__arrow_c_array__"):
         table = pa.table(keys)
-        missing = [field.name for field in columns if field.name not in table.column_names]
-        if missing:
-            raise InvalidArgumentError(f"the keys lack the key column {missing[0]!r}")
-        return [_cast(table.column(field.name), field) for field in columns]
+        given = [field for field in columns if field.name in table.column_names]
+        for field, expected in zip(given, columns, strict=False):
+            if field.name != expected.name:
+                raise InvalidArgumentError(f"the keys lack the key column {expected.name!r}")
+        return [_cast(table.column(field.name), field) for field in given]
     rows = _key_rows(keys, columns)
-    return [to_array([row[i] for row in rows], field) for i, field in enumerate(columns)]
+    width = len(rows[0]) if rows else len(columns)
+    return [to_array([row[i] for row in rows], field) for i, field in enumerate(columns[:width])]
 
 
 def selection(
@@ -165,9 +167,11 @@ def _key_rows(keys: Any, columns: Sequence[pa.Field]) -> list[Sequence[Any]]:
         return [key if isinstance(key, tuple) else (key,) for key in keys]
     rows = list(keys)
     for row in rows:
-        if not isinstance(row, tuple | list) or len(row) != len(columns):
+        if not isinstance(row, tuple | list) or len(row) > len(columns):
             names = ", ".join(field.name for field in columns)
             raise InvalidArgumentError(f"keys: {row!r} is not a tuple of {len(columns)} values ({names})")
+        if len(row) != len(rows[0]):
+            raise InvalidArgumentError(f"keys: {row!r} has {len(row)} values, but {rows[0]!r} has {len(rows[0])}")
     return rows
 
 

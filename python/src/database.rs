@@ -17,7 +17,7 @@ use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
 /// Time column, granularity, and metrics as name and expression.
-type RollupTuple = (Option<String>, String, Vec<(String, String)>);
+type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
 
 /// An open database.
 #[pyclass(module = "drillcore._native", frozen)]
@@ -96,8 +96,8 @@ impl Database {
         let merge = match (merge, rollup) {
             ("append", None) => Merge::Append,
             ("upsert", None) => Merge::Upsert,
-            ("rollup", Some((time, granularity, metrics))) => {
-                Merge::Rollup(RollupSpec { time, granularity, metrics })
+            ("rollup", Some((time, granularity, metrics, discover))) => {
+                Merge::Rollup(RollupSpec { time, granularity, metrics, discover })
             }
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };

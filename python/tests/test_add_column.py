@@ -39,10 +39,41 @@ def test_a_column_that_cannot_be_is_refused(database: drillcore.Database) -> Non
         t.add_column("x", "flaot64")
     with pytest.raises(drillcore.InvalidArgumentError, match="has type"):
         t.add_column("x", pa.struct([("a", pa.int64())]))
-    rollup = database.create_table("r", {"id": "int64"}, key="id", merge="rollup", rollup={"metrics": {"n": "count"}})
-    with pytest.raises(drillcore.InvalidArgumentError, match="rollup"):
-        rollup.add_column("x", "int64")
+    rollup = {"metrics": {"n": "sum(x)"}}
+    r = database.create_table("r", {"id": "int64", "x": "int64"}, key="id", merge="rollup", rollup=rollup)
+    with pytest.raises(drillcore.InvalidArgumentError, match="read by a metric"):
+        r.add_column("x", "int64")
     assert t.schema.names == ["id"]
+    assert r.schema.names == ["id", "n"]
+
+
+def test_a_table_that_columns_were_added_to_is_taken_as_it_is(database: drillcore.Database) -> None:
+    for merge in ("append", "upsert"):
+        t = database.create_table(merge, {"id": "int64", "x": "int64"}, key="id", merge=merge)
+        t.add_column("y", "string")
+        again = database.create_table(merge, {"id": "int64", "x": "int64"}, key="id", merge=merge, exist_ok=True)
+        assert again.schema.names == ["id", "x", "y"]
+        for other in ({"id": "int64"}, {"id": "int64", "z": "int64"}, {"x": "int64", "id": "int64"}):
+            if other == {"id": "int64"}:
+                assert database.create_table(merge, other, key="id", merge=merge, exist_ok=True).key == ["id"]
+                continue
+            with pytest.raises(drillcore.AlreadyExistsError, match="another shape"):
+                database.create_table(merge, other, key="id", merge=merge, exist_ok=True)
+
+
+def test_a_dimension_is_added_to_a_rollup_table(database: drillcore.Database) -> None:
+    rollup = {"metrics": {"n": "count"}}
+    t = database.create_table("t", {"id": "int64"}, key="id", merge="rollup", rollup=rollup)
+    t.append([{"id": 1}, {"id": 1}])
+    t.add_column("host", "string")
+    t.append([{"id": 1, "host": "a"}, {"id": 1}])
+    assert t.key == ["id", "host"]
+    assert t.scan().arrow().to_pylist() == [{"id": 1, "n": 3, "host": None}, {"id": 1, "n": 1, "host": "a"}]
+    assert t.get(1)["n"] == 3
+    assert t.get(1, "a")["n"] == 1
+    assert database.sql("select host, n from t where host is not null").arrow().to_pylist() == [{"host": "a", "n": 1}]
+    with pytest.raises(drillcore.NotFoundError, match="path"):
+        t.append([{"id": 1, "path": "/"}])
 
 
 def test_a_reader_has_the_column_after_a_refresh(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ pub fn create_minutes(db: &Database) -> Result<Table> {
         time: Some("at".into()),
         granularity: "1m".into(),
         metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
+        discover: false,
     };
     let spec = TableSpec {
         columns: Arc::new(schema().project(&FOLDED).expect("the schema has these columns")),

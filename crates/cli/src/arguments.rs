@@ -290,6 +290,9 @@ pub struct Rollup {
     /// Columns that tell rows apart.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub dimension: Vec<String>,
+    /// Make a dimension of every column that is neither in the key nor read by a metric.
+    #[arg(long)]
+    pub discover: bool,
     /// A metric's name, and what it is: count, or sum, min, max or avg of a column. May come several times.
     #[arg(long, value_name = "NAME=EXPRESSION", value_parser = metric)]
     pub metric: Vec<(String, String)>,
@@ -312,6 +315,7 @@ impl Rollup {
             ("--time", self.time.is_some()),
             ("--granularity", self.granularity.is_some()),
             ("--dimension", !self.dimension.is_empty()),
+            ("--discover", self.discover),
             ("--metric", !self.metric.is_empty()),
         ];
         options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()

@@ -109,6 +109,7 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
             metric("delay", "sum(delay)"),
             metric("worst", "max(delay)"),
         ],
+        discover: false,
     };
     let hourly = TableSpec {
         columns,

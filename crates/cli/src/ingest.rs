@@ -52,7 +52,8 @@ struct Totals {
     rejected: AtomicU64,
 }
 
-/// A new table with the columns of the first file; a rollup table with those of them that it reads.
+/// A new table with the columns of the first file; a rollup table that does not discover with those of
+/// them that it reads.
 fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
     let Shape { merge, set, weights, rollup, .. } = &arguments.shape;
     if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
@@ -80,9 +81,12 @@ fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
                 time: rollup.time.clone(),
                 granularity: rollup.granularity.clone().unwrap_or_else(|| "none".to_string()),
                 metrics: rollup.metric.clone(),
+                discover: rollup.discover,
             };
-            let key = key.iter().map(String::as_str);
-            columns = only(&columns, &key.chain(spec.inputs()?).collect::<Vec<_>>())?;
+            if !spec.discover {
+                let key = key.iter().map(String::as_str);
+                columns = only(&columns, &key.chain(spec.inputs()?).collect::<Vec<_>>())?;
+            }
             Merge::Rollup(spec)
         }
     };
@@ -119,11 +123,13 @@ fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
     Ok(Arc::new(file.project(&indexes).expect("they are columns of the file")))
 }
 
-/// What a table takes of a file. A rollup table skips what it does not fold; in others, a column that they
-/// do not have is a mistake.
+/// What a table takes of a file. A rollup table skips what it does not fold, or makes dimensions of it; in
+/// others, a column that they do not have is a mistake.
 fn taken(schema: &TableSchema) -> Taken {
     match &schema.merge {
-        MergePolicy::Rollup(rollup) => Taken { columns: rollup.events.clone(), skips_others: true },
+        MergePolicy::Rollup(rollup) => {
+            Taken { columns: rollup.events.clone(), skips_others: !rollup.discovers }
+        }
         _ => Taken { columns: schema.columns.clone(), skips_others: false },
     }
 }

@@ -33,37 +33,30 @@ pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore:
     Ok(drillcore::Selection { between, sets, predicate })
 }
 
-/// A whole key, one value a key column.
+/// A whole key, one value a key column; the engine knows whether some may be left off.
 pub fn key(schema: &TableSchema, values: &[String]) -> Result<Vec<ArrayRef>, Fault> {
-    if values.len() != schema.key.len() {
+    key_values(schema, values.iter().map(String::as_str))
+}
+
+fn key_prefix(schema: &TableSchema, text: &str) -> Result<Vec<ArrayRef>, Fault> {
+    key_values(schema, text.split(','))
+}
+
+/// The values of the first key columns.
+fn key_values<'a>(
+    schema: &TableSchema,
+    values: impl Iterator<Item = &'a str> + Clone,
+) -> Result<Vec<ArrayRef>, Fault> {
+    if values.clone().count() > schema.key.len() {
         let names: Vec<&str> =
             schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
         return Err(Fault::wrong_call(format!(
             "a key has {} values ({}), but {} were given",
             names.len(),
             names.join(", "),
-            values.len()
+            values.count()
         )));
     }
-    key_values(schema, values.iter().map(String::as_str))
-}
-
-fn key_prefix(schema: &TableSchema, text: &str) -> Result<Vec<ArrayRef>, Fault> {
-    let values: Vec<&str> = text.split(',').collect();
-    if values.len() > schema.key.len() {
-        return Err(Fault::wrong_call(format!(
-            "{text:?} has {} values, but the key has {} columns",
-            values.len(),
-            schema.key.len()
-        )));
-    }
-    key_values(schema, values.into_iter())
-}
-
-fn key_values<'a>(
-    schema: &TableSchema,
-    values: impl Iterator<Item = &'a str>,
-) -> Result<Vec<ArrayRef>, Fault> {
     let of_column = |(value, &column): (&str, &usize)| {
         let field = schema.columns.field(column);
         parse(StringArray::from(vec![value]), field.data_type(), field.name())

@@ -260,6 +260,35 @@ fn events_fold_into_a_rollup_table_that_skips_other_columns() {
 }
 
 #[test]
+fn a_rollup_table_discovers_the_columns_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    write("a.csv", "city,delay,code\nOslo,5,1\nOslo,7,1\nRome,9,\n");
+    write("b.csv", "city,delay,gate,empty\nRome,1,B7,\n");
+    write("c.jsonl", "{\"city\": \"Rome\", \"delay\": 2, \"code\": 70000, \"vip\": true}\n");
+    let options =
+        ["--merge=rollup", "--key=city", "--discover", "--metric=delay=sum(delay)", "--quiet"];
+    let files = ["ingest", "db", "t", "a.csv", "b.csv", "c.jsonl"];
+    assert_eq!(run(&[&files[..], &options].concat()), "5 rows appended to t, 0 left out\n");
+    assert_eq!(
+        run(&["scan", "db", "t", "--output", "csv"]),
+        "city,delay,code,gate,vip\nOslo,12,1,,\nRome,9,,,\nRome,1,,B7,\nRome,2,70000,,true\n"
+    );
+    assert!(run(&["get", "db", "t", "Rome"]).contains('9'));
+    let fails = |arguments: &[&str]| fails(folder.path(), arguments);
+    let (code, message) = fails(&["get", "db", "t", "Rome", "1", "B7", "true", "x"]);
+    assert!(
+        code == 2 && message.contains("a key has 4 values (city, code, gate, vip)"),
+        "{message}"
+    );
+    write("d.csv", "city,delay,code\nRome,1,x\n");
+    let (code, message) = fails(&["ingest", "db", "t", "d.csv", "--quiet"]);
+    assert!(code == 2 && message.contains("d.csv"), "{message}");
+    assert_eq!(run(&["count", "db", "t", "--events"]), "5\n");
+}
+
+#[test]
 fn deleted_rows_are_counted_once() {
     let folder = with_table();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();

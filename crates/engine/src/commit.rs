@@ -4,6 +4,7 @@
 //! done by the caller's thread on data of its own. Then one short critical section gives the commit its
 //! LSN, enqueues its frame and publishes its runs; after it nothing is left but to write the log.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,8 @@ use crate::publication_fault::PublicationFault;
 use crate::rollup::{fold, partial_rows};
 use crate::run::UncommittedRun;
 use crate::state::Slot;
+use crate::table_spec::with_discovered;
+use crate::widening::{Widening, widen};
 
 /// One commit may take this share of `memory_bytes`.
 const COMMIT_SHARE: u64 = 4;
@@ -46,10 +49,34 @@ pub struct AppendResult {
 }
 
 /// A table, as a commit names it.
+#[derive(Clone)]
 pub struct Target {
     pub table: TableId,
     pub schema: Arc<TableSchema>,
     pub layout: Layout,
+}
+
+/// Batches on their way into a commit: all that can fail of them is done, and nothing changed yet.
+struct Prepared {
+    rows: u64,
+    rejected: Vec<Rejected>,
+    runs: Vec<(TableId, UncommittedRun)>,
+    /// The tables that need more columns for them.
+    widenings: Vec<Widening>,
+}
+
+impl Target {
+    /// The table as it is now.
+    pub fn of(core: &Core, table: TableId) -> Result<Target> {
+        let state = core.state();
+        state.check_open()?;
+        match state.tables.get(&table) {
+            Some(entry) => {
+                Ok(Target { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
+            }
+            None => Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
+        }
+    }
 }
 
 /// Appends one batch to each table in one commit: all become visible together, or none.
@@ -59,21 +86,14 @@ pub fn append(
     on_error: OnError,
 ) -> Result<AppendResult> {
     core.state().check_writable()?;
-    let mut rejected = Vec::new();
-    let mut runs = Vec::new();
-    let mut rows = 0;
-    for (target, batch) in batches {
-        let conformed = match target.layout.rollup() {
-            None => conform(&target.schema, batch, on_error)?,
-            Some(rollup) => conform(&events_schema(&target.schema, rollup), batch, on_error)?,
-        };
-        let Conformed { batch, rejected: bad } = conformed;
-        rejected.extend(bad);
-        rows += batch.num_rows() as u64;
-        if batch.num_rows() > 0 {
-            runs.push((target.table, encode(core, target, &batch)?));
-        }
+    let mut prepared = prepare(core, batches, on_error)?;
+    while !widen(core, &prepared.widenings)? {
+        // Another thread was faster and found the same column, or another one.
+        let again = |(target, batch): &(Target, _)| Ok((Target::of(core, target.table)?, *batch));
+        prepared =
+            prepare(core, &batches.iter().map(again).collect::<Result<Vec<_>>>()?, on_error)?;
     }
+    let Prepared { rows, rejected, runs, .. } = prepared;
     if let Some(probe) = &core.probe.0 {
         probe();
     }
@@ -82,13 +102,63 @@ pub fn append(
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    // Together, too: spills start at half the budget, so a larger commit could wait for room for ever.
-    check_size(core, tables.iter().map(|(_, bytes)| bytes).sum())?;
     let lsn = commit(core, runs)?;
     for (table, bytes) in tables {
         maintenance::join_small_runs(core, table, bytes)?;
     }
     Ok(AppendResult { rows, rejected, lsn: lsn.0 })
+}
+
+fn prepare(core: &Core, batches: &[(Target, &RecordBatch)], on_error: OnError) -> Result<Prepared> {
+    let mut prepared =
+        Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
+    for (target, batch) in batches {
+        let (target, batch, widening) = with_discovered_columns(target, batch)?;
+        let conformed = match target.layout.rollup() {
+            None => conform(&target.schema, &batch, on_error)?,
+            Some(rollup) => conform(&events_schema(&target.schema, rollup), &batch, on_error)?,
+        };
+        let Conformed { batch, rejected } = conformed;
+        prepared.rejected.extend(rejected);
+        prepared.rows += batch.num_rows() as u64;
+        if batch.num_rows() > 0 {
+            prepared.runs.push((target.table, encode(core, &target, &batch)?));
+            prepared.widenings.extend(widening);
+        }
+    }
+    // Together, too: spills start at half the budget, so a larger commit could wait for room for ever.
+    check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
+    Ok(prepared)
+}
+
+/// The table as it must be for the batch, and the batch without columns that say nothing.
+fn with_discovered_columns<'a>(
+    target: &'a Target,
+    batch: &RecordBatch,
+) -> Result<(Cow<'a, Target>, RecordBatch, Option<Widening>)> {
+    let Some(rollup) = target.layout.rollup().filter(|rollup| rollup.discovers) else {
+        return Ok((Cow::Borrowed(target), batch.clone(), None));
+    };
+    let (wider, columns) = with_discovered(&target.schema, batch)?;
+    let is_taken = |name: &str| {
+        let is_new = columns.iter().any(|column| column.name() == name);
+        is_new || rollup.events.column_with_name(name).is_some()
+    };
+    let fields = batch.schema_ref().fields();
+    let taken: Vec<usize> =
+        (0..fields.len()).filter(|&column| is_taken(fields[column].name())).collect();
+    let batch = batch.project(&taken).expect("the columns are the batch's");
+    if columns.is_empty() {
+        return Ok((Cow::Borrowed(target), batch, None));
+    }
+    let from = target.schema.clone();
+    let target = Target {
+        table: target.table,
+        layout: Layout::new(&wider),
+        schema: Arc::new(wider.clone()),
+    };
+    let widening = Widening { table: target.table, from, to: wider, columns };
+    Ok((Cow::Owned(target), batch, Some(widening)))
 }
 
 /// Deletes the rows with the given keys in one commit; a key without a row is no error.
@@ -127,7 +197,7 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
     UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
 }
 
-/// The shape of a rollup table's batches: that of its events, with the same key.
+/// The shape of a rollup table's batches: that of its events, keyed by the dimensions that all must have.
 fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
     let of_events = |&column: &usize| {
         let name = schema.columns.field(column).name();
@@ -135,7 +205,7 @@ fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
     };
     TableSchema {
         columns: rollup.events.clone(),
-        key: schema.key.iter().map(of_events).collect(),
+        key: schema.key[..rollup.declared].iter().map(of_events).collect(),
         set: None,
         merge: MergePolicy::Append,
         weights: Vec::new(),

@@ -30,6 +30,7 @@ use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
 use crate::table_spec::{TableSpec, with_column};
+use crate::widening::{Widening, widen};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
@@ -123,7 +124,7 @@ impl Database {
     /// Makes a table.
     ///
     /// # Errors
-    /// `AlreadyExists` unless `exist_ok` and of the same shape, `NotFound` for a key or set column that
+    /// `AlreadyExists` unless `exist_ok` and of the same shape but for columns added since, `NotFound` for a key or set column that
     /// is not a column, `InvalidArgument` for what cannot be a table.
     pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
         let schema = spec.schema(name)?;
@@ -133,7 +134,7 @@ impl Database {
             let state = core.state();
             state.check_writable()?;
             if let Some((id, table)) = find(&state, name) {
-                if spec.exist_ok && *table.schema == schema {
+                if spec.exist_ok && table.schema.widens(&schema) {
                     return Ok(self.handle(id, table));
                 }
                 let hint = if spec.exist_ok {
@@ -356,33 +357,25 @@ impl Table {
         state.tables.get(&self.id).map_or(&self.schema, |table| &table.schema).clone()
     }
 
-    /// Adds a nullable column behind the others. Rows appended before, and batches without the column, hold
-    /// null there; snapshots taken before do not show it. Writes nothing but one edit of the manifest, however
-    /// many rows there are, while others append and read; when the call returns, the column outlasts a power
-    /// cut. Not for rollup tables.
+    /// Adds a nullable column behind the others; in a rollup table it is a dimension, the last of the key. Rows
+    /// appended before, and batches without the column, hold null there; snapshots taken before do not show
+    /// it. Writes nothing but one edit of the manifest, however many rows there are, while others append and
+    /// read; when the call returns, the column outlasts a power cut.
     ///
     /// # Errors
-    /// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored and
-    /// for a rollup table, `NotFound` if the table was dropped, `ReadOnly`, `Closed`, `Io`. A failed call
-    /// changes nothing.
+    /// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored (or in
+    /// a rollup table cannot be in a key) and for what a metric reads, `NotFound` if the table was dropped,
+    /// `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
         let core = self.database.core();
-        let mut manifest = core.manifest();
-        let (schema, column) = {
-            let state = core.state();
-            state.check_writable()?;
-            let table = state.tables.get(&self.id).ok_or_else(|| self.dropped())?;
-            with_column(&self.name, &table.schema, name, data_type)?
-        };
-        manifest
-            .commit(&[Edit::AddColumn { table: self.id, column }])
-            .map_err(|e| self.database.failed(e.into()))?;
-        // Rows with the column are encoded after this, so the log never has them without the edit.
-        let mut state = core.state();
-        let table = state.tables.get_mut(&self.id);
-        table.expect("tables are dropped under the manifest's lock").set_schema(schema);
-        state.changed();
-        Ok(())
+        loop {
+            core.state().check_writable()?;
+            let Target { table, schema: from, .. } = self.target()?;
+            let (to, column) = with_column(&self.name, &from, name, data_type)?;
+            if widen(core, &[Widening { table, from, to, columns: vec![column] }])? {
+                return Ok(());
+            }
+        }
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
@@ -422,16 +415,10 @@ impl Table {
     }
 
     fn target(&self) -> Result<Target> {
-        let state = self.database.core().state();
-        state.check_open()?;
-        match state.tables.get(&self.id) {
-            Some(table) => Ok(Target {
-                table: self.id,
-                schema: table.schema.clone(),
-                layout: table.layout.clone(),
-            }),
-            None => Err(self.dropped()),
-        }
+        Target::of(self.database.core(), self.id).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => self.dropped(),
+            _ => error,
+        })
     }
 
     fn dropped(&self) -> Error {

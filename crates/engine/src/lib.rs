@@ -35,6 +35,7 @@ mod publication_fault;
 mod core;
 mod jobs;
 mod maintenance;
+mod widening;
 mod commit;
 mod named_snapshot;
 mod recovery;

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use drillcore_format::block;
 use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId};
+use drillcore_format::key::has_more_columns;
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::{Lease, ManifestVersion};
@@ -199,14 +201,12 @@ impl Reader {
             }
             let values = block::value_count(bytes).map_err(Error::from)?;
             if values > table.layout.value_types().len() as u64 {
-                let name = &table.name;
-                let message = format!("commit {lsn} has a column added to {name:?} meanwhile");
-                return Err(LoadFault {
-                    error: Error::new(ErrorKind::Io, message),
-                    may_pass: true,
-                });
+                return Err(LoadFault::of_added_column(lsn, &table.name));
             }
             let rows = logged_rows(&table.layout, bytes)?;
+            if has_more_dimensions(&table.layout, &rows)? {
+                return Err(LoadFault::of_added_column(lsn, &table.name));
+            }
             let Shared { meter, examined, .. } = &*self.shared;
             let run = UncommittedRun::new(&table.layout, rows, meter, examined)?;
             let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
@@ -229,10 +229,30 @@ impl Reader {
     }
 }
 
+/// Whether rows of a rollup table have a dimension that the table lacks.
+fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
+    if layout.rollup().is_none() {
+        return Ok(false);
+    }
+    for key in rows.keys().iter().flatten() {
+        if has_more_columns(key, layout.key_types())? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// An error of loading, and whether the writer may have caused it by moving on.
 struct LoadFault {
     error: Error,
     may_pass: bool,
+}
+
+impl LoadFault {
+    fn of_added_column(lsn: Lsn, table: &str) -> LoadFault {
+        let message = format!("commit {lsn} has a column added to {table:?} meanwhile");
+        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
+    }
 }
 
 impl From<StorageError> for LoadFault {

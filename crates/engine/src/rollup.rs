@@ -353,6 +353,8 @@ mod tests {
             time: None,
             granularity: Granularity::None,
             metrics: vec![least, most, mean],
+            declared: 1,
+            discovers: false,
         };
         let shown = ["id", "least", "most", "mean"].map(field);
         let layout = Layout::new(&TableSchema {

@@ -419,12 +419,17 @@ fn fold_parts(layout: &Layout, rollup: &Rollup, parts: &[Rows], ends: &[u32]) ->
 
 /// Encodes whole keys, given as one array a key column.
 pub(crate) fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<BinaryArray> {
-    if keys.len() != schema.key.len() {
+    // Dimensions that were not declared may be left off: such keys end in nulls, which are not encoded.
+    let least = schema.rollup().map_or(schema.key.len(), |rollup| rollup.declared);
+    if keys.len() < least || keys.len() > schema.key.len() {
         let names: Vec<&str> =
             schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
+        let count = match least == names.len() {
+            true => least.to_string(),
+            false => format!("{least} to {}", names.len()),
+        };
         let message = format!(
-            "a key has {} values ({}), but {} were given",
-            names.len(),
+            "a key has {count} values ({}), but {} were given",
             names.join(", "),
             keys.len()
         );

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use drillcore_format::schema::{
     Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_key_type, is_supported,
@@ -25,7 +26,7 @@ pub struct TableSpec {
     /// be finite and not negative.
     pub weights: Vec<String>,
     pub merge: Merge,
-    /// Take a table of the same shape that is already there.
+    /// Take a table of the same shape that is already there. Columns may have been added to it.
     pub exist_ok: bool,
 }
 
@@ -49,6 +50,10 @@ pub struct RollupSpec {
     pub granularity: String,
     /// Name and expression: `count`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`.
     pub metrics: Vec<(String, String)>,
+    /// Whether columns that are neither in the key nor read by a metric become dimensions behind those of
+    /// the key: at once those of [`TableSpec::columns`], later those that batches bring. Where a batch lacks
+    /// one it is null.
+    pub discover: bool,
 }
 
 /// Names of granularities with their seconds.
@@ -146,12 +151,29 @@ impl TableSpec {
             metrics.push(metric);
             fields.push(Field::new(name, data_type, nullable));
         }
-        Ok(TableSchema {
+        let (declared, discovers) = (key.len(), spec.discover);
+        let is_read = |column: &usize| metrics.iter().any(|metric| metric.input == Some(*column));
+        let (others, kept): (Vec<usize>, Vec<usize>) = (0..events.fields().len())
+            .partition(|column| discovers && !key.contains(column) && !is_read(column));
+        let others: Vec<FieldRef> =
+            others.into_iter().map(|column| events.fields()[column].clone()).collect();
+        // The others come last, as they do when a batch brings them.
+        for metric in &mut metrics {
+            metric.input = metric
+                .input
+                .map(|input| kept.binary_search(&input).expect("what a metric reads is kept"));
+        }
+        let events = Arc::new(events.project(&kept).expect("the columns are there"));
+        let rollup = Rollup { events, time, granularity, metrics, declared, discovers };
+        let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
-            key: (0..key.len()).collect(),
+            key: (0..declared).collect(),
             set,
             weights: Vec::new(),
-            merge: MergePolicy::Rollup(Rollup { events, time, granularity, metrics }),
+            merge: MergePolicy::Rollup(rollup),
+        };
+        others.into_iter().try_fold(schema, |schema, column| {
+            Ok(with_dimension(&schema, column.name(), &widest(column.data_type()))?.0)
         })
     }
 
@@ -245,30 +267,94 @@ impl TableSpec {
     }
 }
 
-/// A table's shape with one more nullable column, and that column.
+/// A table's shape with one more nullable column, and that column: in a rollup table a dimension.
 ///
 /// # Errors
-/// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored and
-/// for a rollup table.
+/// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored, or
+/// in a rollup table has no order.
 pub fn with_column(
     table: &str,
     schema: &TableSchema,
     name: &str,
     data_type: &DataType,
 ) -> Result<(TableSchema, FieldRef)> {
-    if let MergePolicy::Rollup(_) = schema.merge {
-        return Err(Error::invalid(format!(
-            "table {table:?} is a rollup table, whose columns are fixed; make another one with the column"
-        )));
-    }
     if schema.columns.column_with_name(name).is_some() {
         let message = format!("table {table:?} has a column {name:?} already");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
+    }
+    if let MergePolicy::Rollup(_) = schema.merge {
+        return with_dimension(schema, name, &stored_type(data_type));
     }
     let column: FieldRef = Arc::new(Field::new(name, stored_type(data_type), true));
     let wider = schema.with_column(column.clone());
     check_columns(wider.columns.fields())?;
     Ok((wider, column))
+}
+
+/// A rollup table's shape with the columns of a batch that it lacks, and these: none unless it discovers
+/// dimensions. Columns of nothing but nulls say nothing.
+///
+/// # Errors
+/// `InvalidArgument` for a column whose name a metric has, or whose type is no dimension's.
+pub fn with_discovered(
+    schema: &TableSchema,
+    batch: &RecordBatch,
+) -> Result<(TableSchema, Vec<FieldRef>)> {
+    let (mut wider, mut columns) = (schema.clone(), Vec::new());
+    let MergePolicy::Rollup(Rollup { events, discovers: true, .. }) = &schema.merge else {
+        return Ok((wider, columns));
+    };
+    for (field, values) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let is_known = events.column_with_name(field.name()).is_some();
+        if is_known || values.logical_null_count() == values.len() {
+            continue;
+        }
+        let column;
+        (wider, column) = with_dimension(&wider, field.name(), &widest(values.data_type()))?;
+        columns.push(column);
+    }
+    Ok((wider, columns))
+}
+
+/// A rollup table's shape with one more dimension, and its column.
+fn with_dimension(
+    schema: &TableSchema,
+    name: &str,
+    data_type: &DataType,
+) -> Result<(TableSchema, FieldRef)> {
+    let MergePolicy::Rollup(rollup) = &schema.merge else {
+        unreachable!("only a rollup table has dimensions")
+    };
+    if schema.columns.column_with_name(name).is_some() {
+        return Err(Error::invalid(format!("dimension {name:?} has the name of a metric")));
+    }
+    if let Some((index, of_events)) = rollup.events.column_with_name(name) {
+        if rollup.metrics.iter().any(|metric| metric.input == Some(index)) {
+            let message = format!("column {name:?} is read by a metric, and no dimension");
+            return Err(Error::invalid(message));
+        }
+        if of_events.data_type() != data_type {
+            let known = of_events.data_type();
+            let message = format!("column {name:?} holds {known} in batches, not {data_type}");
+            return Err(Error::invalid(message));
+        }
+    }
+    let column: FieldRef = Arc::new(Field::new(name, data_type.clone(), true));
+    let wider = schema.with_column(column.clone());
+    check_columns(wider.columns.fields())?;
+    check_is_scalar("dimension", &column)?;
+    Ok((wider, column))
+}
+
+/// What a discovered dimension of a type is stored as: integers and floats in 64 bits, so that later
+/// batches fit, which may come with wider ones.
+fn widest(data_type: &DataType) -> DataType {
+    match stored_type(data_type) {
+        DataType::UInt64 => DataType::UInt64,
+        integer if integer.is_integer() => DataType::Int64,
+        float if float.is_floating() => DataType::Float64,
+        other => other,
+    }
 }
 
 impl RollupSpec {

@@ -434,14 +434,24 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     let error = table.add_column("level", &DataType::Date64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"level\" has type Date64"), "{error}");
-    let metrics = vec![("n".to_string(), "count".to_string())];
+    let metrics = vec![("sum".to_string(), "sum(weight)".to_string())];
     let granularity = "none".to_string();
-    let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics });
+    let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics, discover: false });
     let rollup = TableSpec { set: None, weights: vec![], ..spec(rollup) };
     let rollup = db.create_table("r", rollup).unwrap();
-    let error = rollup.add_column("level", &DataType::Int64).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("rollup"), "{error}");
+    let error = rollup.add_column("sum", &DataType::Int64).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+    for (name, data_type, reason) in [
+        ("weight", DataType::Int64, "read by a metric"),
+        ("place", DataType::Int64, "holds Utf8 in batches"),
+        ("tags", DataType::new_list(DataType::Utf8, true), "values only"),
+        ("level", DataType::Date64, "has type Date64"),
+    ] {
+        let error = rollup.add_column(name, &data_type).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    assert_eq!(rollup.schema().columns.fields().len(), 2);
     assert_eq!(table.schema().columns, spec(Merge::Append).columns);
     let unknown = table.append(&batch(0..1, Some(("level", 1))), OnError::Raise).unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::NotFound);

@@ -34,7 +34,7 @@ fn rollup() -> TableSpec {
         ("total".to_string(), "sum(weight)".to_string()),
         ("worst".to_string(), "max(weight)".to_string()),
     ];
-    let rollup = RollupSpec { time: None, granularity: "none".into(), metrics };
+    let rollup = RollupSpec { time: None, granularity: "none".into(), metrics, discover: false };
     let key = vec!["id".into(), "text".into()];
     TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
 }

@@ -85,6 +85,7 @@ fn rollup() -> Merge {
         time: None,
         granularity: "none".into(),
         metrics: vec![("value".into(), "sum(value)".into()), ("n".into(), "count".into())],
+        discover: false,
     })
 }
 

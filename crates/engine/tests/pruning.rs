@@ -79,7 +79,7 @@ fn table(database: &Database, merge: Merge) -> Table {
 
 fn rollup() -> Merge {
     let metrics = vec![("value".into(), "max(value)".into())];
-    Merge::Rollup(RollupSpec { time: None, granularity: "none".into(), metrics })
+    Merge::Rollup(RollupSpec { time: None, granularity: "none".into(), metrics, discover: false })
 }
 
 fn append(table: &Table, rows: impl Iterator<Item = (i64, Option<i64>, Option<i64>)> + Clone) {

@@ -50,6 +50,7 @@ fn spec() -> TableSpec {
                 metric("mean_share", "avg(share)"),
                 metric("mean_second", "avg(second)"),
             ],
+            discover: false,
         }),
         exist_ok: false,
     }

@@ -228,6 +228,15 @@ pub fn split_column<'a>(key: &'a [u8], types: &[DataType], position: usize) -> R
     }
 }
 
+/// Whether a key has a column behind those of `types`. O(bytes).
+pub fn has_more_columns(key: &[u8], types: &[DataType]) -> Result<bool> {
+    let mut rest = key;
+    for data_type in types {
+        rest = &rest[column_len(rest, data_type)?..];
+    }
+    Ok(!rest.is_empty())
+}
+
 /// Bytes of the column that `rest` begins with; 0 at the end of a key.
 fn column_len(rest: &[u8], data_type: &DataType) -> Result<usize> {
     let len = match rest.split_first() {

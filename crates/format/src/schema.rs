@@ -27,8 +27,13 @@ pub struct Rollup {
     /// Position in the key of the column that is truncated.
     pub time: Option<usize>,
     pub granularity: Granularity,
-    /// One a column behind the key's.
+    /// One a column that is not in the key, in their order.
     pub metrics: Vec<Metric>,
+    /// How many of the key's columns every batch must have. Those behind were added to the table, or found
+    /// in batches, and are null where a batch lacks them.
+    pub declared: usize,
+    /// Whether a column that the events lack becomes a dimension.
+    pub discovers: bool,
 }
 
 /// What a metric is made of.
@@ -91,10 +96,42 @@ pub(crate) fn list_item() -> FieldRef {
 
 impl TableSchema {
     /// The same table with one more column, behind the others; rows written before hold null there.
+    ///
+    /// In a rollup table it is a dimension, the last of the key: keys drop the nulls at their end, so
+    /// no key changes.
     pub fn with_column(&self, column: FieldRef) -> TableSchema {
         assert!(column.is_nullable(), "rows written before have no value");
-        let columns = self.columns.fields().iter().cloned().chain([column]).collect::<Vec<_>>();
-        TableSchema { columns: Arc::new(Schema::new(columns)), ..self.clone() }
+        let with = |columns: &Schema| {
+            let columns = columns.fields().iter().chain([&column]).cloned().collect::<Vec<_>>();
+            Arc::new(Schema::new(columns))
+        };
+        let mut wider = TableSchema { columns: with(&self.columns), ..self.clone() };
+        if let MergePolicy::Rollup(rollup) = &mut wider.merge {
+            wider.key.push(self.columns.fields().len());
+            // Batches may have it already, unused.
+            if rollup.events.column_with_name(column.name()).is_none() {
+                rollup.events = with(&rollup.events);
+            }
+        }
+        wider
+    }
+
+    /// How rows are folded, in a rollup table.
+    pub fn rollup(&self) -> Option<&Rollup> {
+        match &self.merge {
+            MergePolicy::Rollup(rollup) => Some(rollup),
+            MergePolicy::Append | MergePolicy::Upsert => None,
+        }
+    }
+
+    /// Whether this is `other`, or what columns added to it have made of it.
+    pub fn widens(&self, other: &TableSchema) -> bool {
+        let added = self.columns.fields().iter().skip(other.columns.fields().len());
+        let mut added = added.cloned();
+        let wider = added.try_fold(other.clone(), |schema, column| {
+            column.is_nullable().then(|| schema.with_column(column))
+        });
+        wider.as_ref() == Some(self)
     }
 
     /// Appends the encoding drawn in `docs/format.md`, section "Table schema".
@@ -108,7 +145,7 @@ impl TableSchema {
         out.push(match self.merge {
             MergePolicy::Append => 0,
             MergePolicy::Upsert => 1,
-            MergePolicy::Rollup(_) => 2,
+            MergePolicy::Rollup(_) => 3,
         });
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
@@ -136,25 +173,28 @@ impl TableSchema {
             0 => None,
             index => Some(column(cursor, index - 1)?),
         };
-        let mut merge = match cursor.u8()? {
-            0 => MergePolicy::Append,
-            1 => MergePolicy::Upsert,
-            2 => MergePolicy::Rollup(Rollup {
-                events: columns.clone(),
-                time: None,
-                granularity: Granularity::None,
-                metrics: Vec::new(),
-            }),
-            other => return Err(cursor.error(format!("unknown merge policy {other}"))),
-        };
+        let policy = cursor.u8()?;
         let mut weights = Vec::new();
         for _ in 0..cursor.varint()? {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        if let MergePolicy::Rollup(rollup) = &mut merge {
-            *rollup = Rollup::decode(cursor)?;
-        }
+        let merge = match policy {
+            0 => MergePolicy::Append,
+            1 => MergePolicy::Upsert,
+            // Written before dimensions could be added.
+            2 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
+            3 => {
+                let mut rollup = Rollup::decode(cursor, key.len())?;
+                rollup.declared = match usize::try_from(cursor.varint()?) {
+                    Ok(declared) if declared <= key.len() => declared,
+                    _ => return Err(cursor.error("more columns are declared than the key has")),
+                };
+                rollup.discovers = cursor.u8()? != 0;
+                MergePolicy::Rollup(rollup)
+            }
+            other => return Err(cursor.error(format!("unknown merge policy {other}"))),
+        };
         Ok(TableSchema { columns, key, set, merge, weights })
     }
 }
@@ -184,9 +224,12 @@ impl Rollup {
             out.push(metric.kind as u8);
             put_varint(out, metric.input.map_or(0, |column| column as u64 + 1));
         }
+        put_varint(out, self.declared as u64);
+        out.push(u8::from(self.discovers));
     }
 
-    fn decode(cursor: &mut Cursor<'_>) -> Result<Rollup> {
+    /// Reads what goes before the number of declared columns.
+    fn decode(cursor: &mut Cursor<'_>, declared: usize) -> Result<Rollup> {
         let events = read_columns(cursor)?;
         let position = |number: u64| number.checked_sub(1).map(|position| position as usize);
         let time = position(cursor.varint()?);
@@ -215,7 +258,7 @@ impl Rollup {
             }
             metrics.push(Metric { kind, input });
         }
-        Ok(Rollup { events, time, granularity, metrics })
+        Ok(Rollup { events, time, granularity, metrics, declared, discovers: false })
     }
 }
 
@@ -363,6 +406,8 @@ mod tests {
                 time: Some(0),
                 granularity: Granularity::Seconds(3600),
                 metrics: vec![count, worst],
+                declared: 1,
+                discovers: true,
             }),
         };
         let mut bytes = Vec::new();

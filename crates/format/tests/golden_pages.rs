@@ -77,6 +77,32 @@ fn a_wal_keeps_its_bytes() {
 
 #[test]
 fn a_manifest_keeps_its_bytes() {
+    let lists = manifest_edits(1, true);
+    let mut bytes = Vec::new();
+    put_file_header(LogKind::Manifest, &mut bytes);
+    for (edits, number) in lists.iter().zip(1..) {
+        let mut payload = Vec::new();
+        encode_edits(edits, &mut payload);
+        put_frame(number, &payload, &mut bytes);
+    }
+    let pinned = golden("manifest-v1.bin", &bytes);
+    assert_eq!(edits_of(&pinned), lists);
+}
+
+#[test]
+fn rollup_tables_from_before_dimensions_could_be_added_are_read() {
+    let path = "tests/golden/manifest-v1-merge-2.bin";
+    let bytes = std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    assert_eq!(edits_of(&bytes), manifest_edits(2, false));
+}
+
+fn edits_of(manifest: &[u8]) -> Vec<Vec<Edit>> {
+    let payloads = frames(manifest, LogKind::Manifest);
+    payloads.into_iter().map(|(_, payload)| decode_edits(payload).unwrap()).collect()
+}
+
+/// Edits of each kind, with a rollup table of so many declared dimensions.
+fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
     let columns = Arc::new(Schema::new(vec![
         Field::new("carrier", DataType::Utf8, false),
         Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())), false),
@@ -91,7 +117,7 @@ fn a_manifest_keeps_its_bytes() {
         merge: MergePolicy::Append,
         weights: vec![2],
     };
-    let hourly = hourly_schema(&schema);
+    let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
     let segment =
         SegmentMeta { id: SegmentId(12), rows: 70_000, bytes: 5_000_000, lsns, blocks: 1200 };
@@ -103,7 +129,7 @@ fn a_manifest_keeps_its_bytes() {
         segments: vec![segment.clone()],
     };
     let added = Field::new("paid", DataType::Decimal128(12, 2), true);
-    let lists = [
+    vec![
         vec![
             Edit::CreateTable { table, name: "flights".into(), schema },
             Edit::NextTable(TableId(3)),
@@ -116,24 +142,11 @@ fn a_manifest_keeps_its_bytes() {
         vec![Edit::DropSnapshot { name: "monday".into() }],
         vec![Edit::AddColumn { table, column: Arc::new(added) }],
         vec![Edit::RemoveSegment { table, segment: SegmentId(12) }, Edit::DropTable { table }],
-    ];
-    let mut bytes = Vec::new();
-    put_file_header(LogKind::Manifest, &mut bytes);
-    for (edits, number) in lists.iter().zip(1..) {
-        let mut payload = Vec::new();
-        encode_edits(edits, &mut payload);
-        put_frame(number, &payload, &mut bytes);
-    }
-    let pinned = golden("manifest-v1.bin", &bytes);
-    let found: Vec<_> = frames(&pinned, LogKind::Manifest)
-        .into_iter()
-        .map(|(_, payload)| decode_edits(payload).unwrap())
-        .collect();
-    assert_eq!(found, lists);
+    ]
 }
 
 /// The events of `events` by hour and carrier, with a metric of each kind.
-fn hourly_schema(events: &TableSchema) -> TableSchema {
+fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> TableSchema {
     let metric = |kind, input| Metric { kind, input };
     let metrics = vec![
         metric(MetricKind::Count, None),
@@ -153,6 +166,8 @@ fn hourly_schema(events: &TableSchema) -> TableSchema {
         time: Some(0),
         granularity: Granularity::Seconds(3600),
         metrics,
+        declared,
+        discovers,
     };
     TableSchema {
         columns: Arc::new(Schema::new(fields)),

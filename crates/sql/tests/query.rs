@@ -189,6 +189,7 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
         time: None,
         granularity: "none".into(),
         metrics: vec![("n".into(), "count".into()), ("total".into(), "sum(delay)".into())],
+        discover: false,
     });
     let folded = TableSpec { key: vec!["carrier".into()], ..spec(merge) };
     let table = db.create_table("folded", folded).unwrap();

@@ -61,6 +61,7 @@ impl Events {
                     time: None,
                     granularity: "none".into(),
                     metrics: vec![metric("n", "count"), metric("weight", "sum(weight)")],
+                    discover: false,
                 }),
                 ..Events::spec()
             },

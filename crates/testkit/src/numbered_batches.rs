@@ -57,6 +57,7 @@ pub fn spec(table: &str) -> TableSpec {
                     metric("least", "min(position)"),
                     metric("most", "max(number)"),
                 ],
+                discover: false,
             };
             spec(EVENTS, &["writer", "bucket"], "bucket", Merge::Rollup(rollup))
         }

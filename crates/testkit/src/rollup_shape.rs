@@ -58,6 +58,7 @@ impl RollupShape {
             time: self.time.map(|time| name(time.column)),
             granularity: self.time.map_or("none", |time| time.granularity).to_string(),
             metrics: metrics.map(|(name, metric)| (name.to_string(), expression(metric))).collect(),
+            discover: false,
         }
     }
 

@@ -112,10 +112,7 @@ impl Layout {
 
     /// How rows are folded, in a rollup table.
     pub fn rollup(&self) -> Option<&Rollup> {
-        match &self.shared.schema.merge {
-            MergePolicy::Rollup(rollup) => Some(rollup),
-            _ => None,
-        }
+        self.shared.schema.rollup()
     }
 
     /// The index of the first value that stores a column outside the key.
