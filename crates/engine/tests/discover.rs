@@ -406,6 +406,32 @@ fn threads_that_discover_at_once_agree_on_one_schema() {
     check(&db.table("t").unwrap().snapshot().unwrap(), &model);
 }
 
+/// What a reader finds that reads the manifest just before a discovery and the log just after.
+#[test]
+fn a_reader_shows_no_row_without_the_dimension_that_it_brought() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(vec![])).unwrap();
+    append(&table, &events(&[(1, Dimensions::new())]));
+    let torn = tempfile::tempdir().unwrap();
+    let copy = |prefix: &str| {
+        for file in std::fs::read_dir(folder.path()).unwrap() {
+            let file = file.unwrap();
+            if file.file_name().to_string_lossy().starts_with(prefix) {
+                std::fs::copy(file.path(), torn.path().join(file.file_name())).unwrap();
+            }
+        }
+    };
+    copy("manifest");
+    append(&table, &events(&[(1, Dimensions::from([("host".into(), "a".into())]))]));
+    copy("wal");
+    let error = Reader::open(torn.path(), CACHE_BYTES).err().expect("the commit cannot be shown");
+    assert!(error.to_string().contains("a column added to \"t\" meanwhile"), "{error}");
+    copy("manifest");
+    let reader = Reader::open(torn.path(), CACHE_BYTES).unwrap();
+    assert_eq!(reader.snapshot().unwrap().table("t").unwrap().rows().unwrap(), 2);
+}
+
 /// Of two threads that find one column with two types, the one that comes later fails, and changes nothing.
 #[test]
 fn a_column_found_with_two_types_at_once_has_the_first() {
