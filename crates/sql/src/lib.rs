@@ -12,6 +12,7 @@ mod session;
 mod narrow;
 mod zones;
 mod predicate;
+mod subqueries;
 mod scan_exec;
 mod table;
 mod table_sample;

@@ -16,6 +16,7 @@ use drillcore::{Interrupt, Snapshot, TableSnapshot};
 use crate::predicate::{Condition, check_plain};
 use crate::scan_exec::{ScanExec, Wanted};
 use crate::session;
+use crate::subqueries::answered;
 
 /// All tables of a snapshot.
 pub struct Tables {
@@ -31,7 +32,7 @@ pub struct Table {
     pub table: TableSnapshot,
     pub interrupt: Interrupt,
     pub wanted: Wanted,
-    /// Conditions that a sample is drawn under, with unqualified columns.
+    /// Conditions that a sample is drawn under, with unqualified columns. Queries in them are not answered yet.
     pub conditions: Vec<Expr>,
 }
 
@@ -103,7 +104,7 @@ impl TableProvider for Table {
 
     async fn scan(
         &self,
-        _: &dyn Session,
+        session: &dyn Session,
         projection: Option<&Vec<usize>>,
         filters: &[Expr],
         limit: Option<usize>,
@@ -117,7 +118,10 @@ impl TableProvider for Table {
                 &all
             }
         };
-        let conditions: Vec<Expr> = self.conditions.iter().chain(filters).cloned().collect();
+        let mut conditions: Vec<Expr> = filters.to_vec();
+        for condition in &self.conditions {
+            conditions.push(answered(condition.clone(), session).await?);
+        }
         let condition = match conjunction(conditions) {
             None => None,
             Some(condition) => Some(Condition::of(&schema, condition, session::expressions())?),

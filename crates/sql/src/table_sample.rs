@@ -27,8 +27,8 @@ use datafusion::sql::sqlparser::ast::{
 use drillcore::{Error, ErrorKind, Unit, fresh_seed};
 
 use crate::error::to_datafusion;
-use crate::predicate::check_plain;
 use crate::scan_exec::Wanted;
+use crate::subqueries;
 use crate::table::{Table, Tables};
 
 /// Plans relations that have a `TABLESAMPLE` clause.
@@ -237,7 +237,7 @@ fn move_into_samples(plan: LogicalPlan, conditions: &mut Vec<Expr>) -> Result<Lo
 /// Takes the conditions that are about these columns alone.
 fn take_own(conditions: &mut Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> {
     let is_own = |condition: &Expr| {
-        let columns = condition.column_refs();
+        let columns = subqueries::columns(condition);
         !columns.is_empty()
             && columns.iter().all(|column| schema.has_column(column))
             && !condition.contains_outer()
@@ -245,15 +245,7 @@ fn take_own(conditions: &mut Vec<Expr>, schema: &DFSchema) -> Result<Vec<Expr>> 
     let own: Vec<Expr> = conditions
         .extract_if(.., |condition| is_own(condition) && !condition.is_volatile())
         .collect();
-    for condition in &own {
-        check_plain(condition).map_err(|_| {
-            invalid(format!(
-                "{} holds a query, which TABLESAMPLE cannot apply before it draws; work that query out \
-                 first, or sample a join",
-                condition.human_display()
-            ))
-        })?;
-    }
+    own.iter().try_for_each(subqueries::check_answerable)?;
     Ok(own)
 }
 

@@ -311,6 +311,52 @@ fn a_percentage_takes_each_row_by_itself() {
 }
 
 #[test]
+fn queries_in_the_condition_of_a_sample_are_answered_before_it_is_drawn() {
+    let db = database(3_000);
+    for (condition, rows) in [
+        ("carrier in (select carrier from airlines)", 2_000),
+        ("carrier not in (select carrier from airlines)", 1_000),
+        ("carrier in (select carrier from airlines where name = 'nobody')", 0),
+        ("carrier not in (select carrier from airlines where name = 'nobody')", 3_000),
+        ("carrier not in (select null from airlines)", 0),
+        ("delay > (select avg(delay) from flights)", 1_500),
+        ("delay > (select delay from flights where flight < 0)", 0),
+        ("flight + 1 in (select delay from flights) or delay = (select 50)", 99 + 30 - 1),
+        ("exists (select 1 from airlines) = (delay < 10)", 300),
+        ("not (exists (select 1 from airlines where name = '') or delay < 10)", 2_700),
+        (
+            "flight in (select flight from flights tablesample (9 rows) where delay in (select 7))",
+            9,
+        ),
+        ("f.carrier = (with s as (select 'UA' as c) select c from s) and delay < 50", 500),
+    ] {
+        let of = |quantity: u64| {
+            let text = format!(
+                "select flight from flights f tablesample ({quantity} rows) repeatable (5) where {condition}"
+            );
+            numbers(&run(&db, &text))
+        };
+        let mut all = of(10_000);
+        all.sort_unstable();
+        assert_eq!(all.len(), rows, "{condition}");
+        if !condition.contains("tablesample") {
+            let text = format!("select flight from flights f where {condition} order by flight");
+            assert_eq!(numbers(&run(&db, &text)), all, "{condition}");
+        }
+        assert_eq!(of(7).len(), rows.min(7), "{condition}");
+    }
+    let joined = "select f.flight from flights f tablesample (20 rows) join airlines a on f.carrier = a.carrier \
+                  where f.delay < (select 10) and a.name = (select 'Delta')";
+    let drawn = numbers(&run(&db, joined));
+    assert!(drawn.len() < 20 && drawn.iter().all(|flight| flight % 3 == 1 && flight % 100 < 10));
+    let plan = run(
+        &db,
+        "explain select * from flights tablesample (5 rows) where carrier in (select 'UA')",
+    );
+    assert!(format!("{plan:?}").contains("range=[carrier = "), "an answer narrows: {plan:?}");
+}
+
+#[test]
 fn samples_are_uniform_over_what_passes() {
     let db = database(300);
     let mut tally = vec![0u64; 300];
@@ -376,9 +422,20 @@ fn what_cannot_be_meant_is_refused() {
     assert!(said(cte).contains("takes a table"));
     let renamed = "select * from flights f(a, b, c) tablesample (5 rows)";
     assert!(said(renamed).contains("no new names"));
-    let nested =
-        "select * from flights tablesample (5 rows) where delay > (select avg(delay) from flights)";
-    assert!(said(nested).contains("holds a query"));
+    let sample = "select * from flights f tablesample (5 rows) where";
+    for outer in [
+        "exists (select 1 from airlines a where a.carrier = f.carrier)",
+        "delay > (select avg(delay) from flights g where g.carrier = f.carrier)",
+        "carrier in (select carrier from airlines where length(name) = f.delay)",
+    ] {
+        assert!(
+            said(&format!("{sample} {outer}")).contains("refers to the sampled row"),
+            "{outer}"
+        );
+    }
+    assert!(said(&format!("{sample} delay > all (select 1)")).contains("ANY or ALL"));
+    let several = format!("{sample} delay = (select delay from flights)");
+    assert!(said(&several).contains("several"), "{}", said(&several));
     assert!(said("select * from sample('flihgts', 5)").contains("did you mean"));
     assert!(said("select * from sample('flights', -5)").contains("sample('flights', 100)"));
     assert!(said("select * from sample('flights')").contains("sample('flights', 100)"));
