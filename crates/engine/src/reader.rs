@@ -30,7 +30,7 @@ use crate::interrupt::Interrupt;
 use crate::jobs;
 use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
-use crate::recovery::{logged_rows, open_described, open_snapshot, open_tables};
+use crate::recovery::{check_log_reaches, logged_rows, open_described, open_snapshot, open_tables};
 use crate::rows_examined::RowsExamined;
 use crate::run::UncommittedRun;
 use crate::sample::fresh_seed;
@@ -235,6 +235,8 @@ impl Reader {
         let log = Wal::read(directory.as_ref(), needed_from, |lsn, payload| {
             self.apply(&mut state, lsn, payload)
         })?;
+        let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
+        check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
         let lease = Lease::take(directory.clone(), version, fresh_seed())?;
         drop(wide);

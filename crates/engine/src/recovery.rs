@@ -169,17 +169,7 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
         make_room(core)
     })?;
     let expected = core.state().next_lsn;
-    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
-    if let Some(last) = last
-        && last.0 + 1 != expected.0
-        && needed_from < expected
-    {
-        let message = format!(
-            "the log ends at commit {last}, but segments hold commits up to {}",
-            expected.0 - 1
-        );
-        return Err(Error::new(ErrorKind::Corrupt, message));
-    }
+    check_log_reaches(last, needed_from, expected)?;
     if core.options.durability == Durability::None {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
         flush(core, core.visible())?;
@@ -197,6 +187,20 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
         core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
     }
     Ok(())
+}
+
+/// Refuses a log that ends before `expected`, the first commit that no segment holds.
+pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> Result<()> {
+    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
+    match last {
+        Some(last) if last.0 + 1 < expected.0 && needed_from < expected => {
+            let held = expected.0 - 1;
+            let message =
+                format!("the log ends at commit {last}, but segments hold commits up to {held}");
+            Err(Error::new(ErrorKind::Corrupt, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Notes that commits below `lsn` are not looked for in the log.

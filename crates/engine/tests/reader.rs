@@ -294,3 +294,31 @@ fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
     reader.close();
     assert_eq!(reader.stats().unwrap_err().kind(), ErrorKind::Closed);
 }
+
+/// A snapshot's segment holds a commit that the log lost with its newest file.
+#[test]
+fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let db = Database::open(folder.path(), Options::default()).unwrap();
+        let table = db.create_table("t", TableSpec { exist_ok: true, ..spec(Merge::Append) });
+        table.unwrap().append(&batch(round, 10), OnError::Raise).unwrap();
+        if round == 1 {
+            db.named_snapshot("both").unwrap();
+        }
+        db.close().unwrap();
+    }
+    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).unwrap().snapshot().unwrap().lsn(), 2);
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let log = names.filter(|path| path.to_string_lossy().contains("wal-"));
+    std::fs::remove_file(log.max().unwrap()).unwrap();
+    let errors = [
+        Reader::open(folder.path(), CACHE_BYTES).err().unwrap(),
+        Database::open(folder.path(), Options::default()).err().unwrap(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        let message = "the log ends at commit 1, but segments hold commits up to 2";
+        assert_eq!(error.to_string(), message);
+    }
+}

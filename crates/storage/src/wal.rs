@@ -155,7 +155,8 @@ impl Wal {
             };
             let header =
                 frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
-            let Some(mut at) = header else { break };
+            // If the log goes on behind a file without a header, its next frame shows the gap.
+            let Some(mut at) = header else { continue };
             while let Read::Frame { sequence, payload, end } =
                 frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
             {
@@ -442,6 +443,23 @@ mod tests {
         drop(wal);
         assert!(matches!(recover(&directory, 1), Err(StorageError::Inconsistent { .. })));
         assert_eq!(recover(&directory, 2).unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn a_reader_takes_a_file_without_a_header_for_a_gap_unless_it_is_the_newest() {
+        for (cut, expected) in [(2, Some(Some(Lsn(2)))), (1, None)] {
+            let directory = MemoryDirectory::new();
+            for lsn in 1..=3 {
+                log(&recover(&directory, 1).unwrap().0, lsn, b"x");
+            }
+            let read = || Wal::read(&directory, Lsn(1), |_, _| Ok::<(), StorageError>(()));
+            let whole = read().unwrap();
+            assert_eq!(whole.last, Some(Lsn(3)));
+            directory.truncate(&log_files(&directory).unwrap()[cut], 3).unwrap();
+            let found = read().ok();
+            assert_eq!(found.map(|found| found.last), expected, "file {cut} is cut short");
+            assert!(found.is_none_or(|found| found.bytes < whole.bytes));
+        }
     }
 
     #[test]
