@@ -101,7 +101,7 @@ Example:
 Example:
   drillcore drop-snapshot flights.drill training")]
     DropSnapshot(SnapshotName),
-    /// Print sizes and counters as JSON.
+    /// Print sizes and counters as JSON. Those that only the process that writes knows are null.
     #[command(after_help = "\
 Example:
   drillcore stats flights.drill | python -m json.tool")]
@@ -159,8 +159,7 @@ pub struct Source {
 /// As of when.
 #[derive(Debug, Args)]
 pub struct Moment {
-    /// Read as of this named snapshot instead of now. The database is opened as for writing, which fails
-    /// while another process writes.
+    /// Read as of this named snapshot instead of now.
     #[arg(long, value_name = "NAME")]
     pub at: Option<String>,
 }

@@ -1,13 +1,15 @@
 //! The command as scripts use it: what it prints, and how it exits.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use drillcore::{Database, Options};
+use arrow_array::{
+    ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampSecondArray,
+};
+use drillcore::{Database, OnError, Options};
 use parquet::arrow::ArrowWriter;
 
 fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
@@ -438,15 +440,38 @@ fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
     let folder = with_table();
     prints(folder.path(), &["snapshot", "db", "before"]);
     let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
-    for arguments in [&["count", "db", "t"][..], &["tables", "db"], &["sql", "db", "select 1"]] {
-        prints(folder.path(), arguments);
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let more = RecordBatch::try_from_iter([
+        ("hour", Arc::new(TimestampSecondArray::from(vec![1_704_412_800])) as ArrayRef),
+        ("city", Arc::new(StringArray::from(vec!["Bern"]))),
+    ]);
+    db.table("t").unwrap().append(&more.unwrap(), OnError::Raise).unwrap();
+    assert_eq!(run(&["count", "db", "t"]), "5\n");
+    assert_eq!(run(&["count", "db", "t", "--at", "before"]), "4\n");
+    assert_eq!(run(&["scan", "db", "t", "--at", "before", "--output", "csv"]), CSV);
+    let key = ["2024-01-01T01:00:00", "Oslo", "--columns=delay", "--output=csv"];
+    for at in [&[][..], &["--at=before"]] {
+        let reads: [&[&str]; 6] = [
+            &[&["get", "db", "t"], &key[..]].concat(),
+            &["sample", "db", "t", "4"],
+            &["estimate", "db", "t", "avg(delay)"],
+            &["sets", "db", "t"],
+            &["sql", "db", "select * from t"],
+            &["tables", "db"],
+        ];
+        reads.iter().for_each(|read| drop(run(&[read, at].concat())));
     }
+    assert_eq!(run(&["snapshots", "db", "--output", "csv"]), "snapshot,lsn\nbefore,1\n");
+    assert_eq!(run(&["verify", "db"]).split(',').next(), Some("1 segments"));
+    let stats = run(&["stats", "db"]);
+    assert!(stats.contains("\"rows\":5,") && stats.contains("\"spills\":null,"), "{stats}");
+
     for arguments in [
         &["ingest", "db", "t", "a.csv", "--quiet"][..],
         &["delete", "db", "t", "2024-01-01T00:00:00", "Oslo"],
-        &["count", "db", "t", "--at", "before"],
         &["snapshot", "db", "new"],
-        &["verify", "db"],
+        &["drop-snapshot", "db", "before"],
+        &["compact", "db"],
     ] {
         let (code, message) = fails(folder.path(), arguments);
         assert!(
@@ -454,8 +479,32 @@ fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
             "{message}"
         );
     }
+    let leases = || {
+        let names = std::fs::read_dir(folder.path().join("db")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("lease-")).count()
+    };
+    assert_eq!(leases(), 0, "no verb leaves its lease behind");
     db.close().unwrap();
-    assert_eq!(prints(folder.path(), &["count", "db", "t", "--at", "before"]), "4\n");
+    assert_eq!(run(&["count", "db", "t", "--at", "before"]), "4\n");
+}
+
+#[test]
+fn verify_finds_damage_beside_a_writer_and_says_where() {
+    let folder = with_table();
+    prints(folder.path(), &["compact", "db"]);
+    let database = folder.path().join("db");
+    let names = std::fs::read_dir(&database).unwrap().map(|entry| entry.unwrap().path());
+    let is_segment = |path: &PathBuf| path.to_string_lossy().contains("segment-");
+    let segment = names.into_iter().find(is_segment).unwrap();
+    let _db = Database::open(&database, Options::default()).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let output = drillcore(folder.path(), &["verify", "db"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("damaged: segment") && printed.contains("at byte"), "{printed}");
 }
 
 #[test]
