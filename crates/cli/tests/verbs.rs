@@ -553,6 +553,55 @@ fn a_column_behind_the_guessed_beginning_of_a_file_is_not_lost() {
 }
 
 #[test]
+fn a_column_is_added_in_every_type_and_takes_values_from_then_on() {
+    let folder = with_table();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let types = [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "string",
+        "binary",
+        "date32",
+        "list<string>",
+        "timestamp[us]",
+        "timestamp[ns, Europe/Oslo]",
+        "decimal128(10, 2)",
+    ];
+    for (number, name) in types.into_iter().enumerate() {
+        let column = format!("c{number}");
+        let printed = run(&["add-column", "db", "t", &column, name]);
+        assert_eq!(printed, format!("{column} added to t\n"));
+    }
+    let line =
+        r#"{"hour": "2024-01-02T00:00:00", "city": "Bern", "c4": 7, "c14": ["a"], "c17": 1.25}"#;
+    std::fs::write(folder.path().join("b.jsonl"), line).unwrap();
+    run(&["ingest", "db", "t", "b.jsonl", "--quiet"]);
+    let columns = ["--columns", "city,c4,c14,c17", "--output", "jsonl"];
+    let found = run(&[&["scan", "db", "t", "--where", "c4 = 7"], &columns[..]].concat());
+    assert_eq!(found, "{\"city\":\"Bern\",\"c4\":7,\"c14\":[\"a\"],\"c17\":1.25}\n");
+    assert_eq!(run(&["count", "db", "t", "--where", "c4 is null"]), "4\n");
+
+    let refused = |table: &str, column: &str, name: &str| {
+        let (code, message) = fails(folder.path(), &["add-column", "db", table, column, name]);
+        assert_eq!(code, 2, "{message}");
+        message
+    };
+    assert!(refused("t", "x", "flaot64").contains("did you mean \"float64\"?"));
+    assert!(refused("t", "x", "timestamp[h]").contains("unknown type"));
+    assert!(refused("t", "city", "string").contains("has a column \"city\" already"));
+    assert!(refused("tt", "x", "string").contains("did you mean \"t\"?"));
+}
+
+#[test]
 fn ctrl_c_ends_with_130() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
