@@ -553,6 +553,45 @@ fn a_column_behind_the_guessed_beginning_of_a_file_is_not_lost() {
 }
 
 #[test]
+fn what_cannot_begin_to_go_in_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.csv", CSV);
+    write("debt.csv", "id,weight\n1,-5\n");
+    write("torn.parquet", "PAR1, but not for long");
+    write("torn.csv.gz", "no gzip");
+    write("a.unknown", CSV);
+    let mistakes: [(&[&str], i32, &str); 10] = [
+        (&["missing.csv", "--key=hour"], 3, "cannot read missing.csv"),
+        (&["a.csv", "missing.csv", "--key=hour"], 3, "cannot read missing.csv"),
+        (&["torn.parquet", "--key=hour"], 3, "cannot read torn.parquet"),
+        (&["torn.csv.gz", "--key=hour"], 3, "cannot read torn.csv.gz"),
+        (&["a.unknown", "--key=hour"], 2, "give --format"),
+        (&["a.csv"], 2, "name its key"),
+        (&["a.csv", "--key=huor"], 2, "did you mean \"hour\"?"),
+        (&["a.csv", "--key=hour", "--weights=city"], 2, "city"),
+        (&["debt.csv", "--key=id", "--weights=weight"], 2, "debt.csv, in the 1 rows after 0"),
+        (&["-", "--key=hour"], 2, "standard input"),
+    ];
+    let refused = || {
+        for (arguments, expected, said) in mistakes {
+            let ingest = [&["ingest", "db", "t", "--quiet"], arguments].concat();
+            let (code, message) = fails(folder.path(), &ingest);
+            assert!(code == expected && message.contains(said), "{arguments:?}: {message}");
+        }
+    };
+    refused();
+    assert!(!folder.path().join("db").exists());
+    std::fs::create_dir(folder.path().join("db")).unwrap();
+    refused();
+    assert_eq!(std::fs::read_dir(folder.path().join("db")).unwrap().count(), 0);
+    prints(folder.path(), &["ingest", "db", "other", "a.csv", "--key=hour", "--quiet"]);
+    refused();
+    let tables = prints(folder.path(), &["tables", "db", "--output", "csv"]);
+    assert_eq!(tables, "table,merge,key,set,rows\nother,append,hour,,4\n");
+}
+
+#[test]
 fn a_column_is_added_in_every_type_and_takes_values_from_then_on() {
     let folder = with_table();
     let run = |arguments: &[&str]| prints(folder.path(), arguments);
