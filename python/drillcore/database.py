@@ -47,8 +47,8 @@ def open(
         A directory, or ``":memory:"`` for a database that ends with the process.
     read_only
         Open an existing database for reading, whether or not another process, or this one, has it open for
-        writing. Reads are as of the newest commit when it was opened, and then of the last
-        :meth:`Database.refresh`; calls that need the writer raise :class:`ReadOnlyError`. Of the other options
+        writing. Everything that reads is as of the newest commit when it was opened, and then of the last
+        :meth:`Database.refresh`; calls that write raise :class:`ReadOnlyError`. Of the other options
         only ``cache_bytes`` matters. Files that a reader's version needs stay until it refreshes, closes or dies,
         and rows that are not yet in segments are held in its memory too.
     durability
@@ -276,7 +276,8 @@ class Database:
     def refresh(self, at_least: int | None = None, timeout: float = 10.0) -> int:
         """Move a reader on to the newest commit, and return its LSN. For ``read_only=True`` only.
 
-        Snapshots taken before stay as they are; tables read on from the new commit.
+        Snapshots taken before stay as they are; tables read on from the new commit, and :meth:`snapshots` are those
+        that there are now.
 
         Parameters
         ----------
@@ -318,6 +319,13 @@ class Database:
             Pin them for good under this name: rows in memory are written out for it, and it outlives the process.
             If there is a snapshot of that name, it is opened instead, and the same seed draws the same sample from
             it as ever. What it needs stays on disk until :meth:`drop_snapshot`; closing it only lets go of it here.
+            With ``read_only=True`` it is opened if it was there at the last :meth:`refresh`, dropped since or not, and
+            never made.
+
+        Raises
+        ------
+        NotFoundError
+            With ``read_only=True``, if there was no snapshot of that name.
 
         Examples
         --------
@@ -374,6 +382,8 @@ class Database:
     def verify(self) -> VerifyReport:
         """Read every segment and check every checksum, order, count and index against the rows.
 
+        With ``read_only=True`` the segments are those of the last :meth:`refresh`, and a live writer goes on.
+
         Raises
         ------
         CorruptError
@@ -385,7 +395,19 @@ class Database:
         return VerifyReport(segments, rows, bytes_read)
 
     def stats(self) -> dict[str, Any]:
-        """Return figures about memory, files and work done, in all and per table."""
+        """Return figures about memory, files and work done, in all and per table.
+
+        With ``read_only=True`` they are as of the last :meth:`refresh`, and those about memory and pages read are of
+        this reader. What only the writer knows is ``None``: how much it appended, waited, joined, spilled and merged,
+        its limit of memory, the bytes that it holds back for readers, and why it failed.
+
+        Examples
+        --------
+        >>> folder = getfixture("tmp_path") / "events.drill"
+        >>> with drillcore.open(folder) as writer, drillcore.open(folder, read_only=True) as reader:
+        ...     writer.stats()["spills"], reader.stats()["spills"]
+        (0, None)
+        """
         return json.loads(self._native.stats())
 
     def close(self) -> None:

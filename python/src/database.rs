@@ -138,16 +138,14 @@ impl Database {
         Ok(Snapshot { inner: signals::run(py, || self.inner.snapshot())? })
     }
 
-    /// The snapshot of that name, pinned now if there is none.
+    /// The snapshot of that name, which a writer pins now if there is none.
     fn named_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
-        let writer = self.inner.writer(py, "snapshot(name)")?;
-        Ok(Snapshot { inner: signals::run(py, || writer.named_snapshot(name))? })
+        Ok(Snapshot { inner: signals::run(py, || self.inner.named_snapshot(name))? })
     }
 
     /// Names in order, with LSNs.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
-        let writer = self.inner.writer(py, "snapshots")?;
-        signals::run(py, || writer.snapshots())
+        signals::run(py, || self.inner.snapshots())
     }
 
     fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
@@ -167,16 +165,14 @@ impl Database {
 
     /// Segments, rows and bytes read, and a message for each damaged segment.
     fn verify(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, Vec<String>)> {
-        let writer = self.inner.writer(py, "verify")?;
         let signals = Signals::new();
-        let report = signals.run(py, || writer.verify(&signals.interrupt()))?;
+        let report = signals.run(py, || self.inner.verify(&signals.interrupt()))?;
         Ok((report.segments, report.rows, report.bytes, report.faults))
     }
 
     /// The statistics as JSON.
     fn stats(&self, py: Python<'_>) -> PyResult<String> {
-        let writer = self.inner.writer(py, "stats")?;
-        Ok(signals::run(py, || writer.stats())?.to_json())
+        Ok(signals::run(py, || self.inner.stats())?.to_json())
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {

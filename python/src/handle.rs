@@ -5,7 +5,10 @@
 
 use std::sync::Arc;
 
-use drillcore::{Database, Error, Reader, Snapshot, Table, TableSchema, TableSnapshot};
+use drillcore::{
+    Database, Error, Interrupt, Reader, Snapshot, Stats, Table, TableSchema, TableSnapshot,
+    VerifyReport,
+};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -30,6 +33,35 @@ impl DatabaseHandle {
         match self {
             DatabaseHandle::Writer(database) => database.snapshot(),
             DatabaseHandle::Reader(reader) => reader.snapshot(),
+        }
+    }
+
+    /// The snapshot of that name; a writer makes it if there is none.
+    pub fn named_snapshot(&self, name: &str) -> Result<Snapshot, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.named_snapshot(name),
+            DatabaseHandle::Reader(reader) => reader.named_snapshot(name),
+        }
+    }
+
+    pub fn snapshots(&self) -> Result<Vec<(String, u64)>, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.snapshots(),
+            DatabaseHandle::Reader(reader) => reader.snapshots(),
+        }
+    }
+
+    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.verify(interrupt),
+            DatabaseHandle::Reader(reader) => reader.verify(interrupt),
+        }
+    }
+
+    pub fn stats(&self) -> Result<Stats, Error> {
+        match self {
+            DatabaseHandle::Writer(database) => database.stats(),
+            DatabaseHandle::Reader(reader) => reader.stats(),
         }
     }
 

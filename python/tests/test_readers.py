@@ -158,6 +158,78 @@ def test_readers_need_no_writer_and_a_writer_may_come_beside_them(folder: Path, 
     assert leases(folder) == []
 
 
+def test_named_snapshots_are_read_beside_the_writer_and_outlast_their_drop(writer: Database, reader: Database) -> None:
+    before = writer.snapshot("before").table("events").sample(50, seed=7).arrow()
+    with pytest.raises(drillcore.NotFoundError, match='unknown snapshot "before"'):
+        reader.snapshot("before")
+    assert reader.snapshots() == {}
+    lsn = writer.table("events").append(event_rows(1000, 1500)).lsn
+    writer.snapshot("after")
+    writer.compact()
+    reader.refresh()
+    assert reader.snapshots() == writer.snapshots() == {"after": lsn, "before": lsn - 1}
+    with reader.snapshot("before") as snapshot:
+        assert (snapshot.lsn, len(snapshot.table("events"))) == (lsn - 1, 1000)
+        assert snapshot.sql("select count(*) as n from events").arrow().to_pylist() == [{"n": 1000}]
+    with pytest.raises(drillcore.NotFoundError, match='did you mean "after"'):
+        reader.snapshot("aftr")
+    assert list(writer.snapshots()) == ["after", "before"], "a reader makes none"
+
+    for name in ("after", "before"):
+        writer.drop_snapshot(name)
+    writer.compact()
+    assert len(reader.snapshot("after").table("events")) == 1500
+    held = reader.snapshot("before")
+    assert held.table("events").sample(50, seed=7).arrow().equals(before)
+    reader.verify()
+    reader.refresh()
+    assert reader.snapshots() == {}
+    with pytest.raises(drillcore.NotFoundError, match="there are none"):
+        reader.snapshot("before")
+    assert held.table("events").sample(50, seed=7).arrow().equals(before)
+
+
+def test_a_reader_verifies_what_it_reads_beside_the_writer(folder: Path, writer: Database, reader: Database) -> None:
+    assert reader.verify() == drillcore.VerifyReport(segments=0, rows=0, bytes=0)
+    writer.compact()
+    reader.refresh()
+    (segment,) = (file for file in folder.iterdir() if file.name.startswith("segment-"))
+    size = segment.stat().st_size
+    assert reader.verify() == writer.verify() == drillcore.VerifyReport(segments=1, rows=1000, bytes=size)
+    damaged = bytearray(segment.read_bytes())
+    damaged[100] ^= 1
+    segment.write_bytes(damaged)
+    with pytest.raises(drillcore.CorruptError, match="1 of 1 segments are damaged: segment"):
+        reader.verify()
+
+
+def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
+    writer: Database, reader: Database
+) -> None:
+    writer.flush()
+    reader.refresh()
+    stats, of_writer = reader.stats(), writer.stats()
+    unknown = {name for name, value in stats.items() if value is None}
+    assert unknown == {
+        "memory_bytes_limit",
+        "held_back_bytes",
+        "wal_syncs",
+        "joins",
+        "spills",
+        "merges",
+        "rows_written",
+        "stall_seconds",
+        "failure",
+    }
+    assert list(stats) == list(of_writer)
+    (table,), (writers_table,) = stats["tables"], of_writer["tables"]
+    assert table == writers_table | {"appended_rows": None, "appended_batches": None}
+    assert (table["rows"], table["segments"], stats["lsn"], stats["blocks_read"]) == (1000, 1, of_writer["lsn"], 0)
+    assert len(reader.table("events").scan().arrow()) == 1000
+    assert reader.stats()["blocks_read"] > 0
+    assert writer.stats()["blocks_read"] == of_writer["blocks_read"]
+
+
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_reader_holds_nothing_back(folder: Path, writer: Database) -> None:
     writer.flush()
@@ -225,10 +297,6 @@ REFUSED: dict[str, Callable[[Database], Any]] = {
     "delete": lambda db: db.table("names").delete(["a"]),
     "flush": lambda db: db.flush(),
     "compact": lambda db: db.compact(),
-    "verify": lambda db: db.verify(),
-    "stats": lambda db: db.stats(),
-    "snapshot(name)": lambda db: db.snapshot("name"),
-    "snapshots": lambda db: db.snapshots(),
     "drop_snapshot": lambda db: db.drop_snapshot("name"),
 }
 
@@ -290,7 +358,8 @@ def test_a_closed_reader_says_so_and_its_snapshots_stay(folder: Path, writer: Da
         assert "read only" not in repr(writer)
         table, snapshot = db.table("events"), db.snapshot()
     db.close()
-    for call in (db.tables, db.snapshot, db.refresh, table.count, lambda: db.table("events")):
+    reads = (db.tables, db.snapshot, db.snapshots, db.verify, db.stats, db.refresh, table.count)
+    for call in (*reads, lambda: db.table("events"), lambda: db.snapshot("before")):
         with pytest.raises(drillcore.ClosedError, match="closed"):
             call()
     writer.compact()

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
+use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::column_type::column_type;
 
 /// An embedded store for live data: ingest, read, and draw truly random samples with error bars.
 ///
@@ -40,6 +43,15 @@ Examples:
   drillcore delete fleet.drill planes N14228
   drillcore delete fleet.drill planes --keys scrapped.csv")]
     Delete(Delete),
+    /// Add a column to a table, behind the others; older rows are null there. A rollup table gets a dimension.
+    #[command(after_help = "\
+Types: bool, int8 to int64, uint8 to uint64, float32, float64, string, binary, date32, list<string>,
+  \"timestamp[us]\", \"timestamp[us, UTC]\" (also s, ms and ns), \"decimal128(10, 2)\"
+
+Examples:
+  drillcore add-column flights.drill flights gate string
+  drillcore add-column flights.drill flights landed \"timestamp[us, UTC]\"")]
+    AddColumn(AddColumn),
     /// Print the row with a key. Exit code 1 if there is none.
     #[command(after_help = "\
 Example:
@@ -101,7 +113,7 @@ Example:
 Example:
   drillcore drop-snapshot flights.drill training")]
     DropSnapshot(SnapshotName),
-    /// Print sizes and counters as JSON.
+    /// Print sizes and counters as JSON. Those that only the process that writes knows are null.
     #[command(after_help = "\
 Example:
   drillcore stats flights.drill | python -m json.tool")]
@@ -159,8 +171,7 @@ pub struct Source {
 /// As of when.
 #[derive(Debug, Args)]
 pub struct Moment {
-    /// Read as of this named snapshot instead of now. The database is opened as for writing, which fails
-    /// while another process writes.
+    /// Read as of this named snapshot instead of now.
     #[arg(long, value_name = "NAME")]
     pub at: Option<String>,
 }
@@ -335,6 +346,17 @@ pub struct Delete {
     /// What that file holds; by default its name tells, and standard input is CSV.
     #[arg(long, value_enum, requires = "keys")]
     pub format: Option<Format>,
+}
+
+#[derive(Debug, Args)]
+pub struct AddColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub name: String,
+    /// Its type; see below.
+    #[arg(value_name = "TYPE", value_parser = column_type)]
+    pub column_type: DataType,
 }
 
 #[derive(Debug, Args)]

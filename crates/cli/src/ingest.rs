@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{ArrowError, Schema, SchemaRef};
 use drillcore::{
-    Database, Error, Interrupt, Merge, MergePolicy, OnError, Options, RollupSpec, Table,
-    TableSchema, TableSpec,
+    AppendResult, Database, Error, ErrorKind, Interrupt, Merge, MergePolicy, OnError, Options,
+    RollupSpec, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
 
@@ -25,11 +25,8 @@ const REJECTED_SHOWN: usize = 20;
 
 /// Appends the files, and prints how many rows went in.
 pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
-    let db = Database::open(&arguments.database, Options::default())?;
-    let table = match db.tables()?.contains(&arguments.table) {
-        true => db.table(&arguments.table)?,
-        false => create_table(&db, arguments)?,
-    };
+    check_files_exist(&arguments.files)?;
+    let (db, table) = open_table(arguments)?;
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
     for file in &arguments.files {
@@ -52,9 +49,55 @@ struct Totals {
     rejected: AtomicU64,
 }
 
-/// A new table with the columns of the first file; a rollup table that does not discover with those of
-/// them that it reads.
-fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
+/// A name mistyped behind others should not be told once they are in.
+fn check_files_exist(files: &[String]) -> Result<(), Fault> {
+    for file in files.iter().filter(|file| *file != "-") {
+        let cannot = |error| Fault::unusable(format!("cannot read {file}: {error}"));
+        std::fs::metadata(file).map_err(cannot)?;
+    }
+    Ok(())
+}
+
+/// The table, and the database that it is in. What is missing is made, once it is known that the first file
+/// goes into it.
+fn open_table(arguments: &Ingest) -> Result<(Database, Table), Fault> {
+    let create = |create| Options { create, ..Options::default() };
+    let known = match Database::open(&arguments.database, create(false)) {
+        Ok(db) => Some(db),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(db) = &known
+        && db.tables()?.contains(&arguments.table)
+    {
+        return Ok((db.clone(), db.table(&arguments.table)?));
+    }
+    let spec = new_table(arguments)?;
+    rehearse(&spec, arguments)?;
+    let db = match known {
+        Some(db) => db,
+        None => Database::open(&arguments.database, create(true))?,
+    };
+    let table = db.create_table(&arguments.table, spec)?;
+    Ok((db, table))
+}
+
+/// Makes the table in memory and appends the beginning of the first file to it, so that what cannot begin
+/// leaves nothing behind on disk.
+fn rehearse(spec: &TableSpec, arguments: &Ingest) -> Result<(), Fault> {
+    let db = Database::in_memory(Options::default())?;
+    let table = db.create_table(&arguments.table, spec.clone())?;
+    let (file, batch_rows) = (&arguments.files[0], arguments.batch_rows as usize);
+    let mut input = input::open(file, arguments.format, Some(&taken(&table.schema())), batch_rows)?;
+    let Some(batch) = input.batches.next() else { return Ok(()) };
+    let batch = batch.map_err(|error| unreadable(file, 0, &error))?;
+    append_batch(&table, file, 0, &batch, arguments)?;
+    Ok(())
+}
+
+/// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
+/// of them that it reads.
+fn new_table(arguments: &Ingest) -> Result<TableSpec, Fault> {
     let Shape { merge, set, weights, rollup, .. } = &arguments.shape;
     if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
         return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
@@ -90,15 +133,14 @@ fn create_table(db: &Database, arguments: &Ingest) -> Result<Table, Fault> {
             Merge::Rollup(spec)
         }
     };
-    let spec = TableSpec {
+    Ok(TableSpec {
         columns,
         key,
         set: set.clone(),
         weights: weights.clone(),
         merge,
         exist_ok: false,
-    };
-    Ok(db.create_table(&arguments.table, spec)?)
+    })
 }
 
 /// The key, time and dimensions, each once.
@@ -183,8 +225,7 @@ fn append_file(
                     first_row += rows;
                 }
                 Err(error) => {
-                    let after = format!("{file}, after row {first_row}: {error}");
-                    read = Err(Fault::wrong_call(after));
+                    read = Err(unreadable(file, first_row, &error));
                     break;
                 }
             }
@@ -207,14 +248,7 @@ fn append(
     bar: &ProgressBar,
     totals: &Totals,
 ) -> Result<(), Fault> {
-    let on_error = match arguments.on_error {
-        OnErrorName::Raise => OnError::Raise,
-        OnErrorName::Skip => OnError::Skip,
-    };
-    let result = table.append(batch, on_error).map_err(|error| {
-        Fault::from(error)
-            .at(&format!("{file}, in the {} rows after {first_row}", batch.num_rows()))
-    })?;
+    let result = append_batch(table, file, first_row, batch, arguments)?;
     totals.rows.fetch_add(result.rows, Ordering::Relaxed);
     let before = totals.rejected.fetch_add(result.rejected.len() as u64, Ordering::Relaxed);
     let room = REJECTED_SHOWN.saturating_sub(before as usize);
@@ -223,6 +257,27 @@ fn append(
     }
     bar.inc(result.rows);
     Ok(())
+}
+
+fn append_batch(
+    table: &Table,
+    file: &str,
+    first_row: u64,
+    batch: &RecordBatch,
+    arguments: &Ingest,
+) -> Result<AppendResult, Fault> {
+    let on_error = match arguments.on_error {
+        OnErrorName::Raise => OnError::Raise,
+        OnErrorName::Skip => OnError::Skip,
+    };
+    table.append(batch, on_error).map_err(|error| {
+        Fault::from(error)
+            .at(&format!("{file}, in the {} rows after {first_row}", batch.num_rows()))
+    })
+}
+
+fn unreadable(file: &str, after_row: u64, error: &ArrowError) -> Fault {
+    Fault::wrong_call(format!("{file}, after row {after_row}: {error}"))
 }
 
 fn progress_bar(quiet: bool) -> ProgressBar {

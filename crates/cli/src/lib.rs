@@ -1,5 +1,6 @@
 //! The `drillcore` command, as a program and as `python -m drillcore`.
 
+mod column_type;
 mod arguments;
 mod fault;
 mod opening;
@@ -10,6 +11,7 @@ mod selection;
 mod read;
 mod ingest;
 mod delete;
+mod add_column;
 mod named_snapshot;
 mod upkeep;
 mod demo;
@@ -57,6 +59,7 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
         Verb::Verify(arguments) => return upkeep::verify(&arguments.database, &interrupt),
         Verb::Ingest(arguments) => ingest::ingest(&arguments, &interrupt),
         Verb::Delete(arguments) => delete::delete(&arguments, &interrupt),
+        Verb::AddColumn(arguments) => add_column::add_column(&arguments),
         Verb::Scan(arguments) => read::scan(arguments, interrupt),
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),

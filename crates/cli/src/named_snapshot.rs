@@ -6,7 +6,7 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 
 use crate::arguments::{SnapshotName, Snapshots};
 use crate::fault::Fault;
-use crate::opening::open;
+use crate::opening::{open, open_to_read};
 use crate::output::{print_line, print_one};
 
 /// Pins the snapshot, or says that it is there already.
@@ -23,10 +23,8 @@ pub fn pin(arguments: &SnapshotName) -> Result<(), Fault> {
 }
 
 pub fn list(arguments: &Snapshots) -> Result<(), Fault> {
-    let (names, lsns): (Vec<String>, Vec<u64>) = {
-        let db = open(&arguments.database)?;
-        db.snapshots()?.into_iter().unzip()
-    };
+    let snapshots = open_to_read(&arguments.database)?.snapshots()?;
+    let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.into_iter().unzip();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("snapshot", Arc::new(StringArray::from(names))),
         ("lsn", Arc::new(UInt64Array::from(lsns))),

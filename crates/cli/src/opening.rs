@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use drillcore::{Database, Error, Options, Reader, Snapshot};
+use drillcore::{Database, Options, Reader, Snapshot};
 
 use crate::fault::Fault;
 
@@ -14,15 +14,16 @@ pub fn open(database: &Path) -> Result<Database, Fault> {
     Ok(Database::open(database, Options { create: false, ..Options::default() })?)
 }
 
-/// All tables as of now, read beside whoever writes; or as of a named snapshot, which only a process that
-/// could write can open.
+/// The database as of now, beside whoever writes.
+pub fn open_to_read(database: &Path) -> Result<Reader, Fault> {
+    Ok(Reader::open(database, CACHE_BYTES)?)
+}
+
+/// All tables as of now, or as of a named snapshot.
 pub fn moment(database: &Path, at: Option<&str>) -> Result<Snapshot, Fault> {
-    let Some(name) = at else { return Ok(Reader::open(database, CACHE_BYTES)?.snapshot()?) };
-    let db = open(database).map_err(|fault| fault.at(&format!("--at {name}")))?;
-    let names = db.snapshots()?;
-    if names.iter().all(|(known, _)| known != name) {
-        let known = names.iter().map(|(known, _)| known.as_str());
-        return Err(Error::unknown("snapshot", name, known).into());
-    }
-    Ok(db.named_snapshot(name)?)
+    let reader = open_to_read(database)?;
+    Ok(match at {
+        None => reader.snapshot()?,
+        Some(name) => reader.named_snapshot(name)?,
+    })
 }

@@ -5,21 +5,16 @@ use std::path::Path;
 use drillcore::Interrupt;
 
 use crate::fault::{Fault, NO};
-use crate::opening::open;
+use crate::opening::{open, open_to_read};
 use crate::output::print_line;
 
 pub fn stats(database: &Path) -> Result<(), Fault> {
-    let db = open(database)?;
-    let stats = db.stats()?.to_json();
-    db.close()?;
-    print_line(&stats)
+    print_line(&open_to_read(database)?.stats()?.to_json())
 }
 
 /// Checks every segment; `NO` if one is damaged.
 pub fn verify(database: &Path, interrupt: &Interrupt) -> Result<u8, Fault> {
-    let db = open(database)?;
-    let report = db.verify(interrupt)?;
-    db.close()?;
+    let report = open_to_read(database)?.verify(interrupt)?;
     let (segments, rows, bytes) = (report.segments, report.rows, report.bytes);
     print_line(&format!("{segments} segments, {rows} rows, {bytes} bytes"))?;
     for fault in &report.faults {

@@ -1,13 +1,15 @@
 //! The command as scripts use it: what it prints, and how it exits.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use drillcore::{Database, Options};
+use arrow_array::{
+    ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, TimestampSecondArray,
+};
+use drillcore::{Database, OnError, Options};
 use parquet::arrow::ArrowWriter;
 
 fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
@@ -438,15 +440,38 @@ fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
     let folder = with_table();
     prints(folder.path(), &["snapshot", "db", "before"]);
     let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
-    for arguments in [&["count", "db", "t"][..], &["tables", "db"], &["sql", "db", "select 1"]] {
-        prints(folder.path(), arguments);
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let more = RecordBatch::try_from_iter([
+        ("hour", Arc::new(TimestampSecondArray::from(vec![1_704_412_800])) as ArrayRef),
+        ("city", Arc::new(StringArray::from(vec!["Bern"]))),
+    ]);
+    db.table("t").unwrap().append(&more.unwrap(), OnError::Raise).unwrap();
+    assert_eq!(run(&["count", "db", "t"]), "5\n");
+    assert_eq!(run(&["count", "db", "t", "--at", "before"]), "4\n");
+    assert_eq!(run(&["scan", "db", "t", "--at", "before", "--output", "csv"]), CSV);
+    let key = ["2024-01-01T01:00:00", "Oslo", "--columns=delay", "--output=csv"];
+    for at in [&[][..], &["--at=before"]] {
+        let reads: [&[&str]; 6] = [
+            &[&["get", "db", "t"], &key[..]].concat(),
+            &["sample", "db", "t", "4"],
+            &["estimate", "db", "t", "avg(delay)"],
+            &["sets", "db", "t"],
+            &["sql", "db", "select * from t"],
+            &["tables", "db"],
+        ];
+        reads.iter().for_each(|read| drop(run(&[read, at].concat())));
     }
+    assert_eq!(run(&["snapshots", "db", "--output", "csv"]), "snapshot,lsn\nbefore,1\n");
+    assert_eq!(run(&["verify", "db"]).split(',').next(), Some("1 segments"));
+    let stats = run(&["stats", "db"]);
+    assert!(stats.contains("\"rows\":5,") && stats.contains("\"spills\":null,"), "{stats}");
+
     for arguments in [
         &["ingest", "db", "t", "a.csv", "--quiet"][..],
         &["delete", "db", "t", "2024-01-01T00:00:00", "Oslo"],
-        &["count", "db", "t", "--at", "before"],
         &["snapshot", "db", "new"],
-        &["verify", "db"],
+        &["drop-snapshot", "db", "before"],
+        &["compact", "db"],
     ] {
         let (code, message) = fails(folder.path(), arguments);
         assert!(
@@ -454,8 +479,32 @@ fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
             "{message}"
         );
     }
+    let leases = || {
+        let names = std::fs::read_dir(folder.path().join("db")).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with("lease-")).count()
+    };
+    assert_eq!(leases(), 0, "no verb leaves its lease behind");
     db.close().unwrap();
-    assert_eq!(prints(folder.path(), &["count", "db", "t", "--at", "before"]), "4\n");
+    assert_eq!(run(&["count", "db", "t", "--at", "before"]), "4\n");
+}
+
+#[test]
+fn verify_finds_damage_beside_a_writer_and_says_where() {
+    let folder = with_table();
+    prints(folder.path(), &["compact", "db"]);
+    let database = folder.path().join("db");
+    let names = std::fs::read_dir(&database).unwrap().map(|entry| entry.unwrap().path());
+    let is_segment = |path: &PathBuf| path.to_string_lossy().contains("segment-");
+    let segment = names.into_iter().find(is_segment).unwrap();
+    let _db = Database::open(&database, Options::default()).unwrap();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    let output = drillcore(folder.path(), &["verify", "db"]);
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("damaged: segment") && printed.contains("at byte"), "{printed}");
 }
 
 #[test]
@@ -501,6 +550,94 @@ fn a_column_behind_the_guessed_beginning_of_a_file_is_not_lost() {
     prints(folder.path(), &["ingest", "db", "u", "b.jsonl", "--key", "id", "--quiet"]);
     prints(folder.path(), &["ingest", "db", "u", "a.jsonl", "--quiet"]);
     assert_eq!(prints(folder.path(), &["count", "db", "u", "--where", "late = 3"]), "1\n");
+}
+
+#[test]
+fn what_cannot_begin_to_go_in_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("a.csv", CSV);
+    write("debt.csv", "id,weight\n1,-5\n");
+    write("torn.parquet", "PAR1, but not for long");
+    write("torn.csv.gz", "no gzip");
+    write("a.unknown", CSV);
+    let mistakes: [(&[&str], i32, &str); 10] = [
+        (&["missing.csv", "--key=hour"], 3, "cannot read missing.csv"),
+        (&["a.csv", "missing.csv", "--key=hour"], 3, "cannot read missing.csv"),
+        (&["torn.parquet", "--key=hour"], 3, "cannot read torn.parquet"),
+        (&["torn.csv.gz", "--key=hour"], 3, "cannot read torn.csv.gz"),
+        (&["a.unknown", "--key=hour"], 2, "give --format"),
+        (&["a.csv"], 2, "name its key"),
+        (&["a.csv", "--key=huor"], 2, "did you mean \"hour\"?"),
+        (&["a.csv", "--key=hour", "--weights=city"], 2, "city"),
+        (&["debt.csv", "--key=id", "--weights=weight"], 2, "debt.csv, in the 1 rows after 0"),
+        (&["-", "--key=hour"], 2, "standard input"),
+    ];
+    let refused = || {
+        for (arguments, expected, said) in mistakes {
+            let ingest = [&["ingest", "db", "t", "--quiet"], arguments].concat();
+            let (code, message) = fails(folder.path(), &ingest);
+            assert!(code == expected && message.contains(said), "{arguments:?}: {message}");
+        }
+    };
+    refused();
+    assert!(!folder.path().join("db").exists());
+    std::fs::create_dir(folder.path().join("db")).unwrap();
+    refused();
+    assert_eq!(std::fs::read_dir(folder.path().join("db")).unwrap().count(), 0);
+    prints(folder.path(), &["ingest", "db", "other", "a.csv", "--key=hour", "--quiet"]);
+    refused();
+    let tables = prints(folder.path(), &["tables", "db", "--output", "csv"]);
+    assert_eq!(tables, "table,merge,key,set,rows\nother,append,hour,,4\n");
+}
+
+#[test]
+fn a_column_is_added_in_every_type_and_takes_values_from_then_on() {
+    let folder = with_table();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let types = [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float32",
+        "float64",
+        "string",
+        "binary",
+        "date32",
+        "list<string>",
+        "timestamp[us]",
+        "timestamp[ns, Europe/Oslo]",
+        "decimal128(10, 2)",
+    ];
+    for (number, name) in types.into_iter().enumerate() {
+        let column = format!("c{number}");
+        let printed = run(&["add-column", "db", "t", &column, name]);
+        assert_eq!(printed, format!("{column} added to t\n"));
+    }
+    let line =
+        r#"{"hour": "2024-01-02T00:00:00", "city": "Bern", "c4": 7, "c14": ["a"], "c17": 1.25}"#;
+    std::fs::write(folder.path().join("b.jsonl"), line).unwrap();
+    run(&["ingest", "db", "t", "b.jsonl", "--quiet"]);
+    let columns = ["--columns", "city,c4,c14,c17", "--output", "jsonl"];
+    let found = run(&[&["scan", "db", "t", "--where", "c4 = 7"], &columns[..]].concat());
+    assert_eq!(found, "{\"city\":\"Bern\",\"c4\":7,\"c14\":[\"a\"],\"c17\":1.25}\n");
+    assert_eq!(run(&["count", "db", "t", "--where", "c4 is null"]), "4\n");
+
+    let refused = |table: &str, column: &str, name: &str| {
+        let (code, message) = fails(folder.path(), &["add-column", "db", table, column, name]);
+        assert_eq!(code, 2, "{message}");
+        message
+    };
+    assert!(refused("t", "x", "flaot64").contains("did you mean \"float64\"?"));
+    assert!(refused("t", "x", "timestamp[h]").contains("unknown type"));
+    assert!(refused("t", "city", "string").contains("has a column \"city\" already"));
+    assert!(refused("tt", "x", "string").contains("did you mean \"t\"?"));
 }
 
 #[test]

@@ -12,7 +12,6 @@ use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
 use drillcore_storage::manifest;
 use drillcore_storage::segment::Segment;
-use drillcore_storage::segment_check::check_segment;
 use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 
@@ -30,6 +29,7 @@ use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
 use crate::table_spec::{TableSpec, with_column};
+use crate::verify::VerifyReport;
 use crate::widening::{Widening, widen};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
@@ -45,16 +45,6 @@ pub struct Table {
     id: TableId,
     name: Arc<str>,
     schema: Arc<TableSchema>,
-}
-
-/// What a check of all files found.
-#[derive(Debug, Clone, Default)]
-pub struct VerifyReport {
-    pub segments: u64,
-    pub rows: u64,
-    pub bytes: u64,
-    /// One message a damaged segment; empty if all is well.
-    pub faults: Vec<String>,
 }
 
 /// While held, no background work starts; see [`Database::hold_maintenance`].
@@ -291,21 +281,8 @@ impl Database {
                 of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
             by_id.into_values().collect()
         };
-        let mut report = VerifyReport::default();
-        for segment in segments {
-            // Who stops says so once, perhaps, so the answer is kept.
-            let mut asked = Ok(());
-            let checked = check_segment(self.core().directory.as_ref(), &segment, || {
-                asked = interrupt.check();
-                asked.is_ok()
-            });
-            asked?;
-            report.segments += 1;
-            report.rows += segment.rows();
-            report.bytes += segment.bytes();
-            report.faults.extend(checked.err().map(|error| error.to_string()));
-        }
-        Ok(report)
+        let segments = segments.into_iter().map(Ok);
+        VerifyReport::of(self.core().directory.as_ref(), segments, interrupt)
     }
 
     /// Sizes, counts and rates of all that the database holds and does.

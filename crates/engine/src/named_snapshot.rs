@@ -8,10 +8,7 @@ use std::sync::Arc;
 
 use drillcore_format::ids::SegmentId;
 use drillcore_format::manifest_edit::{Edit, PinnedTable};
-use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
-use drillcore_storage::manifest::PinnedSnapshot;
-use drillcore_storage::segment::Segment;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -77,26 +74,6 @@ pub fn unpin(core: &Core, name: &str) -> Result<()> {
     // Dropping the last handle of a segment removes its file, which takes long.
     drop(version);
     Ok(())
-}
-
-/// A named snapshot as the manifest describes it; `open` finds its segments.
-pub fn restore(
-    pinned: &PinnedSnapshot,
-    mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
-) -> Result<Version> {
-    let mut version = Version { lsn: pinned.lsn, tables: Default::default() };
-    for table in &pinned.tables {
-        let layout = Layout::new(&table.schema);
-        let name: Arc<str> = Arc::from(table.name.as_str());
-        let pieces = table
-            .segments
-            .iter()
-            .map(|meta| Ok(Piece::Segment(open(meta.id, &layout)?)))
-            .collect::<Result<_>>()?;
-        let restored = TableVersion::new(table.table, name.clone(), layout, pinned.lsn, pieces);
-        version.tables.insert(name, Arc::new(restored));
-    }
-    Ok(version)
 }
 
 /// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.

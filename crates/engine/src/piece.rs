@@ -46,6 +46,14 @@ impl Piece {
         }
     }
 
+    /// The run, if it is one.
+    pub fn run(&self) -> Option<&Arc<Run>> {
+        match self {
+            Piece::Run(run) => Some(run),
+            Piece::Segment(_) => None,
+        }
+    }
+
     /// The segment, if it is one.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
         match self {

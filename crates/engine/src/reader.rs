@@ -2,9 +2,10 @@
 //!
 //! A reader sees the segments of one version of the manifest, held by a lease, and the complete frames of the
 //! log above them. It writes nothing but its lease file, and moves on when told to. What its log holds
-//! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`.
+//! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`. The same
+//! lease holds the segments of that version's named snapshots, so they are opened when they are asked for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -19,7 +20,7 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::{Lease, ManifestVersion};
-use drillcore_storage::manifest::{self, Manifest};
+use drillcore_storage::manifest::{self, Manifest, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -29,12 +30,14 @@ use crate::interrupt::Interrupt;
 use crate::jobs;
 use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
-use crate::recovery::{logged_rows, open_tables};
+use crate::recovery::{check_log_reaches, logged_rows, open_described, open_snapshot, open_tables};
 use crate::rows_examined::RowsExamined;
 use crate::run::UncommittedRun;
 use crate::sample::fresh_seed;
 use crate::snapshot::Snapshot;
 use crate::state::{Slot, State, TableState, Version, replace};
+use crate::stats::Stats;
+use crate::verify::VerifyReport;
 
 /// The writer may replace files while they are being listed and opened; so often it is tried again.
 const ATTEMPTS: u32 = 50;
@@ -53,13 +56,19 @@ struct Shared {
     cache: Arc<PageCache>,
     meter: MemoryMeter,
     examined: RowsExamined,
-    current: Mutex<Option<Current>>,
+    /// The segments that somebody reads, so that none is opened twice.
+    segments: Mutex<HashMap<SegmentId, Weak<Segment>>>,
+    current: Mutex<Option<Arc<Current>>>,
+    /// Held while manifest and log are read: what a later refresh finds is no older.
+    loading: Mutex<()>,
 }
 
-/// What is being read, until the next refresh.
+/// What is being read, until the next refresh. Holding it holds its files.
 struct Current {
     version: Arc<Version>,
-    segments: HashMap<SegmentId, Weak<Segment>>,
+    named: BTreeMap<String, PinnedSnapshot>,
+    /// The bytes of the log when it was read.
+    wal_bytes: u64,
     _lease: Lease,
 }
 
@@ -83,24 +92,70 @@ impl Reader {
                 cache: Arc::new(PageCache::new(cache_bytes)),
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
+                segments: Mutex::default(),
                 current: Mutex::new(None),
+                loading: Mutex::new(()),
             }),
         };
-        let current = reader.load(&HashMap::new())?;
-        *reader.current() = Some(current);
+        let current = reader.load()?;
+        *lock(&reader.shared.current) = Some(Arc::new(current));
         Ok(reader)
     }
 
     /// All tables as of the last refresh.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        match &*self.current() {
-            Some(current) => Ok(Snapshot::new(current.version.clone())),
-            None => Err(Error::new(ErrorKind::Closed, "the database is closed")),
-        }
+        Ok(Snapshot::new(self.current()?.version.clone()))
     }
 
-    /// Moves on to the newest complete commit, at least to `at_least`, and returns it. Snapshots taken before
-    /// stay as they are.
+    /// The named snapshot as it was pinned by the writer; none is made. One that the writer has dropped
+    /// since the last refresh can still be opened.
+    ///
+    /// # Errors
+    /// `NotFound` if there was none of that name at the last refresh, `Closed`, `Corrupt`, `Io`.
+    pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
+        let current = self.current()?;
+        let Some(pinned) = current.named.get(name) else {
+            return Err(Error::unknown("snapshot", name, current.named.keys().map(String::as_str)));
+        };
+        let version = open_snapshot(pinned, |id, layout| self.segment(id, layout))?;
+        Ok(Snapshot::new(Arc::new(version)))
+    }
+
+    /// The names of all named snapshots as of the last refresh, in order, with the commits they show.
+    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
+        let current = self.current()?;
+        Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn.0)).collect())
+    }
+
+    /// Reads every segment of the last refresh, those of named snapshots too, and checks it as
+    /// [`Database::verify`](crate::Database::verify) does. Takes as long as it takes: the writer's merges
+    /// remove nothing of it meanwhile.
+    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+        let current = self.current()?;
+        let of_tables =
+            current.version.segments().map(|segment| (segment.id(), Ok(segment.clone())));
+        let mut segments: BTreeMap<SegmentId, Result<Arc<Segment>>> = of_tables.collect();
+        for table in current.named.values().flat_map(|pinned| &pinned.tables) {
+            let layout = Layout::new(&table.schema);
+            for meta in &table.segments {
+                segments.entry(meta.id).or_insert_with(|| {
+                    let mut open = |id, layout: &Layout| self.segment(id, layout);
+                    open_described(table.table, meta, &layout, &mut open)
+                });
+            }
+        }
+        VerifyReport::of(self.shared.directory.as_ref(), segments.into_values(), interrupt)
+    }
+
+    /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.
+    pub fn stats(&self) -> Result<Stats> {
+        let current = self.current()?;
+        let Shared { cache, meter, examined, .. } = &*self.shared;
+        Ok(Stats::of_reader(&current.version, current.wal_bytes, cache, meter, examined))
+    }
+
+    /// Moves on to the newest complete commit, at least to `at_least`, and returns it. Named snapshots are
+    /// those of now. Snapshots taken before stay as they are.
     ///
     /// # Errors
     /// `Behind` if the writer has not written that far within `timeout`.
@@ -108,17 +163,7 @@ impl Reader {
         let started = Instant::now();
         loop {
             interrupt.check()?;
-            let known = match &*self.current() {
-                Some(current) => current.segments.clone(),
-                None => return Err(Error::new(ErrorKind::Closed, "the database is closed")),
-            };
-            let fresh = self.load(&known)?;
-            let lsn = fresh.version.lsn.0;
-            let mut current = self.current();
-            if let Some(current) = current.as_mut().filter(|current| current.version.lsn.0 <= lsn) {
-                *current = fresh;
-            }
-            drop(current);
+            let lsn = self.move_on()?;
             if lsn >= at_least {
                 return Ok(lsn);
             }
@@ -132,50 +177,70 @@ impl Reader {
 
     /// Lets go of the lease. Snapshots stay readable.
     pub fn close(&self) {
-        self.current().take();
+        lock(&self.shared.current).take();
     }
 
-    fn current(&self) -> MutexGuard<'_, Option<Current>> {
-        self.shared.current.lock().unwrap_or_else(PoisonError::into_inner)
+    fn current(&self) -> Result<Arc<Current>> {
+        let current = lock(&self.shared.current).clone();
+        current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
+    }
+
+    /// Takes what is there now for what is read, and returns its newest commit.
+    fn move_on(&self) -> Result<u64> {
+        let _loading = lock(&self.shared.loading);
+        let before = self.current()?.version.lsn;
+        let fresh = self.load()?;
+        let lsn = fresh.version.lsn;
+        // Who closed it meanwhile wants no more of it.
+        if let Some(current) = lock(&self.shared.current).as_mut().filter(|_| before <= lsn) {
+            *current = Arc::new(fresh);
+        }
+        Ok(lsn.0)
+    }
+
+    /// A segment that the lease of what is read, or about to be, holds.
+    fn segment(&self, id: SegmentId, layout: &Layout) -> Result<Arc<Segment>> {
+        let known = lock(&self.shared.segments).get(&id).and_then(Weak::upgrade);
+        if let Some(segment) = known {
+            return Ok(segment);
+        }
+        let Shared { directory, cache, segments, .. } = &*self.shared;
+        let segment = Arc::new(Segment::open(directory.as_ref(), id, layout, cache.clone())?);
+        let mut segments = lock(segments);
+        segments.retain(|_, segment| segment.strong_count() > 0);
+        segments.insert(id, Arc::downgrade(&segment));
+        Ok(segment)
     }
 
     /// Reads manifest and log, trying again where the writer replaced a file under it.
-    fn load(&self, known: &HashMap<SegmentId, Weak<Segment>>) -> Result<Current> {
+    fn load(&self) -> Result<Current> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.try_load(known) {
+            match self.try_load() {
                 Err(fault) if attempt < ATTEMPTS && fault.may_pass => thread::sleep(RETRY_AFTER),
                 done => return done.map_err(|fault| fault.error),
             }
         }
     }
 
-    fn try_load(
-        &self,
-        known: &HashMap<SegmentId, Weak<Segment>>,
-    ) -> std::result::Result<Current, LoadFault> {
-        let Shared { directory, cache, .. } = &*self.shared;
+    fn try_load(&self) -> std::result::Result<Current, LoadFault> {
+        let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
-        let (found, version) = Manifest::read(directory.as_ref())?;
+        let (mut found, version) = Manifest::read(directory.as_ref())?;
+        let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
-        let mut segments = HashMap::new();
-        let mut state = open_tables(found, |id, layout| {
-            let segment = match known.get(&id).and_then(Weak::upgrade) {
-                Some(segment) => segment,
-                None => Arc::new(Segment::open(directory.as_ref(), id, layout, cache.clone())?),
-            };
-            segments.insert(id, Arc::downgrade(&segment));
-            Ok(segment)
-        })?;
-        let last = Wal::read(directory.as_ref(), needed_from, |lsn, payload| {
+        let mut state = open_tables(found, |id, layout| self.segment(id, layout))?;
+        let log = Wal::read(directory.as_ref(), needed_from, |lsn, payload| {
             self.apply(&mut state, lsn, payload)
         })?;
-        let lsn = last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
+        let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
+        check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
+        let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
         let lease = Lease::take(directory.clone(), version, fresh_seed())?;
         drop(wide);
-        Ok(Current { version: state.version(lsn), segments, _lease: lease })
+        Ok(Current { version: state.version(lsn), named, wal_bytes: log.bytes, _lease: lease })
     }
 
     /// Adds the rows of one commit that are in no segment.
@@ -240,6 +305,11 @@ fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// What a panic left behind is whole: each change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error of loading, and whether the writer may have caused it by moving on.

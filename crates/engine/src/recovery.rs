@@ -6,11 +6,11 @@ use std::sync::Arc;
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
-use drillcore_format::manifest_edit::Edit;
+use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::manifest::{self, Manifest, ManifestState};
+use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -19,10 +19,10 @@ use crate::core::{Core, Probe};
 use crate::error::{Error, ErrorKind, Result};
 use crate::jobs;
 use crate::maintenance::{flush, join_small_runs, pick_spill};
-use crate::named_snapshot::restore;
 use crate::options::{Durability, Options};
+use crate::piece::Piece;
 use crate::run::UncommittedRun;
-use crate::state::{Slot, State, TableState};
+use crate::state::{Slot, State, TableState, TableVersion, Version};
 
 /// The file whose lock the writer holds.
 pub const LOCK_FILE: &str = "LOCK";
@@ -52,7 +52,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     };
     let mut state = open_tables(found, &mut open_segment)?;
     for (name, pinned) in snapshots {
-        state.named.insert(name, Arc::new(restore(&pinned, &mut open_segment)?));
+        state.named.insert(name, Arc::new(open_snapshot(&pinned, &mut open_segment)?));
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
@@ -108,14 +108,7 @@ pub fn open_tables(
     for (id, entry) in found.tables {
         let mut table = TableState::new(&entry.name, entry.schema, entry.flushed);
         for meta in entry.segments {
-            let segment = open(meta.id, &table.layout)?;
-            if segment.meta() != meta || segment.table() != id {
-                let message = format!(
-                    "{} is not the file that the manifest describes",
-                    Segment::file_name(meta.id)
-                );
-                return Err(Error::new(ErrorKind::Corrupt, message));
-            }
+            let segment = open_described(id, &meta, &table.layout, &mut open)?;
             last = last.max(meta.lsns.last.0);
             table.segments.push(Slot { piece: segment, taken: false });
         }
@@ -124,6 +117,41 @@ pub fn open_tables(
     }
     state.next_lsn = Lsn(last + 1);
     Ok(state)
+}
+
+/// A named snapshot as the manifest describes it, with its segments as `open` finds them.
+pub fn open_snapshot(
+    pinned: &PinnedSnapshot,
+    mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
+) -> Result<Version> {
+    let mut version = Version { lsn: pinned.lsn, tables: Default::default() };
+    for table in &pinned.tables {
+        let layout = Layout::new(&table.schema);
+        let name: Arc<str> = Arc::from(table.name.as_str());
+        let segments = table.segments.iter();
+        let pieces = segments
+            .map(|meta| open_described(table.table, meta, &layout, &mut open).map(Piece::Segment))
+            .collect::<Result<_>>()?;
+        let opened = TableVersion::new(table.table, name.clone(), layout, pinned.lsn, pieces);
+        version.tables.insert(name, Arc::new(opened));
+    }
+    Ok(version)
+}
+
+/// A segment of a table as `open` finds it, if its file is the one that the manifest describes.
+pub fn open_described(
+    table: TableId,
+    meta: &SegmentMeta,
+    layout: &Layout,
+    open: &mut impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
+) -> Result<Arc<Segment>> {
+    let segment = open(meta.id, layout)?;
+    if segment.meta() != *meta || segment.table() != table {
+        let name = Segment::file_name(meta.id);
+        let message = format!("{name} is not the file that the manifest describes");
+        return Err(Error::new(ErrorKind::Corrupt, message));
+    }
+    Ok(segment)
 }
 
 /// Reads the log; rows that a segment already holds are passed over. Keeps to the memory budget by
@@ -141,17 +169,7 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
         make_room(core)
     })?;
     let expected = core.state().next_lsn;
-    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
-    if let Some(last) = last
-        && last.0 + 1 != expected.0
-        && needed_from < expected
-    {
-        let message = format!(
-            "the log ends at commit {last}, but segments hold commits up to {}",
-            expected.0 - 1
-        );
-        return Err(Error::new(ErrorKind::Corrupt, message));
-    }
+    check_log_reaches(last, needed_from, expected)?;
     if core.options.durability == Durability::None {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
         flush(core, core.visible())?;
@@ -169,6 +187,20 @@ fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
         core.wal.set(wal).map_err(|_| ()).expect("the log is opened once");
     }
     Ok(())
+}
+
+/// Refuses a log that ends before `expected`, the first commit that no segment holds.
+pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> Result<()> {
+    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
+    match last {
+        Some(last) if last.0 + 1 < expected.0 && needed_from < expected => {
+            let held = expected.0 - 1;
+            let message =
+                format!("the log ends at commit {last}, but segments hold commits up to {held}");
+            Err(Error::new(ErrorKind::Corrupt, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Notes that commits below `lsn` are not looked for in the log.

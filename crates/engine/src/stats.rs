@@ -2,33 +2,31 @@
 
 use std::fmt::Write;
 
+use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::segment::Segment;
+
 use crate::core::Core;
 use crate::error::Result;
+use crate::memory_meter::MemoryMeter;
+use crate::piece::Piece;
+use crate::rows_examined::RowsExamined;
+use crate::run::Run;
+use crate::state::Version;
 
-/// Numbers of a whole database at one moment.
+/// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
+/// memory and what was read is counted in the process that is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
     pub lsn: u64,
-    pub memory_bytes_limit: u64,
-    /// Rows in memory that new snapshots see, appends under way and joins under way.
+    /// Rows in memory that new snapshots see; of a writer also appends under way and joins under way.
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold.
     pub row_bytes: u64,
     pub cache_bytes: u64,
     pub cache_bytes_limit: u64,
-    /// Files that only reader processes still need.
-    pub held_back_bytes: u64,
     pub wal_bytes: u64,
-    pub wal_syncs: u64,
-    /// How long appends were made to wait, all together.
-    pub stall_seconds: f64,
-    pub joins: u64,
-    pub spills: u64,
-    pub merges: u64,
-    /// Rows that spills and merges wrote.
-    pub rows_written: u64,
     /// Rows in memory whose keys were compared or whose values were handed on, by reads, joins and spills.
     pub rows_examined: u64,
     /// Pages read from files.
@@ -41,6 +39,24 @@ pub struct Stats {
     pub filter_false_positives: u64,
     /// Blocks that scans left out because statistics say that no row of theirs passes.
     pub blocks_pruned: u64,
+    /// `None` of a reader.
+    pub writer: Option<WriterStats>,
+}
+
+/// What only the process that writes can tell; counted since it opened the database.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WriterStats {
+    pub memory_bytes_limit: u64,
+    /// Files that only reader processes still need.
+    pub held_back_bytes: u64,
+    pub wal_syncs: u64,
+    /// How long appends were made to wait, all together.
+    pub stall_seconds: f64,
+    pub joins: u64,
+    pub spills: u64,
+    pub merges: u64,
+    /// Rows that spills and merges wrote.
+    pub rows_written: u64,
     /// Why the database is read-only, if it is.
     pub failure: Option<String>,
 }
@@ -56,9 +72,10 @@ pub struct TableStats {
     pub segments: u64,
     pub segment_bytes: u64,
     pub segment_resident_bytes: u64,
-    /// Since the database was opened; equal keys of a batch are folded first.
-    pub appended_rows: u64,
-    pub appended_batches: u64,
+    /// Since the writer opened the database; equal keys of a batch are folded first. `None` of a reader.
+    pub appended_rows: Option<u64>,
+    /// As `appended_rows`.
+    pub appended_batches: Option<u64>,
 }
 
 impl Stats {
@@ -67,39 +84,72 @@ impl Stats {
         state.check_open()?;
         let visible = core.visible();
         let tables = state.tables.values().map(|table| {
-            let runs = || table.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
-            let segments = || table.segments.iter().map(|slot| &slot.piece);
+            let runs = table.runs.iter().map(|slot| &*slot.piece);
+            let segments = table.segments.iter().map(|slot| &*slot.piece);
             TableStats {
-                name: table.name.to_string(),
-                rows: runs().map(|slot| slot.piece.rows()).sum::<u64>()
-                    + segments().map(|segment| segment.rows()).sum::<u64>(),
-                runs: runs().count() as u64,
                 run_bytes: table.run_bytes(),
-                segments: table.segments.len() as u64,
-                segment_bytes: segments().map(|segment| segment.bytes()).sum(),
-                segment_resident_bytes: segments().map(|segment| segment.resident_bytes()).sum(),
-                appended_rows: table.appended_rows,
-                appended_batches: table.appended_batches,
+                appended_rows: Some(table.appended_rows),
+                appended_batches: Some(table.appended_batches),
+                ..TableStats::of(
+                    &table.name,
+                    runs.filter(|run| run.lsns().last <= visible),
+                    segments,
+                )
             }
         });
-        let io = core.cache.counts().read();
         Ok(Stats {
             tables: tables.collect(),
             lsn: visible.0,
-            memory_bytes_limit: core.options.memory_bytes,
             buffered_bytes: state.buffered_bytes,
-            row_bytes: core.meter.bytes(),
-            cache_bytes: core.cache.bytes(),
-            cache_bytes_limit: core.cache.budget_bytes(),
-            held_back_bytes: core.removals.bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
-            wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
-            stall_seconds: state.stall.as_secs_f64(),
-            joins: state.counts.joins,
-            spills: state.counts.spills,
-            merges: state.counts.merges,
-            rows_written: state.counts.rows_written,
-            rows_examined: core.rows_examined.total(),
+            writer: Some(WriterStats {
+                memory_bytes_limit: core.options.memory_bytes,
+                held_back_bytes: core.removals.bytes(),
+                wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
+                stall_seconds: state.stall.as_secs_f64(),
+                joins: state.counts.joins,
+                spills: state.counts.spills,
+                merges: state.counts.merges,
+                rows_written: state.counts.rows_written,
+                failure: state.failure.as_ref().map(ToString::to_string),
+            }),
+            ..Stats::of_process(&core.cache, &core.meter, &core.rows_examined)
+        })
+    }
+
+    /// The numbers of a reader.
+    pub(crate) fn of_reader(
+        version: &Version,
+        wal_bytes: u64,
+        cache: &PageCache,
+        meter: &MemoryMeter,
+        examined: &RowsExamined,
+    ) -> Stats {
+        let mut in_order: Vec<_> = version.tables.values().collect();
+        in_order.sort_unstable_by_key(|table| table.id);
+        let tables = in_order.into_iter().map(|table| {
+            let runs = table.pieces.iter().filter_map(Piece::run).map(AsRef::as_ref);
+            let segments = table.pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
+            TableStats::of(&table.name, runs, segments)
+        });
+        let tables: Vec<TableStats> = tables.collect();
+        Stats {
+            lsn: version.lsn.0,
+            buffered_bytes: tables.iter().map(|table| table.run_bytes).sum(),
+            wal_bytes,
+            tables,
+            ..Stats::of_process(cache, meter, examined)
+        }
+    }
+
+    /// What this process holds and has read.
+    fn of_process(cache: &PageCache, meter: &MemoryMeter, examined: &RowsExamined) -> Stats {
+        let io = cache.counts().read();
+        Stats {
+            row_bytes: meter.bytes(),
+            cache_bytes: cache.bytes(),
+            cache_bytes_limit: cache.budget_bytes(),
+            rows_examined: examined.total(),
             index_pages_read: io.index_pages,
             blocks_read: io.blocks,
             set_pages_read: io.set_pages,
@@ -107,57 +157,90 @@ impl Stats {
             bytes_read: io.bytes,
             filter_false_positives: io.filter_false_positives,
             blocks_pruned: io.blocks_pruned,
-            failure: state.failure.as_ref().map(ToString::to_string),
-        })
+            ..Stats::default()
+        }
     }
 
-    /// The numbers as one JSON object, field by field.
+    /// The numbers as one JSON object, field by field, those of the writer among the others; null is what a
+    /// reader cannot tell.
     pub fn to_json(&self) -> String {
-        let mut json = String::from("{\"tables\":[");
-        for (number, table) in self.tables.iter().enumerate() {
-            let comma = if number > 0 { "," } else { "" };
-            let TableStats { rows, runs, run_bytes, segments, segment_bytes, .. } = table;
-            let TableStats { segment_resident_bytes, appended_rows, appended_batches, .. } = table;
-            let name = json_string(&table.name);
-            let _ = write!(
-                json,
-                "{comma}{{\"name\":{name},\"rows\":{rows},\"runs\":{runs},\"run_bytes\":{run_bytes},\
-                 \"segments\":{segments},\"segment_bytes\":{segment_bytes},\
-                 \"segment_resident_bytes\":{segment_resident_bytes},\
-                 \"appended_rows\":{appended_rows},\"appended_batches\":{appended_batches}}}"
-            );
-        }
-        json.push(']');
-        let numbers: [(&str, u64); 21] = [
-            ("lsn", self.lsn),
-            ("memory_bytes_limit", self.memory_bytes_limit),
-            ("buffered_bytes", self.buffered_bytes),
-            ("row_bytes", self.row_bytes),
-            ("cache_bytes", self.cache_bytes),
-            ("cache_bytes_limit", self.cache_bytes_limit),
-            ("held_back_bytes", self.held_back_bytes),
-            ("wal_bytes", self.wal_bytes),
-            ("wal_syncs", self.wal_syncs),
-            ("joins", self.joins),
-            ("spills", self.spills),
-            ("merges", self.merges),
-            ("rows_written", self.rows_written),
-            ("rows_examined", self.rows_examined),
-            ("index_pages_read", self.index_pages_read),
-            ("blocks_read", self.blocks_read),
-            ("set_pages_read", self.set_pages_read),
-            ("statistics_pages_read", self.statistics_pages_read),
-            ("bytes_read", self.bytes_read),
-            ("filter_false_positives", self.filter_false_positives),
-            ("blocks_pruned", self.blocks_pruned),
-        ];
-        for (name, value) in numbers {
-            let _ = write!(json, ",\"{name}\":{value}");
-        }
-        let failure = self.failure.as_deref().map_or("null".to_string(), json_string);
-        let _ = write!(json, ",\"stall_seconds\":{},\"failure\":{failure}}}", self.stall_seconds);
-        json
+        let tables: Vec<String> = self.tables.iter().map(TableStats::to_json).collect();
+        let writer = self.writer.as_ref();
+        let of_writer = |number: fn(&WriterStats) -> u64| json(writer.map(number));
+        let failure = writer.and_then(|writer| writer.failure.as_deref());
+        json_object(&[
+            ("tables", format!("[{}]", tables.join(","))),
+            ("lsn", self.lsn.to_string()),
+            ("memory_bytes_limit", of_writer(|writer| writer.memory_bytes_limit)),
+            ("buffered_bytes", self.buffered_bytes.to_string()),
+            ("row_bytes", self.row_bytes.to_string()),
+            ("cache_bytes", self.cache_bytes.to_string()),
+            ("cache_bytes_limit", self.cache_bytes_limit.to_string()),
+            ("held_back_bytes", of_writer(|writer| writer.held_back_bytes)),
+            ("wal_bytes", self.wal_bytes.to_string()),
+            ("wal_syncs", of_writer(|writer| writer.wal_syncs)),
+            ("joins", of_writer(|writer| writer.joins)),
+            ("spills", of_writer(|writer| writer.spills)),
+            ("merges", of_writer(|writer| writer.merges)),
+            ("rows_written", of_writer(|writer| writer.rows_written)),
+            ("rows_examined", self.rows_examined.to_string()),
+            ("index_pages_read", self.index_pages_read.to_string()),
+            ("blocks_read", self.blocks_read.to_string()),
+            ("set_pages_read", self.set_pages_read.to_string()),
+            ("statistics_pages_read", self.statistics_pages_read.to_string()),
+            ("bytes_read", self.bytes_read.to_string()),
+            ("filter_false_positives", self.filter_false_positives.to_string()),
+            ("blocks_pruned", self.blocks_pruned.to_string()),
+            ("stall_seconds", json(writer.map(|writer| writer.stall_seconds))),
+            ("failure", json(failure.map(json_string))),
+        ])
     }
+}
+
+impl TableStats {
+    fn of<'a>(
+        name: &str,
+        runs: impl Iterator<Item = &'a Run> + Clone,
+        segments: impl Iterator<Item = &'a Segment> + Clone,
+    ) -> TableStats {
+        TableStats {
+            name: name.to_string(),
+            rows: runs.clone().map(Run::rows).sum::<u64>()
+                + segments.clone().map(Segment::rows).sum::<u64>(),
+            runs: runs.clone().count() as u64,
+            run_bytes: runs.map(Run::bytes).sum(),
+            segments: segments.clone().count() as u64,
+            segment_bytes: segments.clone().map(Segment::bytes).sum(),
+            segment_resident_bytes: segments.map(Segment::resident_bytes).sum(),
+            appended_rows: None,
+            appended_batches: None,
+        }
+    }
+
+    fn to_json(&self) -> String {
+        json_object(&[
+            ("name", json_string(&self.name)),
+            ("rows", self.rows.to_string()),
+            ("runs", self.runs.to_string()),
+            ("run_bytes", self.run_bytes.to_string()),
+            ("segments", self.segments.to_string()),
+            ("segment_bytes", self.segment_bytes.to_string()),
+            ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
+            ("appended_rows", json(self.appended_rows)),
+            ("appended_batches", json(self.appended_batches)),
+        ])
+    }
+}
+
+fn json_object(fields: &[(&str, String)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(name, value)| format!("{}:{value}", json_string(name))).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+/// A value, or null.
+fn json(value: Option<impl ToString>) -> String {
+    value.map_or("null".to_string(), |value| value.to_string())
 }
 
 fn json_string(text: &str) -> String {

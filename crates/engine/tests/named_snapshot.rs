@@ -144,3 +144,91 @@ fn pinning_beside_writers_and_merges_cuts_all_tables_at_one_commit() {
         assert_eq!(found, counts);
     }
 }
+
+const CACHE_BYTES: u64 = 1 << 20;
+
+fn refresh(reader: &Reader) {
+    reader.refresh(0, std::time::Duration::ZERO, &Interrupt::never()).unwrap();
+}
+
+#[test]
+fn a_reader_opens_the_named_snapshots_of_its_last_refresh_and_makes_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    db.create_table("a", spec(Merge::Append)).unwrap();
+    db.create_table("b", spec(Merge::Upsert)).unwrap();
+    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    let monday = answers(&db.named_snapshot("monday").unwrap());
+    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    db.compact().unwrap();
+
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    assert_eq!(reader.snapshots().unwrap(), db.snapshots().unwrap());
+    assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
+    assert_eq!(reader.named_snapshot("monday").unwrap().lsn(), 1);
+    let error = reader.named_snapshot("munday").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert_eq!(error.to_string(), r#"unknown snapshot "munday"; did you mean "monday"?"#);
+    assert_eq!(reader.named_snapshot("").err().unwrap().kind(), ErrorKind::NotFound);
+
+    let tuesday = answers(&db.named_snapshot("tuesday").unwrap());
+    assert!(reader.named_snapshot("tuesday").is_err(), "not before a refresh");
+    refresh(&reader);
+    assert_eq!(reader.snapshots().unwrap(), db.snapshots().unwrap());
+    assert_eq!(answers(&reader.named_snapshot("tuesday").unwrap()), tuesday);
+    assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
+    assert_eq!(db.snapshots().unwrap().len(), 2, "a reader pins nothing");
+
+    // Without a writer, too.
+    let held = reader.named_snapshot("monday").unwrap();
+    db.close().unwrap();
+    assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
+    reader.close();
+    assert_eq!(answers(&held), monday);
+    assert_eq!(reader.snapshots().err().unwrap().kind(), ErrorKind::Closed);
+    assert_eq!(reader.named_snapshot("monday").err().unwrap().kind(), ErrorKind::Closed);
+}
+
+/// One reader opens it before the writer drops it, the other one only after, and after a restart.
+#[test]
+fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let db = Database::open(&path, Options::default()).unwrap();
+    db.create_table("a", spec(Merge::Append)).unwrap();
+    db.create_table("b", spec(Merge::Upsert)).unwrap();
+    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    db.flush().unwrap();
+    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    // A segment of each table and one of the snapshot's own.
+    let monday = answers(&db.named_snapshot("monday").unwrap());
+    let [early, late] = [0, 1].map(|_| Reader::open(&path, CACHE_BYTES).unwrap());
+    let held = early.named_snapshot("monday").unwrap();
+
+    db.compact().unwrap();
+    db.drop_snapshot("monday").unwrap();
+    db.compact().unwrap();
+    assert!(db.stats().unwrap().writer.unwrap().held_back_bytes > 0, "its files wait for readers");
+    assert_eq!(answers(&held), monday);
+    assert_eq!(answers(&late.named_snapshot("monday").unwrap()), monday);
+    assert_eq!(late.verify(&Interrupt::never()).unwrap().segments, 4);
+
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(&path, Options::default()).unwrap();
+    assert_eq!(answers(&late.named_snapshot("monday").unwrap()), monday, "after a restart");
+    let report = late.verify(&Interrupt::never()).unwrap();
+    assert_eq!((report.segments, report.faults), (4, vec![]));
+    let before = segment_files(&path);
+
+    for reader in [&early, &late] {
+        refresh(reader);
+        let error = reader.named_snapshot("monday").err().unwrap();
+        assert_eq!(error.to_string(), r#"unknown snapshot "monday"; there are none"#);
+    }
+    assert_eq!(answers(&held), monday, "who holds it reads on");
+    db.append(&[("a", &batch(0..1, "z"))]).unwrap();
+    db.compact().unwrap();
+    assert!(segment_files(&path) < before, "files that only monday needed are gone");
+    assert_eq!(answers(&held), monday, "open files outlive their names");
+}

@@ -47,6 +47,10 @@ fn commits(snapshot: &TableSnapshot) -> Vec<u64> {
     rows
 }
 
+fn held_back_bytes(db: &Database) -> u64 {
+    db.stats().unwrap().writer.unwrap().held_back_bytes
+}
+
 #[test]
 fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
     let folder = tempfile::tempdir().unwrap();
@@ -72,7 +76,7 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
 
     db.flush().unwrap();
     db.compact().unwrap();
-    assert!(db.stats().unwrap().held_back_bytes > 0, "the leased segment waits for the reader");
+    assert!(held_back_bytes(&db) > 0, "the leased segment waits for the reader");
     assert_eq!((commits(&old), commits(&held)), (vec![100], vec![100, 100]));
     reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
     table.append(&batch(2, 100), OnError::Raise).unwrap();
@@ -93,7 +97,7 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
     }
     drop(readers);
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    assert_eq!(db.stats().unwrap().held_back_bytes, 0);
+    assert_eq!(held_back_bytes(&db), 0);
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let leases = names.filter(|name| name.to_string_lossy().starts_with("lease-")).count();
     assert_eq!(leases, 0, "no lease outlives its reader");
@@ -178,4 +182,143 @@ fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
         done.store(true, Ordering::Relaxed);
         assert!(reader.join().unwrap() > 5);
     });
+}
+
+/// The writer replaces segments all the while, those that are just being checked among them.
+#[test]
+fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch(0, 100), OnError::Raise).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let checks = scope.spawn(|| {
+            let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+            let (mut checks, mut segments) = (0, 0);
+            while !done.load(Ordering::Relaxed) {
+                let report = reader.verify(&Interrupt::never()).unwrap();
+                assert_eq!(report.faults, Vec::<String>::new());
+                segments += report.segments;
+                checks += 1;
+                if checks % 2 == 0 {
+                    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                }
+            }
+            (checks, segments)
+        });
+        for step in 1..120 {
+            table.append(&batch(step, 100), OnError::Raise).unwrap();
+            db.flush().unwrap();
+            if step % 5 == 0 {
+                let name = format!("s{}", step % 3);
+                drop(db.named_snapshot(&name).unwrap());
+                db.compact().unwrap();
+                db.drop_snapshot(&name).unwrap();
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        let (checks, segments) = checks.join().unwrap();
+        assert!(checks > 10 && segments > checks, "{checks} checks of {segments} segments");
+    });
+}
+
+#[test]
+fn a_reader_reports_every_damaged_segment_and_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch(0, 1_000), OnError::Raise).unwrap();
+    db.named_snapshot("before").unwrap();
+    table.append(&batch(1, 1_000), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let whole = reader.verify(&Interrupt::never()).unwrap();
+    assert_eq!((whole.segments, whole.rows, whole.faults.len()), (2, 3_000, 0));
+
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let mut segments: Vec<_> =
+        names.filter(|path| path.to_string_lossy().contains("segment-")).collect();
+    segments.sort();
+    let [of_snapshot, of_table] = &segments[..] else { panic!("{segments:?}") };
+    let mut bytes = std::fs::read(of_table).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(of_table, bytes).unwrap();
+    std::fs::remove_file(of_snapshot).unwrap();
+    let report = reader.verify(&Interrupt::never()).unwrap();
+    assert_eq!((report.segments, report.rows), (2, 2_000));
+    assert!(report.faults[0].contains("cannot open"), "{:?}", report.faults);
+    assert!(report.faults[1].contains("checksum"), "{:?}", report.faults);
+
+    let stop = Interrupt::new(Arc::new(|| true));
+    assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Interrupted);
+    reader.close();
+    assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("z", spec(Merge::Append)).unwrap();
+    db.create_table("a", spec(Merge::Upsert)).unwrap();
+    table.append(&batch(0, 1_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let lsn = table.append(&batch(1, 100), OnError::Raise).unwrap().lsn;
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let (writer, stats) = (db.stats().unwrap(), reader.stats().unwrap());
+    assert_eq!((stats.lsn, stats.wal_bytes), (lsn, writer.wal_bytes));
+    assert!(stats.wal_bytes > 0);
+    assert_eq!(stats.cache_bytes_limit, CACHE_BYTES);
+    for (found, of_writer) in stats.tables.iter().zip(&writer.tables) {
+        let untold = (None, None);
+        assert_eq!((found.appended_rows, found.appended_batches), untold);
+        let (appended_rows, appended_batches) = untold;
+        assert_eq!(*found, TableStats { appended_rows, appended_batches, ..of_writer.clone() });
+    }
+    assert_eq!((stats.tables.len(), stats.tables[0].rows, stats.tables[0].runs), (2, 1_100, 1));
+    assert_eq!(stats.buffered_bytes, stats.tables[0].run_bytes);
+    assert_eq!(stats.writer, None);
+    assert!(writer.writer.unwrap().spills > 0);
+    let json = stats.to_json();
+    for part in
+        ["\"rows\":1100,", "\"spills\":null,", "\"appended_rows\":null,", "\"failure\":null"]
+    {
+        assert!(json.contains(part), "{part} is missing in {json}");
+    }
+
+    assert_eq!(stats.blocks_read, 0);
+    assert_eq!(commits(&reader.snapshot().unwrap().table("z").unwrap()), [1_000, 100]);
+    assert!(reader.stats().unwrap().blocks_read > 0, "its own reads are counted");
+    assert_eq!(db.stats().unwrap().blocks_read, 0, "and not those of the writer");
+    reader.close();
+    assert_eq!(reader.stats().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+/// A snapshot's segment holds a commit that the log lost with its newest file.
+#[test]
+fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..2 {
+        let db = Database::open(folder.path(), Options::default()).unwrap();
+        let table = db.create_table("t", TableSpec { exist_ok: true, ..spec(Merge::Append) });
+        table.unwrap().append(&batch(round, 10), OnError::Raise).unwrap();
+        if round == 1 {
+            db.named_snapshot("both").unwrap();
+        }
+        db.close().unwrap();
+    }
+    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).unwrap().snapshot().unwrap().lsn(), 2);
+    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+    let log = names.filter(|path| path.to_string_lossy().contains("wal-"));
+    std::fs::remove_file(log.max().unwrap()).unwrap();
+    let errors = [
+        Reader::open(folder.path(), CACHE_BYTES).err().unwrap(),
+        Database::open(folder.path(), Options::default()).err().unwrap(),
+    ];
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        let message = "the log ends at commit 1, but segments hold commits up to 2";
+        assert_eq!(error.to_string(), message);
+    }
 }

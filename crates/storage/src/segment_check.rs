@@ -15,7 +15,7 @@ use crate::ordinal_list::OrdinalList;
 use crate::segment::Segment;
 use crate::segment_writer::weight_units;
 
-/// Pages kept while a segment is checked, apart from those that others have read and verified before.
+/// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
 const CACHE_BYTES: u64 = 1 << 20;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`

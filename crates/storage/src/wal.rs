@@ -44,6 +44,15 @@ struct LogFile {
     bytes: u64,
 }
 
+/// What [`Wal::read`] found.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LogRead {
+    /// The last commit, if there is one.
+    pub last: Option<Lsn>,
+    /// The bytes of all files.
+    pub bytes: u64,
+}
+
 impl Wal {
     /// Reads the log from `needed_from` on, hands every commit to `replay` in LSN order, and opens the
     /// log for what follows. Returns it with the last LSN that it holds, if any.
@@ -127,17 +136,18 @@ impl Wal {
     }
 
     /// Reads a log that another process may be writing, from `needed_from` on, and changes nothing. Ends at
-    /// the first frame that is not whole yet. Returns the last LSN read, if any.
+    /// the first frame that is not whole yet.
     ///
     /// A file removed meanwhile is an error of a missing file: the caller tries again.
     pub fn read<E: From<StorageError>>(
         directory: &dyn Directory,
         needed_from: Lsn,
         mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<Option<Lsn>, E> {
-        let mut last = None;
+    ) -> std::result::Result<LogRead, E> {
+        let mut read = LogRead::default();
         for name in log_files(directory)? {
             let bytes = read_file(directory, &name).context("read", &name)?;
+            read.bytes += bytes.len() as u64;
             let damaged = |offset: usize, source| StorageError::Damaged {
                 file: name.clone(),
                 offset: offset as u64,
@@ -145,17 +155,18 @@ impl Wal {
             };
             let header =
                 frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
-            let Some(mut at) = header else { break };
+            // If the log goes on behind a file without a header, its next frame shows the gap.
+            let Some(mut at) = header else { continue };
             while let Read::Frame { sequence, payload, end } =
                 frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
             {
-                check_sequence(&name, last, needed_from, Lsn(sequence))?;
+                check_sequence(&name, read.last, needed_from, Lsn(sequence))?;
                 each(Lsn(sequence), payload)?;
-                last = Some(Lsn(sequence));
+                read.last = Some(Lsn(sequence));
                 at = end;
             }
         }
-        Ok(last)
+        Ok(read)
     }
 
     /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
@@ -432,6 +443,23 @@ mod tests {
         drop(wal);
         assert!(matches!(recover(&directory, 1), Err(StorageError::Inconsistent { .. })));
         assert_eq!(recover(&directory, 2).unwrap().1.len(), 1);
+    }
+
+    #[test]
+    fn a_reader_takes_a_file_without_a_header_for_a_gap_unless_it_is_the_newest() {
+        for (cut, expected) in [(2, Some(Some(Lsn(2)))), (1, None)] {
+            let directory = MemoryDirectory::new();
+            for lsn in 1..=3 {
+                log(&recover(&directory, 1).unwrap().0, lsn, b"x");
+            }
+            let read = || Wal::read(&directory, Lsn(1), |_, _| Ok::<(), StorageError>(()));
+            let whole = read().unwrap();
+            assert_eq!(whole.last, Some(Lsn(3)));
+            directory.truncate(&log_files(&directory).unwrap()[cut], 3).unwrap();
+            let found = read().ok();
+            assert_eq!(found.map(|found| found.last), expected, "file {cut} is cut short");
+            assert!(found.is_none_or(|found| found.bytes < whole.bytes));
+        }
     }
 
     #[test]

@@ -36,13 +36,20 @@ pub struct RandomOps {
     model: Model,
     kept: Vec<(Snapshot, Model)>,
     named: BTreeMap<String, Pinned>,
-    /// With what it saw when it was last refreshed.
-    reader: Option<(Reader, Model)>,
+    /// With what there was when it was last refreshed.
+    reader: Option<(Reader, Seen)>,
     rng: Rng,
     log: OpLog,
 }
 
+/// What a reader shows until it is refreshed.
+struct Seen {
+    model: Model,
+    named: BTreeMap<String, Pinned>,
+}
+
 /// What a named snapshot shows for good.
+#[derive(Clone)]
 struct Pinned {
     lsn: u64,
     model: Model,
@@ -113,8 +120,12 @@ impl RandomOps {
         self.compare_all();
         self.reopen();
         self.compare_all();
-        let report = self.database().verify(&Interrupt::never()).unwrap();
-        assert!(report.faults.is_empty(), "{:?}", report.faults);
+        let verified = self.database().verify(&Interrupt::never());
+        let beside = self.reader.as_ref().map(|(reader, _)| reader.verify(&Interrupt::never()));
+        for report in [Some(verified), beside].into_iter().flatten() {
+            let report = report.unwrap();
+            assert!(report.faults.is_empty(), "{:?}", report.faults);
+        }
     }
 
     fn step(&mut self) {
@@ -341,10 +352,7 @@ impl RandomOps {
     fn compare_named(&mut self, name: &str) {
         self.log(format!("compare named {name}"));
         let snapshot = self.database().named_snapshot(name).unwrap();
-        let pinned = &self.named[name];
-        assert_eq!(snapshot.lsn(), pinned.lsn);
-        assert_eq!(draw_from_each(&snapshot), pinned.drawn, "the same samples for ever");
-        compare(&snapshot, &pinned.model, &mut self.rng);
+        compare_pinned(&snapshot, &self.named[name], &mut self.rng);
     }
 
     /// Opens a reader beside the writer, has it move on, or closes it. Until it moves on it shows what it
@@ -372,15 +380,16 @@ impl RandomOps {
             self.database().flush().unwrap();
         }
         let lsn = self.database().snapshot().unwrap().lsn();
+        let now = Seen { model: self.model.clone(), named: self.named.clone() };
         if let Some((reader, seen)) = &mut self.reader {
             self.log.lines.push("refresh the reader".into());
             let at_least = if is_logged { lsn } else { 0 };
             reader.refresh(at_least, Duration::ZERO, &Interrupt::never()).unwrap();
-            *seen = self.model.clone();
+            *seen = now;
         } else {
             self.log("open a reader");
             let reader = Reader::open(&self.path, READER_CACHE_BYTES).unwrap();
-            self.reader = Some((reader, self.model.clone()));
+            self.reader = Some((reader, now));
         }
         let (reader, _) = self.reader.as_ref().expect("just opened");
         let found = reader.snapshot().unwrap().lsn();
@@ -388,9 +397,18 @@ impl RandomOps {
     }
 
     fn compare_reader(&mut self) {
-        let Some((reader, model)) = &self.reader else { return };
+        let Some((reader, seen)) = &self.reader else { return };
         self.log.lines.push("compare the reader".into());
-        compare(&reader.snapshot().unwrap(), model, &mut self.rng);
+        compare(&reader.snapshot().unwrap(), &seen.model, &mut self.rng);
+        let expected = seen.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn));
+        assert_eq!(reader.snapshots().unwrap(), expected.collect::<Vec<_>>());
+        // The writer may have dropped it since.
+        if let Some((name, pinned)) =
+            seen.named.iter().nth(self.rng.below(NAMED_COUNT_MAX) as usize)
+        {
+            self.log.lines.push(format!("compare the reader's {name}"));
+            compare_pinned(&reader.named_snapshot(name).unwrap(), pinned, &mut self.rng);
+        }
     }
 
     fn compare_one(&mut self) {
@@ -448,6 +466,12 @@ fn draw_from_each(snapshot: &Snapshot) -> Vec<Vec<Vec<Cell>>> {
     let request = SampleRequest { n: 30, at_most: true, seed: Some(1), ..Default::default() };
     let draw = |name: &String| rows_of(&snapshot.table(name).unwrap().sample(&request).unwrap());
     snapshot.tables().iter().map(draw).collect()
+}
+
+fn compare_pinned(snapshot: &Snapshot, pinned: &Pinned, rng: &mut Rng) {
+    assert_eq!(snapshot.lsn(), pinned.lsn);
+    assert_eq!(draw_from_each(snapshot), pinned.drawn, "the same samples for ever");
+    compare(snapshot, &pinned.model, rng);
 }
 
 fn compare(snapshot: &Snapshot, model: &Model, rng: &mut Rng) {

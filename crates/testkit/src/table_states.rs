@@ -321,7 +321,7 @@ impl Opened {
         let filler = self.database().create_table("filler", Events::spec()).unwrap();
         let room = || {
             let stats = self.database().stats().unwrap();
-            stats.memory_bytes_limit - stats.buffered_bytes
+            stats.writer.unwrap().memory_bytes_limit - stats.buffered_bytes
         };
         for start in (0..).step_by(50) {
             if room() < 200 << 10 {

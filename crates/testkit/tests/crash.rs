@@ -403,7 +403,8 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
         let error = append(&database, 0, 1_000).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
         assert!(error.to_string().contains("no space left"), "{error}");
-        assert!(database.stats().unwrap().failure.is_some_and(|why| why.contains("no space left")));
+        let writer = database.stats().unwrap().writer.unwrap();
+        assert!(writer.failure.is_some_and(|why| why.contains("no space left")));
         for refused in [
             database.flush(),
             database.create_table("more", spec("more")).map(drop),

@@ -47,14 +47,15 @@ fn five_million_rows_of_100_bytes_are_loaded_and_sampled_within_200_mib() {
         });
         let stats = db.stats().unwrap();
         assert_eq!(stats.tables[0].rows, ROWS as u64);
+        let writer = stats.writer.unwrap();
         println!(
             "loaded in {:.1} s, peak {} MiB, {} spills, {} merges, {} joins, stalled {:.1} s, log {} MiB",
             started.elapsed().as_secs_f64(),
             peak_bytes() >> 20,
-            stats.spills,
-            stats.merges,
-            stats.joins,
-            stats.stall_seconds,
+            writer.spills,
+            writer.merges,
+            writer.joins,
+            writer.stall_seconds,
             stats.wal_bytes >> 20,
         );
         db.close().unwrap();

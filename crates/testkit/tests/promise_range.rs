@@ -32,7 +32,7 @@ fn full_buffer(db: &Database, batch_rows: i64) -> Table {
 
 fn check_ten_row_range(db: &Database, table: &Table, how: &str) {
     let snapshot = table.snapshot().unwrap();
-    assert!(db.stats().unwrap().spills == 0 && snapshot.rows().unwrap() == 200_000);
+    assert!(db.stats().unwrap().writer.unwrap().spills == 0 && snapshot.rows().unwrap() == 200_000);
     let range = id_range(123_450, 123_459);
     let (found, scanned) = examined(db, || scan_ids(&snapshot, &range));
     assert_eq!(found, (123_450..123_460).collect::<Vec<_>>());

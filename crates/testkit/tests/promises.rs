@@ -157,6 +157,7 @@ fn with_maintenance_held_everything_goes_on_and_an_append_at_the_limit_waits_for
     assert!(at_limit < BATCHES as u64);
     let held = stats();
     assert!(held.buffered_bytes <= LIMIT, "{} bytes", held.buffered_bytes);
+    let held = held.writer.unwrap();
     assert_eq!((held.joins, held.spills, held.merges), (0, 0, 0));
 
     let rows = at_limit as i64 * BATCH_ROWS;
@@ -178,8 +179,9 @@ fn with_maintenance_held_everything_goes_on_and_an_append_at_the_limit_waits_for
         scan_ids(&snapshot, &Selection::default()),
         (-1..BATCHES * BATCH_ROWS).collect::<Vec<_>>()
     );
-    assert!(stats().stall_seconds > 0.3, "the wait is in the stall metric");
-    assert!(stats().spills > 0);
+    let writer = stats().writer.unwrap();
+    assert!(writer.stall_seconds > 0.3, "the wait is in the stall metric");
+    assert!(writer.spills > 0);
 }
 
 /// A place where threads wait until `all` of them are there at once.

@@ -20,7 +20,8 @@ fn last_batch(snapshot: &Snapshot) -> u64 {
 }
 
 /// Refreshes until the writer is done: each snapshot shows whole batches in all tables alike, at least those
-/// acknowledged before the refresh, and goes on showing them. Returns the number of looks.
+/// acknowledged before the refresh, and goes on showing them; each named snapshot shows the batch that it is
+/// named after, dropped meanwhile or not; and nothing is damaged. Returns the number of looks.
 fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool) -> u64 {
     let reader = Reader::open(folder, 1 << 20).unwrap();
     let mut looks = 0;
@@ -34,6 +35,14 @@ fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool
         let found = last_batch(&snapshot);
         assert!(found >= at_least.max(before.0), "{found} of {at_least}, {} before", before.0);
         assert_eq!(last_batch(&before.1), before.0, "an older snapshot stays as it is");
+        for (name, lsn) in reader.snapshots().unwrap() {
+            let pinned = reader.named_snapshot(&name).unwrap();
+            assert_eq!((format!("at {}", last_batch(&pinned)), pinned.lsn()), (name, lsn));
+        }
+        if looks % 4 == 0 {
+            let report = reader.verify(&Interrupt::never()).unwrap();
+            assert_eq!(report.faults, Vec::<String>::new());
+        }
         before = (found, snapshot);
         looks += 1;
     }

@@ -159,18 +159,19 @@ fn snapshots_taken_beside_writers_and_maintenance_are_consistent() {
         });
     });
     let stats = db.stats().unwrap();
+    let writer = stats.writer.unwrap();
     println!(
         "{} rows, {} scans, {} samples, {} compactions, {} joins, {} spills, {} merges",
         stats.tables[0].rows,
         looks.load(Ordering::Relaxed),
         samples.load(Ordering::Relaxed),
         compactions.load(Ordering::Relaxed),
-        stats.joins,
-        stats.spills,
-        stats.merges
+        writer.joins,
+        writer.spills,
+        writer.merges
     );
     assert!(looks.load(Ordering::Relaxed) > 3 && compactions.load(Ordering::Relaxed) > 3);
-    assert!(stats.spills > 0 && stats.merges > 0);
+    assert!(writer.spills > 0 && writer.merges > 0);
     let expected: Vec<i64> =
         batches.iter().map(|b| b.load(Ordering::SeqCst) as i64 * BATCH_ROWS).collect();
     assert_eq!(check_consistent(&table.snapshot().unwrap(), BATCH_ROWS), expected);

@@ -1,0 +1,64 @@
+//! Column types as they are typed: the names that the Python package takes, and decimals.
+
+use arrow_schema::{DataType, TimeUnit};
+use drillcore::Error;
+
+/// Types without parameters. A name with brackets or parentheses is taken apart instead.
+const NAMES: [(&str, DataType); 14] = [
+    ("bool", DataType::Boolean),
+    ("int8", DataType::Int8),
+    ("int16", DataType::Int16),
+    ("int32", DataType::Int32),
+    ("int64", DataType::Int64),
+    ("uint8", DataType::UInt8),
+    ("uint16", DataType::UInt16),
+    ("uint32", DataType::UInt32),
+    ("uint64", DataType::UInt64),
+    ("float32", DataType::Float32),
+    ("float64", DataType::Float64),
+    ("string", DataType::Utf8),
+    ("binary", DataType::Binary),
+    ("date32", DataType::Date32),
+];
+const LIST: &str = "list<string>";
+
+/// The type of a name: "int64", "timestamp[us, UTC]", "decimal128(10, 2)", "list<string>".
+pub fn column_type(text: &str) -> Result<DataType, String> {
+    let text = text.trim();
+    if text == LIST {
+        return Ok(DataType::new_list(DataType::Utf8, true));
+    }
+    let plain = NAMES.iter().find(|(name, _)| *name == text).map(|(_, of_name)| of_name.clone());
+    plain.or_else(|| timestamp(text)).or_else(|| decimal(text)).ok_or_else(|| {
+        let names = NAMES.iter().map(|(name, _)| *name);
+        let others = [LIST, "timestamp[us]", "timestamp[us, UTC]", "decimal128(10, 2)"];
+        Error::unknown("type", text, names.chain(others)).to_string()
+    })
+}
+
+/// "timestamp[UNIT]" or "timestamp[UNIT, ZONE]".
+fn timestamp(text: &str) -> Option<DataType> {
+    let parameters = text.strip_prefix("timestamp[")?.strip_suffix(']')?;
+    let (unit, zone) = match parameters.split_once(',') {
+        Some((unit, zone)) => (unit, Some(zone.trim().trim_start_matches("tz="))),
+        None => (parameters, None),
+    };
+    let unit = match unit.trim() {
+        "s" => TimeUnit::Second,
+        "ms" => TimeUnit::Millisecond,
+        "us" => TimeUnit::Microsecond,
+        "ns" => TimeUnit::Nanosecond,
+        _ => return None,
+    };
+    match zone {
+        Some("") => None,
+        zone => Some(DataType::Timestamp(unit, zone.map(Into::into))),
+    }
+}
+
+/// "decimal128(PRECISION, SCALE)".
+fn decimal(text: &str) -> Option<DataType> {
+    let parameters = text.strip_prefix("decimal128(")?.strip_suffix(')')?;
+    let (precision, scale) = parameters.split_once(',')?;
+    Some(DataType::Decimal128(precision.trim().parse().ok()?, scale.trim().parse().ok()?))
+}

@@ -1,0 +1,54 @@
+//! Checking all segments of a database, whoever has it open.
+
+use std::sync::Arc;
+
+use drillcore_storage::directory::Directory;
+use drillcore_storage::segment::Segment;
+use drillcore_storage::segment_check::check_segment;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+
+/// What a check of all segments found.
+#[derive(Debug, Clone, Default)]
+pub struct VerifyReport {
+    pub segments: u64,
+    /// Of the segments that can be opened; also in `bytes`.
+    pub rows: u64,
+    pub bytes: u64,
+    /// One message a damaged segment; empty if all is well.
+    pub faults: Vec<String>,
+}
+
+impl VerifyReport {
+    /// Checks segments, each open or with the reason why it cannot be opened. The caller sees to it that
+    /// their files stay. Fails only on the interrupt.
+    pub(crate) fn of(
+        directory: &dyn Directory,
+        segments: impl Iterator<Item = Result<Arc<Segment>>>,
+        interrupt: &Interrupt,
+    ) -> Result<VerifyReport> {
+        let mut report = VerifyReport::default();
+        for segment in segments {
+            report.segments += 1;
+            let segment = match segment {
+                Ok(segment) => segment,
+                Err(error) => {
+                    report.faults.push(error.to_string());
+                    continue;
+                }
+            };
+            // Who stops says so once, perhaps, so the answer is kept.
+            let mut asked = Ok(());
+            let checked = check_segment(directory, &segment, || {
+                asked = interrupt.check();
+                asked.is_ok()
+            });
+            asked?;
+            report.rows += segment.rows();
+            report.bytes += segment.bytes();
+            report.faults.extend(checked.err().map(|error| error.to_string()));
+        }
+        Ok(report)
+    }
+}
