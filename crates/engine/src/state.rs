@@ -4,7 +4,7 @@
 //! a few for one, never while rows are encoded, sorted, merged, read or written.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
@@ -41,6 +41,8 @@ pub struct State {
     pub named: BTreeMap<String, Arc<Version>>,
     /// The newest snapshot, while it is current.
     version: Option<Arc<Version>>,
+    /// Tables as they were handed out in snapshots, oldest first; those that nobody holds any more among them.
+    handed_out: Vec<Weak<TableVersion>>,
 }
 
 /// How often which background work was done.
@@ -106,6 +108,7 @@ impl State {
             counts: MaintenanceCounts::default(),
             named: BTreeMap::new(),
             version: None,
+            handed_out: Vec::new(),
         }
     }
 
@@ -168,7 +171,21 @@ impl State {
             .map(|(id, table)| (table.name.clone(), Arc::new(table.version(*id, visible))));
         let version = Arc::new(Version { lsn: visible, tables: tables.collect() });
         self.version = Some(version.clone());
+        if self.handed_out.len() + version.tables.len() > self.handed_out.capacity() {
+            // Not at each snapshot: a look at all for as many new ones.
+            self.handed_out.retain(|table| table.strong_count() > 0);
+            self.handed_out.reserve(self.handed_out.len() + version.tables.len());
+        }
+        self.handed_out.extend(version.tables.values().map(Arc::downgrade));
         version
+    }
+
+    /// The tables of the oldest snapshot that somebody holds, if it is not the newest.
+    pub fn oldest_snapshot(&self) -> Option<Vec<Arc<TableVersion>>> {
+        let newest = self.version.as_ref().map(|version| version.lsn);
+        let held = || self.handed_out.iter().filter_map(Weak::upgrade);
+        let oldest = held().map(|table| table.lsn).min().filter(|lsn| Some(*lsn) != newest)?;
+        Some(held().filter(|table| table.lsn == oldest).collect())
     }
 }
 

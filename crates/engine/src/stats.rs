@@ -1,6 +1,7 @@
 //! What a database holds and does, in numbers.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
@@ -11,7 +12,7 @@ use crate::memory_meter::MemoryMeter;
 use crate::piece::Piece;
 use crate::rows_examined::RowsExamined;
 use crate::run::Run;
-use crate::state::Version;
+use crate::state::{State, TableVersion, Version};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.
@@ -57,6 +58,13 @@ pub struct WriterStats {
     pub merges: u64,
     /// Rows that spills and merges wrote.
     pub rows_written: u64,
+    /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
+    /// gone on since; named snapshots are not meant.
+    pub oldest_snapshot_lsn: Option<u64>,
+    /// Rows in memory that it holds and new snapshots do not.
+    pub oldest_snapshot_row_bytes: u64,
+    /// Files that it holds and new snapshots do not.
+    pub oldest_snapshot_file_bytes: u64,
     /// Why the database is read-only, if it is.
     pub failure: Option<String>,
 }
@@ -97,6 +105,8 @@ impl Stats {
                 )
             }
         });
+        let oldest = state.oldest_snapshot().unwrap_or_default();
+        let (oldest_row_bytes, oldest_file_bytes) = held_alone(&state, &oldest);
         Ok(Stats {
             tables: tables.collect(),
             lsn: visible.0,
@@ -111,6 +121,9 @@ impl Stats {
                 spills: state.counts.spills,
                 merges: state.counts.merges,
                 rows_written: state.counts.rows_written,
+                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn.0),
+                oldest_snapshot_row_bytes: oldest_row_bytes,
+                oldest_snapshot_file_bytes: oldest_file_bytes,
                 failure: state.failure.as_ref().map(ToString::to_string),
             }),
             ..Stats::of_process(&core.cache, &core.meter, &core.rows_examined)
@@ -191,10 +204,37 @@ impl Stats {
             ("bytes_read", self.bytes_read.to_string()),
             ("filter_false_positives", self.filter_false_positives.to_string()),
             ("blocks_pruned", self.blocks_pruned.to_string()),
+            ("oldest_snapshot_lsn", json(writer.and_then(|writer| writer.oldest_snapshot_lsn))),
+            ("oldest_snapshot_row_bytes", of_writer(|writer| writer.oldest_snapshot_row_bytes)),
+            ("oldest_snapshot_file_bytes", of_writer(|writer| writer.oldest_snapshot_file_bytes)),
             ("stall_seconds", json(writer.map(|writer| writer.stall_seconds))),
             ("failure", json(failure.map(json_string))),
         ])
     }
+}
+
+/// Bytes of the runs and of the segments in older versions of tables that the tables have no more.
+fn held_alone(state: &State, older: &[Arc<TableVersion>]) -> (u64, u64) {
+    let (mut row_bytes, mut file_bytes) = (0, 0);
+    for version in older {
+        let table = state.tables.get(&version.id);
+        for piece in version.pieces.iter() {
+            match piece {
+                Piece::Run(run) => {
+                    let mut runs = table.iter().flat_map(|table| &table.runs);
+                    if !runs.any(|slot| Arc::ptr_eq(&slot.piece, run)) {
+                        row_bytes += run.bytes();
+                    }
+                }
+                Piece::Segment(segment) => {
+                    if segment.is_to_be_removed() {
+                        file_bytes += segment.bytes();
+                    }
+                }
+            }
+        }
+    }
+    (row_bytes, file_bytes)
 }
 
 impl TableStats {

@@ -261,3 +261,36 @@ fn a_sample_whose_strings_fit_no_array_is_refused() {
     let ids = SampleRequest { columns: Some(vec!["id".into()]), ..request };
     assert_eq!(snapshot.sample(&ids).unwrap().num_rows(), 2_100);
 }
+
+#[test]
+fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let oldest = || {
+        let writer = db.stats().unwrap().writer.unwrap();
+        let (rows, files) = (writer.oldest_snapshot_row_bytes, writer.oldest_snapshot_file_bytes);
+        (writer.oldest_snapshot_lsn, rows, files)
+    };
+    let first = table.append(&batch(0..100, 10), OnError::Raise).unwrap().lsn;
+    assert_eq!(oldest(), (None, 0, 0));
+    let snapshot = table.snapshot().unwrap();
+    let held = db.stats().unwrap().buffered_bytes;
+    assert_eq!(oldest(), (None, 0, 0), "it is the newest");
+    for id in 100..200 {
+        table.append(&batch(id..id + 1, 10), OnError::Raise).unwrap();
+        table.snapshot().unwrap();
+    }
+    db.flush().unwrap();
+    assert_eq!(oldest(), (Some(first), held, 0), "its run was written out beneath it");
+    let later = table.snapshot().unwrap();
+    drop(snapshot);
+    table.append(&batch(200..201, 10), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let (lsn, rows, files) = oldest();
+    assert_eq!((lsn, rows), (Some(first + 100), 0));
+    assert!(files > 0, "the segment that was merged waits for it");
+    drop(later);
+    assert_eq!(oldest(), (None, 0, 0));
+}
