@@ -299,7 +299,7 @@ class Database:
             0 if at_least is None else check_count("at_least", at_least), check_seconds(timeout)
         )
 
-    def sql(self, query: str, *, threads: int | None = None) -> Rows:
+    def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
         """Run a SQL query over all tables as of now; see :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
 
         Examples
@@ -308,7 +308,7 @@ class Database:
         >>> db.sql("select count(*) as n from flights where carrier = 'UA'").arrow().to_pylist()
         [{'n': 2}]
         """
-        return self.snapshot().sql(query, threads=threads)
+        return self.snapshot().sql(query, threads=threads, memory_bytes=memory_bytes)
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """Pin all tables as they are now.

@@ -47,6 +47,10 @@ class OutOfRangeError(Error, OverflowError):
     """An exact sum does not fit the type of its column."""
 
 
+class OutOfMemoryError(Error, MemoryError):
+    """A query's joins, sorts and aggregates would hold more than their budget."""
+
+
 class LoadError(Error, RuntimeError):
     """The stream given to ``load`` failed; its own exception is the cause."""
 

@@ -56,7 +56,7 @@ class Snapshot:
         """
         return TableSnapshot(name, self, self._open().table(name))
 
-    def sql(self, query: str, *, threads: int | None = None) -> Rows:
+    def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
         """Run a SQL query over the tables, as they were.
 
         ``FROM t TABLESAMPLE (k ROWS)`` draws ``k`` rows of those that the ``WHERE`` leaves of ``t``, at random,
@@ -71,6 +71,16 @@ class Snapshot:
             One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES`` or ``DESCRIBE``. What would change something is refused.
         threads
             Threads that work at once; one a core by default.
+        memory_bytes
+            What joins, sorts and aggregates may hold at once, apart from the database's own budgets; 1 GiB by
+            default. Sorts and aggregates that need more go on in temporary files.
+
+        Raises
+        ------
+        InvalidArgumentError, NotFoundError
+            If the query is no SQL, would change something, or names what is not there.
+        OutOfMemoryError
+            If a join needs more than ``memory_bytes``; also while rows are taken.
 
         Examples
         --------
@@ -81,9 +91,10 @@ class Snapshot:
         >>> len(snapshot.sql("select * from flights tablesample (2 rows) where delay < 5").arrow())
         2
         """
-        if threads is not None and check_count("threads", threads) == 0:
-            raise InvalidArgumentError("threads: expected at least one")
-        return Rows(self._open().sql(check_text("query", query), threads))
+        for name, value in (("threads", threads), ("memory_bytes", memory_bytes)):
+            if value is not None and check_count(name, value) == 0:
+                raise InvalidArgumentError(f"{name}: expected at least one")
+        return Rows(self._open().sql(check_text("query", query), threads, memory_bytes))
 
     def close(self) -> None:
         """Let go of what only this snapshot sees. Its tables cannot be read any more."""

@@ -202,9 +202,15 @@ impl Snapshot {
     }
 
     /// The result of a query, streamed.
-    fn sql(&self, py: Python<'_>, text: &str, threads: Option<usize>) -> PyResult<Scan> {
+    fn sql(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        threads: Option<usize>,
+        memory_bytes: Option<u64>,
+    ) -> PyResult<Scan> {
         let signals = Signals::new();
-        let options = QueryOptions { threads, interrupt: signals.interrupt() };
+        let options = QueryOptions { threads, memory_bytes, interrupt: signals.interrupt() };
         let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
         Ok(Scan::new(query.schema(), query, signals))
     }

@@ -58,6 +58,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::AlreadyExists => "AlreadyExistsError",
         ErrorKind::InvalidArgument => "InvalidArgumentError",
         ErrorKind::OutOfRange => "OutOfRangeError",
+        ErrorKind::OutOfMemory => "OutOfMemoryError",
         ErrorKind::TooFewRows => "TooFewRowsError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::Behind => "BehindError",

@@ -205,6 +205,9 @@ pub struct Sql {
     /// Threads that work at once; by default one a core.
     #[arg(long)]
     pub threads: Option<usize>,
+    /// What joins, sorts and aggregates may hold at once, in bytes; by default 1 GiB.
+    #[arg(long)]
+    pub memory_bytes: Option<u64>,
     #[command(flatten)]
     pub moment: Moment,
     #[command(flatten)]

@@ -59,6 +59,7 @@ impl From<drillcore::Error> for Fault {
             ErrorKind::NotFound
             | ErrorKind::AlreadyExists
             | ErrorKind::InvalidArgument
+            | ErrorKind::OutOfMemory
             | ErrorKind::OutOfRange
             | ErrorKind::TooFewRows => WRONG_CALL,
             ErrorKind::Interrupted => return Fault::interrupted(),

@@ -115,7 +115,8 @@ pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
         text => text.to_string(),
     };
     let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
-    let options = QueryOptions { threads: arguments.threads, interrupt };
+    let Sql { threads, memory_bytes, .. } = arguments;
+    let options = QueryOptions { threads, memory_bytes, interrupt };
     let query = drillcore_sql::query(&snapshot, &text, &options)?;
     let schema = query.schema();
     print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))

@@ -18,6 +18,8 @@ pub enum ErrorKind {
     InvalidArgument,
     /// A sum does not fit the type it is shown in.
     OutOfRange,
+    /// A query's operators would hold more memory than they may: give them more, or ask for less at once.
+    OutOfMemory,
     /// Fewer rows than asked for: ask for fewer, or with `at_most`.
     TooFewRows,
     /// The database was closed: open it again.

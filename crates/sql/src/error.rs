@@ -22,7 +22,11 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Collection(errors) if !errors.is_empty() => from_datafusion(&errors[0]),
         DataFusionError::SchemaError(schema_error, _) => from_schema_error(schema_error),
         DataFusionError::ResourcesExhausted(message) => {
-            Error::new(ErrorKind::OutOfRange, format!("the query needs too much memory: {message}"))
+            let message = format!(
+                "the query needs more memory than it may take; give it more with memory_bytes, or ask for \
+                 fewer rows, groups or columns at once: {message}"
+            );
+            Error::new(ErrorKind::OutOfMemory, message)
         }
         DataFusionError::Plan(message)
         | DataFusionError::Execution(message)

@@ -20,4 +20,4 @@ mod columns_first;
 mod query;
 
 pub use predicate::predicate;
-pub use query::{Query, QueryOptions, query};
+pub use query::{MEMORY_BYTES, Query, QueryOptions, query};

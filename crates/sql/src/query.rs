@@ -9,6 +9,8 @@ use arrow_schema::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SQLOptions, SessionContext};
 use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
 use futures::StreamExt;
@@ -28,11 +30,17 @@ const POLL: Duration = Duration::from_millis(20);
 /// Batches of the result that may wait for the caller.
 const BATCHES_AHEAD: usize = 2;
 
+/// The default budget of a query.
+pub const MEMORY_BYTES: u64 = 1 << 30;
+
 /// How a query runs.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
     /// Threads that work at once; by default one a core.
     pub threads: Option<usize>,
+    /// What joins, sorts and aggregates may hold at once; by default [`MEMORY_BYTES`]. Sorts and aggregates
+    /// go on in files of the system's temporary folder, a join that needs more is an error.
+    pub memory_bytes: Option<u64>,
     pub interrupt: Interrupt,
 }
 
@@ -83,7 +91,9 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     };
     session::check_joined(text).map_err(|error| from_datafusion(&error))?;
     // The caller's thread only waits, so that it can be interrupted whatever an operator does.
-    let planned = query.runtime().spawn(plan(tables.clone(), text.to_string(), threads));
+    let memory_bytes = options.memory_bytes.unwrap_or(MEMORY_BYTES);
+    let planning = plan(tables.clone(), text.to_string(), threads, memory_bytes);
+    let planned = query.runtime().spawn(planning);
     let planned = query.wait(planned)?.map_err(broken)?;
     let mut stream = planned.map_err(|error| explain(&error, snapshot, &tables))?;
     query.schema = stream.schema();
@@ -108,8 +118,12 @@ async fn plan(
     tables: Arc<Tables>,
     text: String,
     threads: usize,
+    memory_bytes: u64,
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
+    let memory = FairSpillPool::new(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
+    let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(memory)).build_arc()?;
     let state = session::builder(threads)
+        .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))

@@ -357,6 +357,34 @@ fn queries_in_the_condition_of_a_sample_are_answered_before_it_is_drawn() {
 }
 
 #[test]
+fn a_query_keeps_to_its_memory() {
+    let db = database(200_000);
+    let run_within = |text: &str, memory_bytes: u64| -> Result<Vec<RecordBatch>> {
+        let memory_bytes = Some(memory_bytes);
+        let options = QueryOptions { memory_bytes, ..Default::default() };
+        query(&db.snapshot().unwrap(), text, &options)?.collect()
+    };
+    // By what no index orders; the bytes of one column alone are 1.6 MB.
+    let sorted = "select flight from flights order by flight % 1000, flight";
+    let found = numbers(&run_within(sorted, 24 << 20).unwrap());
+    assert_eq!(found, numbers(&run_within(sorted, 1 << 30).unwrap()));
+    let grouped =
+        "select count(*) from (select flight % 100000 as g, sum(delay) from flights group by 1)";
+    assert_eq!(numbers(&run_within(grouped, 4 << 20).unwrap()), [100_000]);
+    let spilled = |memory_bytes| {
+        let plan = run_within(&format!("explain analyze {grouped}"), memory_bytes).unwrap();
+        let plan = format!("{plan:?}");
+        plan.matches("spilled_bytes=").count() > plan.matches("spilled_bytes=0.0 B").count()
+    };
+    assert!(spilled(4 << 20) && !spilled(1 << 30), "it goes on in files");
+    let joined = "select count(*) from flights a join flights b on a.flight = b.flight + 1";
+    assert_eq!(numbers(&run_within(joined, 1 << 30).unwrap()), [199_999]);
+    let error = run_within(joined, 100_000).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    assert!(error.to_string().contains("memory_bytes"), "{error}");
+}
+
+#[test]
 fn samples_are_uniform_over_what_passes() {
     let db = database(300);
     let mut tally = vec![0u64; 300];
