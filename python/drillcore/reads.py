@@ -275,6 +275,9 @@ class Reads(ABC):
     ) -> Estimate:
         """Estimate aggregates from a sample that grows until it is told to stop.
 
+        Of a rollup table, rows are drawn, each complete: an estimate comes close to what ``select avg(n)``
+        and ``count(*)`` say, which see rows. :meth:`sample` draws events.
+
         Parameters
         ----------
         aggregates

@@ -1,9 +1,9 @@
 //! Estimates: aggregates of a selection from a sample of it, with intervals that hold for the way the
 //! sampling stopped.
 //!
-//! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. What
-//! an index knows (the number of rows selected; of each set, when grouped by the set column) is not
-//! estimated but given.
+//! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. Of a
+//! rollup table they are whole rows, not events: what a scan shows is estimated. What an index knows (the
+//! number of rows selected; of each set, when grouped by the set column) is not estimated but given.
 
 mod tally;
 mod target;
@@ -136,9 +136,8 @@ fn estimate(
     let confidence =
         Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
     let draws_max = check_stop(request.stop)?;
-    let layout = &table.table().layout;
     // Rows that fail the test are drawn too, and count as rows of no group.
-    let Question { filter, test } = request.selection.check(layout.schema())?;
+    let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
     let target = Target::new(table, request, test)?;
     let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
     let mut tally = Tally::new(&target);
@@ -177,7 +176,7 @@ fn estimate(
         let round = (drawn / 2).clamp(ROUND_MIN, ROUND_MAX).min(draws_max - drawn);
         numbers.clear();
         chooser.draw_into(&mut rng, round as usize, &mut numbers);
-        let batch = rows_at(&selected, layout, target.columns(), &numbers, &request.interrupt)?;
+        let batch = rows_at(table, &selected, target.columns(), &numbers, &request.interrupt)?;
         tally.add(&target.passing(batch)?);
         drawn += numbers.len() as u64;
     }
