@@ -4,9 +4,12 @@
 //! all looks together). 500 runs of each estimate, so the share of one that is right has a standard deviation
 //! of 1 % and leaves 95 % +- 3 % in one of 500 fresh runs; seeds are fixed.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
@@ -251,4 +254,125 @@ fn estimates_of_a_rollup_table_are_of_its_rows_in_every_state() {
     let share = held as f64 / runs as f64;
     println!("avg(n) of 60 folded rows in all states: {share}");
     assert!((share - 0.95).abs() <= 0.025, "{share}");
+}
+
+/// The true number of rows and average value of each group of rows by weight: 20 groups, and one that is alone.
+fn truths_by_weight() -> BTreeMap<i64, [f64; 2]> {
+    let mut groups: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    (0..ROWS).for_each(|id| groups.entry(Events::weight(id)).or_default().push(id));
+    let of_group = |ids: Vec<i64>| [ids.len() as f64, truth(ids.into_iter())];
+    groups.into_iter().map(|(weight, ids)| (weight, of_group(ids))).collect()
+}
+
+/// Whether every interval of every group holds; aggregates are the count and the average value.
+fn all_hold(estimate: &Estimate, truths: &BTreeMap<i64, [f64; 2]>) -> bool {
+    let groups = estimate.groups.as_ref().unwrap().as_primitive::<Int64Type>();
+    groups.values().iter().enumerate().all(|(group, value)| {
+        let truths = truths[value].iter().zip(&estimate.aggregates);
+        truths.into_iter().all(|(truth, of)| of.intervals[group].contains(*truth))
+    })
+}
+
+fn by_weight(simultaneous: bool, stop: Stop) -> EstimateRequest {
+    EstimateRequest {
+        aggregates: vec![("rows".into(), "count".into()), ("mean".into(), "avg(value)".into())],
+        by: Some("weight".into()),
+        simultaneous,
+        stop,
+        ..Default::default()
+    }
+}
+
+/// Null hypothesis: all intervals of a result hold in 95 % of runs or more, of counts and averages of 21 groups that no index
+/// knows, at n = 2,000. Twin: the intervals that hold each by itself.
+#[test]
+fn simultaneous_intervals_of_groups_found_by_drawing_hold_together() {
+    let (_folder, _db, table) = table();
+    let truths = truths_by_weight();
+    let share = |simultaneous| {
+        let estimates = estimates(&table, by_weight(simultaneous, Stop::Rows(2_000)));
+        assert!(estimates.iter().all(|estimate| estimate.simultaneous == simultaneous));
+        let held = estimates.iter().filter(|estimate| all_hold(estimate, &truths)).count();
+        held as f64 / estimates.len() as f64
+    };
+    let (together, each) = (share(true), share(false));
+    println!("21 groups at n = 2,000: {together} together, {each} each by itself");
+    assert!(together >= 0.93, "{together}");
+    assert!(each < 0.93, "intervals for each by itself passed: {each}");
+}
+
+/// Null hypothesis: the same at all looks of a run that is stopped by its error, of which there are five or more. Twin as
+/// above.
+#[test]
+fn simultaneous_intervals_hold_together_at_all_looks() {
+    let (_folder, _db, table) = table();
+    let truths = truths_by_weight();
+    let snapshot = table.snapshot().unwrap();
+    let share = |simultaneous| {
+        let mut held = 0;
+        for run in 0..repetitions(RUNS) {
+            let request = EstimateRequest {
+                seed: Some(0x5eed_3000 + run),
+                // A group that is alone never gets this narrow.
+                ..by_weight(simultaneous, Stop::Error(HalfWidth::Absolute(1e-9)))
+            };
+            let (mut looks, mut all) = (0, true);
+            let last = snapshot.estimate(&request, &mut |estimate| {
+                looks += 1;
+                all &= all_hold(estimate, &truths);
+                match looks {
+                    5 => ControlFlow::Break(()),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+            held += u64::from(all && all_hold(&last.unwrap(), &truths));
+        }
+        held as f64 / repetitions(RUNS) as f64
+    };
+    let (together, each) = (share(true), share(false));
+    println!("21 groups at 5 looks: {together} together, {each} each by itself");
+    assert!(together >= 0.93, "{together}");
+    assert!(each < 0.93, "intervals for each by itself passed: {each}");
+}
+
+/// Null hypothesis: as above where every row is a group of its own, so that whatever is met is overestimated. Twin as above.
+#[test]
+fn simultaneous_counts_hold_where_every_group_met_is_one_of_thousands() {
+    let (_folder, _db, table) = table();
+    let share = |simultaneous| {
+        let aggregates = vec![("rows".into(), "count".into())];
+        let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
+        let request = EstimateRequest { by: Some("id".into()), ..request };
+        let estimates = estimates(&table, request);
+        let holds = |estimate: &Estimate| {
+            estimate.aggregates[0].intervals.iter().all(|interval| interval.contains(1.0))
+        };
+        estimates.iter().filter(|estimate| holds(estimate)).count() as f64 / estimates.len() as f64
+    };
+    let (together, each) = (share(true), share(false));
+    println!("500 of 20,000 groups of one row: {together} together, {each} each by itself");
+    assert!(together >= 0.93, "{together}");
+    assert!(each < 0.93, "intervals for each by itself passed: {each}");
+}
+
+/// Null hypothesis: as above for averages of the four sets, which an index knows, at n = 500. Twin as above.
+#[test]
+fn simultaneous_averages_of_known_sets_hold_together() {
+    let (_folder, _db, table) = table();
+    let truths = truths().1;
+    let share = |simultaneous| {
+        let aggregates = vec![("mean".into(), "avg(value)".into())];
+        let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
+        let request = EstimateRequest { by: Some("team".into()), ..request };
+        let estimates = estimates(&table, request);
+        let holds = |estimate: &&Estimate| {
+            let mut intervals = estimate.aggregates[0].intervals.iter().zip(&truths);
+            intervals.all(|(interval, truth)| interval.contains(*truth))
+        };
+        estimates.iter().filter(holds).count() as f64 / estimates.len() as f64
+    };
+    let (together, each) = (share(true), share(false));
+    println!("four sets at n = 500: {together} together, {each} each by itself");
+    assert!(together >= 0.93, "{together}");
+    assert!(each < 0.93, "intervals for each by itself passed: {each}");
 }
