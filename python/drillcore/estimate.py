@@ -49,8 +49,13 @@ class Estimate:
 
     @property
     def confidence(self) -> float:
-        """The share of samples whose interval covers the true value, nominal per group."""
+        """The share of samples whose interval covers the true value; see :attr:`simultaneous`."""
         return self._native.confidence
+
+    @property
+    def simultaneous(self) -> bool:
+        """Whether the confidence is that of all intervals together, over groups and aggregates, not of each."""
+        return self._native.simultaneous
 
     @property
     def method(self) -> str:
@@ -97,7 +102,8 @@ class Estimate:
     def _facts(self) -> str:
         if self.exact:
             return f"exact, {self.population:,} rows"
-        return f"{self.sampled:,} of {self.population:,} rows drawn, {self.confidence:.0%} intervals ({self.method})"
+        intervals = f"{self.confidence:.0%} intervals{' together' if self.simultaneous else ''} ({self.method})"
+        return f"{self.sampled:,} of {self.population:,} rows drawn, {intervals}"
 
     def _lines(self) -> list[str]:
         table = self.arrow()

@@ -271,9 +271,13 @@ class Reads(ABC):
         error: float | str | None = None,
         seconds: float | None = None,
         confidence: float = 0.95,
+        simultaneous: bool = False,
         seed: int | None = None,
     ) -> Estimate:
         """Estimate aggregates from a sample that grows until it is told to stop.
+
+        Of a rollup table, rows are drawn, each complete: an estimate comes close to what ``select avg(n)``
+        and ``count(*)`` say, which see rows. :meth:`sample` draws events.
 
         Parameters
         ----------
@@ -292,6 +296,9 @@ class Reads(ABC):
             Stop after this time.
         confidence
             Of each interval.
+        simultaneous
+            All intervals of the result, of every group and aggregate, hold together with this confidence. They
+            are wider then.
         seed
             As in :meth:`sample`.
 
@@ -301,6 +308,8 @@ class Reads(ABC):
         >>> mean = t.estimate("avg(delay)", n=100)
         >>> mean.value, mean.exact
         (2.5, True)
+        >>> t.estimate("avg(delay)", by="carrier", n=3, simultaneous=True).simultaneous
+        True
         """
         asked = {
             "aggregates": parse_aggregates(aggregates),
@@ -308,6 +317,7 @@ class Reads(ABC):
             "selection": self._selection(between, closed, set, where),
             "stop": parse_stop(n, error, seconds),
             "confidence": check_confidence(confidence),
+            "simultaneous": bool(simultaneous),
             "seed": check_seed(seed),
         }
         return Estimate(self._pin().estimate(asked))

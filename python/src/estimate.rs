@@ -63,6 +63,11 @@ impl Estimate {
     }
 
     #[getter]
+    fn simultaneous(&self) -> bool {
+        self.inner.simultaneous
+    }
+
+    #[getter]
     fn method(&self) -> &str {
         &self.inner.method
     }
@@ -93,6 +98,8 @@ pub struct EstimateArgument {
     #[pyo3(item)]
     confidence: f64,
     #[pyo3(item)]
+    simultaneous: bool,
+    #[pyo3(item)]
     seed: Option<u64>,
 }
 
@@ -110,6 +117,7 @@ impl EstimateArgument {
             selection,
             stop: parse_stop(py, &self.stop.0, self.stop.1)?,
             confidence: self.confidence,
+            simultaneous: self.simultaneous,
             seed: self.seed,
             interrupt: signals.interrupt(),
         })

@@ -199,7 +199,6 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a metric named as a dimension": (lambda db, t: folded(db, metrics={"host": "count"}), INVALID, "twice"),
     "a set outside the key of a rollup": (lambda db, t: folded(db, set="load"), INVALID, "must be in its key"),
     "weights of a rollup": (lambda db, t: folded(db, weights=["load"]), INVALID, "no other weights"),
-    "an estimate of a rollup": (lambda db, t: folded(db).estimate("count", n=1), INVALID, "rollup"),
     "a weighted draw from a rollup": (lambda db, t: folded(db).sample(1, weight="load"), INVALID, "by event"),
     "a delete from a rollup": (lambda db, t: folded(db).delete([("2013-01-01", "a")]), INVALID, "merge='rollup'"),
     "a delete from an append table": (lambda db, t: t.delete([(moment(0), 0)]), INVALID, "only tables made with"),

@@ -219,6 +219,16 @@ def test_a_grouped_estimate_has_one_row_a_group(events: drillcore.Table) -> None
         _ = grouped.value
 
 
+def test_simultaneous_intervals_are_wider_and_say_so(events: drillcore.Table) -> None:
+    each = events.estimate(["avg(delay)", "count"], by="delay", where="delay < 40", n=500, seed=4)
+    together = events.estimate(["avg(delay)", "count"], by="delay", where="delay < 40", n=500, seed=4, simultaneous=True)
+    assert (each.simultaneous, together.simultaneous) == (False, True)
+    assert "together (" in repr(together) and "together" not in repr(each)
+    assert "hypergeometric" in together.method
+    widths = [(found.df()["count_high"] - found.df()["count_low"]).min() for found in (each, together)]
+    assert widths[0] < widths[1]
+
+
 def test_a_snapshot_does_not_change_while_the_table_does(database: drillcore.Database, events: drillcore.Table) -> None:
     with database.snapshot() as before:
         pinned = before.table("events")

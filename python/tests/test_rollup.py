@@ -143,6 +143,29 @@ def test_draws_are_of_events(hourly: drillcore.Table) -> None:
         hourly.sample(11)
 
 
+def test_estimates_are_of_rows_where_samples_are_of_events(
+    database: drillcore.Database, hourly: drillcore.Table
+) -> None:
+    frame = events(4000, 5)
+    for part in range(4):
+        hourly.append(frame.iloc[part * 1000 : (part + 1) * 1000])
+        if part % 2 == 0:
+            database.flush()
+    rows = folded(frame)
+    average = {name: database.sql(f"select avg({name}) from hourly").arrow().column(0)[0].as_py() for name in METRICS}
+    for name in METRICS:
+        whole = hourly.estimate(f"avg({name})", n=len(rows))
+        assert (whole.exact, whole.value) == (True, pytest.approx(average[name])), name
+    some = hourly.estimate(["count", "avg(n)"], n=100, seed=3).df()
+    assert list(some["count"]) == [len(rows)]
+    assert some["avg(n)_low"][0] < average["n"] < some["avg(n)_high"][0]
+    by_host = hourly.estimate("count", by="host", n=1)
+    assert by_host.exact
+    assert by_host.df()["count"].tolist() == [sum(row["host"] == host for row in rows) for host in "abcd"]
+    late = hourly.estimate("avg(n)", where="delay > 0", n=len(rows))
+    assert late.value == pytest.approx(float(np.mean([row["n"] for row in rows if (row["delay"] or 0) > 0])))
+
+
 def test_a_sum_beyond_its_type_is_an_error_and_never_wrapped(hourly: drillcore.Table) -> None:
     nine = datetime(2013, 1, 1, 9, tzinfo=pd.Timestamp.now("UTC").tzinfo)
     for _ in range(2):

@@ -463,6 +463,9 @@ pub struct Estimate {
     /// How often an interval shall hold the truth.
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     pub confidence: f64,
+    /// Let all intervals, of every group and aggregate, hold together so often.
+    #[arg(long)]
+    pub simultaneous: bool,
     /// The same seed on unchanged data gives the same estimate.
     #[arg(long)]
     pub seed: Option<u64>,

@@ -81,16 +81,18 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         selection: selection(&table.schema(), &arguments.selection)?,
         stop,
         confidence: arguments.confidence,
+        simultaneous: arguments.simultaneous,
         seed: arguments.seed,
         interrupt,
     };
     let estimate = table.estimate(&request, &mut |_| ControlFlow::Continue(()))?;
     print_one(arguments.output.output, estimate.to_batch())?;
     eprintln!(
-        "{} of {} rows drawn; intervals: {}, each at {} %",
+        "{} of {} rows drawn; intervals: {}, {} at {} %",
         estimate.sampled,
         estimate.population,
         estimate.method,
+        if estimate.simultaneous { "together" } else { "each" },
         estimate.confidence * 100.0
     );
     Ok(())

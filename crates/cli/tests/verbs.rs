@@ -67,6 +67,7 @@ fn rows_come_back_by_every_verb() {
     assert_eq!(run(&["sets", "db", "t", "--output", "csv"]), "set,rows\n,1\nOslo,2\nRome,1\n");
     let estimate = run(&["estimate", "db", "t", "avg(delay)", "--output", "csv"]);
     assert_eq!(estimate.lines().nth(1), Some("7.0,7.0,7.0,4"), "all rows drawn: exact");
+    run(&["estimate", "db", "t", "count", "--by", "city", "--n", "2", "--simultaneous"]);
     assert!(run(&["scan", "db", "t"]).ends_with("4 rows\n"));
     run(&["compact", "db"]);
     assert_eq!(run(&["verify", "db"]).split(',').next(), Some("1 segments"));

@@ -1,10 +1,11 @@
 //! Estimates: aggregates of a selection from a sample of it, with intervals that hold for the way the
 //! sampling stopped.
 //!
-//! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. What
-//! an index knows (the number of rows selected; of each set, when grouped by the set column) is not
-//! estimated but given.
+//! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. Of a
+//! rollup table they are whole rows, not events: what a scan shows is estimated. What an index knows (the
+//! number of rows selected; of each set, when grouped by the set column) is not estimated but given.
 
+mod levels;
 mod tally;
 mod target;
 
@@ -16,12 +17,14 @@ use arrow_schema::{Field, Schema};
 use drillcore_format::key::decode_values;
 use drillcore_sample::choose::WithoutReplacement;
 use drillcore_sample::interval::{
-    Confidence, Design, Interval, Method, mean_sequence, mean_t, share_sequence, share_wilson,
+    Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence, mean_t,
+    share_sequence, share_wilson,
 };
 use drillcore_sample::rng::Rng;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::estimate::levels::Levels;
 use crate::estimate::tally::Tally;
 use crate::estimate::target::{Aggregate, Target};
 use crate::interrupt::Interrupt;
@@ -48,6 +51,8 @@ pub struct EstimateRequest {
     pub stop: Stop,
     /// How often the truth shall lie inside, for each interval by itself.
     pub confidence: f64,
+    /// All intervals of a result shall hold together as often: of all aggregates and all groups.
+    pub simultaneous: bool,
     pub seed: Option<u64>,
     pub interrupt: Interrupt,
 }
@@ -88,6 +93,8 @@ pub struct Estimate {
     /// Rows that were drawn from: those selected, before a predicate that has to be tested.
     pub population: u64,
     pub confidence: f64,
+    /// Whether the confidence is that of all intervals together, not of each.
+    pub simultaneous: bool,
     /// The ways the intervals were found, joined by ", ".
     pub method: String,
     /// Nothing was estimated.
@@ -113,6 +120,7 @@ impl Default for EstimateRequest {
             selection: Selection::default(),
             stop: Stop::Rows(USUAL_DRAWS),
             confidence: 0.95,
+            simultaneous: false,
             seed: None,
             interrupt: Interrupt::never(),
         }
@@ -133,12 +141,9 @@ fn estimate(
     request: &EstimateRequest,
     watch: &mut Watch<'_>,
 ) -> Result<Estimate> {
-    let confidence =
-        Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
     let draws_max = check_stop(request.stop)?;
-    let layout = &table.table().layout;
     // Rows that fail the test are drawn too, and count as rows of no group.
-    let Question { filter, test } = request.selection.check(layout.schema())?;
+    let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
     let target = Target::new(table, request, test)?;
     let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
     let mut tally = Tally::new(&target);
@@ -148,8 +153,8 @@ fn estimate(
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
     let mut chooser = WithoutReplacement::new(selected.len());
     let started = Instant::now();
-    let looks = Looks {
-        confidence,
+    let mut looks = Looks {
+        levels: Levels::new(request, &target, &tally)?,
         population: selected.len(),
         tightest_at: match request.stop {
             Stop::Rows(n) => n,
@@ -177,7 +182,7 @@ fn estimate(
         let round = (drawn / 2).clamp(ROUND_MIN, ROUND_MAX).min(draws_max - drawn);
         numbers.clear();
         chooser.draw_into(&mut rng, round as usize, &mut numbers);
-        let batch = rows_at(&selected, layout, target.columns(), &numbers, &request.interrupt)?;
+        let batch = rows_at(table, &selected, target.columns(), &numbers, &request.interrupt)?;
         tally.add(&target.passing(batch)?);
         drawn += numbers.len() as u64;
     }
@@ -191,27 +196,29 @@ enum Look {
 }
 
 struct Looks {
-    confidence: Confidence,
+    levels: Levels,
     population: u64,
     tightest_at: u64,
 }
 
 impl Looks {
-    fn estimate(&self, target: &Target, tally: &Tally, drawn: u64, look: Look) -> Result<Estimate> {
+    fn estimate(
+        &mut self,
+        target: &Target,
+        tally: &Tally,
+        drawn: u64,
+        look: Look,
+    ) -> Result<Estimate> {
         let order = tally.groups_in_order();
         let design = Design { population: Some(self.population), drawn };
-        let aggregates: Vec<AggregateEstimate> = target
-            .aggregates
-            .iter()
-            .map(|(name, aggregate)| {
-                let interval =
-                    |&group: &usize| self.interval(*aggregate, tally, group, &design, look);
-                AggregateEstimate {
-                    name: name.clone(),
-                    intervals: order.iter().map(interval).collect(),
-                }
-            })
-            .collect();
+        let mut aggregates = Vec::with_capacity(target.aggregates.len());
+        for (name, aggregate) in &target.aggregates {
+            let intervals = match *aggregate {
+                Aggregate::Count => self.counts(tally, &order, &design, look),
+                Aggregate::Avg(slot) => self.averages(tally, slot, &order, &design, look),
+            };
+            aggregates.push(AggregateEstimate { name: name.clone(), intervals });
+        }
         let groups = match &target.by {
             None => None,
             Some((_, data_type)) => {
@@ -229,7 +236,8 @@ impl Looks {
             drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
             sampled: drawn,
             population: self.population,
-            confidence: self.confidence.get(),
+            confidence: self.levels.confidence().get(),
+            simultaneous: self.levels.are_together(),
             method: methods.join(", "),
             exact: methods.iter().all(|method| *method == "exact"),
             unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share() },
@@ -237,47 +245,57 @@ impl Looks {
         })
     }
 
-    fn interval(
+    fn counts(
         &self,
-        aggregate: Aggregate,
         tally: &Tally,
-        group: usize,
+        groups: &[usize],
         design: &Design,
         look: Look,
-    ) -> Interval {
-        match aggregate {
-            Aggregate::Count => {
-                if let Some(rows) = tally.known_rows(group) {
-                    return Interval::exact(rows as f64);
-                }
-                if tally.counts_all() {
-                    return Interval::exact(self.population as f64);
-                }
-                if design.drawn == self.population {
-                    // All were counted. A share times the population would be off by a rounding.
-                    return Interval::exact(tally.drawn(group) as f64);
-                }
-                let share = match look {
-                    Look::Last => share_wilson(tally.drawn(group), design, self.confidence),
-                    Look::Running => share_sequence(
-                        tally.drawn(group),
-                        design,
-                        self.confidence,
-                        self.tightest_at,
-                    ),
-                };
-                scale(share, self.population as f64)
+    ) -> Vec<Interval> {
+        let level = self.levels.of_count();
+        let is_one_of_many = self.levels.are_together() && tally.known_groups().is_none();
+        let count = |&group: &usize| {
+            if let Some(rows) = tally.known_rows(group) {
+                return Interval::exact(rows as f64);
             }
-            Aggregate::Avg(slot) => match look {
-                Look::Last => mean_t(tally.moments(group, slot), design, self.confidence),
-                Look::Running => mean_sequence(
-                    tally.moments(group, slot),
-                    design,
-                    self.confidence,
-                    self.tightest_at,
-                ),
-            },
-        }
+            if tally.counts_all() {
+                return Interval::exact(self.population as f64);
+            }
+            let hits = tally.drawn(group);
+            if design.drawn == self.population {
+                // All were counted. A share times the population would be off by a rounding.
+                return Interval::exact(hits as f64);
+            }
+            let share = match (look, is_one_of_many) {
+                (Look::Last, false) => share_wilson(hits, design, level),
+                (Look::Last, true) => group_share(hits, design, level),
+                (Look::Running, false) => share_sequence(hits, design, level, self.tightest_at),
+                (Look::Running, true) => {
+                    group_share_sequence(hits, design, level, self.tightest_at)
+                }
+            };
+            scale(share, self.population as f64)
+        };
+        groups.iter().map(count).collect()
+    }
+
+    fn averages(
+        &mut self,
+        tally: &Tally,
+        slot: usize,
+        groups: &[usize],
+        design: &Design,
+        look: Look,
+    ) -> Vec<Interval> {
+        let levels = self.levels.of_averages(tally, slot, groups, look);
+        let average = |(&group, level): (&usize, Confidence)| {
+            let moments = tally.moments(group, slot);
+            match look {
+                Look::Last => mean_t(moments, design, level),
+                Look::Running => mean_sequence(moments, design, level, self.tightest_at),
+            }
+        };
+        groups.iter().zip(levels).map(average).collect()
     }
 }
 

@@ -501,16 +501,16 @@ fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<Reco
     Ok(batch.expect("one probability a row"))
 }
 
-/// The rows with the given numbers of a selection, at least one, in that order.
+/// The rows with the given numbers of a selection, in that order, as they are shown.
 pub(crate) fn rows_at(
+    table: &TableSnapshot,
     selected: &Selected,
-    layout: &Layout,
     columns: &[usize],
     numbers: &[u64],
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let places = places_of(selected, numbers, interrupt)?;
-    rows_at_places(selected, layout, columns, &places, interrupt)
+    show(table, selected, columns, &places, interrupt)
 }
 
 fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {

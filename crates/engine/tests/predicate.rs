@@ -449,13 +449,24 @@ fn a_share_takes_each_passing_row_with_its_chance() {
 
 #[test]
 fn estimates_are_of_the_rows_that_pass() {
-    for merge in [Merge::Append, Merge::Upsert] {
+    for merge in [Merge::Append, Merge::Upsert, rollup()] {
         let db = Database::in_memory(Options::default()).unwrap();
-        db.create_table("t", spec(merge)).unwrap();
+        db.create_table("t", spec(merge.clone())).unwrap();
         let table = db.table("t").unwrap();
         let appended: Vec<Row> =
             (0..20_000).map(|id| (id, format!("p{}", id % 3), Some(id % 1000))).collect();
-        table.append(&batch(&appended), OnError::Raise).unwrap();
+        if matches!(merge, Merge::Rollup(_)) {
+            // Two partial rows that would pass or fail otherwise than their sum does.
+            let part = |of: fn(i64) -> i64| -> Vec<Row> {
+                let rows = appended.iter().cloned();
+                rows.map(|(id, place, value)| (id, place, value.map(of))).collect()
+            };
+            table.append(&batch(&part(|value| value / 3)), OnError::Raise).unwrap();
+            db.flush().unwrap();
+            table.append(&batch(&part(|value| value - value / 3)), OnError::Raise).unwrap();
+        } else {
+            table.append(&batch(&appended), OnError::Raise).unwrap();
+        }
         let snapshot = table.snapshot().unwrap();
         let predicate = Remainder::new(7, 3);
         let passing: Vec<f64> = appended

@@ -168,6 +168,7 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
             assert_eq!(drawn, repeated.collect::<Vec<_>>());
             let more = SampleRequest { n: n + 1, ..request };
             assert_eq!(table.sample(&more).unwrap_err().kind(), ErrorKind::TooFewRows);
+            check_estimates(table, &more.selection, &expected);
         }
     }
     let sets = table.sets().unwrap();
@@ -179,6 +180,89 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
         let found = table.get(&[hours, places], None).unwrap();
         assert_eq!(found.positions, [Some(0), None]);
         assert_eq!(rows([found.rows])[0].1, *folded);
+    }
+}
+
+/// Aggregates named as they are written.
+fn aggregates(texts: &[&str]) -> Vec<(String, String)> {
+    texts.iter().map(|text| (text.to_string(), text.to_string())).collect()
+}
+
+/// Estimates are of rows: with all drawn they are what a scan shows, by dimension and by metric, and of a few
+/// rows each is whole.
+fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Key, Folded)]) {
+    let measures = ["avg(n)", "avg(delay)", "avg(worst)", "avg(mean_share)"];
+    let measure = |row: &Folded| {
+        [Some(row.0 as f64), row.1.map(|sum| sum as f64), row.2.map(|most| most as f64), row.5[1]]
+    };
+    let whole = EstimateRequest {
+        aggregates: [aggregates(&["count"]), aggregates(&measures)].concat(),
+        selection: selection.clone(),
+        stop: Stop::Rows(u64::MAX),
+        ..Default::default()
+    };
+    let estimate = |request: &EstimateRequest| {
+        table.estimate(request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap()
+    };
+    for by in [None, Some("place"), Some("n")] {
+        let mut groups: BTreeMap<(Option<String>, i64), Vec<&Folded>> = BTreeMap::new();
+        for (key, row) in expected {
+            let group = match by {
+                None => (None, 0),
+                Some("place") => (key.1.clone(), 0),
+                _ => (None, row.0),
+            };
+            groups.entry(group).or_default().push(row);
+        }
+        if by.is_none() {
+            groups.entry((None, 0)).or_default();
+        }
+        let found = estimate(&EstimateRequest { by: by.map(String::from), ..whole.clone() });
+        assert!(found.exact, "{}", found.method);
+        assert_eq!(found.population, expected.len() as u64);
+        assert_eq!(found.drawn, groups.values().map(|g| g.len() as u64).collect::<Vec<_>>());
+        for (group, rows) in groups.values().enumerate() {
+            let count = found.aggregates[0].intervals[group];
+            assert_eq!(count, Interval::exact(rows.len() as f64));
+            for slot in 0..measures.len() {
+                let values: Vec<f64> = rows.iter().filter_map(|row| measure(row)[slot]).collect();
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                let value = found.aggregates[1 + slot].intervals[group].value;
+                let is_close = (value - mean).abs() <= 1e-9 * mean.abs().max(1.0);
+                assert!(is_close || values.is_empty() && value.is_nan(), "{value}, not {mean}");
+            }
+        }
+    }
+    if expected.len() > 3 {
+        let few = EstimateRequest {
+            aggregates: aggregates(&["count", "avg(n)", "avg(delay)"]),
+            by: Some("n".into()),
+            stop: Stop::Rows(3),
+            seed: Some(1),
+            ..whole
+        };
+        let few = estimate(&few);
+        assert_eq!((few.sampled, few.population), (3, expected.len() as u64));
+        let sizes = few.groups.as_ref().unwrap().as_primitive::<Int64Type>();
+        for (group, &n) in sizes.values().iter().enumerate() {
+            // A partial row would be of a size that no row has, or of another delay.
+            assert_eq!(few.aggregates[1].intervals[group].value, n as f64);
+            let of_size = expected.iter().filter(|row| row.1.0 == n);
+            let delays: Vec<f64> = of_size.filter_map(|row| Some(row.1.1? as f64)).collect();
+            let value = few.aggregates[2].intervals[group].value;
+            if few.drawn[group] == 1 && !value.is_nan() {
+                assert!(delays.contains(&value), "{value} is the delay of no row of {n} events");
+            }
+        }
+    }
+    if selection.sets.is_none() && selection.between.is_none() && !expected.is_empty() {
+        let one = EstimateRequest {
+            aggregates: aggregates(&["count"]),
+            by: Some("place".into()),
+            stop: Stop::Rows(1),
+            ..Default::default()
+        };
+        assert!(estimate(&one).exact, "the rows of each set are known");
     }
 }
 

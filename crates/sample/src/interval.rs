@@ -3,21 +3,25 @@
 //! Two families, told apart by how the drawing stops. [`mean_t`] and [`share_wilson`] hold for a number of draws fixed
 //! beforehand, looked at once. [`mean_sequence`] and [`share_sequence`] hold at *all* looks together, so
 //! drawing may stop when the interval is small enough, at the price of about half again the width at the number of
-//! draws they are tuned to. All four take uniform draws and know the finite population they come from.
+//! draws they are tuned to. For intervals that hold together with others, [`Confidence::spending`] divides what may go
+//! wrong, and [`group_share`] and [`group_share_sequence`] do it for groups that nobody knew before they were drawn.
+//! All take uniform draws and know the finite population they come from.
 //! Those for means lean on the central limit theorem: heavy tails want many draws. Wilson's is approximate too;
-//! the sequence for shares is exact. When all of a population is drawn, the answer is a number without error (NaN if
+//! the others for shares are exact. When all of a population is drawn, the answer is a number without error (NaN if
 //! there is no row to take a mean or share of).
 //! What the numbers mean, and which rows count as drawn, is left to the caller.
 
 mod beta_binomial;
+mod hypergeometric;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
 use self::beta_binomial::Candidates;
+use self::hypergeometric::Urn;
 use crate::moments::Moments;
 
 /// Below this many numbers a confidence sequence for a mean is unbounded. It is asymptotic: it must not be believed
@@ -27,6 +31,9 @@ pub const SEQUENCE_COUNT_MIN: u64 = 100;
 /// From this many degrees of freedom on, the t quantile is taken from its expansion around the normal one, whose error
 /// is then below 1e-6 of the quantile up to a confidence of 1 - 1e-9.
 const T_EXPANSION_FREEDOM_MIN: f64 = 1000.0;
+
+/// So large that draws without replacement are as good as with.
+const ENDLESS_POPULATION: u64 = 1 << 60;
 
 /// An estimate with its error bars.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -71,6 +78,8 @@ pub enum Method {
     StudentT,
     /// Wilson's score interval; for a number of draws fixed beforehand.
     Wilson,
+    /// The exact test of a share; for a number of draws fixed beforehand.
+    Hypergeometric,
     /// Valid at all looks together, however the drawing is stopped.
     ConfidenceSequence,
 }
@@ -82,6 +91,7 @@ impl Method {
             Method::Exact => "exact",
             Method::StudentT => "t",
             Method::Wilson => "wilson",
+            Method::Hypergeometric => "hypergeometric",
             Method::ConfidenceSequence => "confidence sequence",
         }
     }
@@ -118,6 +128,16 @@ impl Confidence {
     /// The confidence as a number.
     pub fn get(self) -> f64 {
         self.0
+    }
+
+    /// The confidence that leaves only a share of the chance for the truth to lie outside: `1 / k` for each of `k`
+    /// intervals that shall hold together (Bonferroni). Below 1, however small the share.
+    ///
+    /// # Panics
+    /// If `share` lies outside of 0 to 1.
+    pub fn spending(self, share: f64) -> Confidence {
+        assert!((0.0..=1.0).contains(&share), "{share} is no share");
+        Confidence((1.0 - self.alpha() * share).min(1.0 - f64::EPSILON))
     }
 
     /// The chance left for the truth to lie outside.
@@ -271,6 +291,64 @@ pub fn mean_sequence(m: &Moments, design: &Design, confidence: Confidence, n_opt
 /// # Panics
 /// If `design` draws more rows than there are, or fewer than `hits`, or if `n_opt` is 0.
 pub fn share_sequence(hits: u64, design: &Design, confidence: Confidence, n_opt: u64) -> Interval {
+    sequence_of_share(hits, design, confidence, n_opt, false)
+}
+
+/// The share of one of many groups, the intervals of all of them valid together, at all looks: as [`share_sequence`],
+/// but a candidate share is refuted with a chance of `alpha` times itself, see [`group_share`].
+///
+/// # Panics
+/// As [`share_sequence`].
+pub fn group_share_sequence(
+    hits: u64,
+    design: &Design,
+    confidence: Confidence,
+    n_opt: u64,
+) -> Interval {
+    sequence_of_share(hits, design, confidence, n_opt, true)
+}
+
+/// The share of one of many groups, of which those met are looked at; the intervals of all of them hold together.
+/// For a number of draws fixed beforehand; exact.
+///
+/// To divide `alpha` by the number of groups met would not do: a group is looked at *because* it was met, so the share of
+/// a rare one is overestimated whenever it is. Instead each candidate share `p` is tested at the level `alpha p`. The true
+/// share of a group, met or not, is then refuted with a chance of at most `alpha` times that share; and the shares of
+/// all groups add up to 1 at most, so any is refuted with a chance of at most `alpha`. Of `k` groups of equal size this is
+/// Bonferroni's division by `k`, without knowing `k`. One hit refutes no small share at all.
+///
+/// The test is that of Clopper and Pearson (1934) for draws without replacement. Some terms of the hypergeometric
+/// distribution for each of some 80 steps of a bisection. Without draws, all of `[0, 1]` around a NaN.
+///
+/// # Panics
+/// If `design` draws more rows than there are, or fewer than `hits`.
+pub fn group_share(hits: u64, design: &Design, confidence: Confidence) -> Interval {
+    design.check(hits);
+    let value = hits as f64 / design.drawn as f64;
+    if design.is_exhausted() {
+        return Interval::exact(value);
+    }
+    if design.drawn == 0 {
+        return share_between(0.0, 1.0, value, Method::Hypergeometric);
+    }
+    let all = design.population.unwrap_or(ENDLESS_POPULATION);
+    let urn = Urn { hits, misses: design.drawn - hits, all };
+    let (least, most) = urn.hits_not_refuted(|share| confidence.alpha() * share);
+    share_between(
+        least as f64 / all as f64,
+        most as f64 / all as f64,
+        value,
+        Method::Hypergeometric,
+    )
+}
+
+fn sequence_of_share(
+    hits: u64,
+    design: &Design,
+    confidence: Confidence,
+    n_opt: u64,
+    is_one_of_many: bool,
+) -> Interval {
     design.check(hits);
     let value = hits as f64 / design.drawn as f64;
     if design.is_exhausted() {
@@ -284,6 +362,7 @@ pub fn share_sequence(hits: u64, design: &Design, confidence: Confidence, n_opt:
         // Against a normal mixture worth r draws, n draws have y = n / r.
         mixture_draws: n_opt as f64 / tightest_y(2.0 * log_alpha),
         log_wealth_max: -log_alpha,
+        is_one_of_many,
     };
     let (low, high) = match design.population {
         None => candidates.shares(),
@@ -369,12 +448,26 @@ fn normal_quantile(confidence: Confidence) -> f64 {
     -Normal::standard().inverse_cdf(confidence.alpha() / 2.0)
 }
 
+/// Newton's steps from a quantile of the lower tail, which comes out too small where many intervals together leave next to
+/// nothing for it. On logarithms of both sides, where the far tail is a straight line.
+fn refine_quantile(t: &StudentsT, mut quantile: f64, tail: f64) -> f64 {
+    for _ in 0..50 {
+        let found = t.cdf(-quantile);
+        let off = (found / tail).ln();
+        if off.abs() < 1e-9 {
+            break;
+        }
+        quantile *= (off * found / (t.pdf(-quantile) * quantile)).exp();
+    }
+    quantile
+}
+
 /// How many estimated standard errors a mean stays within, with the given confidence.
 fn t_quantile(freedom: f64, confidence: Confidence) -> f64 {
     if freedom < T_EXPANSION_FREEDOM_MIN {
-        return -StudentsT::new(0.0, 1.0, freedom)
-            .expect("degrees of freedom are positive")
-            .inverse_cdf(confidence.alpha() / 2.0);
+        let t = StudentsT::new(0.0, 1.0, freedom).expect("degrees of freedom are positive");
+        let tail = confidence.alpha() / 2.0;
+        return refine_quantile(&t, -t.inverse_cdf(tail), tail);
     }
     // Abramowitz and Stegun 26.7.5, two terms.
     let z = normal_quantile(confidence);

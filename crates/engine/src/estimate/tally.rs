@@ -79,6 +79,22 @@ impl Tally {
         self.by.is_none() && !self.is_tested
     }
 
+    /// Whether the rows of every group are known without drawing.
+    pub fn knows_counts(&self) -> bool {
+        self.all_known || self.counts_all()
+    }
+
+    /// How many groups there are, if that was known before drawing.
+    pub fn known_groups(&self) -> Option<usize> {
+        (self.all_known || self.by.is_none()).then_some(self.groups.len())
+    }
+
+    /// The groups of which at least so many numbers were drawn.
+    pub fn groups_with(&self, slot: usize, count_min: u64) -> impl Iterator<Item = usize> + '_ {
+        let count = move |group: &usize| self.groups[*group].moments[slot].count();
+        (0..self.groups.len()).filter(move |group| count(group) >= count_min)
+    }
+
     /// Group numbers in the order of their values.
     pub fn groups_in_order(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.groups.len()).collect();

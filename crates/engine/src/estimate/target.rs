@@ -56,11 +56,6 @@ impl Target {
                 "an estimate needs at least one aggregate, such as \"count\"",
             ));
         }
-        if table.table().layout.rollup().is_some() {
-            return Err(Error::invalid(
-                "estimates of a rollup table are not supported; its metrics are exact: scan them",
-            ));
-        }
         let mut target = Target {
             aggregates: Vec::new(),
             by_name: request.by.clone(),

@@ -27,6 +27,9 @@ pub(super) struct Candidates {
     pub mixture_draws: f64,
     /// `ln(1 / alpha)`.
     pub log_wealth_max: f64,
+    /// Whether a share may be refuted with a chance of `alpha` times itself, not `alpha`: of groups whose shares add up to
+    /// 1 at most, none is then refuted with a chance of more than `alpha`.
+    pub is_one_of_many: bool,
 }
 
 impl Candidates {
@@ -36,7 +39,7 @@ impl Candidates {
             return (0.0, 1.0);
         }
         let found = self.hits as f64 / (self.hits + self.misses) as f64;
-        let stands = |share: f64| self.log_wealth(share) < self.log_wealth_max;
+        let stands = |share: f64| self.log_wealth(share) < self.log_wealth_max(share);
         (bisect(0.0, found, stands), bisect(1.0, found, stands))
     }
 
@@ -50,8 +53,17 @@ impl Candidates {
         // The most likely number; no mixture is likelier, so no bet against it has gained.
         let likeliest = u128::from(self.hits) * (u128::from(all) + 1) / u128::from(drawn);
         let likeliest = u64::try_from(likeliest).unwrap_or(most).clamp(least, most);
-        let stands = |hits: u64| self.log_wealth_in_urn(hits, all) < self.log_wealth_max;
+        let stands = |hits: u64| self.stands_in_urn(hits, all);
         (bisect_whole(least, likeliest, stands), bisect_whole(most, likeliest, stands))
+    }
+
+    fn stands_in_urn(&self, hits: u64, all: u64) -> bool {
+        self.log_wealth_in_urn(hits, all) < self.log_wealth_max(hits as f64 / all as f64)
+    }
+
+    /// What a bet against `share` must reach to refute it.
+    fn log_wealth_max(&self, share: f64) -> f64 {
+        self.log_wealth_max - if self.is_one_of_many { share.ln() } else { 0.0 }
     }
 
     /// Logarithm of what the bet against `share` has made of 1, draws with replacement.
@@ -89,7 +101,7 @@ fn ln_rising(a: f64, k: f64) -> f64 {
 }
 
 /// `ln(x (x - 1) .. (x - k + 1) / x^k)` for `k <= x`.
-fn ln_falling_share(x: f64, k: f64) -> f64 {
+pub(super) fn ln_falling_share(x: f64, k: f64) -> f64 {
     let left = x - k;
     if k == 0.0 {
         0.0
@@ -119,7 +131,7 @@ fn bisect(end: f64, inside: f64, stands: impl Fn(f64) -> bool) -> f64 {
 }
 
 /// The last whole number on the way from `inside` to `end` before `stands` fails.
-fn bisect_whole(end: u64, inside: u64, stands: impl Fn(u64) -> bool) -> u64 {
+pub(super) fn bisect_whole(end: u64, inside: u64, stands: impl Fn(u64) -> bool) -> u64 {
     if stands(end) {
         return end;
     }
@@ -140,7 +152,8 @@ mod tests {
     use super::*;
 
     fn candidates(hits: u64, misses: u64) -> Candidates {
-        Candidates { hits, misses, mixture_draws: 12.5, log_wealth_max: 20f64.ln() }
+        let log_wealth_max = 20f64.ln();
+        Candidates { hits, misses, mixture_draws: 12.5, log_wealth_max, is_one_of_many: false }
     }
 
     /// The bet's stake multiplied draw by draw, the hits first, against an urn of `all`.
@@ -187,15 +200,16 @@ mod tests {
 
     #[test]
     fn the_ends_found_by_bisection_hold_all_numbers_that_stand_and_no_others() {
-        for all in [1, 5, 40, 90] {
+        for (all, is_one_of_many) in
+            [1, 5, 40, 90].into_iter().flat_map(|all| [(all, false), (all, true)])
+        {
             for drawn in 1..=all {
                 for hits in 0..=drawn {
-                    let bets = candidates(hits, drawn - hits);
+                    let bets = Candidates { is_one_of_many, ..candidates(hits, drawn - hits) };
                     let (least, most) = bets.hits_of(all);
                     for urn_hits in hits..=all - (drawn - hits) {
-                        let stands = bets.log_wealth_in_urn(urn_hits, all) < bets.log_wealth_max;
                         assert_eq!(
-                            stands,
+                            bets.stands_in_urn(urn_hits, all),
                             (least..=most).contains(&urn_hits),
                             "{hits} of {drawn} drawn, {urn_hits} of {all}"
                         );

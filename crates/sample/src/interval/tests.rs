@@ -401,6 +401,8 @@ fn everything_drawn_is_exact() {
     assert_eq!(mean_sequence(&moments, &design, level, 10), Interval::exact(3.0));
     assert_eq!(share_wilson(3, &design, level), Interval::exact(1.0));
     assert_eq!(share_sequence(0, &design, level, 10), Interval::exact(0.0));
+    assert_eq!(group_share(3, &design, level), Interval::exact(1.0));
+    assert_eq!(group_share_sequence(0, &design, level, 10), Interval::exact(0.0));
 }
 
 #[test]
@@ -423,9 +425,14 @@ fn too_few_draws_leave_everything_open() {
     let none = share_wilson(0, &unlimited(0), level);
     assert!(none.value.is_nan());
     assert_eq!((none.low, none.high), (0.0, 1.0));
-    let none = share_sequence(0, &unlimited(0), level, 100);
-    assert!(none.value.is_nan());
-    assert_eq!((none.low, none.high), (0.0, 1.0));
+    for none in [
+        share_sequence(0, &unlimited(0), level, 100),
+        group_share(0, &unlimited(0), level),
+        group_share_sequence(0, &unlimited(0), level, 100),
+    ] {
+        assert!(none.value.is_nan());
+        assert_eq!((none.low, none.high), (0.0, 1.0));
+    }
 }
 
 #[test]
@@ -450,10 +457,15 @@ fn a_share_interval_stays_in_range_and_holds_its_estimate() {
             for population in [None, Some(drawn + 1), Some(drawn * 2), Some(1 << 60)] {
                 for hits in [0, 1, drawn / 3, drawn / 2, drawn - 1, drawn] {
                     let design = Design { population, drawn };
-                    for share in [
+                    // Its tails are summed term by term.
+                    let exact =
+                        (drawn <= 1_000).then(|| group_share(hits, &design, confidence(level)));
+                    let others = [
                         share_wilson(hits, &design, confidence(level)),
                         share_sequence(hits, &design, confidence(level), 1_000),
-                    ] {
+                        group_share_sequence(hits, &design, confidence(level), 1_000),
+                    ];
+                    for share in others.into_iter().chain(exact) {
                         let ordered = 0.0 <= share.low
                             && share.low <= share.value
                             && share.value <= share.high
@@ -477,9 +489,106 @@ fn a_property_not_met_is_not_taken_for_one_that_does_not_exist() {
     for share in [
         share_wilson(0, &unlimited(100), confidence(0.95)),
         share_sequence(0, &unlimited(100), confidence(0.95), 100),
+        group_share(0, &unlimited(100), confidence(0.95)),
+        group_share_sequence(0, &unlimited(100), confidence(0.95), 100),
     ] {
         assert_eq!(share.low, 0.0);
         assert!(share.high > 0.03, "{share:?}");
+    }
+}
+
+/// Groups of 20,000 rows: five large ones, a hundred of some rows, and thousands that are alone.
+const GROUPED: u64 = 20_000;
+
+fn group_of(row: u64) -> usize {
+    match row {
+        0..12_000 => (row % 5) as usize,
+        12_000..16_000 => 5 + (row % 100) as usize,
+        _ => (105 + row - 16_000) as usize,
+    }
+}
+
+fn size_of_group(group: usize) -> u64 {
+    match group {
+        0..5 => 2_400,
+        5..105 => 40,
+        _ => 1,
+    }
+}
+
+/// Whether all groups met are held in all looks, each after some more draws.
+fn all_groups_hold(
+    rng: &mut Rng,
+    looks: &[u64],
+    share: impl Fn(u64, &Design, usize) -> Interval,
+) -> bool {
+    let mut chooser = WithoutReplacement::new(GROUPED);
+    let mut met = std::collections::BTreeMap::<usize, u64>::new();
+    let (mut drawn, mut rows) = (0, Vec::new());
+    looks.iter().all(|&look| {
+        rows.clear();
+        chooser.draw_into(rng, (look - drawn) as usize, &mut rows);
+        rows.iter().for_each(|&row| *met.entry(group_of(row)).or_default() += 1);
+        drawn = look;
+        let design = without_replacement(GROUPED, drawn);
+        met.iter().all(|(&group, &hits)| {
+            let truth = size_of_group(group) as f64 / GROUPED as f64;
+            share(hits, &design, met.len()).contains(truth)
+        })
+    })
+}
+
+/// Null hypothesis: of all groups met, every share is held in at least 95 % of samples, at one look and at ten. 500
+/// repetitions (1 %). Twin: Wilson's intervals at a level divided by the number of groups met.
+#[test]
+fn shares_of_all_groups_met_hold_together() {
+    let family = confidence(0.95);
+    let once = coverage(500, |rng| {
+        all_groups_hold(rng, &[1_000], |hits, design, _| group_share(hits, design, family))
+    });
+    let looks: Vec<u64> = (1..=10).map(|look| 100 * look).collect();
+    let always = coverage(500, |rng| {
+        all_groups_hold(rng, &looks, |hits, design, _| {
+            group_share_sequence(hits, design, family, 1_000)
+        })
+    });
+    let twin = coverage(500, |rng| {
+        all_groups_hold(rng, &[1_000], |hits, design, groups| {
+            share_wilson(hits, design, family.spending(1.0 / groups as f64))
+        })
+    });
+    println!("together: {once} at one look, {always} at ten; divided by the groups met: {twin}");
+    assert!(once >= 0.94 && always >= 0.94, "seed {SEED:#x}: {once}, {always}");
+    assert!(twin < 0.5, "division by the groups met passed: {twin}");
+}
+
+/// Of equal groups the level of each is about what Bonferroni leaves it.
+#[test]
+fn the_shares_of_equal_groups_are_as_wide_as_if_their_number_were_known() {
+    let design = without_replacement(1_000_000, 10_000);
+    let divided = share_wilson(500, &design, confidence(0.95).spending(1.0 / 20.0));
+    let together = group_share(500, &design, confidence(0.95));
+    let ratio = (together.high - together.low) / (divided.high - divided.low);
+    assert!((1.0..1.1).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn a_confidence_spends_shares_of_its_chance_to_be_wrong() {
+    assert!((confidence(0.95).spending(0.1).get() - 0.995).abs() < 1e-15);
+    assert_eq!(confidence(0.95).spending(1.0), confidence(0.95));
+    assert!(confidence(0.95).spending(1e-300).get() < 1.0);
+}
+
+/// The quantile of t far out in its tails, against the chance of that tail.
+#[test]
+fn quantiles_of_many_intervals_together_are_found_too() {
+    for freedom in [1.0, 2.0, 9.0, 300.0] {
+        for alpha in [1e-4, 1e-7, 1e-10] {
+            let quantile = t_quantile(freedom, confidence(1.0 - alpha));
+            let t = StudentsT::new(0.0, 1.0, freedom).unwrap();
+            let found = 2.0 * t.cdf(-quantile);
+            assert!((found / alpha - 1.0).abs() < 1e-6, "{freedom}, {alpha}: {quantile}, {found}");
+        }
     }
 }
 
@@ -495,9 +604,15 @@ fn a_confidence_outside_zero_and_one_is_a_typed_error() {
 
 #[test]
 fn methods_are_named_for_users() {
-    let names = [Method::Exact, Method::StudentT, Method::Wilson, Method::ConfidenceSequence]
-        .map(|method| method.to_string());
-    assert_eq!(names, ["exact", "t", "wilson", "confidence sequence"]);
+    let names = [
+        Method::Exact,
+        Method::StudentT,
+        Method::Wilson,
+        Method::Hypergeometric,
+        Method::ConfidenceSequence,
+    ];
+    let names = names.map(|method| method.to_string());
+    assert_eq!(names, ["exact", "t", "wilson", "hypergeometric", "confidence sequence"]);
 }
 
 #[test]
