@@ -208,7 +208,8 @@ impl Snapshot {
     /// The result of a query, streamed.
     fn sql(&self, py: Python<'_>, text: &str, threads: Option<usize>) -> PyResult<Scan> {
         let signals = Signals::new();
-        let options = QueryOptions { threads, interrupt: signals.interrupt() };
+        let options =
+            QueryOptions { threads, interrupt: signals.interrupt(), ..Default::default() };
         let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
         Ok(Scan::new(query.schema(), query, signals))
     }

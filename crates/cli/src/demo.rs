@@ -362,7 +362,7 @@ fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> 
 
 /// The result of a query.
 fn one_batch(snapshot: &Snapshot, text: &str, interrupt: &Interrupt) -> Result<RecordBatch, Fault> {
-    let options = QueryOptions { threads: None, interrupt: interrupt.clone() };
+    let options = QueryOptions { interrupt: interrupt.clone(), ..Default::default() };
     let query = drillcore_sql::query(snapshot, text, &options)?;
     let schema = query.schema();
     let batches = query.collect::<Result<Vec<_>, _>>()?;

@@ -13,6 +13,7 @@ mod narrow;
 mod zones;
 mod predicate;
 mod scan_exec;
+mod key_order;
 mod table;
 mod table_sample;
 mod columns_first;
