@@ -107,6 +107,7 @@ class Reads(ABC):
         columns: Sequence[str] | None = None,
         limit: int | None = None,
         reverse: bool = False,
+        threads: int | None = None,
     ) -> Rows:
         """Stream rows in key order; rows with equal keys come in commit order.
 
@@ -120,6 +121,9 @@ class Reads(ABC):
             At most so many rows.
         reverse
             Whether to go from the last key to the first.
+        threads
+            How many threads read ahead, by default one a core; rows come in the same order. With 1, and for a few
+            ten thousand rows or a limit of as many, no thread is started.
 
         Examples
         --------
@@ -134,7 +138,7 @@ class Reads(ABC):
         if limit is not None:
             check_count("limit", limit)
         asked = self._selection(between, closed, set, where)
-        return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse)))
+        return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse), check_threads(threads)))
 
     def count(
         self,
@@ -355,6 +359,15 @@ def check_count(name: str, value: Any) -> int:
     if not 0 <= value < _SEEDS:
         raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {value}")
     return value
+
+
+def check_threads(threads: Any) -> int | None:
+    """Return ``threads`` if it is a whole number above 0."""
+    if threads is None:
+        return None
+    if check_count("threads", threads) == 0:
+        raise InvalidArgumentError("threads: expected a number from 1 on, not 0")
+    return threads
 
 
 def check_seed(seed: Any) -> int | None:

@@ -210,7 +210,8 @@ impl Snapshot {
         memory_bytes: Option<u64>,
     ) -> PyResult<Scan> {
         let signals = Signals::new();
-        let options = QueryOptions { threads, memory_bytes, interrupt: signals.interrupt() };
+        let interrupt = signals.interrupt();
+        let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
         let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
         Ok(Scan::new(query.schema(), query, signals))
     }

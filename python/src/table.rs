@@ -194,11 +194,20 @@ impl TableSnapshot {
         columns: Option<Vec<String>>,
         limit: Option<u64>,
         reverse: bool,
+        threads: Option<usize>,
     ) -> PyResult<Scan> {
         let signals = Signals::new();
         let selection = selection.into_selection(py, &self.inner.schema())?;
         let interrupt = signals.interrupt();
-        let request = ScanRequest { selection, columns, limit, reverse, interrupt };
+        let request = ScanRequest {
+            selection,
+            columns,
+            limit,
+            reverse,
+            threads,
+            interrupt,
+            ..Default::default()
+        };
         let scan = signals.run(py, || self.inner.scan(request))?;
         Ok(Scan::new(scan.schema(), scan, signals))
     }

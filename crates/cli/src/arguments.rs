@@ -387,6 +387,9 @@ pub struct Scan {
     /// From the highest key down.
     #[arg(long)]
     pub reverse: bool,
+    /// Threads that read at once; by default one a core.
+    #[arg(long)]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub moment: Moment,
     #[command(flatten)]
@@ -431,6 +434,9 @@ pub struct Sample {
     /// The same seed on unchanged data gives the same rows.
     #[arg(long)]
     pub seed: Option<u64>,
+    /// Threads that read at once; by default one a core.
+    #[arg(long)]
+    pub threads: Option<usize>,
     #[command(flatten)]
     pub moment: Moment,
     #[command(flatten)]

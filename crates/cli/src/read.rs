@@ -34,7 +34,9 @@ pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
         columns: arguments.columns.columns,
         limit: arguments.limit,
         reverse: arguments.reverse,
+        threads: arguments.threads,
         interrupt,
+        ..ScanRequest::default()
     })?;
     let schema = scan.schema();
     print(arguments.output.output, schema, scan.map(|batch| batch.map_err(Fault::from)))
@@ -118,7 +120,7 @@ pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
     };
     let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
     let Sql { threads, memory_bytes, .. } = arguments;
-    let options = QueryOptions { threads, memory_bytes, interrupt };
+    let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
     let query = drillcore_sql::query(&snapshot, &text, &options)?;
     let schema = query.schema();
     print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))

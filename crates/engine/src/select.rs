@@ -124,13 +124,18 @@ impl Filter {
                 parts.push(Part { piece: number, members: Some(members), from, to });
             }
         }
-        parts.retain(|part| part.from < part.to);
-        let fences = Fences::from_counts(parts.iter().map(Part::len));
-        Ok(Selected { pieces, parts, fences })
+        Ok(Selected::of_parts(pieces, parts))
     }
 }
 
 impl Selected {
+    /// Some parts of some pieces, which may be empty.
+    pub fn of_parts(pieces: Arc<[Piece]>, mut parts: Vec<Part>) -> Selected {
+        parts.retain(|part| part.from < part.to);
+        let fences = Fences::from_counts(parts.iter().map(Part::len));
+        Selected { pieces, parts, fences }
+    }
+
     /// Some rows of each piece, by ordinals that ascend.
     pub fn listed(pieces: Arc<[Piece]>, ordinals: Vec<Vec<u32>>) -> Selected {
         assert_eq!(pieces.len(), ordinals.len());
@@ -138,18 +143,15 @@ impl Selected {
             let to = ordinals.len() as u64;
             Part { piece, members: Some(Members::Listed(ordinals.into())), from: 0, to }
         };
-        let parts = ordinals.into_iter().enumerate().filter(|(_, ordinals)| !ordinals.is_empty());
-        let parts: Vec<Part> = parts.map(part).collect();
-        let fences = Fences::from_counts(parts.iter().map(Part::len));
-        Selected { pieces, parts, fences }
+        let parts = ordinals.into_iter().enumerate().map(part).collect();
+        Selected::of_parts(pieces, parts)
     }
 
     /// All rows of some pieces.
     pub fn whole(pieces: Arc<[Piece]>) -> Selected {
         let part = |(piece, rows): (usize, u64)| Part { piece, members: None, from: 0, to: rows };
-        let parts: Vec<Part> = pieces.iter().map(Piece::rows).enumerate().map(part).collect();
-        let fences = Fences::from_counts(parts.iter().map(Part::len));
-        Selected { pieces, parts, fences }
+        let parts = pieces.iter().map(Piece::rows).enumerate().map(part).collect();
+        Selected::of_parts(pieces, parts)
     }
 
     /// The number of rows.

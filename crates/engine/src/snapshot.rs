@@ -18,13 +18,14 @@ use crate::fetch::gather;
 use crate::fetch::no_rows;
 use crate::interrupt::Interrupt;
 use crate::live::{resolve, with_flags, without_tombstones};
-use crate::merge::Fold;
+use crate::merge::{Direction, Fold};
 use crate::passing::{Partials, count_passing, passing, passing_partials};
 use crate::predicate::column;
 use crate::rollup::{fold, shown};
 use crate::scan::{Scan, ScanRequest};
 use crate::select::{Filter, Question, Selected, Selection};
 use crate::state::{TableVersion, Version};
+use crate::stretch::{ScanPlan, Stretch};
 use crate::weighted::{EVENTS, Weighted};
 
 /// Whole rows of a rollup table that are folded at once.
@@ -180,16 +181,34 @@ impl TableSnapshot {
 
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
+        Scan::new(&self.stretch(&request)?, &request)
+    }
+
+    /// Up to `count` stretches of keys that share the selected rows about equally, none of them empty, to be
+    /// scanned side by side; one after the other they give what [`TableSnapshot::scan`] gives. They are fewer
+    /// where a stretch would not be worth a thread, or where many rows have one key. A limit is that of each.
+    ///
+    /// Looks at some keys of each stretch. A set of an upsert table is resolved first.
+    pub fn scan_stretches(&self, request: &ScanRequest, count: usize) -> Result<Vec<Stretch>> {
+        let whole = self.stretch(request)?;
+        whole.cut(whole.worth(request.stretch_rows).min(count))
+    }
+
+    /// All that a request asks for.
+    fn stretch(&self, request: &ScanRequest) -> Result<Stretch> {
+        let layout = &self.table.layout;
         let columns = self.columns(request.columns.as_deref())?;
         let Question { filter, test } = request.selection.check(&self.table.schema)?;
         // The live rows of a range come out of the merge by themselves, those of a set do not.
-        let is_upsert = self.table.layout.has_tombstones();
-        let (selected, fold) = if filter.is_by_set() && is_upsert {
+        let (selected, fold) = if filter.is_by_set() && layout.has_tombstones() {
             (self.resolved(Question { filter, test: None }, &request.interrupt)?, Fold::KeepAll)
         } else {
-            (self.candidates(&filter)?, Fold::of(&self.table.layout))
+            (self.candidates(&filter)?, Fold::of(layout))
         };
-        Scan::new(&selected, &self.table.layout, columns, test, fold, request)
+        let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
+        let interrupt = request.interrupt.clone();
+        let plan = ScanPlan::new(layout, columns, test, fold, direction, interrupt);
+        Ok(Stretch::new(selected, plan.limited(request.limit)))
     }
 
     /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from the keys of

@@ -14,6 +14,7 @@ mod zones;
 mod predicate;
 mod subqueries;
 mod scan_exec;
+mod key_order;
 mod table;
 mod table_sample;
 mod columns_first;

@@ -20,6 +20,8 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::columns_first::ColumnsFirst;
 use crate::error::from_datafusion;
+use crate::key_order::KeyOrder;
+use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
 use crate::table::Tables;
 use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
@@ -41,6 +43,8 @@ pub struct QueryOptions {
     /// What joins, sorts and aggregates may hold at once; by default [`MEMORY_BYTES`]. Sorts and aggregates
     /// go on in files of the system's temporary folder, a join that needs more is an error.
     pub memory_bytes: Option<u64>,
+    /// About how many rows of a table a thread reads at once; by default as many as are worth it.
+    pub stretch_rows: Option<u64>,
     pub interrupt: Interrupt,
 }
 
@@ -62,8 +66,8 @@ struct Running {
 /// Runs one SQL query, `EXPLAIN`, `SHOW TABLES` or `DESCRIBE` over the tables of a snapshot. Statements that
 /// would change something are errors.
 ///
-/// Tables are scanned by the snapshot's own scan, one thread a table; joins, sorts and aggregates use
-/// `threads`. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
+/// Tables are scanned by the snapshot's own scans, in as many stretches as there are `threads` where they are
+/// large; joins, sorts and aggregates use them too. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
 pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
     let threads = options.threads.unwrap_or_else(session::available_threads);
     if threads == 0 {
@@ -81,7 +85,8 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
-    let tables = Arc::new(Tables::new(snapshot.clone(), scans_stop));
+    let of_scans = Threads { count: threads, stretch_rows: options.stretch_rows };
+    let tables = Arc::new(Tables::new(snapshot.clone(), of_scans, scans_stop));
     let mut query = Query {
         running: None,
         runtime: Some(runtime),
@@ -127,6 +132,7 @@ async fn plan(
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
+        .with_physical_optimizer_rule(Arc::new(KeyOrder))
         .build();
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();

@@ -5,13 +5,16 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, SchemaRef, SortOptions};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Statistics, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
-use datafusion::physical_expr::{ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{
+    AcrossPartitions, ConstExpr, EquivalenceProperties, PhysicalExpr, PhysicalSortExpr,
+};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -21,7 +24,7 @@ use datafusion::physical_plan::{
 };
 use drillcore::{
     Interrupt, MergePolicy, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest,
-    TableSnapshot, Unit,
+    Stretch, TableSnapshot, Unit,
 };
 
 use crate::error::to_datafusion;
@@ -43,14 +46,27 @@ pub enum Wanted {
     Share { share: f64, seed: u64 },
 }
 
+/// How many read a table at once.
+#[derive(Debug, Clone, Copy)]
+pub struct Threads {
+    pub count: usize,
+    /// About how many rows each reads at once; by default as many as are worth it.
+    pub stretch_rows: Option<u64>,
+}
+
 /// Reads one table of a snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ScanExec {
     table: TableSnapshot,
     columns: Vec<String>,
     condition: Option<Arc<Condition>>,
     wanted: Wanted,
     limit: Option<usize>,
+    threads: Threads,
+    /// What each partition reads; nothing where there is one.
+    stretches: Vec<Stretch>,
+    /// Whether one partition is known to have work for all threads.
+    reads_ahead: bool,
     interrupt: Interrupt,
     rows: Precision<usize>,
     properties: Arc<PlanProperties>,
@@ -65,6 +81,7 @@ impl ScanExec {
         condition: Option<Condition>,
         wanted: Wanted,
         limit: Option<usize>,
+        threads: Threads,
         interrupt: Interrupt,
     ) -> Result<ScanExec> {
         let schema: SchemaRef = Arc::new(table.schema().columns.project(projection)?);
@@ -72,7 +89,8 @@ impl ScanExec {
         let mut equivalence = EquivalenceProperties::new(schema.clone());
         equivalence.add_constants(fixed.iter().filter_map(|name| {
             let index = schema.index_of(name).ok()?;
-            Some(ConstExpr::from(Arc::new(Column::new(name, index)) as Arc<dyn PhysicalExpr>))
+            let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new(name, index));
+            Some(ConstExpr::new(column, AcrossPartitions::Uniform(None)))
         }))?;
         if wanted == Wanted::All {
             equivalence.add_orderings(key_orders(&table, &schema, fixed));
@@ -91,6 +109,9 @@ impl ScanExec {
             condition,
             wanted,
             limit,
+            threads,
+            stretches: Vec::new(),
+            reads_ahead: false,
             interrupt,
             rows,
             properties: Arc::new(properties),
@@ -98,24 +119,58 @@ impl ScanExec {
         })
     }
 
+    /// The same rows, or the first of them, in one partition, read by as many threads as there were; `None` if
+    /// there is only one.
+    pub fn in_key_order(&self, limit: Option<usize>) -> Option<ScanExec> {
+        let count = self.stretches.len();
+        (count > 0).then(|| ScanExec {
+            limit,
+            threads: Threads { count, ..self.threads },
+            stretches: Vec::new(),
+            reads_ahead: limit.is_none(),
+            rows: self.rows.map(|rows| rows.min(limit.unwrap_or(usize::MAX))),
+            properties: self.partitioned(1),
+            ..self.clone()
+        })
+    }
+
+    fn partitioned(&self, count: usize) -> Arc<PlanProperties> {
+        let properties = PlanProperties::clone(&self.properties);
+        properties.with_partitioning(Partitioning::UnknownPartitioning(count)).into()
+    }
+
     fn selection(&self) -> Selection {
         selection(self.condition.as_ref())
     }
 
-    /// Calls `send` with batch after batch until it says that no more are wanted.
+    fn request(&self) -> ScanRequest {
+        ScanRequest {
+            selection: self.selection(),
+            columns: Some(self.columns.clone()),
+            limit: self.limit.map(|limit| limit as u64),
+            threads: Some(self.threads.count),
+            stretch_rows: self.threads.stretch_rows,
+            interrupt: self.interrupt.clone(),
+            ..Default::default()
+        }
+    }
+
+    /// Calls `send` with batch after batch of a partition until it says that no more are wanted.
     fn read(
         &self,
+        partition: usize,
         mut send: impl FnMut(RecordBatch) -> bool,
     ) -> std::result::Result<(), drillcore::Error> {
         let (selection, columns) = (self.selection(), Some(self.columns.clone()));
         let interrupt = self.interrupt.clone();
         let rows = match self.wanted {
             Wanted::All => {
-                let limit = self.limit.map(|limit| limit as u64);
-                let request =
-                    ScanRequest { selection, columns, limit, interrupt, ..Default::default() };
-                for batch in self.table.scan(request)? {
-                    if !send(batch?) {
+                let mut scan = match self.stretches.get(partition) {
+                    None => self.table.scan(self.request())?,
+                    Some(stretch) => stretch.scan()?,
+                };
+                while let Some(batch) = scan.next().transpose()? {
+                    if !send(batch) {
                         break;
                     }
                 }
@@ -213,6 +268,11 @@ impl DisplayAs for ScanExec {
             }
         }
         parts.extend(self.limit.map(|limit| ("limit", limit.to_string())));
+        match self.stretches.len() {
+            0 if self.reads_ahead => parts.push(("threads", self.threads.count.to_string())),
+            0 => {}
+            stretches => parts.push(("stretches", stretches.to_string())),
+        }
         match format {
             DisplayFormatType::TreeRender => {
                 parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
@@ -262,23 +322,34 @@ impl ExecutionPlan for ScanExec {
         self.replace_children(children, options)
     }
 
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let metrics = BaselineMetrics::new(&self.metrics, 0);
-        let scan = ScanExec {
-            table: self.table.clone(),
-            columns: self.columns.clone(),
-            condition: self.condition.clone(),
-            wanted: self.wanted,
-            limit: self.limit,
-            interrupt: self.interrupt.clone(),
-            rows: self.rows,
-            properties: self.properties.clone(),
-            metrics: self.metrics.clone(),
-        };
+    /// One stretch a partition, where there is enough to read. What is limited is read in key order.
+    fn repartitioned(
+        &self,
+        count: usize,
+        _: &ConfigOptions,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let is_whole = self.wanted == Wanted::All && self.limit.is_none();
+        let sets = self.condition.as_ref().and_then(|condition| condition.sets());
+        // To cut these, each of their rows would have to be looked for in newer pieces.
+        let is_resolved = self.table.schema().merge == MergePolicy::Upsert && sets.is_some();
+        if !is_whole || is_resolved || count < 2 || !self.stretches.is_empty() {
+            return Ok(None);
+        }
+        let stretches = self.table.scan_stretches(&self.request(), count).map_err(to_datafusion)?;
+        if stretches.len() < 2 {
+            return Ok(None);
+        }
+        let properties = self.partitioned(stretches.len());
+        Ok(Some(Arc::new(ScanExec { stretches, properties, ..self.clone() })))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let scan = self.clone();
         let mut stream = RecordBatchReceiverStreamBuilder::new(self.schema(), BATCHES_AHEAD);
         let sender = stream.tx();
         stream.spawn_blocking(move || {
-            let read = scan.read(|batch| {
+            let read = scan.read(partition, |batch| {
                 metrics.record_output(batch.num_rows());
                 sender.blocking_send(Ok(batch)).is_ok()
             });
@@ -292,8 +363,13 @@ impl ExecutionPlan for ScanExec {
         Some(self.metrics.clone_inner())
     }
 
-    fn partition_statistics(&self, _: Option<usize>) -> Result<Arc<Statistics>> {
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        // Where all rows are counted without reading them, each that is found is one.
+        let rows = match partition.and_then(|partition| self.stretches.get(partition)) {
+            Some(stretch) => self.rows.map(|_| stretch.candidates() as usize),
+            None => self.rows,
+        };
         let statistics = Statistics::new_unknown(&self.schema());
-        Ok(Arc::new(statistics.with_num_rows(self.rows)))
+        Ok(Arc::new(statistics.with_num_rows(rows)))
     }
 }

@@ -14,13 +14,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use drillcore::{Interrupt, Snapshot, TableSnapshot};
 
 use crate::predicate::{Condition, check_plain};
-use crate::scan_exec::{ScanExec, Wanted};
+use crate::scan_exec::{ScanExec, Threads, Wanted};
 use crate::session;
 use crate::subqueries::answered;
 
 /// All tables of a snapshot.
 pub struct Tables {
     snapshot: Snapshot,
+    threads: Threads,
     interrupt: Interrupt,
     /// Names that were asked for and are no tables.
     unknown: Mutex<Vec<String>>,
@@ -30,6 +31,7 @@ pub struct Tables {
 #[derive(Clone)]
 pub struct Table {
     pub table: TableSnapshot,
+    pub threads: Threads,
     pub interrupt: Interrupt,
     pub wanted: Wanted,
     /// Conditions that a sample is drawn under, with unqualified columns. Queries in them are not answered yet.
@@ -37,14 +39,15 @@ pub struct Table {
 }
 
 impl Tables {
-    pub fn new(snapshot: Snapshot, interrupt: Interrupt) -> Tables {
-        Tables { snapshot, interrupt, unknown: Mutex::new(Vec::new()) }
+    pub fn new(snapshot: Snapshot, threads: Threads, interrupt: Interrupt) -> Tables {
+        Tables { snapshot, threads, interrupt, unknown: Mutex::new(Vec::new()) }
     }
 
     /// The table of that name.
     pub fn find(&self, name: &str) -> drillcore::Result<Table> {
         Ok(Table {
             table: self.snapshot.table(name)?,
+            threads: self.threads,
             interrupt: self.interrupt.clone(),
             wanted: Wanted::All,
             conditions: Vec::new(),
@@ -132,6 +135,7 @@ impl TableProvider for Table {
             condition,
             self.wanted,
             limit,
+            self.threads,
             self.interrupt.clone(),
         )?))
     }

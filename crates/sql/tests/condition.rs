@@ -111,8 +111,12 @@ fn shown(batches: Vec<RecordBatch>) -> Vec<String> {
 }
 
 fn query_of(db: &Database, text: &str) -> Vec<String> {
-    let found = drillcore_sql::query(&db.snapshot().unwrap(), text, &QueryOptions::default());
-    shown(found.unwrap().map(Result::unwrap).collect())
+    shown(batches_of(db, text, &QueryOptions::default()))
+}
+
+fn batches_of(db: &Database, text: &str, options: &QueryOptions) -> Vec<RecordBatch> {
+    let found = drillcore_sql::query(&db.snapshot().unwrap(), text, options);
+    found.unwrap().map(Result::unwrap).collect()
 }
 
 #[test]
@@ -126,7 +130,7 @@ fn a_scan_shows_what_a_filter_keeps() {
         (&["day", "DepDelay", "place"], "price"),
     ];
     let mut rng = Rng::keyed(11, 0);
-    let (mut narrowed, mut pruned) = (0, 0);
+    let (mut narrowed, mut pruned, mut in_stretches) = (0, 0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();
         let spec = TableSpec {
@@ -170,11 +174,22 @@ fn a_scan_shows_what_a_filter_keeps() {
             let query = format!("select * from t where {text}");
             let found = query_of(&db, &query);
             assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
+            // Several streams of the table's rows, as something is worked out for each.
+            let cut =
+                QueryOptions { threads: Some(3), stretch_rows: Some(15), ..Default::default() };
+            let query = format!("select *, day is null as no_day from t where {text}");
+            let found = batches_of(&db, &query, &cut);
+            let kept: Vec<usize> = (0..columns().fields().len()).collect();
+            let found = shown(found.iter().map(|batch| batch.project(&kept).unwrap()).collect());
+            assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
+            let plan = shown(batches_of(&db, &format!("explain {query}"), &cut)).concat();
+            in_stretches += u32::from(plan.contains("stretches="));
             assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
         }
         pruned += db.stats().unwrap().blocks_pruned;
     }
     assert!(pruned > 300, "only {pruned} blocks were skipped");
+    assert!(in_stretches > 1_000, "only {in_stretches} of 1,500 queries read in stretches");
     assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
 }
 

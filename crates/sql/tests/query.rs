@@ -66,9 +66,18 @@ fn database(rows: i64) -> Database {
     db
 }
 
-fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
-    let found = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
+fn run_with(db: &Database, text: &str, options: &QueryOptions) -> Vec<RecordBatch> {
+    let found = query(&db.snapshot().unwrap(), text, options);
     found.and_then(Iterator::collect).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
+    run_with(db, text, &QueryOptions::default())
+}
+
+/// Has three threads read even small tables.
+fn in_stretches() -> QueryOptions {
+    QueryOptions { threads: Some(3), stretch_rows: Some(20), ..Default::default() }
 }
 
 fn refused(db: &Database, text: &str) -> Error {
@@ -138,8 +147,90 @@ fn plans_say_what_the_engine_does() {
 }
 
 #[test]
+fn large_tables_are_read_by_all_threads() {
+    let db = database(9_000);
+    let plan = |text: &str| {
+        let text = format!("explain format indent {text}");
+        texts(&run_with(&db, &text, &in_stretches()), 1)
+    };
+    // Where something is done to the rows, in as many streams.
+    for text in [
+        "select sum(delay) from flights",
+        "select delay, count(*) from flights where carrier <> 'AA' group by delay",
+        "select delay + 1 from flights order by carrier, flight",
+    ] {
+        assert!(plan(text).contains("stretches=3"), "{}", plan(text));
+        assert!(!plan(text).contains("RoundRobin"), "{}", plan(text));
+    }
+    // The streams are in key order each.
+    let shown = plan("select carrier, flight, delay + 1 from flights order by carrier, flight");
+    assert!(shown.contains("stretches=3") && shown.contains("SortPreservingMerge"), "{shown}");
+    assert!(!shown.contains("SortExec"), "{shown}");
+    // Else in one, in key order.
+    for text in
+        ["select * from flights", "select flight as f from flights order by carrier, flight"]
+    {
+        assert!(plan(text).contains("threads=3"), "{}", plan(text));
+        assert!(
+            !plan(text).contains("stretches") && !plan(text).contains("Merge"),
+            "{}",
+            plan(text)
+        );
+    }
+    // A limit goes to the scan.
+    for text in [
+        "select sum(delay) from (select delay from flights limit 50)",
+        "select * from flights limit 50",
+        "select * from flights order by carrier, flight limit 50",
+    ] {
+        let shown = plan(text);
+        assert!(shown.contains("limit=50") && !shown.contains("stretches"), "{shown}");
+    }
+    // Too little to read, or one thread.
+    let small = texts(&run(&db, "explain format indent select sum(delay) from flights"), 1);
+    assert!(!small.contains("stretches"), "{small}");
+    let one = QueryOptions { threads: Some(1), ..in_stretches() };
+    let one =
+        texts(&run_with(&db, "explain format indent select sum(delay) from flights", &one), 1);
+    assert!(!one.contains("stretches"), "{one}");
+}
+
+#[test]
+fn rows_come_in_key_order_from_several_threads() {
+    let db = database(9_000);
+    let mut in_order: Vec<i64> = (0..9_000).collect();
+    in_order.sort_by_key(|flight| flight % 3);
+    let asked = [
+        ("select flight from flights", in_order.clone()),
+        ("select flight from flights order by carrier, flight", in_order.clone()),
+        ("select flight + 0 from flights order by carrier, flight", in_order.clone()),
+        ("select flight + 0 from flights order by carrier, flight limit 40", in_order[..40].into()),
+        ("select flight from flights order by carrier, flight limit 40", in_order[..40].into()),
+        (
+            "select flight from flights where carrier >= 'DL' order by carrier, flight",
+            in_order[3_000..].into(),
+        ),
+    ];
+    for (text, expected) in asked {
+        for options in [QueryOptions::default(), in_stretches()] {
+            assert_eq!(numbers(&run_with(&db, text, &options)), expected, "{text}, {options:?}");
+        }
+    }
+}
+
+#[test]
 fn answers_are_those_of_the_tables() {
     let db = database(1000);
+    check_answers(&db, &QueryOptions::default());
+    check_answers(&db, &in_stretches());
+    // Statements of other kinds.
+    assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
+    assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
+}
+
+fn check_answers(db: &Database, options: &QueryOptions) {
+    let run = |db: &Database, text: &str| run_with(db, text, options);
+    let db = &db;
     assert_eq!(numbers(&run(&db, "select count(*) from flights")), [1000]);
     let by_carrier = "select count(*) from flights group by carrier order by carrier";
     assert_eq!(numbers(&run(&db, by_carrier)), [334, 333, 333]);
@@ -158,8 +249,6 @@ fn answers_are_those_of_the_tables() {
                     (partition by carrier order by flight desc) = 1 order by 1";
     assert_eq!(numbers(&run(&db, windowed)), [997, 998, 999]);
     assert!(numbers(&run(&db, "select flight from flights where false")).is_empty());
-    assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
-    assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
     // One thread gives what many give.
     let options = QueryOptions { threads: Some(1), ..Default::default() };
     let one = query(&db.snapshot().unwrap(), by_carrier, &options).unwrap();
@@ -182,6 +271,10 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     table.append(&later.slice(0, 100), OnError::Raise).unwrap();
     let count = |text: &str| numbers(&run(&db, text))[0];
     assert_eq!(count("select count(*) from newest"), 300);
+    let cut = |text: &str| numbers(&run_with(&db, text, &in_stretches()))[0];
+    assert_eq!(cut("select count(delay + 0) from newest where delay < 1000"), 200);
+    assert_eq!(cut("select sum(flight) from newest"), 299 * 150);
+    assert_eq!(cut("select sum(flight) from newest where carrier = 'AA'"), 14_850);
     // ... and no old version comes back because the new one fails.
     assert_eq!(count("select count(*) from newest where delay < 1000"), 200);
     assert_eq!(count("select count(*) from newest where delay < 1000 and carrier = 'AA'"), 66);
@@ -199,6 +292,11 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     assert_eq!(count("select count(*) from folded"), 3);
     assert_eq!(count("select n from folded where carrier = 'AA'"), 100);
     assert_eq!(count("select sum(n) from folded where total > 4949"), 300);
+    let one_row = QueryOptions { stretch_rows: Some(1), ..in_stretches() };
+    assert_eq!(
+        numbers(&run_with(&db, "select sum(n) from folded where total > 4949", &one_row)),
+        [300]
+    );
     assert_eq!(count("select count(*) from folded where total > 4950"), 0);
     assert_eq!(numbers(&run(&db, "select n from folded tablesample (2 rows)")).len(), 2);
     let by_event = "select n from sample('folded', 200)";

@@ -87,17 +87,22 @@ impl Selected<'_> {
             columns: Some(column_names(self.model, &columns)),
             limit,
             reverse,
-            interrupt: Interrupt::never(),
+            // Several threads, in stretches of any size, give what one gives.
+            threads: Some(1 + rng.below(3) as usize),
+            stretch_rows: (rng.below(3) > 0).then(|| 1 + rng.below(40)),
+            ..Default::default()
         };
+        let what = format!(
+            "scan of {:?}, reverse {reverse}, limit {limit:?}, columns {columns:?}, {:?} threads, \
+             stretches of {:?}",
+            self.wanted, request.threads, request.stretch_rows
+        );
         let batches: Vec<RecordBatch> =
             self.table.scan(request).unwrap().map(Result::unwrap).collect();
         let found: Vec<Vec<Cell>> = batches.iter().flat_map(rows_of).collect();
         expected.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
         let expected: Vec<Vec<Cell>> =
             expected.iter().map(|row| projected(row, &columns)).collect();
-        let wanted = self.wanted;
-        let what =
-            format!("scan of {wanted:?}, reverse {reverse}, limit {limit:?}, columns {columns:?}");
         assert_same(&found, &expected, &what);
     }
 

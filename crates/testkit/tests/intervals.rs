@@ -156,6 +156,7 @@ fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
         time: None,
         granularity: "none".into(),
         metrics: vec![("value".into(), "sum(value)".into())],
+        discover: false,
     };
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path().join("db"), Options::default()).unwrap();

@@ -1,0 +1,394 @@
+//! Scans by several threads: whatever they are cut into, rows come as one thread gives them, and the threads
+//! end when the scan does.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use arrow_select::concat::concat_batches;
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("place", DataType::Utf8, true),
+        Field::new("number", DataType::Int64, false),
+        Field::new("value", DataType::Int64, true),
+    ]))
+}
+
+fn batch(rows: &[(Option<&str>, i64, Option<i64>)]) -> RecordBatch {
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(rows.iter().map(|row| row.0).collect::<StringArray>()),
+        Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()),
+        Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
+    ];
+    RecordBatch::try_new(columns(), arrays).unwrap()
+}
+
+fn spec(merge: Merge) -> TableSpec {
+    let metrics = [("n", "count"), ("total", "sum(value)"), ("most", "max(value)")];
+    let merge = match merge {
+        Merge::Rollup(_) => Merge::Rollup(RollupSpec {
+            time: None,
+            granularity: "none".into(),
+            metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
+            discover: false,
+        }),
+        merge => merge,
+    };
+    TableSpec {
+        columns: columns(),
+        key: vec!["place".into(), "number".into()],
+        set: Some("place".into()),
+        weights: vec![],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn merges() -> [Merge; 3] {
+    let rollup = RollupSpec { time: None, granularity: "none".into(), ..Default::default() };
+    [Merge::Append, Merge::Upsert, Merge::Rollup(rollup)]
+}
+
+/// Rows of few places, and of numbers that come again.
+fn some_rows(rng: &mut Rng, rows: usize) -> RecordBatch {
+    let places = [None, Some("a"), Some("b"), Some("bb"), Some("c")];
+    let row = |_| {
+        let value = (rng.below(5) > 0).then(|| rng.below(100) as i64);
+        (places[rng.below(5) as usize], rng.below(300) as i64, value)
+    };
+    batch(&(0..rows).map(row).collect::<Vec<_>>())
+}
+
+/// Passes every third value or so, and fails or panics at a value.
+#[derive(Debug, Default)]
+struct Thirds {
+    fails_at: Option<i64>,
+    panics_at: Option<i64>,
+    tested: AtomicU64,
+    columns: Vec<String>,
+}
+
+impl Thirds {
+    fn new() -> Thirds {
+        Thirds { columns: vec!["value".into()], ..Default::default() }
+    }
+}
+
+impl Predicate for Thirds {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let values = rows.column(0).as_primitive::<Int64Type>();
+        self.tested.fetch_add(values.len() as u64, Ordering::Relaxed);
+        if self.panics_at.is_some_and(|at| values.iter().any(|value| value == Some(at))) {
+            panic!("the test broke");
+        }
+        if self.fails_at.is_some_and(|at| values.iter().any(|value| value == Some(at))) {
+            return Err(Error::new(ErrorKind::InvalidArgument, "the test failed"));
+        }
+        Ok(values.iter().map(|value| value.map(|value| value % 3 == 0)).collect())
+    }
+
+    fn text(&self) -> &str {
+        "thirds"
+    }
+}
+
+fn whole(batches: impl Iterator<Item = Result<RecordBatch>>, columns: &SchemaRef) -> RecordBatch {
+    let batches: Vec<RecordBatch> = batches.map(Result::unwrap).collect();
+    assert!(batches.iter().all(|batch| batch.num_rows() > 0));
+    concat_batches(columns, &batches).unwrap()
+}
+
+fn scanned(table: &TableSnapshot, request: &ScanRequest) -> RecordBatch {
+    let scan = table.scan(request.clone()).unwrap();
+    let columns = scan.schema();
+    whole(scan, &columns)
+}
+
+fn random_request(rng: &mut Rng) -> ScanRequest {
+    let end = |rng: &mut Rng, place: &str| -> Option<Vec<ArrayRef>> {
+        let place: ArrayRef = Arc::new(StringArray::from(vec![place]));
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![rng.below(300) as i64]));
+        match rng.below(3) {
+            0 => None,
+            1 => Some(vec![place]),
+            _ => Some(vec![place, number]),
+        }
+    };
+    let between = (rng.below(2) == 0).then(|| Between {
+        low: end(rng, "a"),
+        high: end(rng, "bb"),
+        closed: [Closed::Both, Closed::Neither][rng.below(2) as usize],
+    });
+    let sets: Option<ArrayRef> = match rng.below(3) {
+        0 => Some(Arc::new(StringArray::from(vec!["b"]))),
+        1 => Some(Arc::new(StringArray::from(vec![Some("c"), None, Some("bb"), Some("a")]))),
+        _ => None,
+    };
+    let columns = match rng.below(3) {
+        0 => Some(vec!["place".to_string()]),
+        1 => Some(vec!["number".to_string(), "place".to_string()]),
+        _ => None,
+    };
+    ScanRequest {
+        selection: Selection { between, sets, predicate: None },
+        columns,
+        limit: (rng.below(3) == 0).then(|| rng.below(700)),
+        reverse: rng.below(2) == 0,
+        threads: Some(1),
+        stretch_rows: Some(1 + rng.below(60)),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_rows_of_one() {
+    let mut cut = 0;
+    for (seed, merge) in merges().into_iter().enumerate() {
+        let mut rng = Rng::keyed(seed as u64, 1);
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() };
+        let db = Database::open(folder.path(), options).unwrap();
+        let table = db.create_table("t", spec(merge)).unwrap();
+        for round in 0..6 {
+            let _hold = (round % 2 == 0).then(|| db.hold_maintenance());
+            for _ in 0..3 {
+                table.append(&some_rows(&mut rng, 300), OnError::Raise).unwrap();
+            }
+            if table.schema().merge == MergePolicy::Upsert {
+                let gone = some_rows(&mut rng, 50);
+                table.delete(&[gone.column(0).clone(), gone.column(1).clone()]).unwrap();
+            }
+            match round {
+                1 | 3 => db.flush().unwrap(),
+                4 => db.compact().unwrap(),
+                _ => {}
+            }
+            let snapshot = table.snapshot().unwrap();
+            for _ in 0..60 {
+                let mut request = random_request(&mut rng);
+                if rng.below(3) == 0 && table.schema().merge != MergePolicy::Append {
+                    request.selection.sets = None;
+                }
+                if snapshot.schema().columns.index_of("value").is_ok() && rng.below(2) == 0 {
+                    request.selection.predicate = Some(Arc::new(Thirds::new()));
+                }
+                let expected = scanned(&snapshot, &request);
+                let threads = Some(2 + rng.below(3) as usize);
+                let found = scanned(&snapshot, &ScanRequest { threads, ..request.clone() });
+                assert_eq!(found, expected, "seed {seed}, round {round}: {request:?}");
+                let count = 1 + rng.below(20) as usize;
+                let stretches = snapshot.scan_stretches(&request, count).unwrap();
+                assert!(stretches.len() <= count && stretches.iter().all(|s| s.candidates() > 0));
+                cut += u32::from(stretches.len() > 3);
+                let one_after_the_other = stretches.iter().flat_map(|s| s.scan().unwrap());
+                let found = whole(one_after_the_other, &expected.schema());
+                let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
+                let found = found.slice(0, found.num_rows().min(limit));
+                assert_eq!(found, expected, "seed {seed}, round {round}: {request:?}");
+            }
+        }
+    }
+    assert!(cut > 300, "only {cut} scans were cut into several stretches");
+}
+
+/// A table of the given numbers of rows a key, in several pieces.
+fn table_of(db: &Database, rows_of_key: impl Fn(i64) -> usize, keys: i64) -> TableSnapshot {
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let _hold = db.hold_maintenance();
+    for piece in 0..4 {
+        let of_piece = (0..keys).filter(|key| key % 4 == piece || piece == 3);
+        let rows: Vec<_> = of_piece
+            .flat_map(|key| {
+                (0..rows_of_key(key)).map(move |row| (Some("a"), key, Some(row as i64)))
+            })
+            .collect();
+        table.append(&batch(&rows), OnError::Raise).unwrap();
+    }
+    table.snapshot().unwrap()
+}
+
+#[test]
+fn stretches_have_about_equally_many_rows() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |key| 1 + key as usize % 3, 40_000);
+    let all = snapshot.rows().unwrap();
+    let sets: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+    for selection in [Selection::default(), Selection { sets: Some(sets), ..Default::default() }] {
+        let request = ScanRequest { selection, stretch_rows: Some(1_000), ..Default::default() };
+        for count in [2, 5, 16] {
+            let stretches = snapshot.scan_stretches(&request, count).unwrap();
+            assert_eq!(stretches.len(), count);
+            let fair = all / count as u64;
+            for rows in stretches.iter().map(Stretch::candidates) {
+                assert!(rows.abs_diff(fair) < fair / 3, "{rows} rows, where {fair} were fair");
+            }
+        }
+    }
+    // No more than are worth it.
+    let request = ScanRequest::default();
+    assert_eq!(snapshot.scan_stretches(&request, 100).unwrap().len() as u64, all / (32 << 10));
+}
+
+#[test]
+fn rows_of_one_key_are_one_stretch() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 250_000, 1);
+    assert_eq!(snapshot.rows().unwrap(), 500_000);
+    let request = ScanRequest { stretch_rows: Some(1_000), ..Default::default() };
+    assert_eq!(snapshot.scan_stretches(&request, 8).unwrap().len(), 1);
+    let threads = ScanRequest { threads: Some(3), ..request.clone() };
+    let one = ScanRequest { threads: Some(1), ..request.clone() };
+    assert_eq!(scanned(&snapshot, &threads), scanned(&snapshot, &one));
+    // With others around it.
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |key| if key == 500 { 50_000 } else { 7 }, 1_000);
+    let stretches = snapshot.scan_stretches(&request, 8).unwrap();
+    assert!(stretches.len() > 1);
+    let has_it = |stretch: &&Stretch| {
+        let mut batches = stretch.scan().unwrap().map(Result::unwrap);
+        batches.any(|batch| batch.column(1).as_primitive::<Int64Type>().values().contains(&500))
+    };
+    assert_eq!(stretches.iter().filter(has_it).count(), 1);
+    assert_eq!(scanned(&snapshot, &threads), scanned(&snapshot, &one));
+}
+
+/// An interrupt that notes which threads ask, and stops when told to.
+#[derive(Default)]
+struct Asked {
+    threads: Mutex<HashSet<ThreadId>>,
+    stop: AtomicBool,
+}
+
+impl Asked {
+    fn interrupt(self: &Arc<Asked>) -> Interrupt {
+        let asked = self.clone();
+        Interrupt::new(Arc::new(move || {
+            asked.threads.lock().unwrap().insert(thread::current().id());
+            asked.stop.load(Ordering::Relaxed)
+        }))
+    }
+
+    fn others(&self) -> usize {
+        let threads = self.threads.lock().unwrap();
+        threads.iter().filter(|id| **id != thread::current().id()).count()
+    }
+}
+
+#[test]
+fn threads_read_only_where_there_is_work_for_them() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 1, 100_000);
+    let others = |request: ScanRequest| {
+        let asked = Arc::new(Asked::default());
+        let request = ScanRequest { interrupt: asked.interrupt(), ..request };
+        scanned(&snapshot, &request);
+        asked.others()
+    };
+    let several = ScanRequest { threads: Some(3), ..Default::default() };
+    assert!(others(several.clone()) > 0);
+    assert_eq!(others(ScanRequest { limit: Some(10_000), ..several.clone() }), 0);
+    assert_eq!(others(ScanRequest { threads: Some(1), ..several.clone() }), 0);
+    let first = Some(vec![Arc::new(StringArray::from(vec!["a"])) as ArrayRef]);
+    let high =
+        Some(vec![first.clone().unwrap()[0].clone(), Arc::new(Int64Array::from(vec![9_000]))]);
+    let between = Some(Between { low: first, high, closed: Closed::Both });
+    let small = Selection { between, ..Default::default() };
+    assert_eq!(others(ScanRequest { selection: small, ..several }), 0);
+    let none = ScanRequest { threads: Some(0), ..Default::default() };
+    assert_eq!(snapshot.scan(none).err().unwrap().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn dropping_a_scan_ends_its_threads() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 1, 100_000);
+    for batches in [0, 1, 5] {
+        let asked = Arc::new(Asked::default());
+        let request = ScanRequest {
+            threads: Some(3),
+            stretch_rows: Some(5_000),
+            interrupt: asked.interrupt(),
+            ..Default::default()
+        };
+        let mut scan = snapshot.scan(request).unwrap();
+        for _ in 0..batches {
+            assert!(scan.next().unwrap().unwrap().num_rows() > 0);
+        }
+        drop(scan);
+        // Each thread had a hold on it.
+        assert_eq!(Arc::strong_count(&asked), 1);
+    }
+}
+
+#[test]
+fn a_slow_reader_bounds_what_is_read_ahead() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 2, 100_000);
+    let test = Arc::new(Thirds::new());
+    let request = ScanRequest {
+        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
+        threads: Some(2),
+        stretch_rows: Some(2_000),
+        ..Default::default()
+    };
+    let mut scan = snapshot.scan(request).unwrap();
+    scan.next().unwrap().unwrap();
+    let mut tested = 0;
+    // Until the threads have done all that they may.
+    while tested != test.tested.load(Ordering::Relaxed) {
+        tested = test.tested.load(Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!((2_000..40_000).contains(&tested), "{tested} rows of 350,000 were read ahead");
+    assert!(scan.count() > 10);
+}
+
+#[test]
+fn errors_interrupts_and_panics_of_threads_are_the_readers() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |key| if key == 60_000 { 78 } else { 1 }, 100_000);
+    let request = |test: Thirds| ScanRequest {
+        selection: Selection { predicate: Some(Arc::new(test)), ..Default::default() },
+        threads: Some(3),
+        stretch_rows: Some(5_000),
+        ..Default::default()
+    };
+    let failing = Thirds { fails_at: Some(77), ..Thirds::new() };
+    let mut scan = snapshot.scan(request(failing)).unwrap();
+    let mut rows = 0;
+    let error = loop {
+        match scan.next().unwrap() {
+            Ok(batch) => rows += batch.num_rows(),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.to_string().contains("the test failed"), "{error}");
+    // All that lies before it came, and nothing comes behind it.
+    assert!(rows > 40_000, "{rows} rows");
+    assert!(scan.next().is_none());
+    let asked = Arc::new(Asked::default());
+    let stopped = ScanRequest { interrupt: asked.interrupt(), ..request(Thirds::new()) };
+    let mut scan = snapshot.scan(stopped).unwrap();
+    scan.next().unwrap().unwrap();
+    asked.stop.store(true, Ordering::Relaxed);
+    assert_eq!(scan.next().unwrap().unwrap_err().kind(), ErrorKind::Interrupted);
+    assert!(scan.next().is_none());
+    let breaking = request(Thirds { panics_at: Some(77), ..Thirds::new() });
+    let scan = snapshot.scan(breaking).unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| scan.count())).unwrap_err();
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the test broke"));
+}

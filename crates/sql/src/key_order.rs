@@ -1,0 +1,64 @@
+//! Leaves rows in key order where nothing gains by their coming in several streams.
+//!
+//! DataFusion takes as many partitions of a table as it can get, and then merges them by comparing rows, or
+//! takes them as they come. Where that is all it does, the scan itself reads with as many threads and gives its
+//! rows in key order: no row is compared, and the same query gives the same rows in the same order.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+
+use crate::scan_exec::ScanExec;
+
+/// The rule, to come last.
+#[derive(Debug)]
+pub struct KeyOrder;
+
+impl PhysicalOptimizerRule for KeyOrder {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let merged = plan.transform_down(|plan| {
+            let merge = plan.downcast_ref::<SortPreservingMergeExec>();
+            let whole = merge.map(|merge| in_one(merge.input(), merge.fetch())).transpose()?;
+            Ok(whole.flatten().map_or_else(|| Transformed::no(plan), Transformed::yes))
+        })?;
+        let plan = merged.data;
+        Ok(in_one(&plan, None)?.unwrap_or(plan))
+    }
+
+    fn name(&self) -> &str {
+        "key_order"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The same rows in one partition, and at most so many of them, if a scan has several and nothing is done to
+/// its rows.
+fn in_one(
+    plan: &Arc<dyn ExecutionPlan>,
+    limit: Option<usize>,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return Ok(scan.in_key_order(limit).map(|scan| Arc::new(scan) as _));
+    }
+    let computes = || plan.benefits_from_input_partitioning() != [false];
+    if !(plan.is::<CooperativeExec>() || plan.is::<ProjectionExec>() && !computes()) {
+        return Ok(None);
+    }
+    let Some(input) = in_one(plan.children()[0], limit)? else { return Ok(None) };
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Ok(Some(plan.clone().replace_children(vec![input], options)?))
+}
