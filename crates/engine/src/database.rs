@@ -9,7 +9,7 @@ use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory};
+use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory, Process};
 use drillcore_storage::manifest;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::sync::Mutex;
@@ -55,6 +55,8 @@ pub struct MaintenanceHold {
 struct Open {
     core: Arc<Core>,
     workers: Mutex<Vec<JoinHandle<()>>>,
+    /// The one whose threads the workers are.
+    process: Process,
 }
 
 impl Database {
@@ -108,7 +110,13 @@ impl Database {
             .map_err(|error| {
                 Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
             })?;
-        Ok(Database { open: Arc::new(Open { core, workers: Mutex::new(workers) }) })
+        Ok(Database {
+            open: Arc::new(Open {
+                core,
+                workers: Mutex::new(workers),
+                process: Process::current(),
+            }),
+        })
     }
 
     /// Makes a table.
@@ -406,6 +414,11 @@ impl Table {
 impl Open {
     fn close(&self) -> Result<()> {
         let core = &self.core;
+        if self.process.check().is_err() {
+            // In a fork of that process there are no workers, and nothing that is its own to close. A lock may
+            // have been held when it was forked, so none is taken.
+            return Ok(());
+        }
         let flushed = {
             let mut state = core.state();
             if state.closing {
@@ -458,6 +471,11 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
+        if self.process.check().is_err() {
+            let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+            workers.drain(..).for_each(std::mem::forget);
+            return;
+        }
         // Nobody is left to tell; what was acknowledged is in the log.
         let _ = self.close();
     }

@@ -239,7 +239,9 @@ impl Looks {
             confidence: self.levels.confidence().get(),
             simultaneous: self.levels.are_together(),
             method: methods.join(", "),
-            exact: methods.iter().all(|method| *method == "exact"),
+            // Of groups not met, nothing is known.
+            exact: methods.iter().all(|method| *method == "exact")
+                && (!methods.is_empty() || drawn == self.population),
             unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share() },
             aggregates,
         })

@@ -20,7 +20,7 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::{Lease, ManifestVersion};
-use drillcore_storage::manifest::{self, Manifest, PinnedSnapshot};
+use drillcore_storage::manifest::{self, Manifest, ManifestFound, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -228,7 +228,7 @@ impl Reader {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
-        let (mut found, version) = Manifest::read(directory.as_ref())?;
+        let ManifestFound { state: mut found, version, .. } = Manifest::read(directory.as_ref())?;
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
         let mut state = open_tables(found, |id, layout| self.segment(id, layout))?;

@@ -10,7 +10,7 @@ use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
+use drillcore_storage::manifest::{self, Manifest, ManifestFound, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -34,7 +34,8 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot lock the database: {error}")))?;
     let lock = lock.ok_or(StorageError::Locked)?;
     check_has_manifest(directory.as_ref())?;
-    let (manifest, found) = Manifest::open(directory.clone())?;
+    // Whatever refuses the opening does so before anything is changed.
+    let ManifestFound { state: found, is_cut, .. } = Manifest::read(directory.as_ref())?;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
     let strangers = strangers(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
@@ -56,6 +57,13 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
+    let logged = Wal::read(directory.as_ref(), needed_from, |_, _| Ok::<(), Error>(()))?.last;
+    check_log_reaches(logged, needed_from, state.next_lsn)?;
+    if is_cut && options.durability != Durability::None {
+        let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
+        check_no_commit_is_lost(directory.as_ref(), &strangers, last)?;
+    }
+    let (manifest, _) = Manifest::open(directory.clone())?;
     let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
     for name in strangers {
@@ -95,6 +103,31 @@ fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<Str
     let mut names = directory.list().map_err(io)?;
     names.retain(|name| name.starts_with("segment-") && !known.contains(name));
     Ok(names)
+}
+
+/// Refuses a manifest that was cut within an edit which must have been whole once: a segment that it does not
+/// name holds commits that are neither in the log nor in a segment that it names. A crash leaves no such thing,
+/// for the log goes only after the edit.
+fn check_no_commit_is_lost(
+    directory: &dyn Directory,
+    strangers: &[String],
+    last: Lsn,
+) -> Result<()> {
+    for name in strangers {
+        let Some(id) = Segment::id_of(name) else { continue };
+        // One that was being written at a crash is not whole.
+        let Ok(commits) = Segment::commits_in(directory, id) else { continue };
+        if commits.last > last {
+            let message = format!(
+                "the manifest is cut short: {name} holds commits up to {}, but it names none beyond \
+                 {last}, nor does the log; nothing was changed. Restore the manifest from a copy, or \
+                 move {name} away to open the database without them",
+                commits.last
+            );
+            return Err(Error::new(ErrorKind::Corrupt, message));
+        }
+    }
+    Ok(())
 }
 
 /// The tables of a manifest, with their segments as `open` finds them.

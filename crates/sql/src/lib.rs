@@ -11,6 +11,7 @@ mod error;
 mod session;
 mod narrow;
 mod zones;
+mod decimal_literals;
 mod predicate;
 mod subqueries;
 mod scan_exec;

@@ -15,6 +15,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
+use crate::decimal_literals::with_decimal_literals;
 use crate::error::{from_datafusion, to_datafusion};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::session;
@@ -242,6 +243,7 @@ fn simplified(
         .with_current_time()
         .build();
     let simplifier = ExprSimplifier::new(context);
+    let expr = with_decimal_literals(expr, columns)?;
     let mut expr = simplifier.coerce(expr, columns)?;
     for rewrite in state.analyzer().function_rewrites() {
         let config = state.config_options();

@@ -11,6 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SQLOptions, SessionContext};
 use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
 use futures::StreamExt;
@@ -19,6 +20,7 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinError, JoinHandle};
 
 use crate::columns_first::ColumnsFirst;
+use crate::decimal_literals::DecimalLiterals;
 use crate::error::from_datafusion;
 use crate::key_order::KeyOrder;
 use crate::scan_exec::Threads;
@@ -28,6 +30,9 @@ use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
 
 /// How often a waiting caller's interrupt is asked.
 const POLL: Duration = Duration::from_millis(20);
+
+/// More threads than any machine has use for may not be had.
+const THREADS_MAX: usize = 512;
 
 /// Batches of the result that may wait for the caller.
 const BATCHES_AHEAD: usize = 2;
@@ -70,8 +75,9 @@ struct Running {
 /// large; joins, sorts and aggregates use them too. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
 pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
     let threads = options.threads.unwrap_or_else(session::available_threads);
-    if threads == 0 {
-        return Err(Error::new(ErrorKind::InvalidArgument, "a query needs at least one thread"));
+    if !(1..=THREADS_MAX).contains(&threads) {
+        let message = format!("a query runs on 1 to {THREADS_MAX} threads, not {threads}");
+        return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     let runtime = Builder::new_multi_thread()
         .worker_threads(threads)
@@ -127,9 +133,12 @@ async fn plan(
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
     let memory = FairSpillPool::new(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
     let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(memory)).build_arc()?;
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(DecimalLiterals)];
+    rules.extend(Analyzer::new().rules);
     let state = session::builder(threads)
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
+        .with_analyzer_rules(rules)
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .with_physical_optimizer_rule(Arc::new(KeyOrder))
@@ -169,7 +178,12 @@ impl Query {
 
     /// Waits until a future is done or the caller interrupts.
     fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T> {
-        self.runtime().block_on(async {
+        // With a clock of its own: that of the workers stands still while all of them are busy.
+        let waiting = Builder::new_current_thread().enable_time().build();
+        let waiting = waiting.map_err(|error| {
+            Error::new(ErrorKind::Io, format!("cannot wait for the query: {error}"))
+        })?;
+        waiting.block_on(async {
             let mut future = std::pin::pin!(future);
             loop {
                 match tokio::time::timeout(POLL, &mut future).await {

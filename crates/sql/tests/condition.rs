@@ -120,6 +120,58 @@ fn batches_of(db: &Database, text: &str, options: &QueryOptions) -> Vec<RecordBa
 }
 
 #[test]
+fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let values: Vec<i128> = (0..2_000).map(|i| i * 4_999 + 7).collect();
+    let decimals = Decimal128Array::from(values.clone()).with_precision_and_scale(12, 2).unwrap();
+    let keys = Int64Array::from_iter_values(0..2_000);
+    for (key, set) in [("k", None), ("d", Some("d"))] {
+        let spec = TableSpec {
+            columns: Arc::new(Schema::new(vec![
+                Field::new("k", DataType::Int64, false),
+                Field::new("d", DataType::Decimal128(12, 2), false),
+            ])),
+            key: vec![key.into()],
+            set: set.map(str::to_string),
+            weights: vec![],
+            merge: Merge::Append,
+            exist_ok: false,
+        };
+        let table = db.create_table(key, spec.clone()).unwrap();
+        let columns: Vec<ArrayRef> = vec![Arc::new(keys.clone()), Arc::new(decimals.clone())];
+        let batch = RecordBatch::try_new(spec.columns, columns).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let count = |condition: &str| {
+            let predicate = drillcore_sql::predicate(&snapshot.schema(), condition).unwrap();
+            let predicate = Some(predicate);
+            snapshot.count(&Selection { predicate, ..Default::default() }).unwrap()
+        };
+        for (at, value) in values.iter().enumerate() {
+            let text = format!("{}.{:02}", value / 100, value % 100);
+            assert_eq!(count(&format!("d = {text}")), 1, "{text}");
+            assert_eq!(count(&format!("{text} <= d")), 2_000 - at as u64, "{text}");
+            assert_eq!(count(&format!("d > {text}0 and d in (1.5, {text})")), 0, "{text}");
+            if at % 100 == 0 {
+                let sql = format!(
+                    "select count(*), d = {text} from {key} where d in (-0.5, {text}) group by 2"
+                );
+                let options = QueryOptions::default();
+                let result = drillcore_sql::query(&db.snapshot().unwrap(), &sql, &options).unwrap();
+                let rows: Vec<RecordBatch> = result.map(Result::unwrap).collect();
+                let counts = rows[0].column(0).as_primitive::<types::Int64Type>();
+                assert_eq!(counts.values(), &[1], "{text}");
+                assert!(rows[0].column(1).as_boolean().value(0), "{text}");
+                assert!(
+                    rows[0].schema().field(1).name().contains(&text.trim_end_matches('0')),
+                    "{text}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn a_scan_shows_what_a_filter_keeps() {
     let keys: [(&[&str], &str); 6] = [
         (&["place", "number"], "place"),

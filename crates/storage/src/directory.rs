@@ -4,13 +4,13 @@
 //! [`WriteFile::sync`] and [`Directory::sync`]; until then a power cut may take it away.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
 
 /// A flat folder of files.
 pub trait Directory: Send + Sync {
@@ -47,10 +47,15 @@ pub trait WriteFile: Send {
 /// Held while a database is open for writing.
 pub trait Lock: Send + Sync {}
 
-/// A folder of the local file system.
+/// A folder of the local file system: the folder itself, whatever it is called later and whatever takes its
+/// name.
+///
+/// A process that was forked off the one that opened it may read, but not write: both would write at the
+/// same places of the same files.
 #[derive(Debug)]
 pub struct LocalDirectory {
-    path: PathBuf,
+    folder: File,
+    process: Process,
 }
 
 impl LocalDirectory {
@@ -65,78 +70,130 @@ impl LocalDirectory {
         if !fs::metadata(path)?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a directory"));
         }
-        Ok(LocalDirectory { path: path.to_path_buf() })
+        Ok(LocalDirectory { folder: File::open(path)?, process: Process::current() })
+    }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
+        Ok(File::from(openat(&self.folder, name, flags | OFlags::CLOEXEC, mode)?))
     }
 }
 
 impl Directory for LocalDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
-        fs::read_dir(&self.path)?
-            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-            .collect()
+        let name = |entry: rustix::io::Result<rustix::fs::DirEntry>| {
+            Ok(entry?.file_name().to_string_lossy().into_owned())
+        };
+        let mut names = Dir::read_from(&self.folder)?.map(name).collect::<io::Result<Vec<_>>>()?;
+        names.retain(|name| name != "." && name != "..");
+        Ok(names)
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-        Ok(Arc::new(LocalFile(File::open(self.path.join(name))?)))
+        let file = self.open_file(name, OFlags::RDONLY)?;
+        Ok(Arc::new(LocalFile { file, process: self.process }))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(self.path.join(name))?;
-        Ok(Box::new(LocalFile(file)))
+        self.process.check()?;
+        let file = self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        Ok(Box::new(LocalFile { file, process: self.process }))
     }
 
     fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        let file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        self.process.check()?;
+        let file = self.open_file(name, OFlags::WRONLY)?;
         file.set_len(len)?;
         file.sync_all()
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        self.process.check()?;
+        Ok(unlinkat(&self.folder, name, AtFlags::empty())?)
     }
 
     fn sync(&self) -> io::Result<()> {
-        File::open(&self.path)?.sync_all()
+        self.process.check()?;
+        self.folder.sync_all()
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        let path = self.path.join(name);
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        self.process.check()?;
+        let file = self.open_file(name, OFlags::WRONLY | OFlags::CREATE)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(LocalLock { _file: file }))),
+            Ok(()) => Ok(Some(Box::new(LocalLock { file, process: self.process }))),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-struct LocalFile(File);
+/// A process, to tell it from those forked off it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    id: u32,
+}
+
+impl Process {
+    pub fn current() -> Process {
+        Process { id: std::process::id() }
+    }
+
+    /// Refuses work in any process but this one.
+    pub fn check(self) -> io::Result<()> {
+        if self == Process::current() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!(
+            "the database was opened by process {}, of which this one is a fork; open it again here, \
+             or write to it there",
+            self.id
+        )))
+    }
+}
+
+struct LocalFile {
+    file: File,
+    process: Process,
+}
 
 impl ReadFile for LocalFile {
     fn byte_len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.0.read_exact_at(buffer, offset)
+        self.file.read_exact_at(buffer, offset)
     }
 }
 
 impl WriteFile for LocalFile {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all(bytes)
+        self.process.check()?;
+        self.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.process.check()?;
+        self.file.sync_data()
     }
 }
 
 struct LocalLock {
-    _file: File,
+    file: File,
+    process: Process,
 }
 
 impl Lock for LocalLock {}
+
+impl Drop for LocalLock {
+    fn drop(&mut self) {
+        // Closing frees the lock only once no forked process has the file open, either.
+        if self.process.check().is_ok() {
+            let _ = flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
 
 /// A folder that lives in memory and dies with its last handle. Clones share the files.
 #[derive(Debug, Clone, Default)]
@@ -278,6 +335,30 @@ mod tests {
             directory.create("a").unwrap();
             assert_eq!(directory.list().unwrap(), ["a"]);
         });
+    }
+
+    #[test]
+    fn a_folder_is_the_one_that_was_opened_whatever_takes_its_name() {
+        let parent = tempfile::tempdir().unwrap();
+        let (path, moved) = (parent.path().join("db"), parent.path().join("moved"));
+        let directory = LocalDirectory::create(&path).unwrap();
+        directory.create("a").unwrap().write_all(b"old").unwrap();
+        fs::rename(&path, &moved).unwrap();
+        let other = LocalDirectory::create(&path).unwrap();
+        other.create("a").unwrap().write_all(b"new").unwrap();
+        assert_eq!(read_file(&directory, "a").unwrap(), b"old");
+        directory.create("b").unwrap();
+        directory.remove("a").unwrap();
+        assert_eq!(directory.list().unwrap(), ["b"]);
+        assert_eq!(other.list().unwrap(), ["a"]);
+        assert!(moved.join("b").exists());
+    }
+
+    #[test]
+    fn another_process_than_the_one_that_opened_it_is_refused() {
+        assert!(Process::current().check().is_ok());
+        let other = Process { id: std::process::id() + 1 };
+        assert!(other.check().unwrap_err().to_string().contains("fork"));
     }
 
     #[test]

@@ -56,6 +56,15 @@ pub struct Manifest {
     failure: Option<String>,
 }
 
+/// A manifest as it was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ManifestFound {
+    pub state: ManifestState,
+    pub version: ManifestVersion,
+    /// Whether the file ends inside an edit.
+    pub is_cut: bool,
+}
+
 /// Whether a folder holds a database.
 pub fn exists(directory: &dyn Directory) -> Result<bool> {
     Ok(!manifest_files(directory)?.is_empty())
@@ -65,7 +74,7 @@ impl Manifest {
     /// Opens the manifest, or starts one in a folder without.
     pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState)> {
         let files = manifest_files(directory.as_ref())?;
-        let state = newest_state(directory.as_ref(), &files)?;
+        let state = newest(directory.as_ref(), &files)?.state;
         let number = files.last().map_or(1, |(number, _)| number + 1);
         let name = format!("manifest-{number:08}.log");
         let mut bytes = Vec::new();
@@ -83,18 +92,12 @@ impl Manifest {
         Ok((Manifest { directory, file, name, number, next_sequence: 1, failure: None }, state))
     }
 
-    /// Reads the manifest without touching it, and says which version it found.
+    /// Reads the manifest without touching it; that of a folder without one is empty.
     ///
     /// A writer that starts meanwhile replaces the file: the error is then one of a missing file, and the
     /// caller tries again.
-    pub fn read(directory: &dyn Directory) -> Result<(ManifestState, ManifestVersion)> {
-        let files = manifest_files(directory)?;
-        for (number, name) in files.iter().rev() {
-            if let Some((state, edits)) = read_state(directory, name)? {
-                return Ok((state, ManifestVersion { file: *number, edit: edits - 1 }));
-            }
-        }
-        Ok((ManifestState::new(), ManifestVersion::EVERYTHING))
+    pub fn read(directory: &dyn Directory) -> Result<ManifestFound> {
+        newest(directory, &manifest_files(directory)?)
     }
 
     /// The version that the last commit made.
@@ -236,25 +239,29 @@ fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
 
 /// Reads the newest file whose first frame is whole. A newer one without was being written when the
 /// process died, and says nothing that the older one does not.
-fn newest_state(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestState> {
-    for (_, name) in files.iter().rev() {
-        if let Some((state, _)) = read_state(directory, name)? {
-            return Ok(state);
+fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestFound> {
+    for (number, name) in files.iter().rev() {
+        if let Some(found) = read_state(directory, *number, name)? {
+            return Ok(found);
         }
     }
-    match files.last() {
-        None => Ok(ManifestState::new()),
+    let state = ManifestState::new();
+    let nothing = ManifestFound { state, version: ManifestVersion::EVERYTHING, is_cut: false };
+    let Some((number, name)) = files.last() else { return Ok(nothing) };
+    let names = directory.list().context("list", "the database folder")?;
+    let is_of_tables = |name: &String| name.starts_with("segment-") || name.starts_with("wal-");
+    if *number == 1 && files.len() == 1 && !names.iter().any(is_of_tables) {
         // The first manifest ever was cut short: no table had been made yet.
-        Some((1, _)) if files.len() == 1 => Ok(ManifestState::new()),
-        Some((_, name)) => Err(StorageError::Inconsistent {
-            file: name.clone(),
-            detail: "the manifest is cut short and no older one is left".to_string(),
-        }),
+        return Ok(nothing);
     }
+    Err(StorageError::Inconsistent {
+        file: name.clone(),
+        detail: "the manifest is cut short and no older one is left".to_string(),
+    })
 }
 
-/// The state that a file's frames add up to, and their number; `None` if not even the first is whole.
-fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<(ManifestState, u64)>> {
+/// The state that a file's frames add up to; `None` if not even the first is whole.
+fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Option<ManifestFound>> {
     let bytes = read_file(directory, name).context("read", name)?;
     let damaged = |offset: usize, source| StorageError::Damaged {
         file: name.to_string(),
@@ -265,7 +272,7 @@ fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<(ManifestS
     let Some(mut at) = header else { return Ok(None) };
     let mut state = ManifestState::new();
     let mut expected = 0;
-    loop {
+    let is_cut = loop {
         match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
             Read::Frame { sequence, payload, end } => {
                 let inconsistent =
@@ -281,11 +288,13 @@ fn read_state(directory: &dyn Directory, name: &str) -> Result<Option<(ManifestS
                 expected += 1;
                 at = end;
             }
-            Read::End | Read::Torn { .. } => {
-                return Ok((expected > 0).then_some((state, expected)));
-            }
+            Read::End => break false,
+            Read::Torn { .. } => break true,
         }
-    }
+    };
+    let version = |last| ManifestVersion { file: number, edit: last };
+    let last: Option<u64> = expected.checked_sub(1);
+    Ok(last.map(|last| ManifestFound { state, version: version(last), is_cut }))
 }
 
 #[cfg(test)]
@@ -359,6 +368,27 @@ mod tests {
         let unfinished = read_file(&directory, &manifest.name).unwrap()[..20].to_vec();
         directory.create("manifest-00000002.log").unwrap().write_all(&unfinished).unwrap();
         assert_eq!(open(&directory).unwrap().1.tables.len(), 1);
+    }
+
+    #[test]
+    fn a_first_manifest_without_an_edit_is_an_error_where_tables_have_files() {
+        for file in ["segment-00000001.drill", "wal-00000000000000000001.log"] {
+            let directory = MemoryDirectory::new();
+            directory.create("manifest-00000001.log").unwrap();
+            assert!(Manifest::read(&directory).unwrap().state.tables.is_empty(), "begun, no more");
+            directory.create(file).unwrap();
+            let error = Manifest::read(&directory).unwrap_err().to_string();
+            assert!(error.contains("manifest-00000001.log"), "{error}");
+            assert!(open(&directory).is_err());
+            assert_eq!(directory.list().unwrap().len(), 2, "nothing was changed");
+        }
+    }
+
+    #[test]
+    fn a_reader_takes_no_emptied_manifest_for_an_empty_database() {
+        let directory = MemoryDirectory::new();
+        directory.create("manifest-00000002.log").unwrap();
+        assert!(Manifest::read(&directory).is_err());
     }
 
     #[test]

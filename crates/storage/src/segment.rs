@@ -68,19 +68,16 @@ impl SegmentMembers {
     }
 }
 
-impl Segment {
-    /// The name of a segment's file.
-    pub fn file_name(id: SegmentId) -> String {
-        format!("segment-{id}.drill")
-    }
+/// A segment's file with its footer.
+struct OpenFile {
+    file: Arc<dyn ReadFile>,
+    name: String,
+    bytes: u64,
+    footer: SegmentFooter,
+}
 
-    /// Opens a segment: reads its tail, footer and summaries.
-    pub fn open(
-        directory: &dyn Directory,
-        id: SegmentId,
-        layout: &Layout,
-        cache: Arc<PageCache>,
-    ) -> Result<Segment> {
+impl OpenFile {
+    fn open(directory: &dyn Directory, id: SegmentId) -> Result<OpenFile> {
         let name = Segment::file_name(id);
         let file = directory.open(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
@@ -92,27 +89,66 @@ impl Segment {
         let tail_offset = bytes - TAIL_BYTES as u64;
         let mut tail = [0; TAIL_BYTES];
         file.read_exact_at(&mut tail, tail_offset).context("read", &name)?;
-        let damaged = |offset| {
-            let file = name.clone();
-            move |source: FormatError| StorageError::Damaged { file, offset, source }
-        };
-        let place = read_tail(&tail).map_err(damaged(tail_offset))?;
-        let read = |(offset, len): (u64, u32), kind| -> Result<Vec<u8>> {
-            if offset.checked_add(u64::from(len)).is_none_or(|end| end > bytes) {
-                return Err(inconsistent(format!(
-                    "a page of {len} bytes at byte {offset} lies past the end"
-                )));
-            }
-            let mut page = vec![0; len as usize];
-            file.read_exact_at(&mut page, offset).context("read", &name)?;
-            let address = PageAddress { segment: id, offset };
-            Ok(read_page(&page, kind, address).map_err(damaged(offset))?.to_vec())
-        };
-        let footer =
-            SegmentFooter::decode(&read(place, PageKind::Footer)?).map_err(damaged(place.0))?;
+        let place = read_tail(&tail).map_err(damage_in(&name, tail_offset))?;
+        let page = read_whole_page(file.as_ref(), &name, bytes, id, place, PageKind::Footer)?;
+        let footer = SegmentFooter::decode(&page).map_err(damage_in(&name, place.0))?;
         if footer.segment != id {
             return Err(inconsistent(format!("the file holds segment {}", footer.segment)));
         }
+        Ok(OpenFile { file, name, bytes, footer })
+    }
+}
+
+fn damage_in(name: &str, offset: u64) -> impl FnOnce(FormatError) -> StorageError + use<> {
+    let file = name.to_string();
+    move |source| StorageError::Damaged { file, offset, source }
+}
+
+/// A page of a file that ends at byte `end`, checked, past the cache.
+fn read_whole_page(
+    file: &dyn ReadFile,
+    name: &str,
+    end: u64,
+    segment: SegmentId,
+    (offset, len): (u64, u32),
+    kind: PageKind,
+) -> Result<Vec<u8>> {
+    if offset.checked_add(u64::from(len)).is_none_or(|past| past > end) {
+        return Err(StorageError::Inconsistent {
+            file: name.to_string(),
+            detail: format!("a page of {len} bytes at byte {offset} lies past the end"),
+        });
+    }
+    let mut page = vec![0; len as usize];
+    file.read_exact_at(&mut page, offset).context("read", name)?;
+    let payload = read_page(&page, kind, PageAddress { segment, offset });
+    Ok(payload.map_err(damage_in(name, offset))?.to_vec())
+}
+
+impl Segment {
+    /// The name of a segment's file.
+    pub fn file_name(id: SegmentId) -> String {
+        format!("segment-{id}.drill")
+    }
+
+    /// The segment whose file has that name.
+    pub fn id_of(file_name: &str) -> Option<SegmentId> {
+        let number = file_name.strip_prefix("segment-")?.strip_suffix(".drill")?;
+        number.parse().ok().map(SegmentId)
+    }
+
+    /// Opens a segment: reads its tail, footer and summaries.
+    pub fn open(
+        directory: &dyn Directory,
+        id: SegmentId,
+        layout: &Layout,
+        cache: Arc<PageCache>,
+    ) -> Result<Segment> {
+        let OpenFile { file, name, bytes, footer } = OpenFile::open(directory, id)?;
+        let inconsistent =
+            |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
+        let damaged = |offset| damage_in(&name, offset);
+        let read = |place, kind| read_whole_page(file.as_ref(), &name, bytes, id, place, kind);
         let summary = Summary::decode(&read(footer.summary, PageKind::Summary)?);
         let summary = summary.map_err(damaged(footer.summary.0))?;
         if summary.weights() != layout.weight_count() {
@@ -139,6 +175,11 @@ impl Segment {
             cache,
             removal: OnceLock::new(),
         })
+    }
+
+    /// The commits whose rows a file holds, of whatever table.
+    pub fn commits_in(directory: &dyn Directory, id: SegmentId) -> Result<LsnRange> {
+        Ok(OpenFile::open(directory, id)?.footer.lsns)
     }
 
     /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file

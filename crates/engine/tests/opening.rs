@@ -1,0 +1,90 @@
+//! An opening that is refused changes nothing: what is mended or put back opens again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use drillcore::arrow_array::{Int64Array, RecordBatch};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
+    let ids: Int64Array = ids.map(Some).collect();
+    RecordBatch::try_from_iter([("id", Arc::new(ids) as _)]).unwrap()
+}
+
+/// A database with 1,000 rows in a segment, and perhaps one more in the log.
+fn make(path: &Path, is_logged: bool) {
+    let db = Database::open(path, Options::default()).unwrap();
+    let spec = TableSpec {
+        columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+        key: vec!["id".into()],
+        set: None,
+        weights: vec![],
+        merge: Merge::Append,
+        exist_ok: false,
+    };
+    let table = db.create_table("t", spec).unwrap();
+    table.append(&batch(0..1000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    if is_logged {
+        table.append(&batch(1000..1001), OnError::Raise).unwrap();
+    }
+    db.close().unwrap();
+}
+
+fn files(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
+    let named = entries.map(|entry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, std::fs::read(entry.path()).unwrap())
+    });
+    named.collect()
+}
+
+fn rows(path: &Path) -> Result<u64> {
+    let db = Database::open(path, Options::default())?;
+    db.table("t")?.snapshot()?.rows()
+}
+
+#[test]
+fn a_refused_opening_changes_nothing_and_what_was_damaged_can_be_put_back() {
+    for is_logged in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        make(folder.path(), is_logged);
+        let whole = files(folder.path());
+        let of = |prefix: &str| whole.keys().find(|name| name.starts_with(prefix)).unwrap().clone();
+        let manifest = of("manifest-");
+        let segment = of("segment-");
+        let len = whole[&manifest].len();
+        let damages = [
+            (&manifest, Some(len - 1)),
+            (&manifest, Some(len - 3)),
+            (&manifest, Some(0)),
+            (&manifest, Some(3)),
+            (&manifest, None),
+            (&segment, Some(100)),
+            (&segment, None),
+        ];
+        for (name, left) in damages {
+            let case = format!("{name} cut to {left:?}, logged: {is_logged}");
+            let file = folder.path().join(name);
+            match left {
+                Some(len) => std::fs::write(&file, &whole[name][..len]).unwrap(),
+                None => std::fs::remove_file(&file).unwrap(),
+            }
+            let damaged = files(folder.path());
+            let error = rows(folder.path()).expect_err(&case);
+            // Without its manifest it does not look like a database.
+            let expected = [ErrorKind::Corrupt, ErrorKind::Io, ErrorKind::InvalidArgument];
+            assert!(expected.contains(&error.kind()), "{case}: {error}");
+            assert_eq!(files(folder.path()), damaged, "{case}: {error}");
+            if name.starts_with("manifest") && left.is_some_and(|left| left < 10) {
+                assert!(Reader::open(folder.path(), 1 << 20).is_err(), "{case}");
+            }
+            std::fs::write(&file, &whole[name]).unwrap();
+            assert_eq!(files(folder.path()), whole);
+        }
+        assert_eq!(rows(folder.path()).unwrap(), 1000 + u64::from(is_logged));
+    }
+}
