@@ -78,6 +78,11 @@ class Estimate:
         return self._native.unseen_share
 
     @property
+    def notes(self) -> list[str]:
+        """A sentence for each average with heavy tails among the numbers drawn: what its intervals are worth."""
+        return self._native.notes
+
+    @property
     def exact(self) -> bool:
         """Whether every figure is exact, known from an index or because all rows were read."""
         return self._native.exact
@@ -92,7 +97,7 @@ class Estimate:
         return self.arrow().to_pandas()
 
     def __repr__(self) -> str:
-        return f"<Estimate: {self._facts()}>\n" + "\n".join(self._lines())
+        return "\n".join([f"<Estimate: {self._facts()}>", *self._lines(), *self.notes])
 
     def _repr_html_(self) -> str:
         table = self.arrow()

@@ -292,7 +292,8 @@ class Reads(ABC):
         between, closed, set, where
             What to draw from; see the class.
         n
-            Stop after so many rows drawn, of which those that fail ``where`` are some. The interval is an ordinary one.
+            Stop after so many rows drawn, of which those that fail ``where`` are some. The interval is an ordinary one,
+            wider where few rows may carry the average; see :attr:`Estimate.notes`.
         error
             Stop when every half-width is at most this: ``0.5`` absolute, ``"2%"`` relative. Because the data
             decides when to stop, the interval is one that holds at all looks together, and wider.

@@ -78,6 +78,11 @@ impl Estimate {
     }
 
     #[getter]
+    fn notes(&self) -> Vec<String> {
+        self.inner.notes.clone()
+    }
+
+    #[getter]
     fn exact(&self) -> bool {
         self.inner.exact
     }

@@ -229,6 +229,15 @@ def test_simultaneous_intervals_are_wider_and_say_so(events: drillcore.Table) ->
     assert widths[0] < widths[1]
 
 
+def test_a_heavy_tail_is_noted_and_bounded(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64", "x": "float64"}, key="id")
+    table.append([{"id": i, "x": 1e6 if i == 77 else 1.0} for i in range(5000)])
+    mean = table.estimate("avg(x)", n=100, seed=1)
+    assert mean.low <= 1e6 / 5000 <= mean.high
+    assert mean.method == "bounded"
+    assert "bounds" in mean.notes[0] and mean.notes[0] in repr(mean)
+
+
 def test_a_snapshot_does_not_change_while_the_table_does(database: drillcore.Database, events: drillcore.Table) -> None:
     with database.snapshot() as before:
         pinned = before.table("events")

@@ -97,6 +97,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         if estimate.simultaneous { "together" } else { "each" },
         estimate.confidence * 100.0
     );
+    estimate.notes.iter().for_each(|note| eprintln!("{note}"));
     Ok(())
 }
 

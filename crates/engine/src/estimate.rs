@@ -5,6 +5,8 @@
 //! rollup table they are whole rows, not events: what a scan shows is estimated. What an index knows (the
 //! number of rows selected; of each set, when grouped by the set column) is not estimated but given.
 
+mod bounds;
+mod heavy_tails;
 mod levels;
 mod tally;
 mod target;
@@ -18,12 +20,14 @@ use drillcore_format::key::decode_values;
 use drillcore_sample::choose::WithoutReplacement;
 use drillcore_sample::interval::{
     Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence, mean_t,
-    share_sequence, share_wilson,
+    mean_t_or_bounded, share_sequence, share_wilson,
 };
 use drillcore_sample::rng::Rng;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::estimate::bounds::bounds;
+use crate::estimate::heavy_tails::heavy_tails;
 use crate::estimate::levels::Levels;
 use crate::estimate::tally::Tally;
 use crate::estimate::target::{Aggregate, Target};
@@ -102,6 +106,9 @@ pub struct Estimate {
     /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
     /// of rows drawn whose group was met once); 0 where an index lists all groups.
     pub unseen_share: f64,
+    /// For each average with heavy tails among the numbers drawn a sentence that says so: how skewed they are, and
+    /// whether their intervals were widened to what bounds of the column allow.
+    pub notes: Vec<String>,
 }
 
 /// One aggregate of an estimate.
@@ -146,7 +153,16 @@ fn estimate(
     let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
     let target = Target::new(table, request, test)?;
     let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
-    let mut tally = Tally::new(&target);
+    let bounds = match request.stop {
+        // They would serve no interval that holds at all looks.
+        Stop::Error(_) => vec![None; target.measures.len()],
+        Stop::Rows(_) | Stop::Seconds(_) => {
+            let layout = &table.table().layout;
+            let (columns, pages_max) = (target.measured_columns(), draws_max.min(USUAL_DRAWS));
+            bounds(layout, &selected, &columns, pages_max, &request.interrupt)?
+        }
+    };
+    let mut tally = Tally::new(&target, bounds);
     if let Some(sets) = target.known_groups(table, request)? {
         tally.expect_groups(sets);
     }
@@ -242,6 +258,7 @@ impl Looks {
             // Of groups not met, nothing is known.
             exact: methods.iter().all(|method| *method == "exact")
                 && (!methods.is_empty() || drawn == self.population),
+            notes: heavy_tails(target, tally, &order, &aggregates),
             unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share() },
             aggregates,
         })
@@ -293,7 +310,10 @@ impl Looks {
         let average = |(&group, level): (&usize, Confidence)| {
             let moments = tally.moments(group, slot);
             match look {
-                Look::Last => mean_t(moments, design, level),
+                Look::Last => match tally.bounded(group, slot) {
+                    Some(bounded) => mean_t_or_bounded(moments, bounded, design, level),
+                    None => mean_t(moments, design, level),
+                },
                 Look::Running => mean_sequence(moments, design, level, self.tightest_at),
             }
         };

@@ -15,6 +15,7 @@ mod rows_examined;
 mod conform;
 mod set_index;
 mod weight_index;
+mod extremes;
 mod run;
 mod piece;
 mod key_range;

@@ -4,13 +4,16 @@
 //! runs are merged into larger ones, so a buffer holds few, and every question about it is a few binary
 //! searches. A run covers one interval of commits, as a segment does.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::error::Result;
+use crate::extremes::Extremes;
 use crate::memory_meter::{Charge, MemoryMeter};
 use crate::rows_examined::RowsExamined;
 use crate::set_index::SetIndex;
@@ -26,6 +29,8 @@ pub struct Run {
     lsns: LsnRange,
     charge: Charge,
     examined: RowsExamined,
+    /// Of the columns that were asked for.
+    extremes: Mutex<BTreeMap<usize, Extremes>>,
 }
 
 /// A run before it has its place in the commit order.
@@ -67,7 +72,7 @@ impl UncommittedRun {
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
         let UncommittedRun { rows, sets, weights, charge, examined } = self;
-        Run { rows, sets, weights, lsns, charge, examined }
+        Run { rows, sets, weights, lsns, charge, examined, extremes: Mutex::default() }
     }
 }
 
@@ -135,6 +140,21 @@ impl Run {
     /// Every set with its number of rows, in value order.
     pub fn sets(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.sets.iter().flat_map(SetIndex::sets)
+    }
+
+    /// The least and the greatest number of a column, found by `measure` when first asked for.
+    pub fn extremes(
+        &self,
+        column: usize,
+        measure: impl FnOnce() -> Result<Extremes>,
+    ) -> Result<Extremes> {
+        let known = || self.extremes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(extremes) = known().get(&column) {
+            return Ok(*extremes);
+        }
+        let extremes = measure()?;
+        known().insert(column, extremes);
+        Ok(extremes)
     }
 
     /// The rows `from..to`, without copying them.

@@ -12,6 +12,7 @@
 //! What the numbers mean, and which rows count as drawn, is left to the caller.
 
 mod beta_binomial;
+mod bounded;
 mod hypergeometric;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use std::fmt;
 use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
 use self::beta_binomial::Candidates;
+pub use self::bounded::{BoundedNumbers, Bounds};
 use self::hypergeometric::Urn;
 use crate::moments::Moments;
 
@@ -31,6 +33,19 @@ pub const SEQUENCE_COUNT_MIN: u64 = 100;
 /// From this many degrees of freedom on, the t quantile is taken from its expansion around the normal one, whose error
 /// is then below 1e-6 of the quantile up to a confidence of 1 - 1e-9.
 const T_EXPANSION_FREEDOM_MIN: f64 = 1000.0;
+
+/// Below this many numbers bounds leave a good part of all that is possible open, and skewness says little.
+pub const BOUNDED_COUNT_MIN: u64 = 30;
+
+/// From so many numbers on t gives way to bounds because of their skewness. Of fewer, chance alone makes some skewed, and
+/// bounds say too little of them to be worth it.
+const T_SKEWNESS_COUNT_MIN: u64 = 1_000;
+
+/// As many numbers as this times their squared skewness are enough for t (Cochran 1977, section 2.15).
+const T_SKEWNESS_FACTOR: f64 = 25.0;
+
+/// If unmet rows could move the mean by more than so many half widths, t gives way to bounds.
+const T_REACH_MAX: f64 = 10.0;
 
 /// So large that draws without replacement are as good as with.
 const ENDLESS_POPULATION: u64 = 1 << 60;
@@ -76,6 +91,8 @@ pub enum Method {
     Exact,
     /// Student's t; for a number of draws fixed beforehand.
     StudentT,
+    /// Student's t, but an end with a heavy tail behind it lies where the bounds of the numbers put it.
+    Bounded,
     /// Wilson's score interval; for a number of draws fixed beforehand.
     Wilson,
     /// The exact test of a share; for a number of draws fixed beforehand.
@@ -90,6 +107,7 @@ impl Method {
         match self {
             Method::Exact => "exact",
             Method::StudentT => "t",
+            Method::Bounded => "bounded",
             Method::Wilson => "wilson",
             Method::Hypergeometric => "hypergeometric",
             Method::ConfidenceSequence => "confidence sequence",
@@ -208,6 +226,62 @@ pub fn mean_t(m: &Moments, design: &Design, confidence: Confidence) -> Interval 
     let quantile = t_quantile((m.count() - 1) as f64, confidence);
     let half_width = quantile * (variance_per_draw(m, design) / design.effective_draws()).sqrt();
     around_mean(m, half_width, Method::StudentT)
+}
+
+/// [`mean_t`] for numbers that are known to lie between bounds: an end behind which there may be a heavy tail lies where the
+/// bounds put it, if that is further out. So it holds at least as often as t does; [`BoundedNumbers`] has the bet.
+///
+/// Of [`BOUNDED_COUNT_MIN`] numbers or more there may be a heavy tail, if either
+/// - the draws say so: their skewness `g` towards that end is so large that there are less than `25 g^2` of them (Cochran
+///   1977, section 2.15), of 1,000 at least; or
+/// - the bounds say so: the rows that could be unmet with the chance to be wrong, all at the bound, would move the mean
+///   by ten times the half width of the t interval.
+///
+/// # Panics
+/// As [`mean_t`].
+pub fn mean_t_or_bounded(
+    m: &Moments,
+    numbers: &BoundedNumbers,
+    design: &Design,
+    confidence: Confidence,
+) -> Interval {
+    let t = mean_t(m, design, confidence);
+    if m.count() < BOUNDED_COUNT_MIN || t.method != Method::StudentT || !t.half_width().is_finite()
+    {
+        return t;
+    }
+    let bounds = numbers.bounds();
+    let (mean, half_width, count) = (m.mean(), t.half_width(), m.count() as f64);
+    let alpha_of_end = confidence.alpha() / 2.0;
+    // What is left to draw may be all at a bound, and no more than that.
+    let rest = design.population.map_or(f64::INFINITY, |all| (all - design.drawn) as f64);
+    let rest_share = if rest.is_finite() { rest / (count + rest) } else { 1.0 };
+    let unmet_share = (-alpha_of_end.ln() / count).min(rest_share);
+    let is_skewed = m.count() >= T_SKEWNESS_COUNT_MIN
+        && count < T_SKEWNESS_FACTOR * m.skewness() * m.skewness();
+    let is_heavy = |bound: f64, is_behind: bool| {
+        let reach = unmet_share * (bound - mean).abs();
+        reach > T_REACH_MAX * half_width || is_skewed && is_behind && bound != mean
+    };
+    let mut interval = t;
+    if is_heavy(bounds.high, m.skewness() > 0.0) {
+        let most = mean + rest_share * (bounds.high - mean);
+        interval.high = t.high.max(numbers.mean_at_most(alpha_of_end).min(most));
+        interval.method = Method::Bounded;
+    }
+    if is_heavy(bounds.low, m.skewness() < 0.0) {
+        let least = mean + rest_share * (bounds.low - mean);
+        interval.low = t.low.min(numbers.mean_at_least(alpha_of_end).max(least));
+        interval.method = Method::Bounded;
+    }
+    interval
+}
+
+/// Whether the draws show a tail so heavy that a t interval holds less often than it says: fewer of them than 25 times their
+/// squared skewness (Cochran 1977, section 2.15). Fewer than [`BOUNDED_COUNT_MIN`] can show nothing.
+pub fn is_heavy_tailed(m: &Moments) -> bool {
+    let skewness = m.skewness();
+    m.count() >= BOUNDED_COUNT_MIN && (m.count() as f64) < T_SKEWNESS_FACTOR * skewness * skewness
 }
 
 /// The share of the population with a property that `hits` of the draws have: Wilson's score interval (1927).

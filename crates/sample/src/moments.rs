@@ -1,12 +1,13 @@
-//! [`Moments`]: running mean and variance of a stream of numbers.
+//! [`Moments`]: running mean, variance and skewness of a stream of numbers.
 //!
 //! Numerically sound where sums of squares are not: a small spread around a large mean keeps its digits.
 //! Partial results of several threads join without loss. What the numbers say about a population is left to
 //! [`crate::interval`].
 
-/// Count, mean and variance of the numbers pushed so far; 32 bytes, no allocation.
+/// Count, mean, variance and skewness of the numbers pushed so far; 40 bytes, no allocation.
 ///
-/// Updated by Welford's method (1962) and merged by that of Chan, Golub and LeVeque (1979).
+/// Updated by Welford's method (1962) and merged by that of Chan, Golub and LeVeque (1979), continued to third powers by
+/// Terriberry (2007).
 ///
 /// Numbers that are not finite are counted and take over: the mean becomes their sum (infinite, or NaN when a NaN
 /// or both infinities are among them) and the variance NaN, whatever the order of pushes and merges.
@@ -17,6 +18,8 @@ pub struct Moments {
     mean: f64,
     /// Sum of squared distances from the mean.
     squares: f64,
+    /// Sum of cubed distances from the mean.
+    cubes: f64,
     /// Sum of the numbers that were not finite; 0 while there are none.
     not_finite: f64,
 }
@@ -36,8 +39,12 @@ impl Moments {
             return;
         }
         let from_old_mean = x - self.mean;
-        self.mean += from_old_mean / self.count as f64;
-        self.squares += from_old_mean * (x - self.mean);
+        let count = self.count as f64;
+        let step = from_old_mean / count;
+        self.mean += step;
+        let square = from_old_mean * (x - self.mean);
+        self.cubes += step * (square * (count - 2.0) - 3.0 * self.squares);
+        self.squares += square;
     }
 
     /// Takes all numbers that `other` has taken.
@@ -54,6 +61,9 @@ impl Moments {
         self.count += other.count;
         let all = self.count as f64;
         self.mean += apart * (theirs / all);
+        self.cubes += other.cubes
+            + apart.powi(3) * (ours * (theirs / all) * ((ours - theirs) / all))
+            + 3.0 * apart * (ours / all * other.squares - theirs / all * self.squares);
         self.squares += other.squares + apart * apart * (ours * (theirs / all));
         self.not_finite += other.not_finite;
     }
@@ -78,6 +88,17 @@ impl Moments {
             return f64::NAN;
         }
         self.squares / (self.count - 1) as f64
+    }
+
+    /// The skewness of the sample: the mean cube of the distances from the mean, in units of their mean square; 0 if all
+    /// numbers are equal, NaN before the first.
+    pub fn skewness(&self) -> f64 {
+        match self.count {
+            0 => f64::NAN,
+            _ if !self.has_only_finite() => f64::NAN,
+            _ if self.squares == 0.0 => 0.0,
+            count => (count as f64).sqrt() * self.cubes / self.squares.powf(1.5),
+        }
     }
 
     fn has_only_finite(&self) -> bool {
@@ -122,6 +143,11 @@ mod tests {
                 prop_assert_eq!(moments.count(), numbers.len() as u64);
                 prop_assert!(close(moments.mean(), mean, 1e6));
                 prop_assert!(close(moments.variance(), variance, variance));
+                let n = numbers.len() as f64;
+                let cubes: f64 = numbers.iter().map(|x| (x - mean).powi(3)).sum();
+                let deviation = (variance * (n - 1.0) / n).sqrt();
+                let skewness = cubes / n / deviation.powi(3);
+                prop_assert!(close(moments.skewness(), skewness, skewness), "{skewness}");
             }
         }
     }

@@ -370,6 +370,11 @@ impl Segment {
         Ok(zones.finish().overlapping(ordinals))
     }
 
+    /// How many statistics pages there are.
+    pub fn statistics_page_count(&self) -> u64 {
+        self.summary.len() as u64
+    }
+
     /// Counts blocks that a reader left out because of what their zones say.
     pub fn count_pruned(&self, blocks: u64) {
         self.cache.counts().blocks_pruned.fetch_add(blocks, Ordering::Relaxed);

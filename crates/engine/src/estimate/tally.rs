@@ -7,6 +7,7 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
+use drillcore_sample::interval::{BoundedNumbers, Bounds};
 use drillcore_sample::moments::Moments;
 
 use crate::estimate::target::{KnownGroup, Target};
@@ -15,6 +16,8 @@ use crate::estimate::target::{KnownGroup, Target};
 pub struct Tally {
     by: Option<usize>,
     measures: Vec<usize>,
+    /// What bounds each measure, if that is known.
+    bounds: Vec<Option<Bounds>>,
     group_of: HashMap<Vec<u8>, usize>,
     groups: Vec<Group>,
     all_known: bool,
@@ -28,13 +31,18 @@ struct Group {
     drawn: u64,
     known_rows: Option<u64>,
     moments: Vec<Moments>,
+    /// Of each measure that has bounds.
+    bounded: Vec<Option<BoundedNumbers>>,
 }
 
 impl Tally {
-    pub fn new(target: &Target) -> Tally {
+    /// `bounds` are those of the measures.
+    pub fn new(target: &Target, bounds: Vec<Option<Bounds>>) -> Tally {
+        assert_eq!(bounds.len(), target.measures.len());
         let mut tally = Tally {
             by: target.by.as_ref().map(|(place, _)| *place),
             measures: target.measures.clone(),
+            bounds,
             group_of: HashMap::new(),
             groups: Vec::new(),
             all_known: false,
@@ -68,7 +76,7 @@ impl Tally {
             let values = values.as_primitive::<Float64Type>();
             for (row, &group) in group_of_row.iter().enumerate() {
                 if values.is_valid(row) {
-                    self.groups[group].moments[slot].push(values.value(row));
+                    self.groups[group].push(slot, values.value(row));
                 }
             }
         }
@@ -118,6 +126,11 @@ impl Tally {
         &self.groups[group].moments[slot]
     }
 
+    /// The same numbers between their bounds, if these are known.
+    pub fn bounded(&self, group: usize, slot: usize) -> Option<&BoundedNumbers> {
+        self.groups[group].bounded[slot].as_ref()
+    }
+
     /// The estimated share of rows in groups not met: Good (1953), the share of rows alone in their group.
     pub fn unseen_share(&self) -> f64 {
         let drawn: u64 = self.groups.iter().map(|group| group.drawn).sum();
@@ -149,8 +162,18 @@ impl Tally {
             drawn: 0,
             known_rows: None,
             moments: vec![Moments::new(); self.measures.len()],
+            bounded: self.bounds.iter().map(|bounds| bounds.map(BoundedNumbers::new)).collect(),
         });
         self.group_of.insert(value.to_vec(), self.groups.len() - 1);
         self.groups.len() - 1
+    }
+}
+
+impl Group {
+    fn push(&mut self, slot: usize, number: f64) {
+        self.moments[slot].push(number);
+        if let Some(bounded) = &mut self.bounded[slot] {
+            bounded.push(number);
+        }
     }
 }

@@ -106,6 +106,11 @@ impl Target {
         &self.columns
     }
 
+    /// The columns of the schema that are averaged.
+    pub fn measured_columns(&self) -> Vec<usize> {
+        self.measures.iter().map(|&place| self.columns[place]).collect()
+    }
+
     /// When grouped by the set column, with no more asked than sets: each set that can occur with its exact
     /// number of rows.
     pub fn known_groups(

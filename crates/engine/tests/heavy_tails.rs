@@ -1,0 +1,158 @@
+//! Averages of columns in which few rows may carry most of the sum: what bounds a column is found wherever its
+//! extreme values lie, and their intervals reach far enough.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+const ROWS: i64 = 20_000;
+const EXTREME: f64 = 1e6;
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("value", DataType::Float64, true),
+        ])),
+        key: vec!["id".into()],
+        set: None,
+        weights: vec![],
+        merge,
+        exist_ok: false,
+    }
+}
+
+fn batch(rows: impl Iterator<Item = (i64, Option<f64>)>) -> RecordBatch {
+    let (ids, values): (Vec<i64>, Vec<Option<f64>>) = rows.unzip();
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from(ids)), Arc::new(Float64Array::from(values))];
+    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+}
+
+/// Zeros, but one row.
+fn value(id: i64, extreme_id: i64) -> Option<f64> {
+    Some(if id == extreme_id { EXTREME } else { 0.0 })
+}
+
+fn average(table: &TableSnapshot, selection: Selection, n: u64, seed: u64) -> Estimate {
+    let request = EstimateRequest {
+        aggregates: vec![("mean".into(), "avg(value)".into())],
+        selection,
+        stop: Stop::Rows(n),
+        seed: Some(seed),
+        ..Default::default()
+    };
+    table.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap()
+}
+
+fn ids(low: i64, high: i64) -> Selection {
+    let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+    let between = Between { low: end(low), high: end(high), closed: Closed::Both };
+    Selection { between: Some(between), ..Default::default() }
+}
+
+/// Almost no sample of 100 meets the one row that matters, and every interval holds.
+fn check(table: &Table, extreme_id: i64) {
+    let table = table.snapshot().unwrap();
+    let truth = EXTREME / ROWS as f64;
+    for seed in 0..20 {
+        let estimate = average(&table, Selection::default(), 100, seed);
+        let interval = estimate.aggregates[0].intervals[0];
+        assert!(interval.contains(truth), "{interval:?}");
+        assert_eq!((estimate.method.as_str(), estimate.notes.len()), ("bounded", 1));
+        let part = ids(extreme_id.max(50) - 50, extreme_id + 2_000);
+        let interval = average(&table, part, 100, seed).aggregates[0].intervals[0];
+        assert!(interval.contains(EXTREME / 2_051.0), "{interval:?}");
+    }
+    let whole = average(&table, Selection::default(), ROWS as u64, 0);
+    assert_eq!((whole.exact, whole.notes.len()), (true, 0));
+    assert!((whole.aggregates[0].intervals[0].value - truth).abs() < 1e-9);
+}
+
+#[test]
+fn the_largest_value_is_known_wherever_it_lies() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        // In the first commit, which is flushed, and in the last.
+        for extreme_id in [1_000, 1_003] {
+            let folder = tempfile::tempdir().unwrap();
+            let db = Database::open(folder.path(), Options::default()).unwrap();
+            let table = db.create_table("t", spec(merge.clone())).unwrap();
+            for part in 0..4 {
+                let rows = (0..ROWS).filter(|id| id % 4 == part);
+                let rows = batch(rows.map(|id| (id, value(id, extreme_id))));
+                table.append(&rows, OnError::Raise).unwrap();
+                if part == 1 {
+                    db.flush().unwrap();
+                }
+            }
+            check(&table, extreme_id);
+            db.compact().unwrap();
+            check(&table, extreme_id);
+            db.close().unwrap();
+            let db = Database::open(folder.path(), Options::default()).unwrap();
+            check(&db.table("t").unwrap(), extreme_id);
+        }
+    }
+}
+
+#[test]
+fn a_range_has_bounds_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch((0..ROWS).map(|id| (id, value(id, 1_000)))), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let table = table.snapshot().unwrap();
+    let far_off = average(&table, ids(10_000, ROWS), 100, 1);
+    assert_eq!((far_off.method.as_str(), far_off.aggregates[0].intervals[0].high), ("t", 0.0));
+}
+
+/// One value that is not finite, or none at all, leaves t in place.
+#[test]
+fn a_column_without_bounds_has_t_intervals() {
+    for odd in [Some(f64::NAN), Some(f64::INFINITY), None] {
+        for is_flushed in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let db = Database::open(folder.path(), Options::default()).unwrap();
+            let table = db.create_table("t", spec(Merge::Append)).unwrap();
+            let is_all_null = odd.is_none();
+            let rows = (0..ROWS).map(|id| {
+                let usual = value(id, 1_000).filter(|_| !is_all_null);
+                (id, if id == 7 { odd } else { usual })
+            });
+            table.append(&batch(rows), OnError::Raise).unwrap();
+            if is_flushed {
+                db.flush().unwrap();
+            }
+            let estimate = average(&table.snapshot().unwrap(), Selection::default(), 100, 3);
+            assert_eq!(estimate.method, "t");
+        }
+    }
+}
+
+/// Statistics pages are looked at by an estimate of more rows than there are pages, and by no other; once they are in
+/// memory the second one reads none.
+#[test]
+fn bounds_cost_no_more_pages_than_rows_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    for part in 0..10 {
+        let rows = (0..ROWS).map(|id| (part * ROWS + id, Some((id % 1_000) as f64)));
+        table.append(&batch(rows), OnError::Raise).unwrap();
+    }
+    db.compact().unwrap();
+    let table = table.snapshot().unwrap();
+    let read = || db.stats().unwrap().statistics_pages_read;
+    let before = read();
+    average(&table, Selection::default(), 2, 1);
+    assert_eq!(read(), before, "two rows are not worth a look");
+    average(&table, Selection::default(), 1_000, 1);
+    let looked_at = read() - before;
+    assert!((3..100).contains(&looked_at), "{looked_at}");
+    average(&table, Selection::default(), 1_000, 2);
+    assert_eq!(read() - before, looked_at);
+}
