@@ -114,6 +114,28 @@ impl Piece {
         }
     }
 
+    /// Appends the ordinals of the members at `positions`.
+    pub fn ordinals(
+        &self,
+        members: &Members,
+        positions: Range<u64>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let range = positions.start as usize..positions.end as usize;
+        match (self, members) {
+            (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
+            (Piece::Run(run), Members::Run(all)) => {
+                let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
+                out.extend_from_slice(run.ordinals(&(from..to)));
+            }
+            (Piece::Segment(segment), Members::Segment(members)) => {
+                segment.ordinals(members, positions, out)?;
+            }
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+        Ok(())
+    }
+
     /// How many members have an ordinal below `ordinal`.
     pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
         match (self, members) {

@@ -118,7 +118,12 @@ impl Run {
 
     /// The ordinal of the member at `position`.
     pub fn member(&self, position: u32) -> u64 {
-        u64::from(self.set_index().ordinals(&(position..position + 1))[0])
+        u64::from(self.ordinals(&(position..position + 1))[0])
+    }
+
+    /// The ordinals of some members.
+    pub fn ordinals(&self, members: &Range<u32>) -> &[u32] {
+        self.set_index().ordinals(members)
     }
 
     /// How many of a set's members have an ordinal below `ordinal`. O(log members).

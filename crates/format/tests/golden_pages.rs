@@ -318,7 +318,7 @@ fn postings_and_their_directory_keep_their_bytes() {
         read_page(directory, PageKind::SetDirectory, address(8192 + PAGE_BYTES as u64)).unwrap();
     let directory = DirectoryPage::parse(directory).unwrap();
     for (value, ordinals) in &lists {
-        let entry = directory.find(value).unwrap();
+        let entry = directory.find(value).unwrap().unwrap();
         let read = |offset| {
             assert_eq!(offset, 8192);
             drillcore_format::error::Result::Ok(payload)

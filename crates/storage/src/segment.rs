@@ -382,7 +382,10 @@ impl Segment {
     pub fn members(&self, set: &[u8]) -> Result<SegmentMembers> {
         let summary = self.sets.as_ref().expect("the selection was checked against the schema");
         let Some(page) = summary.page_of_value(set) else { return Ok(SegmentMembers(None)) };
-        Ok(SegmentMembers(self.set_directory_page(summary.place(page))?.find(set)))
+        let (offset, bytes) = summary.place(page);
+        let payload = self.set_directory_page(offset, bytes)?;
+        let entry = DirectoryPage::parse(&payload).and_then(|page| page.find(set));
+        Ok(SegmentMembers(entry.map_err(|error| self.damaged(offset, error))?))
     }
 
     /// The ordinal of the `position`-th member: two pages of postings at most.
@@ -391,6 +394,19 @@ impl Segment {
         let ordinal =
             entry.select(position, |offset| self.set_page(offset).map_err(SearchFault::Page));
         Ok(u64::from(ordinal.map_err(|fault| self.search_fault(fault))?))
+    }
+
+    /// Appends the ordinals of the members at `positions`: two pages of postings for each 256 of them.
+    pub fn ordinals(
+        &self,
+        members: &SegmentMembers,
+        positions: Range<u64>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Some(entry) = &members.0 else { return Ok(()) };
+        entry
+            .ordinals(positions, |offset| self.set_page(offset).map_err(SearchFault::Page), out)
+            .map_err(|fault| self.search_fault(fault))
     }
 
     /// How many members have an ordinal below `ordinal`: two pages of postings at most.
@@ -408,8 +424,13 @@ impl Segment {
     pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         let Some(summary) = &self.sets else { return Ok(()) };
         for page in 0..summary.len() {
-            let page = self.set_directory_page(summary.place(page))?;
-            page.entries().for_each(|entry| each(&entry.value, entry.count));
+            let (offset, bytes) = summary.place(page);
+            let payload = self.set_directory_page(offset, bytes)?;
+            let damaged = |error| self.damaged(offset, error);
+            for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
+                let entry = entry.map_err(damaged)?;
+                each(&entry.value, entry.count);
+            }
         }
         Ok(())
     }
@@ -474,9 +495,8 @@ impl Segment {
         self.load_set_page(offset, PAGE_BYTES as u64, PageKind::Postings)
     }
 
-    fn set_directory_page(&self, (offset, bytes): (u64, u32)) -> Result<DirectoryPage> {
-        let payload = self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)?;
-        DirectoryPage::parse(&payload).map_err(|error| self.damaged(offset, error))
+    fn set_directory_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
+        self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)
     }
 
     fn load_set_page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
