@@ -142,6 +142,11 @@ impl Run {
         self.sets.iter().flat_map(SetIndex::sets)
     }
 
+    /// All rows, to look at some that have been found. Copies none.
+    pub fn all(&self, projection: &Projection) -> Rows {
+        self.rows.project(projection, 0..self.rows.len())
+    }
+
     /// The rows `from..to`, without copying them.
     pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
         self.examined.add((to - from) as usize);
