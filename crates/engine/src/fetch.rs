@@ -1,6 +1,5 @@
 //! Fetching: from places to rows, each block read once, in the order asked for.
 
-use arrow_array::ArrayRef;
 use arrow_array::RecordBatch;
 use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
@@ -50,43 +49,31 @@ pub fn fetch(
         parts.push(pieces[piece].fetch(&ordinals, projection)?);
         rest = &rest[taken..];
     }
-    Ok(match parts.as_slice() {
-        [only] if is_identity(&picks, only.len()) => only.clone(),
-        _ => gather(&parts, &picks)?,
-    })
+    gather(parts, &picks)
 }
 
-/// Copies rows, given as part and row, of at least one part; an error if their strings fit no array.
-pub fn gather(parts: &[Rows], picks: &[(usize, usize)]) -> Result<Rows> {
-    check_string_bytes(parts, picks)?;
+/// Rows, given as part and row, of at least one part: copied, unless they are all of one part in its order.
+/// An error if their strings fit no array.
+pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
+    if parts.len() == 1 && is_identity(picks, parts[0].len()) {
+        return Ok(parts.remove(0));
+    }
+    check_string_bytes(&parts, picks)?;
     Ok(Rows::interleave(&parts.iter().collect::<Vec<_>>(), picks))
 }
 
 /// Refuses rows whose keys, or strings of a column, are more than one array holds.
 fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
-    let longest = |part: &Rows| -> usize {
-        let lens = |array: &ArrayRef| {
-            string_offsets(array)?.windows(2).map(|ends| (ends[1] - ends[0]) as usize).max()
-        };
-        let keys = part.has_keys().then(|| (0..part.len()).map(|row| part.key(row).len()).max());
-        part.values().iter().filter_map(lens).chain(keys.flatten()).max().unwrap_or(0)
+    // Where each part's strings begin and end, of the keys or a column.
+    let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
+        let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;
+        let len = |&(part, row): &(usize, usize)| offsets[part][row + 1] - offsets[part][row];
+        Some(picks.iter().map(|pick| len(pick) as usize).sum())
     };
-    let bound = parts.iter().map(longest).max().unwrap_or(0).saturating_mul(picks.len());
-    if bound <= i32::MAX as usize {
-        return Ok(());
-    }
-    let columns = parts[0].values().len();
-    let sum = |len: &dyn Fn(usize, usize) -> usize| -> usize {
-        picks.iter().map(|&(part, row)| len(part, row)).sum()
-    };
-    let keys = parts[0].has_keys().then(|| sum(&|part, row| parts[part].key(row).len()));
-    let strings = (0..columns).filter_map(|at| {
-        let offsets: Option<Vec<&[i32]>> =
-            parts.iter().map(|part| string_offsets(part.value(at))).collect();
-        let offsets = offsets?;
-        Some(sum(&|part, row| (offsets[part][row + 1] - offsets[part][row]) as usize))
-    });
-    match keys.into_iter().chain(strings).max() {
+    let keys = bytes(&|part| part.has_keys().then(|| part.keys().value_offsets()));
+    let strings =
+        (0..parts[0].values().len()).map(|at| bytes(&|part| string_offsets(part.value(at))));
+    match strings.chain([keys]).flatten().max() {
         Some(bytes) if bytes > i32::MAX as usize => Err(Error::invalid(format!(
             "{} rows hold {bytes} bytes of strings in one column, but a batch holds 2 GiB; take fewer \
              rows, or fewer columns",

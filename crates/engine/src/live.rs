@@ -102,13 +102,12 @@ fn live_members(
     let mut live = vec![Vec::new(); pieces.len()];
     for part in candidates.parts() {
         let piece = &pieces[part.piece];
-        let mut from = part.from;
+        let (mut from, mut ordinals) = (part.from, Vec::new());
         while from < part.to {
             interrupt.check()?;
             let to = part.to.min(from + CHUNK_ROWS as u64);
-            let ordinals: Vec<u32> = (from..to)
-                .map(|position| Ok(part.ordinal(piece, position)? as u32))
-                .collect::<Result<_>>()?;
+            ordinals.clear();
+            part.ordinals(piece, from..to, &mut ordinals)?;
             let rows = piece.fetch(&ordinals, &flags(layout))?;
             for (row, &ordinal) in ordinals.iter().enumerate() {
                 if is_live(layout, pieces, part.piece, &rows, row)? {

@@ -5,11 +5,12 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::BinaryArray;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
-use drillcore_storage::segment::{Segment, SegmentMembers};
+use drillcore_storage::segment::{Hits, Segment, SegmentMembers};
 
 use crate::error::Result;
 use crate::run::Run;
@@ -78,20 +79,33 @@ impl Piece {
         }
     }
 
-    /// The newest row with this key. On disk: one index page, and one block unless the filter excludes
-    /// the key.
-    pub fn get(&self, key: &[u8], projection: &Projection) -> Result<Option<Rows>> {
+    /// The newest row of each key that `asked` names by number, ascending, and that the piece has. On disk:
+    /// for each key one index page, and one block unless the filter excludes it.
+    pub fn get(
+        &self,
+        keys: &BinaryArray,
+        asked: &[u32],
+        projection: &Projection,
+    ) -> Result<Vec<Hits>> {
         match self {
             Piece::Run(run) => {
-                Ok(run.find(key).map(|ordinal| run.slice(ordinal, ordinal + 1, projection)))
+                let find = |&key: &u32| Some((key, run.find(keys.value(key as usize))? as u32));
+                let found: Vec<(u32, u32)> = asked.iter().filter_map(find).collect();
+                if found.is_empty() {
+                    return Ok(Vec::new());
+                }
+                Ok(vec![Hits { found, rows: run.all(projection) }])
             }
-            Piece::Segment(segment) => Ok(segment.get(key, projection)?),
+            Piece::Segment(segment) => Ok(segment.get(keys, asked, projection)?),
         }
     }
 
     /// Whether any row has this key. The cost of [`Piece::get`].
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.get(key, &Projection::default())?.is_some())
+        match self {
+            Piece::Run(run) => Ok(run.find(key).is_some()),
+            Piece::Segment(segment) => Ok(segment.has_key(key)?),
+        }
     }
 
     /// The members of a set. On disk: one page of the set directory.
@@ -112,6 +126,28 @@ impl Piece {
             }
             _ => unreachable!("members are asked of the piece they came from"),
         }
+    }
+
+    /// Appends the ordinals of the members at `positions`.
+    pub fn ordinals(
+        &self,
+        members: &Members,
+        positions: Range<u64>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let range = positions.start as usize..positions.end as usize;
+        match (self, members) {
+            (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
+            (Piece::Run(run), Members::Run(all)) => {
+                let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
+                out.extend_from_slice(run.ordinals(&(from..to)));
+            }
+            (Piece::Segment(segment), Members::Segment(members)) => {
+                segment.ordinals(members, positions, out)?;
+            }
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+        Ok(())
     }
 
     /// How many members have an ordinal below `ordinal`.

@@ -17,6 +17,8 @@ use crate::select::Part;
 const CHUNK_ROWS: u64 = 2048;
 /// Bytes of keys and strings a source reads at once, as far as the rows before foretell.
 const CHUNK_BYTES: u64 = 4 << 20;
+/// Members of a set that are looked up at once.
+const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
 const WINDOW_ROWS: u64 = 1 << 16;
 
@@ -34,8 +36,17 @@ pub struct PieceSource {
 enum Rest {
     /// Ascending ranges of ordinals to read, and those beyond them whose zones have not been looked at.
     Interval { window: VecDeque<Range<u64>>, unseen: Range<u64> },
-    /// The union of sets, each with positions `from..to` left.
-    Members(Vec<Part>),
+    /// The union of sets.
+    Members(Vec<MembersAhead>),
+}
+
+/// What has not been read yet of the members of one part; the next ones have been looked up.
+struct MembersAhead {
+    part: Part,
+    /// Positions that have not been looked up.
+    unseen: Range<u64>,
+    /// The next ordinal is the last.
+    ordinals: Vec<u32>,
 }
 
 /// Which rows were read, ascending.
@@ -60,7 +71,7 @@ impl PieceSource {
     ) -> PieceSource {
         let rest = match parts.as_slice() {
             [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
-            _ => Rest::Members(parts),
+            _ => Rest::Members(parts.into_iter().map(MembersAhead::new).collect()),
         };
         PieceSource::new(piece, projection, direction, rest)
     }
@@ -130,9 +141,9 @@ impl PieceSource {
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
-        let Rest::Members(parts) = &mut self.rest else { unreachable!("asked for by next_rows") };
+        let Rest::Members(sets) = &mut self.rest else { unreachable!("asked for by next_chunk") };
         let limit = self.chunk_rows as usize;
-        let mut ordinals = next_ordinals(&self.piece, parts, self.direction, limit)?;
+        let mut ordinals = next_ordinals(&self.piece, sets, self.direction, limit)?;
         if ordinals.is_empty() {
             return Ok(None);
         }
@@ -176,43 +187,44 @@ fn chunk_rows(row_bytes: u64) -> u64 {
     (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK_ROWS)
 }
 
-/// Takes the next ordinals off the parts, merged; sets are disjoint, so none comes twice.
+impl MembersAhead {
+    fn new(part: Part) -> MembersAhead {
+        MembersAhead { unseen: part.from..part.to, part, ordinals: Vec::new() }
+    }
+
+    /// The next ordinal, unless there is none.
+    fn peek(&mut self, piece: &Piece, direction: Direction) -> Result<Option<u32>> {
+        if self.ordinals.is_empty() && !self.unseen.is_empty() {
+            let positions = cut(&mut self.unseen, direction, MEMBERS_AHEAD);
+            self.part.ordinals(piece, positions, &mut self.ordinals)?;
+            if direction == Direction::Forward {
+                self.ordinals.reverse();
+            }
+        }
+        Ok(self.ordinals.last().copied())
+    }
+}
+
+/// Takes the next ordinals off the sets, merged; sets are disjoint, so none comes twice.
 fn next_ordinals(
     piece: &Piece,
-    parts: &mut [Part],
+    sets: &mut [MembersAhead],
     direction: Direction,
     limit: usize,
 ) -> Result<Vec<u32>> {
-    // Against the key order the largest ordinal comes first, so its negation is the smallest.
-    let rank = |ordinal: u64| match direction {
-        Direction::Forward => ordinal as i64,
-        Direction::Reverse => -(ordinal as i64),
-    };
-    let peek = |part: &Part| -> Result<Option<i64>> {
-        if part.from == part.to {
-            return Ok(None);
-        }
-        let position = if direction == Direction::Forward { part.from } else { part.to - 1 };
-        Ok(Some(rank(part.ordinal(piece, position)?)))
-    };
-    let mut heads = BinaryHeap::new();
-    for (number, part) in parts.iter().enumerate() {
-        if let Some(head) = peek(part)? {
-            heads.push(Reverse((head, number)));
-        }
+    // Against the key order the largest ordinal comes first, so its complement is the smallest.
+    let rank = |ordinal: u32| if direction == Direction::Forward { ordinal } else { !ordinal };
+    let mut heads = BinaryHeap::with_capacity(sets.len());
+    for (number, set) in sets.iter_mut().enumerate() {
+        heads.extend(set.peek(piece, direction)?.map(|head| Reverse((rank(head), number))));
     }
     let mut ordinals = Vec::new();
     while ordinals.len() < limit {
         let Some(Reverse((head, number))) = heads.pop() else { break };
-        ordinals.push(head.unsigned_abs() as u32);
-        let part = &mut parts[number];
-        match direction {
-            Direction::Forward => part.from += 1,
-            Direction::Reverse => part.to -= 1,
-        }
-        if let Some(head) = peek(part)? {
-            heads.push(Reverse((head, number)));
-        }
+        ordinals.push(rank(head));
+        sets[number].ordinals.pop();
+        let next = sets[number].peek(piece, direction)?;
+        heads.extend(next.map(|head| Reverse((rank(head), number))));
     }
     Ok(ordinals)
 }

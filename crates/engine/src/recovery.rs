@@ -267,7 +267,7 @@ pub fn logged_rows(layout: &Layout, block: &[u8]) -> Result<Rows> {
     let view = BlockView::parse(block, layout)?;
     let mut builder = RowsBuilder::new(&layout.all(), view.rows());
     builder.append_range(&view, 0, view.rows())?;
-    Ok(builder.finish())
+    Ok(builder.finish()?)
 }
 
 fn make_room(core: &Core) -> Result<()> {

@@ -123,7 +123,12 @@ impl Run {
 
     /// The ordinal of the member at `position`.
     pub fn member(&self, position: u32) -> u64 {
-        u64::from(self.set_index().ordinals(&(position..position + 1))[0])
+        u64::from(self.ordinals(&(position..position + 1))[0])
+    }
+
+    /// The ordinals of some members.
+    pub fn ordinals(&self, members: &Range<u32>) -> &[u32] {
+        self.set_index().ordinals(members)
     }
 
     /// How many of a set's members have an ordinal below `ordinal`. O(log members).
@@ -155,6 +160,11 @@ impl Run {
         let extremes = measure()?;
         known().insert(column, extremes);
         Ok(extremes)
+    }
+
+    /// All rows, to look at some that have been found. Copies none.
+    pub fn all(&self, projection: &Projection) -> Rows {
+        self.rows.project(projection, 0..self.rows.len())
     }
 
     /// The rows `from..to`, without copying them.

@@ -98,16 +98,17 @@ impl Stretch {
 
 /// How many threads there is work for.
 fn useful_threads(stretch: &Stretch, request: &ScanRequest) -> Result<usize> {
-    let asked = match request.threads {
-        Some(0) => return Err(Error::invalid("a scan needs at least one thread")),
-        Some(threads) => threads,
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    if asked == 1 {
-        return Ok(1);
+    if request.threads == Some(0) {
+        return Err(Error::invalid("a scan needs at least one thread"));
     }
     // What is read beyond the limit is read for nothing.
     let limit = request.limit.unwrap_or(u64::MAX) / request.stretch_rows.unwrap_or(STRETCH_ROWS);
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    Ok(asked.min(stretch.worth(request.stretch_rows)).min(limit).max(1))
+    let useful = limit.min(stretch.worth(request.stretch_rows));
+    if useful <= 1 {
+        return Ok(1);
+    }
+    // Asked last: to find out takes longer than to read a few rows.
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(useful.min(request.threads.unwrap_or_else(cores)))
 }

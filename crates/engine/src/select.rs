@@ -3,6 +3,7 @@
 //! A selection is a list of parts, each an interval of ordinals or of a set's members in one piece. Its
 //! rows are numbered through, 0 to `len`, so a sample is drawn by number and a count needs no rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
@@ -187,6 +188,15 @@ impl Part {
             None => Ok(position),
             Some(members) => piece.member(members, position),
         }
+    }
+
+    /// Appends the ordinals at `positions`, which lie in `from..to`.
+    pub fn ordinals(&self, piece: &Piece, positions: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
+        match &self.members {
+            None => out.extend(positions.map(|position| position as u32)),
+            Some(members) => piece.ordinals(members, positions, out)?,
+        }
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::{Layout, Rows};
@@ -17,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::fetch::gather;
 use crate::fetch::no_rows;
 use crate::interrupt::Interrupt;
-use crate::live::{resolve, with_flags, without_tombstones};
+use crate::live::{resolve, with_flags};
 use crate::merge::{Direction, Fold};
 use crate::passing::{Partials, count_passing, passing, passing_partials};
 use crate::predicate::column;
@@ -152,31 +153,37 @@ impl TableSnapshot {
             return Ok(Found { rows, positions: whole.positions });
         }
         let needed = layout.projection(&columns);
-        let read =
-            if layout.has_tombstones() { with_flags(layout, &needed) } else { needed.clone() };
+        let flagged = layout.has_tombstones().then(|| with_flags(layout, &needed));
+        let read = flagged.as_ref().unwrap_or(&needed);
         let mut parts: Vec<Rows> = Vec::new();
-        let mut positions = Vec::with_capacity(keys.len());
-        for row in 0..keys.len() {
-            let mut found = None;
-            for piece in self.table.pieces.iter().rev() {
-                found = piece.get(keys.value(row), &read)?;
-                if found.is_some() {
-                    break;
+        // The part and the row of each key that has one.
+        let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
+        let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
+        for piece in self.table.pieces.iter().rev() {
+            for hits in piece.get(&keys, &missing, read)? {
+                for &(key, row) in &hits.found {
+                    found[key as usize] = Some((parts.len(), row as usize));
                 }
+                parts.push(hits.rows);
             }
-            if layout.has_tombstones() {
-                found = found.map(without_tombstones).filter(|rows| !rows.is_empty());
-                found = found.map(|rows| rows.narrow(&read, &needed));
+            missing.retain(|&key| found[key as usize].is_none());
+            if missing.is_empty() {
+                break;
             }
-            positions.push(found.is_some().then_some(parts.len() as u32));
-            parts.extend(found);
         }
-        if parts.is_empty() {
-            return Ok(Found { rows: no_rows(&self.table.layout, &columns), positions });
+        if let Some(flagged) = &flagged {
+            let is_deleted =
+                |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
+            found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
+            parts.iter_mut().for_each(|rows| *rows = rows.narrow(flagged, &needed));
         }
-        let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
-        let rows = gather(&parts, &picks)?;
-        Ok(Found { rows: self.table.layout.decode(&rows, &columns)?, positions })
+        let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+        let mut numbers = 0..picks.len() as u32;
+        let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
+        if picks.is_empty() {
+            return Ok(Found { rows: no_rows(layout, &columns), positions });
+        }
+        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, &columns)?, positions })
     }
 
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
@@ -343,49 +350,49 @@ impl TableSnapshot {
         let layout = &self.table.layout;
         let rollup = layout.rollup().expect("asked of rollup tables only");
         let all = layout.all();
-        let mut row_of: HashMap<&[u8], Option<u32>> = HashMap::new();
+        // The keys as they come for the first time, and for each key its number among these.
+        let mut number_of: HashMap<&[u8], usize> = HashMap::new();
+        let mut distinct: Vec<u32> = Vec::new();
+        let mut numbers = Vec::with_capacity(keys.len());
+        for key in 0..keys.len() {
+            numbers.push(*number_of.entry(keys.value(key)).or_insert_with(|| {
+                distinct.push(key as u32);
+                distinct.len() - 1
+            }));
+        }
         let mut whole: Vec<Rows> = Vec::new();
         let mut whole_count = 0;
-        // Partial rows, found one by one; each takes many times its bytes until it is folded.
-        let (mut parts, mut ends): (Vec<Rows>, Vec<u32>) = (Vec::new(), Vec::new());
-        let mut positions = Vec::with_capacity(keys.len());
-        for row in 0..keys.len() {
-            let key = keys.value(row);
-            if let Some(&known) = row_of.get(key) {
-                positions.push(known);
-                continue;
-            }
-            if ends.len() == FOLDED_AT_ONCE {
-                interrupt.check()?;
-                whole.push(fold_parts(layout, rollup, &parts, &ends)?);
-                parts.clear();
-                ends.clear();
-            }
-            let before = parts.len();
+        let mut row_of: Vec<Option<u32>> = Vec::with_capacity(distinct.len());
+        for asked in distinct.chunks(FOLDED_AT_ONCE) {
+            interrupt.check()?;
+            let mut parts: Vec<Rows> = Vec::new();
+            // Key, part and row of each partial row, in this order: older pieces come first.
+            let mut partials: Vec<(u32, usize, usize)> = Vec::new();
             for piece in self.table.pieces.iter() {
-                parts.extend(piece.get(key, &all)?);
+                for hits in piece.get(keys, asked, &all)? {
+                    let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
+                    partials.extend(hits.found.into_iter().map(place));
+                    parts.push(hits.rows);
+                }
             }
-            let found = (parts.len() > before).then_some(whole_count);
-            if found.is_some() {
-                ends.push(parts.len() as u32);
-                whole_count += 1;
+            partials.sort_unstable();
+            let mut groups = partials.chunk_by(|a, b| a.0 == b.0).peekable();
+            for &key in asked {
+                let is_found = groups.next_if(|group| group[0].0 == key).is_some();
+                row_of.push(is_found.then_some(whole_count));
+                whole_count += u32::from(is_found);
             }
-            row_of.insert(key, found);
-            positions.push(found);
+            if !partials.is_empty() {
+                whole.push(fold_partials(layout, rollup, parts, &partials)?);
+            }
         }
-        if !parts.is_empty() {
-            whole.push(fold_parts(layout, rollup, &parts, &ends)?);
+        let positions = numbers.into_iter().map(|number| row_of[number]).collect();
+        if whole.is_empty() {
+            return Ok(WholeRows { rows: Rows::new(0, None, Vec::new()), positions });
         }
-        let rows = match whole.as_slice() {
-            [] => Rows::new(0, None, Vec::new()),
-            [only] => only.clone(),
-            several => {
-                let rows_of = |part: usize| (0..several[part].len()).map(move |row| (part, row));
-                let picks: Vec<(usize, usize)> = (0..several.len()).flat_map(rows_of).collect();
-                gather(several, &picks)?
-            }
-        };
-        Ok(WholeRows { rows, positions })
+        let rows_of = |part: usize| (0..whole[part].len()).map(move |row| (part, row));
+        let picks: Vec<(usize, usize)> = (0..whole.len()).flat_map(rows_of).collect();
+        Ok(WholeRows { rows: gather(whole, &picks)?, positions })
     }
 
     /// Directories count dead and partial rows too, so the sets of folded rows are read.
@@ -430,10 +437,20 @@ impl TableSnapshot {
     }
 }
 
-/// Folds single partial rows: whole row `i` is made of the parts before `ends[i]`.
-fn fold_parts(layout: &Layout, rollup: &Rollup, parts: &[Rows], ends: &[u32]) -> Result<Rows> {
-    let picks: Vec<(usize, usize)> = (0..parts.len()).map(|part| (part, 0)).collect();
-    Ok(fold(layout, rollup, &gather(parts, &picks)?, ends))
+/// Folds partial rows, each given as its key, part and row, sorted.
+fn fold_partials(
+    layout: &Layout,
+    rollup: &Rollup,
+    parts: Vec<Rows>,
+    partials: &[(u32, usize, usize)],
+) -> Result<Rows> {
+    let picks: Vec<(usize, usize)> = partials.iter().map(|&(_, part, row)| (part, row)).collect();
+    let mut end = 0;
+    let ends = partials.chunk_by(|a, b| a.0 == b.0).map(|group| {
+        end += group.len() as u32;
+        end
+    });
+    Ok(fold(layout, rollup, &gather(parts, &picks)?, &ends.collect::<Vec<_>>()))
 }
 
 /// Encodes whole keys, given as one array a key column.

@@ -248,13 +248,12 @@ fn for_each_weight(
     let value = layout.weight_values().nth(weight).expect("the weight was looked up");
     let projection = layout.stored(false, vec![value]);
     let piece = &selected.pieces()[part.piece];
-    let mut from = part.from;
+    let (mut from, mut ordinals) = (part.from, Vec::new());
     while from < part.to {
         interrupt.check()?;
         let to = part.to.min(from + CHUNK as u64);
-        let ordinals: Vec<u32> = (from..to)
-            .map(|position| Ok(part.ordinal(piece, position)? as u32))
-            .collect::<Result<_>>()?;
+        ordinals.clear();
+        part.ordinals(piece, from..to, &mut ordinals)?;
         let rows = match part.members {
             None => piece.read(from, to, &projection)?,
             Some(_) => piece.fetch(&ordinals, &projection)?,

@@ -164,12 +164,21 @@ pub struct BlockView<'a> {
     row_count: usize,
     key_prefix: &'a [u8],
     key_rests: ListView<'a>,
-    values: Vec<Section<'a>>,
+    sections: Sections<'a>,
+}
+
+/// The sections of a block's values, in order. Taken apart as they are asked for: a header may be longer
+/// than what is read of its block.
+#[derive(Debug, Clone)]
+struct Sections<'a> {
+    /// Encoding and length of each, checked.
+    header: Cursor<'a>,
+    bytes: &'a [u8],
 }
 
 impl<'a> BlockView<'a> {
-    /// Reads the header: O(columns). Fails if it contradicts the length of `bytes` or has more
-    /// values than the layout.
+    /// Reads the header: O(columns), without allocating. Fails if it contradicts the length of `bytes` or
+    /// has more values than the layout.
     pub fn parse(bytes: &'a [u8], layout: &Layout) -> Result<BlockView<'a>> {
         let mut cursor = Cursor::new(bytes, "block");
         let row_count = cursor.u32()? as usize;
@@ -178,22 +187,22 @@ impl<'a> BlockView<'a> {
             let known = layout.value_types().len();
             return Err(cursor.error(format!("{value_count} values, the table has {known}")));
         }
-        let entry = |cursor: &mut Cursor<'_>| -> Result<(u8, usize)> {
-            let (encoding, len) = (cursor.u8()?, cursor.varint()?);
-            let len = usize::try_from(len).map_err(|_| cursor.error("a length exceeds memory"))?;
-            Ok((encoding, len))
-        };
-        let (key_form, keys_len) = entry(&mut cursor)?;
-        let entries =
-            (0..value_count).map(|_| entry(&mut cursor)).collect::<Result<Vec<(u8, usize)>>>()?;
+        let (key_form, keys_len) = header_entry(&mut cursor)?;
+        let header = cursor.clone();
+        let mut values_len = 0usize;
+        for _ in 0..value_count {
+            let (_, len) = header_entry(&mut cursor)?;
+            let sum = values_len.checked_add(len);
+            values_len = sum.ok_or_else(|| cursor.error("a length exceeds memory"))?;
+        }
+        let header = header.up_to(&cursor);
         let mut keys = Cursor::new(cursor.take(keys_len)?, "block");
         let key_prefix = keys.bytes()?;
         // Every row takes at least a byte here, so a damaged row count is found before it is used.
         let key_rests = ListView::parse(key_form, row_count, keys.rest())?;
-        let section = |(encoding, len)| Ok(Section { encoding, bytes: cursor.take(len)? });
-        let values = entries.into_iter().map(section).collect::<Result<Vec<_>>>()?;
+        let sections = Sections { header, bytes: cursor.take(values_len)? };
         cursor.finish()?;
-        Ok(BlockView { row_count, key_prefix, key_rests, values })
+        Ok(BlockView { row_count, key_prefix, key_rests, sections })
     }
 
     /// Rows in the block.
@@ -216,10 +225,11 @@ impl<'a> BlockView<'a> {
 
     /// The first row behind `bound`, or the row count if there is none. The rows are sorted by key.
     pub fn rank(&self, bound: &Bound) -> Result<usize> {
+        let bound = bound.within(self.key_prefix);
         let (mut low, mut high) = (0, self.row_count);
         while low < high {
             let middle = low + (high - low) / 2;
-            if bound.lies_before_parts(self.key_prefix, self.key_rests.get(middle)?) {
+            if bound.lies_before(self.key_rests.get(middle)?) {
                 high = middle;
             } else {
                 low = middle + 1;
@@ -229,6 +239,28 @@ impl<'a> BlockView<'a> {
     }
 }
 
+impl<'a> Iterator for Sections<'a> {
+    type Item = Section<'a>;
+
+    fn next(&mut self) -> Option<Section<'a>> {
+        if self.header.is_empty() {
+            return None;
+        }
+        let (encoding, len) = header_entry(&mut self.header).expect("`parse` read the header");
+        let (bytes, rest) = self.bytes.split_at(len);
+        self.bytes = rest;
+        Some(Section { encoding, bytes })
+    }
+}
+
+/// The encoding and the length of a column's section.
+fn header_entry(cursor: &mut Cursor<'_>) -> Result<(u8, usize)> {
+    let (encoding, len) = (cursor.u8()?, cursor.varint()?);
+    let len = usize::try_from(len).map_err(|_| cursor.error("a length exceeds memory"))?;
+    Ok((encoding, len))
+}
+
+#[cold]
 fn malformed(detail: impl Into<String>) -> FormatError {
     FormatError::malformed("block", detail)
 }

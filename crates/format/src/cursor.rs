@@ -68,15 +68,21 @@ impl<'a> Cursor<'a> {
         self.rest.is_empty()
     }
 
+    /// The part of what this cursor has not read that `later`, a clone of it, has.
+    pub fn up_to(self, later: &Cursor<'a>) -> Cursor<'a> {
+        Cursor { rest: &self.rest[..self.rest.len() - later.rest.len()], what: self.what }
+    }
+
+    #[inline]
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
-        if self.rest.len() < len {
+        let Some((head, rest)) = self.rest.split_at_checked(len) else {
             return Err(self.error(format!("{len} bytes expected, {} left", self.rest.len())));
-        }
-        let (head, rest) = self.rest.split_at(len);
+        };
         self.rest = rest;
         Ok(head)
     }
 
+    #[inline]
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.take(1)?[0])
     }
@@ -93,7 +99,23 @@ impl<'a> Cursor<'a> {
         Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes were taken")))
     }
 
+    #[inline]
     pub fn varint(&mut self) -> Result<u64> {
+        // Lengths and counts mostly take one byte or two.
+        match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a))
+            }
+            [a, b, ref rest @ ..] if b < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a & 0x7f) | u64::from(b) << 7)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {
             let byte = self.u8()?;
@@ -138,6 +160,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(bytes).map_err(|_| self.error("a name is not UTF-8"))
     }
 
+    #[cold]
     pub fn error(&self, detail: impl Into<String>) -> FormatError {
         FormatError::malformed(self.what, detail)
     }

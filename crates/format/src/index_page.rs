@@ -12,6 +12,7 @@ mod summary;
 
 use crate::cursor::{Cursor, put_u32, put_u64};
 use crate::error::Result;
+use crate::key::Bound;
 use crate::page::PAGE_BYTES;
 
 pub use filter::key_hash;
@@ -349,17 +350,11 @@ impl IndexPage {
         self.block(partition_point(self.blocks, |number| row_ends(number) > row))
     }
 
-    /// The block in which the first row at or past a bound lies, or at whose end it would: the last
-    /// block whose separator is not `at_or_past` the bound, else the first.
-    ///
-    /// `at_or_past` must not turn false again as keys rise. Costs O(log blocks) calls.
-    pub fn block_of_bound(&self, at_or_past: impl Fn(&[u8]) -> bool) -> BlockPlace {
-        let mut separator = self.payload[FIXED_BYTES..FIXED_BYTES + self.prefix_len].to_vec();
-        self.block(last_not_at_or_past(self.blocks, |number| {
-            separator.truncate(self.prefix_len);
-            separator.extend_from_slice(self.suffix(number));
-            at_or_past(&separator)
-        }))
+    /// The block in which the first row behind a bound lies, or at whose end it would: the last block
+    /// whose separator is not behind the bound, else the first. Costs O(log blocks).
+    pub fn block_of_bound(&self, bound: &Bound) -> BlockPlace {
+        let bound = bound.within(&self.payload[FIXED_BYTES..FIXED_BYTES + self.prefix_len]);
+        self.block(last_before(self.blocks, |number| bound.lies_before(self.suffix(number))))
     }
 
     /// The sum of a weight column over the page's blocks before block `number`.
@@ -475,9 +470,9 @@ fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
 
-/// The last of `len` separators that is not at or past the bound, else the first.
-fn last_not_at_or_past(len: usize, at_or_past: impl FnMut(usize) -> bool) -> usize {
-    partition_point(len, at_or_past).saturating_sub(1)
+/// The last of `len` separators that does not lie behind a bound, else the first.
+fn last_before(len: usize, lies_behind: impl FnMut(usize) -> bool) -> usize {
+    partition_point(len, lies_behind).saturating_sub(1)
 }
 
 /// The first of `0..len` for which `past` holds, else `len`; `past` must not turn false again.

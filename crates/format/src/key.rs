@@ -220,9 +220,15 @@ pub fn encode_value(column: &dyn Array, row: usize, out: &mut Vec<u8>) {
 pub fn split_column<'a>(key: &'a [u8], types: &[DataType], position: usize) -> Result<&'a [u8]> {
     let mut rest = key;
     for data_type in &types[..position] {
-        rest = &rest[column_len(rest, data_type)?..];
+        rest = &rest[column_len(rest, payload_width(data_type))?..];
     }
-    match column_len(rest, &types[position])? {
+    first_column(rest, payload_width(&types[position]))
+}
+
+/// The column that `rest` begins with, of this [`payload_width`].
+#[inline]
+fn first_column(rest: &[u8], width: Option<usize>) -> Result<&[u8]> {
+    match column_len(rest, width)? {
         0 => Ok(&[NULL]),
         len => Ok(&rest[..len]),
     }
@@ -232,24 +238,23 @@ pub fn split_column<'a>(key: &'a [u8], types: &[DataType], position: usize) -> R
 pub fn has_more_columns(key: &[u8], types: &[DataType]) -> Result<bool> {
     let mut rest = key;
     for data_type in types {
-        rest = &rest[column_len(rest, data_type)?..];
+        rest = &rest[column_len(rest, payload_width(data_type))?..];
     }
     Ok(!rest.is_empty())
 }
 
 /// Bytes of the column that `rest` begins with; 0 at the end of a key.
-fn column_len(rest: &[u8], data_type: &DataType) -> Result<usize> {
-    let len = match rest.split_first() {
-        None => 0,
-        Some((&NULL, _)) => 1,
-        Some((&PRESENT, payload)) => match payload_width(data_type) {
-            Some(width) => 1 + width,
-            None => match payload.iter().position(|byte| *byte == END) {
-                Some(end) => 1 + end + 1,
-                None => return Err(malformed("a string has no end")),
-            },
+#[inline]
+fn column_len(rest: &[u8], width: Option<usize>) -> Result<usize> {
+    let len = match (rest.split_first(), width) {
+        (None, _) => 0,
+        (Some((&NULL, _)), _) => 1,
+        (Some((&PRESENT, _)), Some(width)) => 1 + width,
+        (Some((&PRESENT, payload)), None) => match payload.iter().position(|byte| *byte == END) {
+            Some(end) => 1 + end + 1,
+            None => return Err(malformed("a string has no end")),
         },
-        Some((tag, _)) => return Err(malformed(format!("unknown tag {tag:#04x}"))),
+        (Some((tag, _)), _) => return Err(malformed(format!("unknown tag {tag:#04x}"))),
     };
     if len > rest.len() {
         return Err(malformed(format!("{len} bytes expected, {} left", rest.len())));
@@ -261,15 +266,20 @@ fn column_len(rest: &[u8], data_type: &DataType) -> Result<usize> {
 ///
 /// O(bytes up to the column's end). Fails on bytes that no key has.
 pub fn decode_column(keys: &BinaryArray, types: &[DataType], position: usize) -> Result<ArrayRef> {
-    let column = |row| split_column(keys.value(row), types, position);
-    decode_each(keys.len(), column, &types[position])
+    let (width, data_type) = (payload_width(&types[position]), &types[position]);
+    match position {
+        0 => decode_each(keys.len(), |row| first_column(keys.value(row), width), data_type),
+        _ => {
+            decode_each(keys.len(), |row| split_column(keys.value(row), types, position), data_type)
+        }
+    }
 }
 
 /// Decodes single values written by [`encode_value`].
 pub fn decode_values(encoded: &[&[u8]], data_type: &DataType) -> Result<ArrayRef> {
     let whole = |row: usize| {
         let value: &[u8] = encoded[row];
-        if value.is_empty() || column_len(value, data_type)? != value.len() {
+        if value.is_empty() || column_len(value, payload_width(data_type))? != value.len() {
             return Err(malformed("a value has the wrong length"));
         }
         Ok(value)

@@ -13,6 +13,7 @@ use drillcore_format::frame::{
 };
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
+use drillcore_format::key::Bound;
 use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
@@ -229,7 +230,7 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
     let page =
         IndexPage::parse(read_page(&pinned, PageKind::Index, address(8192)).unwrap()).unwrap();
     assert_eq!((page.blocks(), page.rows(), page.first_ordinal()), (50, 2000, 2000));
-    let place = page.block_of_bound(|key| key >= &b"flight/031x"[..]);
+    let place = page.block_of_bound(&Bound::at_key(b"flight/031x"));
     assert_eq!((place.number, place.first_ordinal, place.rows), (31, 2000 + 31 * 40, 40));
     assert_eq!(
         (place.offset, place.bytes),
@@ -288,7 +289,7 @@ fn a_statistics_page_keeps_its_bytes() {
     let mut zones = ZonesBuilder::new(&layout, &[0, 1, 2, 3], 2000);
     let payload = read_page(&pinned, PageKind::Statistics, address(8192)).unwrap();
     zones.append_page(payload, 6).unwrap();
-    let zones = zones.finish();
+    let zones = zones.finish().unwrap();
     let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
     assert_eq!(spans.iter().map(|span| span.rows).collect::<Vec<_>>(), [3, 1, 2]);
     assert_eq!(zones, Zones::measure(&layout, &rows, 2000, &spans).unwrap());
@@ -318,7 +319,7 @@ fn postings_and_their_directory_keep_their_bytes() {
         read_page(directory, PageKind::SetDirectory, address(8192 + PAGE_BYTES as u64)).unwrap();
     let directory = DirectoryPage::parse(directory).unwrap();
     for (value, ordinals) in &lists {
-        let entry = directory.find(value).unwrap();
+        let entry = directory.find(value).unwrap().unwrap();
         let read = |offset| {
             assert_eq!(offset, 8192);
             drillcore_format::error::Result::Ok(payload)

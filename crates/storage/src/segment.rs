@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::error::FormatError;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -25,8 +26,12 @@ use crate::error::{IoContext, Result, StorageError};
 use crate::lease::{DeferredRemovals, ManifestVersion};
 use crate::page_cache::PageCache;
 
-/// Bytes that a sequential read asks the file for at once.
-const READ_AHEAD_BYTES: u64 = 256 << 10;
+/// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
+/// the processor's cache until they are decoded.
+const READ_AHEAD_BYTES: u64 = 64 << 10;
+
+/// Bytes of keys and strings at which rows found by key are closed, so that they fit an array.
+const HITS_BYTES: usize = 16 << 20;
 
 /// An open segment.
 pub struct Segment {
@@ -45,6 +50,13 @@ pub struct Segment {
 /// The members of one set in one segment.
 #[derive(Debug, Clone)]
 pub struct SegmentMembers(Option<SetEntry>);
+
+/// The newest rows of some keys.
+pub struct Hits {
+    /// The number of each key, ascending, and of its row in `rows`.
+    pub found: Vec<(u32, u32)>,
+    pub rows: Rows,
+}
 
 /// What can go wrong in a search of postings: a page that cannot be read, or one that does not decode.
 enum SearchFault {
@@ -261,8 +273,47 @@ impl Segment {
         Ok(place.first_ordinal + rank as u64)
     }
 
-    /// The newest row with this key. One index page, and one block unless the filter excludes the key.
-    pub fn get(&self, key: &[u8], projection: &Projection) -> Result<Option<Rows>> {
+    /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
+    /// key one index page, and one block unless the filter excludes it.
+    pub fn get(
+        &self,
+        keys: &BinaryArray,
+        asked: &[u32],
+        projection: &Projection,
+    ) -> Result<Vec<Hits>> {
+        let mut hits = Vec::new();
+        let mut found = Vec::new();
+        let mut builder: Option<RowsBuilder> = None;
+        for &key in asked {
+            let append = |view: &BlockView<'_>, row| {
+                let builder = builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
+                builder.append_rows(view, &[row as u32])
+            };
+            if self.at_newest(keys.value(key as usize), append)?.is_none() {
+                continue;
+            }
+            found.push((key, found.len() as u32));
+            if let Some(full) = builder.take_if(|builder| builder.string_bytes() >= HITS_BYTES) {
+                hits.push(Hits { found: std::mem::take(&mut found), rows: self.finish(full)? });
+            }
+        }
+        if let Some(builder) = builder {
+            hits.push(Hits { found, rows: self.finish(builder)? });
+        }
+        Ok(hits)
+    }
+
+    /// Whether any row has this key. The cost of [`Segment::get`].
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.at_newest(key, |_, _| Ok(()))?.is_some())
+    }
+
+    /// Looks at the newest row with a key, if there is one, in its block.
+    fn at_newest<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&BlockView<'_>, usize) -> std::result::Result<T, FormatError>,
+    ) -> Result<Option<T>> {
         if key < self.footer.first_key.as_slice() || key > self.footer.last_key.as_slice() {
             return Ok(None);
         }
@@ -277,16 +328,15 @@ impl Segment {
         let past = view.rank(&bound).map_err(damaged)?;
         // The separator of the block after is above the key, and the one of this block is not: the
         // newest row with the key, if there is one, lies in this block.
-        let found = match past.checked_sub(1) {
-            Some(newest) if view.compare_key(newest, key).map_err(damaged)?.is_eq() => newest,
+        match past.checked_sub(1) {
+            Some(newest) if view.compare_key(newest, key).map_err(damaged)?.is_eq() => {
+                look(&view, newest).map(Some).map_err(damaged)
+            }
             _ => {
                 self.cache.counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
-                return Ok(None);
+                Ok(None)
             }
-        };
-        let mut builder = RowsBuilder::new(projection, 1);
-        builder.append_range(&view, found, found + 1).map_err(damaged)?;
-        Ok(Some(builder.finish()))
+        }
     }
 
     /// Copies the rows at `ordinals`, which ascend; each block is read once.
@@ -317,12 +367,13 @@ impl Segment {
             rest = later;
             index = Some(page);
         }
-        Ok(builder.finish())
+        self.finish(builder)
     }
 
     /// The rows `from..to`, read in sequence in large portions, without filling the cache.
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, (to - from) as usize);
+        let mut buffer = Vec::new();
         let mut next = from;
         while next < to {
             let page = self.index_page(self.summary.page_of_ordinal(next))?;
@@ -337,12 +388,12 @@ impl Segment {
                 };
                 let count = rest.iter().take_while(|place| near(place)).count().max(1);
                 let (portion, later) = rest.split_at(count);
-                self.read_portion(portion, from, to, &mut builder)?;
+                self.read_portion(portion, from..to, &mut buffer, &mut builder)?;
                 rest = later;
             }
             next = page.first_ordinal() + page.rows();
         }
-        Ok(builder.finish())
+        self.finish(builder)
     }
 
     /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; they may
@@ -367,7 +418,8 @@ impl Segment {
             let rows = first_ordinal(page + 1).saturating_sub(first_ordinal(page));
             zones.append_page(&payload, rows).map_err(|error| self.damaged(offset, error))?;
         }
-        Ok(zones.finish().overlapping(ordinals))
+        let zones = zones.finish().map_err(|error| self.inconsistent(error.to_string()))?;
+        Ok(zones.overlapping(ordinals))
     }
 
     /// How many statistics pages there are.
@@ -428,7 +480,10 @@ impl Segment {
     pub fn members(&self, set: &[u8]) -> Result<SegmentMembers> {
         let summary = self.sets.as_ref().expect("the selection was checked against the schema");
         let Some(page) = summary.page_of_value(set) else { return Ok(SegmentMembers(None)) };
-        Ok(SegmentMembers(self.set_directory_page(summary.place(page))?.find(set)))
+        let (offset, bytes) = summary.place(page);
+        let payload = self.set_directory_page(offset, bytes)?;
+        let entry = DirectoryPage::parse(&payload).and_then(|page| page.find(set));
+        Ok(SegmentMembers(entry.map_err(|error| self.damaged(offset, error))?))
     }
 
     /// The ordinal of the `position`-th member: two pages of postings at most.
@@ -437,6 +492,19 @@ impl Segment {
         let ordinal =
             entry.select(position, |offset| self.set_page(offset).map_err(SearchFault::Page));
         Ok(u64::from(ordinal.map_err(|fault| self.search_fault(fault))?))
+    }
+
+    /// Appends the ordinals of the members at `positions`: two pages of postings for each 256 of them.
+    pub fn ordinals(
+        &self,
+        members: &SegmentMembers,
+        positions: Range<u64>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let Some(entry) = &members.0 else { return Ok(()) };
+        entry
+            .ordinals(positions, |offset| self.set_page(offset).map_err(SearchFault::Page), out)
+            .map_err(|fault| self.search_fault(fault))
     }
 
     /// How many members have an ordinal below `ordinal`: two pages of postings at most.
@@ -454,8 +522,13 @@ impl Segment {
     pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         let Some(summary) = &self.sets else { return Ok(()) };
         for page in 0..summary.len() {
-            let page = self.set_directory_page(summary.place(page))?;
-            page.entries().for_each(|entry| each(&entry.value, entry.count));
+            let (offset, bytes) = summary.place(page);
+            let payload = self.set_directory_page(offset, bytes)?;
+            let damaged = |error| self.damaged(offset, error);
+            for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
+                let entry = entry.map_err(damaged)?;
+                each(&entry.value, entry.count);
+            }
         }
         Ok(())
     }
@@ -477,11 +550,19 @@ impl Segment {
         StorageError::Damaged { file: self.name.clone(), offset, source }
     }
 
+    fn inconsistent(&self, detail: String) -> StorageError {
+        StorageError::Inconsistent { file: self.name.clone(), detail }
+    }
+
+    /// Rows collected from any number of blocks.
+    fn finish(&self, builder: RowsBuilder) -> Result<Rows> {
+        builder.finish().map_err(|error| self.inconsistent(error.to_string()))
+    }
+
     /// The block with the first row at or past `bound`, or whose end it is, and its index page.
     fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
-        let at_or_past = |key: &[u8]| bound.lies_before(key);
-        let page = self.index_page(self.summary.page_of_bound(at_or_past))?;
-        let place = page.block_of_bound(at_or_past);
+        let page = self.index_page(self.summary.page_of_bound(bound))?;
+        let place = page.block_of_bound(bound);
         Ok((page, place))
     }
 
@@ -520,9 +601,8 @@ impl Segment {
         self.load_set_page(offset, PAGE_BYTES as u64, PageKind::Postings)
     }
 
-    fn set_directory_page(&self, (offset, bytes): (u64, u32)) -> Result<DirectoryPage> {
-        let payload = self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)?;
-        DirectoryPage::parse(&payload).map_err(|error| self.damaged(offset, error))
+    fn set_directory_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
+        self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)
     }
 
     fn load_set_page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
@@ -552,30 +632,31 @@ impl Segment {
         let mut builder = RowsBuilder::new(&projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
-        stored_units(builder.finish().value(0)).map_err(|(row, why)| {
+        stored_units(builder.finish().map_err(damaged)?.value(0)).map_err(|(row, why)| {
             damaged(FormatError::malformed("block", format!("the weight of row {row} is {why:?}")))
         })
     }
 
-    /// Reads neighbouring blocks at once and appends the rows among them that lie in `from..to`.
+    /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends
+    /// the rows among them that lie in `range`.
     fn read_portion(
         &self,
         places: &[BlockPlace],
-        from: u64,
-        to: u64,
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
         builder: &mut RowsBuilder,
     ) -> Result<()> {
         let (first, last) = (places[0], places[places.len() - 1]);
-        let bytes =
-            self.read_bytes(first.offset, last.offset + u64::from(last.bytes) - first.offset)?;
+        let len = last.offset + u64::from(last.bytes) - first.offset;
+        let bytes = self.read_into(buffer, first.offset, len)?;
         self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
         for place in places {
             let at = (place.offset - first.offset) as usize;
             let payload =
                 self.payload(&bytes[at..at + place.bytes as usize], PageKind::Block, place.offset)?;
             let view = self.view(place, payload)?;
-            let begin = from.saturating_sub(place.first_ordinal) as usize;
-            let end = (to - place.first_ordinal).min(u64::from(place.rows)) as usize;
+            let begin = range.start.saturating_sub(place.first_ordinal) as usize;
+            let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
             builder
                 .append_range(&view, begin, end)
                 .map_err(|error| self.damaged(place.offset, error))?;
@@ -599,14 +680,24 @@ impl Segment {
     }
 
     fn read_bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_into(&mut bytes, offset, len)?;
+        Ok(bytes)
+    }
+
+    /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
+    fn read_into<'b>(&self, buffer: &'b mut Vec<u8>, offset: u64, len: u64) -> Result<&'b [u8]> {
         if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
             let detail = format!("{len} bytes at byte {offset} lie past the end");
-            return Err(StorageError::Inconsistent { file: self.name.clone(), detail });
+            return Err(self.inconsistent(detail));
         }
-        let mut bytes = vec![0; len as usize];
-        self.file.read_exact_at(&mut bytes, offset).context("read", &self.name)?;
-        self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
-        Ok(bytes)
+        let len = len as usize;
+        if buffer.len() < len {
+            *buffer = vec![0; len];
+        }
+        self.file.read_exact_at(&mut buffer[..len], offset).context("read", &self.name)?;
+        self.cache.counts().bytes.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(&buffer[..len])
     }
 }
 

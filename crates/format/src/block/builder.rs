@@ -10,7 +10,11 @@ use arrow_buffer::{
 };
 use arrow_schema::DataType;
 
-use super::section::{BoolValues, FixedValues, Presence, Section, StringValues, bit, check_code};
+use super::byte_list::ListView;
+use super::section::{
+    BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, Presence, Section, StringValues, bit,
+    check_code,
+};
 use super::{BlockView, malformed};
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
@@ -18,8 +22,8 @@ use crate::rows::{Projection, Rows};
 
 /// Collects the projected columns of rows from any number of blocks.
 ///
-/// Strings are checked to be UTF-8 as they come in. After an error the rows collected so far are
-/// in an undefined state, and the builder must be dropped.
+/// Strings are checked to be UTF-8 at the end. After an error the rows collected so far are in an undefined
+/// state, and the builder must be dropped.
 pub struct RowsBuilder {
     len: usize,
     keys: Option<ByteStrings>,
@@ -47,7 +51,7 @@ impl RowsBuilder {
             return Ok(());
         }
         if let Some(keys) = &mut self.keys {
-            keys.append_prefixed_range(view, from, to)?;
+            keys.append_keys(view, from, to)?;
         }
         self.append(view, Picked::Range(from, to))
     }
@@ -57,17 +61,19 @@ impl RowsBuilder {
         for &row in rows {
             assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
             if let Some(keys) = &mut self.keys {
-                keys.bytes.extend_from_slice(view.key_prefix);
-                keys.bytes.extend_from_slice(view.key_rests.get(row as usize)?);
-                keys.end_string()?;
+                keys.append_keys(view, row as usize, row as usize + 1)?;
             }
         }
         self.append(view, Picked::Rows(rows))
     }
 
     fn append(&mut self, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+        let (mut sections, mut passed) = (view.sections.clone(), 0);
         for (index, column) in &mut self.values {
-            let Some(section) = view.values.get(*index) else {
+            // Indexes ascend.
+            let section = sections.nth(*index - passed);
+            passed = *index + 1;
+            let Some(section) = section else {
                 // The block was written before the column was added.
                 column.append_nulls(picked.len());
                 continue;
@@ -90,12 +96,19 @@ impl RowsBuilder {
         self.len == 0
     }
 
-    pub fn finish(self) -> Rows {
+    /// Bytes of the keys and strings collected so far.
+    pub fn string_bytes(&self) -> usize {
+        let keys = self.keys.as_ref().map_or(0, |keys| keys.bytes.len());
+        keys + self.values.iter().map(|(_, column)| column.string_bytes()).sum::<usize>()
+    }
+
+    /// The rows. Fails if a string is not UTF-8.
+    pub fn finish(self) -> Result<Rows> {
         let keys = self.keys.map(|keys| {
             BinaryArray::new(OffsetBuffer::new(keys.offsets.into()), Buffer::from(keys.bytes), None)
         });
-        let values = self.values.into_iter().map(|(_, column)| column.finish()).collect();
-        Rows::new(self.len, keys, values)
+        let values = self.values.into_iter().map(|(_, column)| column.finish());
+        Ok(Rows::new(self.len, keys, values.collect::<Result<_>>()?))
     }
 }
 
@@ -159,7 +172,12 @@ trait ColumnBuilder {
 
     fn append_nulls(&mut self, count: usize);
 
-    fn finish(self: Box<Self>) -> ArrayRef;
+    /// Bytes collected, of a column of strings.
+    fn string_bytes(&self) -> usize {
+        0
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef>;
 }
 
 fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilder> {
@@ -222,9 +240,9 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
         self.values.resize(self.values.len() + count, T::Native::default());
     }
 
-    fn finish(mut self: Box<Self>) -> ArrayRef {
+    fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
         let array = PrimitiveArray::<T>::new(self.values.into(), self.nulls.finish());
-        Arc::new(array.with_data_type(self.data_type))
+        Ok(Arc::new(array.with_data_type(self.data_type)))
     }
 }
 
@@ -278,8 +296,8 @@ impl ColumnBuilder for BoolBuilder {
         self.values.append_n(count, false);
     }
 
-    fn finish(mut self: Box<Self>) -> ArrayRef {
-        Arc::new(BooleanArray::new(self.values.finish(), self.nulls.finish()))
+    fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(BooleanArray::new(self.values.finish(), self.nulls.finish())))
     }
 }
 
@@ -300,40 +318,35 @@ impl ColumnBuilder for StringBuilder {
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let strings = &mut self.strings;
-        let is_text = self.is_text;
-        let check = |string| if is_text { utf8(string) } else { Ok(string) };
         // A null is an empty string below its null bit, whatever its place in the block holds.
         match StringValues::parse(values, row_count)? {
-            StringValues::Constant(value) => {
-                let value = check(value)?;
-                picked
-                    .try_for_each(|row| strings.push(if presence.holds(row) { value } else { &[] }))
-            }
+            StringValues::Constant(value) => picked
+                .try_for_each(|row| strings.push(if presence.holds(row) { value } else { &[] })),
             StringValues::Dictionary { codes, entry_count, entries } => match picked {
                 Picked::Range(from, to) => {
-                    let checked: Vec<&[u8]> = (0..entry_count)
-                        .map(|code| check(entries.get(code)?))
-                        .collect::<Result<_>>()?;
+                    // Where each entry begins, and the end of the last.
+                    let (mut ends, mut count) = ([0u32; DICTIONARY_ENTRIES_MAX + 1], 0);
+                    let bytes = entries.range(0, entry_count, |end| {
+                        count += 1;
+                        ends[count] = end as u32;
+                    })?;
                     (from..to).try_for_each(|row| match presence.holds(row) {
-                        true => strings.push(checked[check_code(codes[row], entry_count)?]),
+                        true => {
+                            let code = check_code(codes[row], entry_count)?;
+                            strings.push(&bytes[ends[code] as usize..ends[code + 1] as usize])
+                        }
                         false => strings.push(&[]),
                     })
                 }
-                Picked::Rows(rows) => rows.iter().try_for_each(|&row| {
-                    let row = row as usize;
-                    match presence.holds(row) {
-                        true => {
-                            let code = check_code(codes[row], entry_count)?;
-                            strings.push(check(entries.get(code)?)?)
-                        }
-                        false => strings.push(&[]),
-                    }
+                Picked::Rows(_) => picked.try_for_each(|row| match presence.holds(row) {
+                    true => strings.push(entries.get(check_code(codes[row], entry_count)?)?),
+                    false => strings.push(&[]),
                 }),
             },
             StringValues::Plain(list) => match picked {
-                Picked::Range(from, to) => strings.append_list_range(list, from, to, is_text),
+                Picked::Range(from, to) => strings.append_list_range(list, from, to),
                 Picked::Rows(_) => picked.try_for_each(|row| {
-                    strings.push(if presence.holds(row) { check(list.get(row)?)? } else { &[] })
+                    strings.push(if presence.holds(row) { list.get(row)? } else { &[] })
                 }),
             },
         }
@@ -345,14 +358,19 @@ impl ColumnBuilder for StringBuilder {
         self.strings.offsets.resize(self.strings.offsets.len() + count, end);
     }
 
-    fn finish(mut self: Box<Self>) -> ArrayRef {
+    fn string_bytes(&self) -> usize {
+        self.strings.bytes.len()
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
         let offsets = OffsetBuffer::new(self.strings.offsets.into());
         let bytes = Buffer::from(self.strings.bytes);
         let nulls = self.nulls.finish();
-        match self.is_text {
-            true => Arc::new(StringArray::new(offsets, bytes, nulls)),
-            false => Arc::new(BinaryArray::new(offsets, bytes, nulls)),
+        if !self.is_text {
+            return Ok(Arc::new(BinaryArray::new(offsets, bytes, nulls)));
         }
+        let array = StringArray::try_new(offsets, bytes, nulls);
+        Ok(Arc::new(array.map_err(|_| malformed("a string is not UTF-8"))?))
     }
 }
 
@@ -370,12 +388,6 @@ impl ByteStrings {
         ByteStrings { offsets, bytes: Vec::new() }
     }
 
-    /// Ends a string behind the bytes appended so far.
-    fn end_string(&mut self) -> Result<()> {
-        self.offsets.push(offset(self.bytes.len())?);
-        Ok(())
-    }
-
     fn push(&mut self, string: &[u8]) -> Result<()> {
         // Checked first, as a constant can repeat a long string very often.
         let end = offset(self.bytes.len() + string.len())?;
@@ -384,60 +396,37 @@ impl ByteStrings {
         Ok(())
     }
 
-    /// Appends the strings `from..to` of a list, each of which must be UTF-8 if it is text.
-    fn append_list_range(
-        &mut self,
-        list: super::ListView<'_>,
-        from: usize,
-        to: usize,
-        is_text: bool,
-    ) -> Result<()> {
-        let first = self.offsets.len();
+    /// Appends the strings `from..to` of a list.
+    fn append_list_range(&mut self, list: ListView<'_>, from: usize, to: usize) -> Result<()> {
         let base = self.bytes.len();
         // The ends are those of 32-bit lengths: they are checked below, by the greatest.
         let bytes = list.range(from, to, |end| self.offsets.push((base + end) as i32))?;
         offset(base + bytes.len())?;
-        if is_text {
-            let text = text(bytes)?;
-            let is_boundary = |end: &i32| text.is_char_boundary(*end as usize - base);
-            if !self.offsets[first..].iter().all(is_boundary) {
-                return Err(malformed("a string is not UTF-8"));
-            }
-        }
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
 
     /// Appends the keys of a block's rows.
-    fn append_prefixed_range(
-        &mut self,
-        view: &BlockView<'_>,
-        from: usize,
-        to: usize,
-    ) -> Result<()> {
-        let prefix = view.key_prefix;
-        let rests = view.key_rests.range(from, to, |_| {})?;
+    fn append_keys(&mut self, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
+        let (prefix, first) = (view.key_prefix, self.offsets.len());
+        let rests = view.key_rests.range(from, to, |end| self.offsets.push(end as i32))?;
         let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests.len());
         let total = total.ok_or_else(|| malformed("keys exceed memory"))?;
         offset(self.bytes.len().saturating_add(total))?;
         self.bytes.reserve(total);
-        for row in from..to {
+        let mut start = 0;
+        for end in &mut self.offsets[first..] {
+            let rest = &rests[start..*end as usize];
+            start = *end as usize;
             self.bytes.extend_from_slice(prefix);
-            self.bytes.extend_from_slice(view.key_rests.get(row)?);
-            self.end_string()?;
+            self.bytes.extend_from_slice(rest);
+            *end = self.bytes.len() as i32;
         }
         Ok(())
     }
 }
 
+#[inline]
 fn offset(len: usize) -> Result<i32> {
     i32::try_from(len).map_err(|_| malformed("the strings of a column exceed 2 GiB"))
-}
-
-fn utf8(bytes: &[u8]) -> Result<&[u8]> {
-    text(bytes).map(str::as_bytes)
-}
-
-fn text(bytes: &[u8]) -> Result<&str> {
-    std::str::from_utf8(bytes).map_err(|_| malformed("a string is not UTF-8"))
 }

@@ -132,8 +132,8 @@ impl<'a> ListView<'a> {
         match *end {
             [] => count * self.same_len,
             [a] => usize::from(a),
-            [a, b] => usize::from(u16::from_le_bytes([a, b])),
-            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]) as usize,
+            [a, b] => end_u16([a, b]),
+            [a, b, c, d] => end_u32([a, b, c, d]),
             _ => unreachable!("an end has at most four bytes"),
         }
     }
@@ -146,24 +146,45 @@ impl<'a> ListView<'a> {
     }
 
     /// The bytes of the strings `from..to`, after handing out where each ends in them.
-    pub fn range(
-        &self,
-        from: usize,
-        to: usize,
-        mut each_end: impl FnMut(usize),
-    ) -> Result<&'a [u8]> {
+    pub fn range(&self, from: usize, to: usize, each_end: impl FnMut(usize)) -> Result<&'a [u8]> {
         assert!(from <= to && to <= self.count, "strings {from}..{to} of {}", self.count);
-        let (start, mut last) = (self.end(from), self.end(from));
-        for count in from + 1..=to {
-            let end = self.end(count);
-            if end < last {
-                return Err(malformed("ends of strings do not rise"));
-            }
-            last = end;
-            each_end(end - start);
-        }
-        self.bytes.get(start..last).ok_or_else(|| malformed("a string ends past its list"))
+        let start = self.end(from);
+        let ends = &self.ends[from * self.end_width..to * self.end_width];
+        // One loop for each width.
+        let end = match self.end_width {
+            0 => rising((from + 1..=to).map(|count| count * self.same_len), start, each_end),
+            1 => rising(ends.iter().map(|&end| usize::from(end)), start, each_end),
+            2 => rising(ends.as_chunks().0.iter().map(|&end| end_u16(end)), start, each_end),
+            _ => rising(ends.as_chunks().0.iter().map(|&end| end_u32(end)), start, each_end),
+        };
+        let end = end.ok_or_else(|| malformed("ends of strings do not rise"))?;
+        self.bytes.get(start..end).ok_or_else(|| malformed("a string ends past its list"))
     }
+}
+
+/// Hands out each end as seen from `start`, and returns the last; `None` if one falls.
+fn rising(
+    ends: impl Iterator<Item = usize>,
+    start: usize,
+    mut each_end: impl FnMut(usize),
+) -> Option<usize> {
+    let mut last = start;
+    for end in ends {
+        if end < last {
+            return None;
+        }
+        last = end;
+        each_end(end - start);
+    }
+    Some(last)
+}
+
+fn end_u16(bytes: [u8; 2]) -> usize {
+    usize::from(u16::from_le_bytes(bytes))
+}
+
+fn end_u32(bytes: [u8; 4]) -> usize {
+    u32::from_le_bytes(bytes) as usize
 }
 
 fn malformed(detail: impl Into<String>) -> FormatError {

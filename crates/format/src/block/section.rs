@@ -7,6 +7,9 @@ use super::{
 use crate::error::Result;
 use crate::key::fixed::Fixed;
 
+/// A code is a byte.
+pub(super) const DICTIONARY_ENTRIES_MAX: usize = 256;
+
 /// A column's part of a block, as found by the header.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Section<'a> {
@@ -154,6 +157,7 @@ impl<'a> StringValues<'a> {
 }
 
 /// The dictionary entry that a row's code stands for.
+#[inline]
 pub(super) fn check_code(code: u8, entry_count: usize) -> Result<usize> {
     let code = usize::from(code);
     if code < entry_count {

@@ -2,6 +2,7 @@
 
 use crate::cursor::{Cursor, put_bytes, put_varint, put_varint_u128};
 use crate::error::Result;
+use crate::key::Bound;
 
 /// The number of a table's weight columns is a byte in its index pages.
 const WEIGHTS_MAX: u64 = u8::MAX as u64;
@@ -177,10 +178,10 @@ impl Summary {
         self.first_ordinals.partition_point(|&first| first <= ordinal) - 1
     }
 
-    /// The index page in which the first row at or past a bound lies, or at whose end it would: the
-    /// last whose first separator is not `at_or_past` the bound, else the first.
-    pub fn page_of_bound(&self, at_or_past: impl Fn(&[u8]) -> bool) -> usize {
-        super::last_not_at_or_past(self.len(), |page| at_or_past(self.separator(page)))
+    /// The index page in which the first row behind a bound lies, or at whose end it would: the last
+    /// whose first separator is not behind the bound, else the first.
+    pub fn page_of_bound(&self, bound: &Bound) -> usize {
+        super::last_before(self.len(), |page| bound.lies_before(self.separator(page)))
     }
 
     /// File offset and bytes of an index page.
@@ -284,7 +285,7 @@ mod tests {
         ) {
             let summary = summary(&pages);
             let by_bound = pages.iter().rposition(|page| page.0 < bound).unwrap_or(0);
-            prop_assert_eq!(summary.page_of_bound(|separator| separator >= &bound[..]), by_bound);
+            prop_assert_eq!(summary.page_of_bound(&Bound::at_key(&bound)), by_bound);
             let by_ordinal = pages.iter().rposition(|page| page.1 <= ordinal).unwrap();
             prop_assert_eq!(summary.page_of_ordinal(ordinal), by_ordinal);
             let (offset, bytes) = (pages[by_ordinal].2, pages[by_ordinal].3);

@@ -109,7 +109,8 @@ proptest! {
         let at_or_past = |key: &[u8]| if past_equal { key > &bound[..] } else { key >= &bound[..] };
         let expected = blocks.iter().rposition(|block| !at_or_past(&block.separator)).unwrap_or(0);
         let page = IndexPage::parse(&encode(&mut IndexPageBuilder::new(), &blocks)).unwrap();
-        prop_assert_eq!(page.block_of_bound(at_or_past).number, expected);
+        let bound = if past_equal { Bound::past_key(&bound) } else { Bound::at_key(&bound) };
+        prop_assert_eq!(page.block_of_bound(&bound).number, expected);
     }
 
     #[test]
@@ -122,7 +123,7 @@ proptest! {
         bytes[at] = byte;
         if let Ok(page) = IndexPage::parse(&bytes) {
             page.block_of_ordinal(page.first_ordinal() + page.rows() - 1);
-            page.block_of_bound(|key| key >= &blocks[0].separator[..]);
+            page.block_of_bound(&Bound::at_key(&blocks[0].separator));
             page.may_contain(7);
         }
     }
@@ -167,8 +168,8 @@ fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
     }
     let page = IndexPage::parse(&builder.finish(0, 0)).unwrap();
     // Rows "k" may end block 0, fill block 1 and begin block 2.
-    assert_eq!(page.block_of_bound(|key| key >= &b"k"[..]).number, 0);
-    assert_eq!(page.block_of_bound(|key| key > &b"k"[..]).number, 2);
+    assert_eq!(page.block_of_bound(&Bound::at_key(b"k")).number, 0);
+    assert_eq!(page.block_of_bound(&Bound::past_key(b"k")).number, 2);
 }
 
 #[test]

@@ -57,16 +57,40 @@ impl Bound {
 
     /// Whether this bound lies before `key`, so that `key` is behind it.
     pub fn lies_before(&self, key: &[u8]) -> bool {
-        self.lies_before_parts(key, &[])
+        self.within(&[]).lies_before(key)
     }
 
-    /// [`Bound::lies_before`] for the key that is `head` followed by `tail`.
-    pub(crate) fn lies_before_parts(&self, head: &[u8], tail: &[u8]) -> bool {
-        let order = compare_parts(head, tail, &self.bytes);
-        if self.past_prefix {
-            order.is_gt() && !starts_with_parts(head, tail, &self.bytes)
-        } else {
-            order.is_ge()
+    /// The bound as it is seen by keys that all begin with `head`, so that searching them compares only
+    /// what they differ in.
+    pub(crate) fn within(&self, head: &[u8]) -> BoundWithin<'_> {
+        match self.bytes.strip_prefix(head) {
+            Some(rest) => BoundWithin::At { rest, past_prefix: self.past_prefix },
+            None if self.past_prefix && head.starts_with(&self.bytes) => BoundWithin::Behind,
+            None if head < self.bytes.as_slice() => BoundWithin::Behind,
+            None => BoundWithin::Before,
+        }
+    }
+}
+
+/// Where a [`Bound`] lies among keys that begin alike.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum BoundWithin<'a> {
+    /// Before all of them.
+    Before,
+    /// Behind all of them.
+    Behind,
+    /// Where what is left of the keys meets what is left of the bound.
+    At { rest: &'a [u8], past_prefix: bool },
+}
+
+impl BoundWithin<'_> {
+    /// [`Bound::lies_before`] for the key that ends with `tail` behind what all have in common.
+    pub fn lies_before(self, tail: &[u8]) -> bool {
+        match self {
+            BoundWithin::Before => true,
+            BoundWithin::Behind => false,
+            BoundWithin::At { rest, past_prefix: false } => tail >= rest,
+            BoundWithin::At { rest, past_prefix: true } => tail > rest && !tail.starts_with(rest),
         }
     }
 }
@@ -102,11 +126,4 @@ pub(crate) fn compare_parts(head: &[u8], tail: &[u8], other: &[u8]) -> Ordering 
         .cmp(&other[..shared])
         .then_with(|| head.len().cmp(&shared))
         .then_with(|| tail.cmp(&other[shared..]))
-}
-
-fn starts_with_parts(head: &[u8], tail: &[u8], prefix: &[u8]) -> bool {
-    match prefix.split_at_checked(head.len()) {
-        Some((front, back)) => front == head && tail.starts_with(back),
-        None => head.starts_with(prefix),
-    }
 }

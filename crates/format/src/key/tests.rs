@@ -87,8 +87,8 @@ proptest! {
                     prop_assert_eq!(after.lies_before(key), order.is_gt());
                     for split in 0..=key.len() {
                         let (head, tail) = key.split_at(split);
-                        prop_assert_eq!(before.lies_before_parts(head, tail), order.is_ge());
-                        prop_assert_eq!(after.lies_before_parts(head, tail), order.is_gt());
+                        prop_assert_eq!(before.within(head).lies_before(tail), order.is_ge());
+                        prop_assert_eq!(after.within(head).lies_before(tail), order.is_gt());
                     }
                 }
             }

@@ -2,12 +2,15 @@
 
 use super::{CHUNK, ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS, page_number, place_of};
 use crate::cursor::{Cursor, put_bytes, put_u16, put_u32, put_varint};
-use crate::error::Result;
+use crate::error::{FormatError, Result};
 use crate::page::{HEADER_BYTES, PAGE_BYTES};
 
 /// A directory page is closed before its payload exceeds this; only a page of one entry, with a long
 /// value or a long list, is longer.
 const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
+
+/// Bytes of the end of an entry.
+const END_BYTES: usize = 4;
 
 const PLACE_ALL: u8 = 0;
 const PLACE_CHUNK: u8 = 1;
@@ -134,92 +137,81 @@ impl DirectoryBuilder {
     }
 }
 
-/// A set directory page as it lies on disk, checked and ready to be searched.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DirectoryPage {
-    payload: Box<[u8]>,
-    sets: usize,
+/// A set directory page as it lies on disk. Every access checks what it reads; that values rise is the
+/// page checksum's word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectoryPage<'a> {
+    /// Where each entry ends.
+    ends: &'a [u8],
+    entries: &'a [u8],
 }
 
-impl DirectoryPage {
-    /// Reads a set directory page's payload. Costs O(bytes).
-    pub fn parse(payload: &[u8]) -> Result<DirectoryPage> {
+impl<'a> DirectoryPage<'a> {
+    /// Opens a set directory page's payload. Costs O(1).
+    pub fn parse(payload: &'a [u8]) -> Result<DirectoryPage<'a>> {
         let mut cursor = Cursor::new(payload, "set directory page");
         let sets = cursor.u32()? as usize;
-        cursor.take(sets.saturating_mul(4))?;
-        let page = DirectoryPage { payload: payload.into(), sets };
-        let (mut start, mut last) = (0, None);
-        for number in 0..sets {
-            let end = page.entry_end(number);
-            if end < start {
-                return Err(cursor.error(format!("entry {number} ends before it begins")));
-            }
-            let mut entry = Cursor::new(cursor.take(end - start)?, "set directory entry");
-            let value = entry.bytes()?;
-            SetEntry::decode(value, &mut entry)?;
-            entry.finish()?;
-            if last.is_some_and(|last| last >= value) {
-                return Err(cursor.error(format!("the value of entry {number} does not rise")));
-            }
-            (start, last) = (end, Some(value));
+        let ends = cursor.take(sets.saturating_mul(END_BYTES))?;
+        let page = DirectoryPage { ends, entries: cursor.rest() };
+        if page.entry_start(sets) != page.entries.len() {
+            let detail = format!("{sets} sets do not fill {} bytes", page.entries.len());
+            return Err(cursor.error(detail));
         }
-        cursor.finish()?;
         Ok(page)
     }
 
     /// The number of sets on this page.
     pub fn len(&self) -> usize {
-        self.sets
+        self.ends.len() / END_BYTES
     }
 
     pub fn is_empty(&self) -> bool {
-        self.sets == 0
+        self.ends.is_empty()
     }
 
     /// The entry of the set named by `value`, if it is on this page. Costs O(log sets).
-    pub fn find(&self, value: &[u8]) -> Option<SetEntry> {
-        let (mut low, mut high) = (0, self.sets);
+    pub fn find(&self, value: &[u8]) -> Result<Option<SetEntry>> {
+        let (mut low, mut high) = (0, self.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.value(middle).0.cmp(value) {
+            match self.value(middle)?.0.cmp(value) {
                 std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Some(self.entry(middle)),
+                std::cmp::Ordering::Equal => return self.entry(middle).map(Some),
                 std::cmp::Ordering::Greater => high = middle,
             }
         }
-        None
+        Ok(None)
     }
 
     /// All entries, by ascending value.
-    pub fn entries(&self) -> impl Iterator<Item = SetEntry> + '_ {
-        (0..self.sets).map(|number| self.entry(number))
+    pub fn entries(self) -> impl Iterator<Item = Result<SetEntry>> + 'a {
+        (0..self.len()).map(move |number| self.entry(number))
     }
 
     /// The entry at a position, less than [`DirectoryPage::len`].
-    pub fn entry(&self, number: usize) -> SetEntry {
-        let (value, mut cursor) = self.value(number);
-        SetEntry::decode(value, &mut cursor).expect("`parse` decoded every entry")
-    }
-
-    /// The heap bytes held.
-    pub fn allocated_bytes(&self) -> usize {
-        self.payload.len()
+    pub fn entry(&self, number: usize) -> Result<SetEntry> {
+        let (value, mut cursor) = self.value(number)?;
+        let entry = SetEntry::decode(value, &mut cursor)?;
+        cursor.finish()?;
+        Ok(entry)
     }
 
     /// The value of an entry, and what lies behind it.
-    fn value(&self, number: usize) -> (&[u8], Cursor<'_>) {
-        let start = number.checked_sub(1).map_or(0, |previous| self.entry_end(previous));
-        let entries = &self.payload[4 + self.sets * 4..];
-        let mut cursor =
-            Cursor::new(&entries[start..self.entry_end(number)], "set directory entry");
-        let value = cursor.bytes().expect("`parse` read every value");
-        (value, cursor)
+    fn value(&self, number: usize) -> Result<(&'a [u8], Cursor<'a>)> {
+        let range = self.entry_start(number)..self.entry_start(number + 1);
+        let Some(entry) = self.entries.get(range.clone()) else {
+            let detail = format!("entry {number} lies at {range:?}");
+            return Err(FormatError::malformed("set directory page", detail));
+        };
+        let mut cursor = Cursor::new(entry, "set directory entry");
+        Ok((cursor.bytes()?, cursor))
     }
 
-    fn entry_end(&self, number: usize) -> usize {
-        let at = 4 + number * 4;
-        let end = self.payload[at..at + 4].try_into().expect("four bytes were sliced");
-        u32::from_le_bytes(end) as usize
+    /// Where entry `number` begins: where the one before it ends.
+    fn entry_start(&self, number: usize) -> usize {
+        let Some(previous) = number.checked_sub(1) else { return 0 };
+        let end = &self.ends[previous * END_BYTES..number * END_BYTES];
+        u32::from_le_bytes(end.try_into().expect("four bytes were sliced")) as usize
     }
 }
 

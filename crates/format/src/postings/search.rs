@@ -1,5 +1,7 @@
 //! Member by position and position by ordinal, through a function that reads postings pages.
 
+use std::ops::Range;
+
 use super::{CHUNK, ItemPlace, ListPlace, PostingChunk, SetEntry, SkipTable, TABLE_MEMBERS};
 use crate::error::FormatError;
 
@@ -51,6 +53,34 @@ impl SetEntry {
             return Err(FormatError::malformed("posting chunk", detail).into());
         }
         Ok(chunk.select(within))
+    }
+
+    /// Appends the ordinals of `members`, counted from 0 and none past the set's count.
+    ///
+    /// `read` returns the payload of the postings page at a file offset; it is called at most twice a chunk.
+    pub fn ordinals<P: AsRef<[u8]>, E: From<FormatError>>(
+        &self,
+        members: Range<u64>,
+        mut read: impl FnMut(u64) -> Result<P, E>,
+        out: &mut Vec<u32>,
+    ) -> Result<(), E> {
+        let mut next = members.start;
+        while next < members.end {
+            let Some((place, within)) = self.chunk_of_member(next, &mut read)? else {
+                out.extend((next..members.end).map(|member| member as u32));
+                break;
+            };
+            let payload = read(place.page_offset)?;
+            let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
+            let end = (within as u64 + members.end - next).min(CHUNK as u64) as usize;
+            if end > chunk.len() {
+                let detail = format!("the members {within}..{end} of {}", chunk.len());
+                return Err(FormatError::malformed("posting chunk", detail).into());
+            }
+            out.extend((within..end).map(|member| chunk.select(member)));
+            next += (end - within) as u64;
+        }
+        Ok(())
     }
 
     /// The members with an ordinal below `ordinal`.

@@ -7,7 +7,7 @@ use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
 use arrow_buffer::{Buffer, OffsetBuffer};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, SchemaRef};
 
 use super::lists::{decode_lists, encode_lists};
 use super::{Rows, SetCodes, take_array};
@@ -190,7 +190,7 @@ impl Layout {
 
     /// What must be fetched to decode these columns of the schema.
     pub fn projection(&self, columns: &[usize]) -> Projection {
-        let (mut keys, mut values) = (false, Vec::new());
+        let (mut keys, mut values) = (false, Vec::with_capacity(columns.len()));
         for &column in columns {
             match self.shared.places[column] {
                 Place::Key(_) => keys = true,
@@ -219,27 +219,36 @@ impl Layout {
     /// Columns may repeat, or be none: the batch still knows its row count. Fails on keys and lists
     /// that do not decode.
     pub fn decode(&self, rows: &Rows, columns: &[usize]) -> Result<RecordBatch> {
-        let projection = self.projection(columns);
-        let holds_all = rows.values().len() == self.shared.value_types.len();
+        let held = rows.values().len();
+        let holds_all = held == self.shared.value_types.len();
+        // Only some are held: a value lies where it is among those of the projection.
+        let projection = (!holds_all).then(|| self.projection(columns));
         assert!(
-            holds_all || rows.values().len() == projection.values.len(),
-            "the rows hold {} values, neither all nor those of {projection:?}",
-            rows.values().len()
+            projection.as_ref().is_none_or(|projection| held == projection.values.len()),
+            "the rows hold {held} values, neither all nor those of {projection:?}"
         );
-        let array = |&column: &usize| match self.shared.places[column] {
-            Place::Key(position) => decode_column(rows.keys(), self.key_types(), position),
-            Place::Value(index) if holds_all => self.shown(column, rows.value(index)),
-            Place::Value(index) => {
+        let array = |&column: &usize| match (self.shared.places[column], &projection) {
+            (Place::Key(position), _) => decode_column(rows.keys(), self.key_types(), position),
+            (Place::Value(index), None) => self.shown(column, rows.value(index)),
+            (Place::Value(index), Some(projection)) => {
                 let at = projection.values.binary_search(&index).expect("the column is projected");
                 self.shown(column, rows.value(at))
             }
         };
         let arrays = columns.iter().map(array).collect::<Result<Vec<_>>>()?;
-        let schema = self.shared.schema.columns.project(columns).expect("columns are in range");
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         // What can still be wrong is a null in a column that has none.
-        RecordBatch::try_new_with_options(Arc::new(schema), arrays, &options)
+        RecordBatch::try_new_with_options(self.schema_of(columns), arrays, &options)
             .map_err(|error| FormatError::malformed("rows", error.to_string()))
+    }
+
+    /// The schema of some columns. All of them share the table's.
+    fn schema_of(&self, columns: &[usize]) -> SchemaRef {
+        let schema = &self.shared.schema.columns;
+        match columns.iter().copied().eq(0..schema.fields().len()) {
+            true => schema.clone(),
+            false => Arc::new(schema.project(columns).expect("columns are in range")),
+        }
     }
 
     /// A column outside the key as the schema has it.

@@ -52,7 +52,7 @@ fn read(layout: &Layout, payload: &[u8], rows: u64) -> Result<Zones> {
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
     let mut builder = ZonesBuilder::new(layout, &columns, 1000);
     builder.append_page(payload, rows)?;
-    Ok(builder.finish())
+    builder.finish()
 }
 
 /// The order of two values, if the order of numbers and the total order of floats agree on it.

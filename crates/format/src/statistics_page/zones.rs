@@ -200,7 +200,7 @@ impl ZonesBuilder {
         let spans = self.layout.page.stored(false, vec![ROWS, BLOCKS]);
         let mut builder = RowsBuilder::new(&spans, view.rows());
         builder.append_range(&view, 0, view.rows())?;
-        let spans = builder.finish();
+        let spans = builder.finish()?;
         for counts in spans.values() {
             let counts = counts.as_primitive::<UInt64Type>();
             if counts.null_count() > 0 || counts.values().contains(&0) {
@@ -215,8 +215,9 @@ impl ZonesBuilder {
         self.read.append_range(&view, 0, view.rows())
     }
 
-    pub fn finish(self) -> Zones {
-        let read = self.read.finish();
-        Zones::new(&self.layout, &self.projection, &read, self.first_ordinal, &self.columns)
+    /// The zones. Fails if a bound is not UTF-8.
+    pub fn finish(self) -> Result<Zones> {
+        let read = self.read.finish()?;
+        Ok(Zones::new(&self.layout, &self.projection, &read, self.first_ordinal, &self.columns))
     }
 }
