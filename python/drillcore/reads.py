@@ -191,6 +191,7 @@ class Reads(ABC):
         with_probability: bool = False,
         seed: int | None = None,
         columns: Sequence[str] | None = None,
+        threads: int | None = None,
     ) -> Rows:
         """Draw ``n`` rows, independently of every other call, in random order.
 
@@ -221,6 +222,9 @@ class Reads(ABC):
             another, equally random sample.
         columns
             The columns wanted; all by default.
+        threads
+            How many threads read the rows drawn, each at least 16,384; by default one. The rows are the same whatever
+            it is.
 
         Raises
         ------
@@ -258,6 +262,7 @@ class Reads(ABC):
             bool(with_probability),
             check_seed(seed),
             check_columns(columns),
+            check_threads(threads),
         )
         rows, attempts, resolved = drawn
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))

@@ -232,6 +232,7 @@ impl TableSnapshot {
         with_probability: bool,
         seed: Option<u64>,
         columns: Option<Vec<String>>,
+        threads: Option<usize>,
     ) -> PyResult<(PyRecordBatch, u64, bool)> {
         let signals = Signals::new();
         let selection = selection.into_selection(py, &self.inner.schema())?;
@@ -246,6 +247,7 @@ impl TableSnapshot {
             with_probability,
             seed,
             columns,
+            threads,
             interrupt,
         };
         let (rows, report) = signals.run(py, || self.inner.sample_with_report(&request))?;

@@ -34,6 +34,34 @@ def test_batches_come_one_by_one(events: drillcore.Table) -> None:
     assert sum(batch.num_rows for batch in batches) == 1000
 
 
+def test_several_threads_give_the_rows_of_one(tmp_path: Any) -> None:
+    with drillcore.open(tmp_path / "db") as db:
+        t = db.create_table("t", {"id": "int64", "value": "int64"}, key=["id"])
+        for part in range(3):
+            ids = list(range(part, 150_000, 3))
+            t.append(pa.table({"id": ids, "value": [i % 97 for i in ids]}))
+        db.flush()
+        whole = t.scan(threads=1).arrow()
+        assert whole["id"].to_pylist() == list(range(150_000))
+        for threads in (None, 2, 5):
+            assert t.scan(threads=threads).arrow().combine_chunks().equals(whole.combine_chunks())
+            few = t.scan(threads=threads, where="value = 5", reverse=True, limit=100, columns=["id"]).arrow()
+            assert few["id"].to_pylist() == [i for i in range(149_999, -1, -1) if i % 97 == 5][:100]
+        drawn = t.sample(50_000, seed=3, threads=1).arrow()
+        assert drawn.equals(t.sample(50_000, seed=3, threads=4).arrow())
+        assert drawn.equals(t.sample(50_000, seed=3).arrow())
+        # One that is let go early leaves nothing behind that the database waits for.
+        assert next(iter(t.scan(threads=2).batches())).num_rows > 0
+
+
+@pytest.mark.parametrize(("threads", "error"), [(0, ValueError), (-1, ValueError), (1.5, TypeError), ("2", TypeError)])
+def test_a_number_of_threads_is_a_whole_one_above_0(events: drillcore.Table, threads: Any, error: type) -> None:
+    with pytest.raises(error, match="threads"):
+        events.scan(threads=threads)
+    with pytest.raises(error, match="threads"):
+        events.sample(1, threads=threads)
+
+
 def test_rows_go_to_polars(events: drillcore.Table) -> None:
     polars: Any = pytest.importorskip("polars")
     frame = events.scan(set="UA").pl()

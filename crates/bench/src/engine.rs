@@ -79,9 +79,10 @@ pub fn append_all(table: &Table, batches: &[RecordBatch], threads: u32) -> Resul
 }
 
 /// The rows of a selection.
-pub fn answer(table: &TableSnapshot, selection: Selection) -> Result<Answer> {
+pub fn answer(table: &TableSnapshot, selection: Selection, threads: u32) -> Result<Answer> {
     let mut answer = Answer::default();
-    for batch in table.scan(ScanRequest { selection, ..ScanRequest::default() })? {
+    let threads = Some(threads as usize);
+    for batch in table.scan(ScanRequest { selection, threads, ..ScanRequest::default() })? {
         answer.add_batch(&batch?);
     }
     Ok(answer)
@@ -92,7 +93,9 @@ pub fn answer(table: &TableSnapshot, selection: Selection) -> Result<Answer> {
 pub fn answer_of_minutes(table: &TableSnapshot) -> Result<Answer> {
     let columns = Some(["n", "at", "city", "units", "most"].map(String::from).into());
     let mut answer = Answer::default();
-    for minutes in table.scan(ScanRequest { columns, ..ScanRequest::default() })? {
+    for minutes in
+        table.scan(ScanRequest { columns, threads: Some(1), ..ScanRequest::default() })?
+    {
         let minutes = minutes?;
         let number = |column: usize| minutes.column(column).as_primitive::<Int64Type>().values();
         let at = minutes.column(1).as_primitive::<TimestampMillisecondType>().values();

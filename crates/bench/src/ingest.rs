@@ -51,7 +51,7 @@ fn appends(
             let table = engine::create_events(&db, has_sets)?;
             let append = || engine::append_all(&table, &workload.batches, threads);
             let values = timed(workload, append, || Ok(db.flush()?))?;
-            let answer = engine::answer(&table.snapshot()?, Selection::default())?;
+            let answer = engine::answer(&table.snapshot()?, Selection::default(), 1)?;
             db.close()?;
             Ok(Outcome { values, answer: Some(answer) })
         }));

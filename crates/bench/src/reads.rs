@@ -1,14 +1,14 @@
-//! Bench `reads`: single rows by key.
+//! Bench `reads`: single rows by key, and all rows in order.
 
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int64Array};
-use drillcore::TableSnapshot;
+use drillcore::{Selection, TableSnapshot};
 use drillcore_sample::rng::Rng;
 
-use crate::engine::{DRILLCORE, pages_read};
+use crate::engine::{self, DRILLCORE, pages_read};
 use crate::error::Result;
 use crate::event::Answer;
 use crate::file_pages::{PageFile, forget_pages};
@@ -17,15 +17,17 @@ use crate::metric::{Metric, micros, quantile};
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::sqlite::{self, SQLITE, Sqlite};
-use crate::trial::{Contender, Outcome, Role};
+use crate::trial::{Contender, Outcome, Role, time_calls};
 use crate::workload::BATCH_ROWS;
 
 /// Rows that each thread asks for, one by one.
 const GETS: usize = 2_000;
 const ALL: &str = "select * from events";
+const IN_ORDER: &str = "select * from events order by id";
 const BY_KEY: &str = "select * from events where id = ?1";
 
 const RATE: Metric = Metric::rate("gets", "gets/s");
+const ROWS: Metric = Metric::rate("rows", "rows/s");
 const MEDIAN: Metric = Metric::time("median");
 const P99: Metric = Metric::time("99th percentile");
 /// Pages that were not in the engine's cache.
@@ -93,7 +95,26 @@ pub fn reads(setup: &Setup) -> Result<Report> {
         }
         trial.compare("all cached", None, &mut contenders)?;
     }
+    let (_db, table) = loaded.open_drillcore()?;
+    let sqlite = loaded.open_sqlite()?;
+    let mut all = sqlite.prepare(IN_ORDER)?;
+    let mut contenders = Vec::new();
+    for threads in setup.thread_counts() {
+        let table = &table;
+        contenders.push(Contender::new(DRILLCORE, threads, Role::Subject, move |_| {
+            scanned(|| engine::answer(table, Selection::default(), threads))
+        }));
+    }
+    let peer = |_| scanned(|| sqlite::answer(&mut all, ()));
+    contenders.push(Contender::new(SQLITE, 1, Role::Peer, peer));
+    trial.compare("scan of all rows", Some(loaded.workload.answer()), &mut contenders)?;
     Ok(trial.finish(format!("{}, {} gets a thread", loaded.description, grouped(GETS as u64))))
+}
+
+fn scanned(scan: impl FnMut() -> Result<Answer>) -> Result<Outcome> {
+    let (mut seconds, answer) = time_calls(scan)?;
+    let values = vec![(ROWS, answer.rows as f64 / quantile(&mut seconds, 0.5))];
+    Ok(Outcome { values, answer: Some(answer) })
 }
 
 fn drillcore_gets(

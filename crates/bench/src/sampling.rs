@@ -186,7 +186,9 @@ impl Drawn {
 
 fn drawn(table: &TableSnapshot, population: Population, n: u64, seed: u64) -> Result<Drawn> {
     let selection = population.selection();
-    let request = SampleRequest { n, selection, seed: Some(seed), ..SampleRequest::default() };
+    let threads = Some(1);
+    let request =
+        SampleRequest { n, selection, seed: Some(seed), threads, ..SampleRequest::default() };
     let rows = table.sample(&request)?;
     let mut drawn = Drawn::default();
     events(&rows).for_each(|event| drawn.add(population, &event));

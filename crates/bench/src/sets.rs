@@ -34,7 +34,7 @@ pub fn sets(setup: &Setup) -> Result<Report> {
         let rows = grouped(expected.rows);
         let mut contenders = [
             Contender::new(DRILLCORE, 1, Role::Subject, |_| {
-                timed(|| engine::answer(&table, engine::of_set(set)))
+                timed(|| engine::answer(&table, engine::of_set(set), 1))
             }),
             Contender::new(SQLITE, 1, Role::Peer, |_| {
                 timed(|| sqlite::answer(&mut by_index, (set,)))
@@ -60,7 +60,7 @@ pub fn sets(setup: &Setup) -> Result<Report> {
 /// The rows of a set, found by looking at all rows.
 fn filtered(table: &TableSnapshot, set: &str) -> Result<Answer> {
     let mut answer = Answer::default();
-    for batch in table.scan(ScanRequest::default())? {
+    for batch in table.scan(ScanRequest { threads: Some(1), ..ScanRequest::default() })? {
         let batch = batch?;
         events(&batch).filter(|event| event.city == set).for_each(|event| answer.add(&event));
     }

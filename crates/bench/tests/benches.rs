@@ -69,9 +69,9 @@ fn ingest_measures_appends_in_both_orders_and_a_rollup() {
 }
 
 #[test]
-fn reads_measures_gets_with_and_without_caches() {
+fn reads_measures_gets_with_and_without_caches_and_a_scan() {
     let nothing_cached = if cfg!(target_os = "linux") { &["nothing cached"][..] } else { &[] };
-    check("reads", &[nothing_cached, &["all cached"]].concat());
+    check("reads", &[nothing_cached, &["all cached", "scan of all rows"]].concat());
 }
 
 #[test]

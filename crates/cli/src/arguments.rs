@@ -434,7 +434,7 @@ pub struct Sample {
     /// The same seed on unchanged data gives the same rows.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Threads that read at once; by default one a core.
+    /// Threads that read the rows drawn, each at least 16,384.
     #[arg(long)]
     pub threads: Option<usize>,
     #[command(flatten)]

@@ -63,6 +63,7 @@ pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
         with_probability: arguments.with_probability,
         seed: arguments.seed,
         columns: arguments.columns.columns,
+        threads: arguments.threads,
         interrupt,
         ..SampleRequest::default()
     })?;

@@ -51,6 +51,9 @@ fn rows_come_back_by_every_verb() {
     let folder = with_table();
     let run = |arguments: &[&str]| prints(folder.path(), arguments);
     assert_eq!(run(&["scan", "db", "t", "--output", "csv"]), CSV);
+    assert_eq!(run(&["scan", "db", "t", "--output", "csv", "--threads", "2"]), CSV);
+    let drawn = |threads| run(&["sample", "db", "t", "2", "--seed", "1", "--threads", threads]);
+    assert_eq!(drawn("1"), drawn("3"));
     assert_eq!(run(&["count", "db", "t"]), "4\n");
     assert_eq!(run(&["count", "db", "t", "--set", "Oslo"]), "2\n");
     assert_eq!(run(&["count", "db", "t", "--null-set"]), "1\n");
@@ -164,6 +167,12 @@ fn what_is_wrong_is_said_and_the_exit_code_tells_what_to_do() {
         (code, message.as_str()),
         (2, "drillcore: unknown table \"tt\"; did you mean \"t\"?\n")
     );
+    for call in
+        [&["scan", "db", "t", "--threads", "0"][..], &["sample", "db", "t", "1", "--threads", "0"]]
+    {
+        let (code, message) = fails(call);
+        assert!(code == 2 && message.contains("thread"), "{code} {message}");
+    }
     let (code, message) = fails(&["scan", "db", "t", "--columns", "cty"]);
     assert_eq!(
         (code, message.as_str()),

@@ -7,9 +7,24 @@ use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::piece::Piece;
 use crate::select::Place;
+use crate::side_by_side::side_by_side;
 
 /// Rows fetched between two looks at the interrupt.
 const CHUNK_ROWS: usize = 16_384;
+/// Chunks that each of several threads should have, so that none waits long for another's last.
+const CHUNKS_A_THREAD: usize = 4;
+
+/// Rows as they were read, and for each that was asked for its part and row.
+pub struct Fetched {
+    pub parts: Vec<Rows>,
+    pub picks: Vec<(usize, usize)>,
+}
+
+/// Rows of one piece that are read together, ascending.
+struct Chunk {
+    piece: usize,
+    ordinals: Vec<u32>,
+}
 
 /// Fetches the rows at `places`, at least one, in their order; a place may come more than once.
 ///
@@ -21,35 +36,50 @@ pub fn fetch(
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
+    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
+    gather(parts, &picks)
+}
+
+/// Reads the rows at `places`, at least one, with some threads. A block on the border of two threads' chunks
+/// is read by both.
+pub fn fetch_parts(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<Fetched> {
     assert!(!places.is_empty());
+    let chunk_rows = match threads {
+        1 => CHUNK_ROWS,
+        _ => places.len().div_ceil(threads * CHUNKS_A_THREAD).min(CHUNK_ROWS),
+    };
+    let (chunks, picks) = chunks(places, chunk_rows);
+    let parts = side_by_side(chunks.len(), threads, |number| {
+        interrupt.check()?;
+        let Chunk { piece, ordinals } = &chunks[number];
+        pieces[*piece].fetch(ordinals, projection)
+    })?;
+    Ok(Fetched { parts, picks })
+}
+
+/// Sorts places into chunks, and tells for each in which it lies and where.
+fn chunks(places: &[Place], chunk_rows: usize) -> (Vec<Chunk>, Vec<(usize, usize)>) {
     let mut order: Vec<u32> = (0..places.len() as u32).collect();
     order.sort_unstable_by_key(|&i| places[i as usize]);
-
-    let mut parts: Vec<Rows> = Vec::new();
-    let mut picks = vec![(0usize, 0usize); places.len()];
-    let mut ordinals: Vec<u32> = Vec::new();
-    let mut rest = order.as_slice();
-    while let Some(&first) = rest.first() {
-        interrupt.check()?;
-        let piece = places[first as usize].piece;
-        ordinals.clear();
-        let mut taken = 0;
-        for &i in rest {
-            let place = places[i as usize];
-            let is_new = ordinals.last() != Some(&place.ordinal);
-            if place.piece != piece || (is_new && ordinals.len() == CHUNK_ROWS) {
-                break;
-            }
-            if is_new {
-                ordinals.push(place.ordinal);
-            }
-            picks[i as usize] = (parts.len(), ordinals.len() - 1);
-            taken += 1;
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut picks = vec![(0, 0); places.len()];
+    for i in order {
+        let Place { piece, ordinal } = places[i as usize];
+        match chunks.last_mut().filter(|chunk| chunk.piece == piece) {
+            Some(chunk) if chunk.ordinals.last() == Some(&ordinal) => {}
+            Some(chunk) if chunk.ordinals.len() < chunk_rows => chunk.ordinals.push(ordinal),
+            _ => chunks.push(Chunk { piece, ordinals: vec![ordinal] }),
         }
-        parts.push(pieces[piece].fetch(&ordinals, projection)?);
-        rest = &rest[taken..];
+        let chunk = chunks.len() - 1;
+        picks[i as usize] = (chunk, chunks[chunk].ordinals.len() - 1);
     }
-    gather(parts, &picks)
+    (chunks, picks)
 }
 
 /// Rows, given as part and row, of at least one part: copied, unless they are all of one part in its order.
@@ -63,7 +93,7 @@ pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
 }
 
 /// Refuses rows whose keys, or strings of a column, are more than one array holds.
-fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
+pub fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
     // Where each part's strings begin and end, of the keys or a column.
     let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
         let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;

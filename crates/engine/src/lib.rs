@@ -8,6 +8,7 @@
 
 mod error;
 mod interrupt;
+mod side_by_side;
 mod options;
 mod memory_meter;
 mod table_spec;

@@ -5,6 +5,7 @@
 
 use drillcore_format::rows::{Layout, Rows};
 
+use crate::cut::{STRETCH_ROWS, cut};
 use crate::error::Result;
 use crate::fetch::fetch;
 use crate::interrupt::Interrupt;
@@ -15,9 +16,13 @@ use crate::predicate::Test;
 use crate::pruning::Pruning;
 use crate::rollup::shown;
 use crate::select::{Place, Selected};
+use crate::side_by_side::{side_by_side, threads_for};
 
 /// Rows of a merge handled at once.
 const CHUNK_ROWS: usize = 4096;
+
+/// Stretches that each thread counts in, so that none waits long for another's last.
+const STRETCHES_A_THREAD: usize = 4;
 
 /// Which partial rows of a row that passes are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,18 +47,27 @@ pub fn passing(
     Ok(Selected::listed(selected.pieces().clone(), ordinals))
 }
 
-/// Counts what [`passing`] lists.
+/// Counts what [`passing`] lists, with as many threads as there are cores where there is enough to test.
 pub fn count_passing(
     selected: &Selected,
     layout: &Layout,
     test: &Test,
     interrupt: &Interrupt,
 ) -> Result<u64> {
-    let mut count = 0;
-    for_each_tested(selected, layout, test, interrupt, |_, _, passes| {
-        count += passes.count_set_bits() as u64;
-    })?;
-    Ok(count)
+    let count_in = |selected: &Selected| {
+        let mut count = 0;
+        for_each_tested(selected, layout, test, interrupt, |_, _, passes| {
+            count += passes.count_set_bits() as u64;
+        })?;
+        Ok(count)
+    };
+    let threads = threads_for(None, selected.len(), STRETCH_ROWS)?;
+    if threads == 1 {
+        return count_in(selected);
+    }
+    let stretches = cut(selected, threads * STRETCHES_A_THREAD, interrupt)?;
+    let counts = side_by_side(stretches.len(), threads, |number| count_in(&stretches[number]))?;
+    Ok(counts.into_iter().sum())
 }
 
 /// Which of the rows at some places pass, of rows that are shown as they are stored.

@@ -130,7 +130,8 @@ impl PieceSource {
             Direction::Reverse => window.pop_back(),
         };
         let Some(mut range) = range else { return Ok(None) };
-        let chunk = cut(&mut range, self.direction, self.chunk_rows);
+        let len = up_to_multiple(&range, self.direction, self.chunk_rows);
+        let chunk = cut(&mut range, self.direction, len);
         match self.direction {
             _ if range.is_empty() => {}
             Direction::Forward => window.push_front(range),
@@ -179,6 +180,15 @@ fn cut(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
             range.end -= len;
             range.end..range.end + len
         }
+    }
+}
+
+/// How many ordinals lie between the end of a range that comes next and a multiple of `step`. So chunks begin
+/// where those did that a block was written of, and fewer blocks are read for two chunks.
+fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
+    match direction {
+        Direction::Forward => step - range.start % step,
+        Direction::Reverse => (range.end - 1) % step + 1,
     }
 }
 

@@ -9,18 +9,20 @@ use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use arrow_select::concat::concat_batches;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fetch::{fetch, no_rows};
+use crate::fetch::{Fetched, check_string_bytes, fetch, fetch_parts, no_rows};
 use crate::interrupt::Interrupt;
 use crate::live::are_live;
 use crate::passing::pass;
 use crate::predicate::Test;
 use crate::rollup::shown;
 use crate::select::{Place, Question, Selected, Selection};
+use crate::side_by_side::{side_by_side, threads_for};
 use crate::snapshot::TableSnapshot;
 use crate::weighted::{EVENTS, Weighted};
 
@@ -28,6 +30,8 @@ use crate::weighted::{EVENTS, Weighted};
 const STREAM: u64 = 1;
 /// Places looked up between two looks at the interrupt.
 const CHUNK: usize = 4096;
+/// Rows drawn that are worth a thread.
+const PLACES_A_THREAD: u64 = 16_384;
 /// Draws by rejection are given up after so many tries a row.
 const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
@@ -54,6 +58,9 @@ pub struct SampleRequest {
     pub seed: Option<u64>,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
+    /// How many threads read the rows drawn, where these are many; by default the calling one, as another gained
+    /// little in most measurements. Which rows they are does not depend on it.
+    pub threads: Option<usize>,
     pub interrupt: Interrupt,
 }
 
@@ -125,7 +132,7 @@ impl TableSnapshot {
             let mut passes = passes.into_iter();
             places.retain(|_| passes.next().expect("one answer a row"));
         }
-        show(self, &selected, &columns, &places, &request.interrupt)
+        show(self, &selected, &columns, &places, None, &request.interrupt)
     }
 }
 
@@ -148,23 +155,44 @@ fn rows_pass(
     }
 }
 
-/// The rows at some places, as they are shown.
+/// The rows at some places, as they are shown. Several threads read where there are many.
 fn show(
     table: &TableSnapshot,
     selected: &Selected,
     columns: &[usize],
     places: &[Place],
+    threads: Option<usize>,
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let layout = &table.table().layout;
+    let threads = threads_for(Some(threads.unwrap_or(1)), places.len() as u64, PLACES_A_THREAD)?;
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
     match layout.rollup() {
-        None => rows_at_places(selected, layout, columns, places, interrupt),
-        Some(rollup) => {
+        None => rows_at_places(selected, layout, columns, places, threads, interrupt),
+        Some(rollup) => in_shares(places, threads, |places| {
             let whole = whole_rows_at(table, selected, places, interrupt)?;
             shown(layout, rollup, &whole, columns)
+        }),
+    }
+}
+
+/// The rows of all items, of which each thread works on a share.
+fn in_shares<T: Sync>(
+    items: &[T],
+    threads: usize,
+    rows: impl Fn(&[T]) -> Result<RecordBatch> + Sync,
+) -> Result<RecordBatch> {
+    let shares: Vec<&[T]> = items.chunks(items.len().div_ceil(threads)).collect();
+    let mut batches = side_by_side(shares.len(), threads, |share| rows(shares[share]))?;
+    match batches.len() {
+        1 => Ok(batches.remove(0)),
+        _ => {
+            let columns = batches[0].schema();
+            concat_batches(&columns, &batches).map_err(|error| {
+                Error::invalid(format!("{} rows do not fit one batch: {error}", items.len()))
+            })
         }
     }
 }
@@ -184,6 +212,7 @@ fn sample(
         ));
     }
     let layout = &table.table().layout;
+    let interrupt = &request.interrupt;
     let question = request.selection.check(layout.schema())?;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
     let is_rollup = layout.rollup().is_some();
@@ -208,7 +237,7 @@ fn sample(
                 stays = are_live(layout, candidates.pieces(), places)?;
             }
             if let Some(test) = &question.test {
-                let passes = pass(&candidates, layout, test, places, &request.interrupt)?;
+                let passes = pass(&candidates, layout, test, places, interrupt)?;
                 stays.iter_mut().zip(passes).for_each(|(stays, passes)| *stays &= passes);
             }
             Ok(stays)
@@ -218,23 +247,26 @@ fn sample(
             Vec::new()
         } else if let Some(column) = &request.weight {
             let weight = weight_column(layout, column)?;
-            let weighted = Weighted::new(candidates.clone(), layout, weight, &request.interrupt)?;
+            let weighted = Weighted::new(candidates.clone(), layout, weight, interrupt)?;
             by_rejection(&mut ByWeight::new(&weighted), stays, request, &mut rng, &mut report)?
         } else {
             by_rejection(&mut ByNumber::rows(&candidates), stays, request, &mut rng, &mut report)?
         };
         if drawn.len() as u64 == request.n {
-            return Ok((show(table, &candidates, columns, &drawn, &request.interrupt)?, report));
+            return Ok((
+                show(table, &candidates, columns, &drawn, request.threads, interrupt)?,
+                report,
+            ));
         }
         report.resolved = true;
     }
-    let selected = table.resolved(question, &request.interrupt)?;
+    let selected = table.resolved(question, interrupt)?;
     let (places, probability) = match &request.weight {
         None => uniform(&selected, request, &mut rng)?,
         Some(column) => weighted(&selected, layout, column, drawn, request, &mut rng)?,
     };
     report.attempts += places.len() as u64;
-    let rows = show(table, &selected, columns, &places, &request.interrupt)?;
+    let rows = show(table, &selected, columns, &places, request.threads, interrupt)?;
     let rows = if request.with_probability { with_probability(&rows, probability)? } else { rows };
     Ok((rows, report))
 }
@@ -258,7 +290,10 @@ fn sample_events(
             let mut draws = ByNumber::events(&events);
             let places = by_rejection(&mut draws, passes, request, rng, &mut report)?;
             if places.len() as u64 == request.n {
-                return Ok((show(table, &candidates, columns, &places, interrupt)?, report));
+                return Ok((
+                    show(table, &candidates, columns, &places, request.threads, interrupt)?,
+                    report,
+                ));
             }
         }
         report.resolved = true;
@@ -269,7 +304,7 @@ fn sample_events(
     let n = checked_count(population, request)?;
     let places = ByNumber::events(&events).draw(rng, n, request)?;
     report.attempts += places.len() as u64;
-    let rows = show(table, &partials, columns, &places, interrupt)?;
+    let rows = show(table, &partials, columns, &places, request.threads, interrupt)?;
     if !request.with_probability {
         return Ok((rows, report));
     }
@@ -510,7 +545,7 @@ pub(crate) fn rows_at(
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let places = places_of(selected, numbers, interrupt)?;
-    show(table, selected, columns, &places, interrupt)
+    show(table, selected, columns, &places, Some(1), interrupt)
 }
 
 fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
@@ -529,10 +564,23 @@ fn rows_at_places(
     layout: &Layout,
     columns: &[usize],
     places: &[Place],
+    threads: usize,
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
-    let rows = fetch(selected.pieces(), places, &layout.projection(columns), interrupt)?;
-    Ok(layout.decode(&rows, columns)?)
+    let projection = layout.projection(columns);
+    if threads == 1 {
+        let rows = fetch(selected.pieces(), places, &projection, interrupt)?;
+        return Ok(layout.decode(&rows, columns)?);
+    }
+    let Fetched { parts, picks } =
+        fetch_parts(selected.pieces(), places, &projection, threads, interrupt)?;
+    check_string_bytes(&parts, &picks)?;
+    let parts: Vec<&Rows> = parts.iter().collect();
+    in_shares(
+        &picks,
+        threads,
+        |picks| Ok(layout.decode(&Rows::interleave(&parts, picks), columns)?),
+    )
 }
 
 /// A seed nobody has used before, from the operating system.

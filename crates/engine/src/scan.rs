@@ -4,10 +4,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
 use crate::cut::STRETCH_ROWS;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::scan_ahead::ScanAhead;
 use crate::select::Selection;
+use crate::side_by_side::threads_for;
 use crate::stretch::{Stretch, StretchScan};
 
 /// What to scan.
@@ -96,19 +97,10 @@ impl Stretch {
     }
 }
 
-/// How many threads there is work for.
+/// How many threads there is work for: what is read beyond the limit is read for nothing.
 fn useful_threads(stretch: &Stretch, request: &ScanRequest) -> Result<usize> {
-    if request.threads == Some(0) {
-        return Err(Error::invalid("a scan needs at least one thread"));
-    }
-    // What is read beyond the limit is read for nothing.
-    let limit = request.limit.unwrap_or(u64::MAX) / request.stretch_rows.unwrap_or(STRETCH_ROWS);
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    let useful = limit.min(stretch.worth(request.stretch_rows));
-    if useful <= 1 {
-        return Ok(1);
-    }
-    // Asked last: to find out takes longer than to read a few rows.
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(useful.min(request.threads.unwrap_or_else(cores)))
+    let limit = request.limit.unwrap_or(u64::MAX);
+    let of_limit = limit / request.stretch_rows.unwrap_or(STRETCH_ROWS).max(1);
+    let worth = stretch.worth(request.stretch_rows) as u64;
+    threads_for(request.threads, worth.min(of_limit), 1)
 }

@@ -22,8 +22,8 @@ use crate::stretch::Stretch;
 
 /// Stretches handed out and not read to their end. Two, so that a thread need not wait for the reader.
 const STRETCHES_A_THREAD: usize = 2;
-/// Batches of a stretch that wait for the reader.
-const BATCHES_AHEAD: usize = 4;
+/// Batches of a stretch that wait for the reader: of most stretches all, so that its thread goes on to the next.
+const BATCHES_AHEAD: usize = 16;
 /// Larger stretches are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.

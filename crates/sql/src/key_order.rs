@@ -2,7 +2,8 @@
 //!
 //! DataFusion takes as many partitions of a table as it can get, and then merges them by comparing rows, or
 //! takes them as they come. Where that is all it does, the scan itself reads with as many threads and gives its
-//! rows in key order: no row is compared, and the same query gives the same rows in the same order.
+//! rows in key order: no row is compared, and the same query gives the same rows in the same order. Columns are
+//! computed in several streams, unless these would be merged: comparing rows costs more than that gains.
 
 use std::sync::Arc;
 
@@ -29,11 +30,12 @@ impl PhysicalOptimizerRule for KeyOrder {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let merged = plan.transform_down(|plan| {
             let merge = plan.downcast_ref::<SortPreservingMergeExec>();
-            let whole = merge.map(|merge| in_one(merge.input(), merge.fetch())).transpose()?;
+            let whole =
+                merge.map(|merge| in_one(merge.input(), merge.fetch(), true)).transpose()?;
             Ok(whole.flatten().map_or_else(|| Transformed::no(plan), Transformed::yes))
         })?;
         let plan = merged.data;
-        Ok(in_one(&plan, None)?.unwrap_or(plan))
+        Ok(in_one(&plan, None, false)?.unwrap_or(plan))
     }
 
     fn name(&self) -> &str {
@@ -46,19 +48,21 @@ impl PhysicalOptimizerRule for KeyOrder {
 }
 
 /// The same rows in one partition, and at most so many of them, if a scan has several and nothing is done to
-/// its rows.
+/// its rows, or only columns are computed where that may be.
 fn in_one(
     plan: &Arc<dyn ExecutionPlan>,
     limit: Option<usize>,
+    may_compute: bool,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(scan.in_key_order(limit).map(|scan| Arc::new(scan) as _));
     }
     let computes = || plan.benefits_from_input_partitioning() != [false];
-    if !(plan.is::<CooperativeExec>() || plan.is::<ProjectionExec>() && !computes()) {
+    let is_passed = plan.is::<ProjectionExec>() && (may_compute || !computes());
+    if !(plan.is::<CooperativeExec>() || is_passed) {
         return Ok(None);
     }
-    let Some(input) = in_one(plan.children()[0], limit)? else { return Ok(None) };
+    let Some(input) = in_one(plan.children()[0], limit, may_compute)? else { return Ok(None) };
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Ok(Some(plan.clone().replace_children(vec![input], options)?))
 }

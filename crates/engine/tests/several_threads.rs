@@ -1,12 +1,12 @@
-//! Scans by several threads: whatever they are cut into, rows come as one thread gives them, and the threads
-//! end when the scan does.
+//! Scans and samples by several threads: rows come as one thread gives them, and the threads end when the scan
+//! does.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_select::concat::concat_batches;
 use drillcore::arrow_array::cast::AsArray;
@@ -34,16 +34,6 @@ fn batch(rows: &[(Option<&str>, i64, Option<i64>)]) -> RecordBatch {
 }
 
 fn spec(merge: Merge) -> TableSpec {
-    let metrics = [("n", "count"), ("total", "sum(value)"), ("most", "max(value)")];
-    let merge = match merge {
-        Merge::Rollup(_) => Merge::Rollup(RollupSpec {
-            time: None,
-            granularity: "none".into(),
-            metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
-            discover: false,
-        }),
-        merge => merge,
-    };
     TableSpec {
         columns: columns(),
         key: vec!["place".into(), "number".into()],
@@ -55,7 +45,13 @@ fn spec(merge: Merge) -> TableSpec {
 }
 
 fn merges() -> [Merge; 3] {
-    let rollup = RollupSpec { time: None, granularity: "none".into(), ..Default::default() };
+    let metrics = [("n", "count"), ("total", "sum(value)"), ("most", "max(value)")];
+    let rollup = RollupSpec {
+        time: None,
+        granularity: "none".into(),
+        discover: false,
+        metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
+    };
     [Merge::Append, Merge::Upsert, Merge::Rollup(rollup)]
 }
 
@@ -282,6 +278,23 @@ impl Asked {
         }))
     }
 
+    /// Holds the calling thread up at each look until another one asks, but not for long: so it does not do all the
+    /// work alone.
+    fn interrupt_for_two(self: &Arc<Asked>) -> Interrupt {
+        let (asked, caller) = (self.clone(), thread::current().id());
+        Interrupt::new(Arc::new(move || {
+            asked.threads.lock().unwrap().insert(thread::current().id());
+            let started = Instant::now();
+            while thread::current().id() == caller
+                && asked.threads.lock().unwrap().len() == 1
+                && started.elapsed() < Duration::from_millis(100)
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            false
+        }))
+    }
+
     fn others(&self) -> usize {
         let threads = self.threads.lock().unwrap();
         threads.iter().filter(|id| **id != thread::current().id()).count()
@@ -391,4 +404,100 @@ fn errors_interrupts_and_panics_of_threads_are_the_readers() {
     let scan = snapshot.scan(breaking).unwrap();
     let panic = catch_unwind(AssertUnwindSafe(|| scan.count())).unwrap_err();
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"the test broke"));
+}
+
+#[test]
+fn a_seed_gives_the_same_sample_with_any_number_of_threads() {
+    for merge in merges() {
+        let folder = tempfile::tempdir().unwrap();
+        let options =
+            Options { memory_bytes: 16 << 20, cache_bytes: 1 << 20, ..Default::default() };
+        let db = Database::open(folder.path(), options).unwrap();
+        let weights = if matches!(merge, Merge::Rollup(_)) { vec![] } else { vec!["value".into()] };
+        let table = db.create_table("t", TableSpec { weights, ..spec(merge) }).unwrap();
+        for piece in 0..5 {
+            let row = |row: i64| (["a", "b"].get(row as usize % 3).copied(), row, Some(row % 90));
+            let rows: Vec<_> = (piece * 9_000..piece * 9_000 + 20_000).map(row).collect();
+            table.append(&batch(&rows), OnError::Raise).unwrap();
+            if piece == 2 {
+                db.flush().unwrap();
+            }
+        }
+        let snapshot = table.snapshot().unwrap();
+        let sets: ArrayRef = Arc::new(StringArray::from(vec![Some("b"), None]));
+        let of_sets = Selection { sets: Some(sets), ..Default::default() };
+        let is_rollup = matches!(table.schema().merge, MergePolicy::Rollup(_));
+        let mut requests = vec![
+            SampleRequest { n: 50_000, ..Default::default() },
+            SampleRequest {
+                n: 80_000,
+                replace: true,
+                with_probability: true,
+                ..Default::default()
+            },
+            SampleRequest { n: 9_000, selection: of_sets, unit: Unit::Rows, ..Default::default() },
+        ];
+        if !is_rollup {
+            let weight = Some("value".into());
+            let columns = Some(vec!["value".into(), "place".into()]);
+            requests.push(SampleRequest { n: 12_345, weight, columns, ..Default::default() });
+            let predicate: Arc<dyn Predicate> = Arc::new(Thirds::new());
+            let selection = Selection { predicate: Some(predicate), ..Default::default() };
+            requests.push(SampleRequest { n: 9_000, selection, ..Default::default() });
+        }
+        for request in requests {
+            let drawn = |threads| {
+                let request = SampleRequest { seed: Some(5), threads, ..request.clone() };
+                snapshot.sample(&request).unwrap()
+            };
+            let expected = drawn(Some(1));
+            assert_eq!(expected.num_rows() as u64, request.n);
+            for threads in [None, Some(2), Some(3), Some(16)] {
+                assert_eq!(drawn(threads), expected, "{threads:?} threads, {request:?}");
+            }
+        }
+        let none = SampleRequest { n: 3, threads: Some(0), ..Default::default() };
+        assert_eq!(snapshot.sample(&none).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    }
+}
+
+#[test]
+fn few_rows_are_fetched_by_the_caller() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 1, 100_000);
+    let others = |n: u64, threads: Option<usize>| {
+        let asked = Arc::new(Asked::default());
+        let interrupt = asked.interrupt();
+        snapshot.sample(&SampleRequest { n, threads, interrupt, ..Default::default() }).unwrap();
+        asked.others()
+    };
+    assert_eq!(others(10_000, Some(4)), 0);
+    assert_eq!(others(50_000, None), 0);
+    assert_eq!(others(50_000, Some(1)), 0);
+    let asked = Arc::new(Asked::default());
+    let interrupt = asked.interrupt_for_two();
+    let many = SampleRequest { n: 50_000, threads: Some(4), interrupt, ..Default::default() };
+    assert_eq!(snapshot.sample(&many).unwrap().num_rows(), 50_000);
+    assert!(asked.others() > 0);
+}
+
+#[test]
+fn all_threads_count_the_rows_that_pass() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |key| 1 + key as usize % 7, 60_000);
+    let sets: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None]));
+    for sets in [None, Some(sets)] {
+        let asked = Arc::new(Asked::default());
+        let test = Arc::new(Thirds::new());
+        let predicate: Option<Arc<dyn Predicate>> = Some(test.clone());
+        let selection = Selection { sets, predicate, ..Default::default() };
+        let interrupt = asked.interrupt_for_two();
+        let counted = snapshot.count_interruptibly(&selection, &interrupt).unwrap();
+        let has_one_core = thread::available_parallelism().map_or(1, usize::from) == 1;
+        assert!(asked.others() > 0 || has_one_core);
+        // Each row is tested once.
+        assert_eq!(test.tested.load(Ordering::Relaxed), snapshot.rows().unwrap());
+        let request = ScanRequest { selection, threads: Some(1), ..Default::default() };
+        assert_eq!(counted, scanned(&snapshot, &request).num_rows() as u64);
+    }
 }
