@@ -34,7 +34,7 @@ class Database:
         set: str | None,
         weights: list[str],
         merge: str,
-        rollup: tuple[str | None, str, list[tuple[str, str]]] | None,
+        rollup: tuple[str | None, str, list[tuple[str, str]], bool] | None,
         exist_ok: bool,
     ) -> Table: ...
     def table(self, name: str) -> Table: ...

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
-from drillcore.data import AppendResult, to_arrow
+from drillcore.data import AppendResult
 from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_name, check_names
-from drillcore.reads import check_count
+from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
+from drillcore.names import check_name, check_names, shown
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
@@ -88,19 +87,30 @@ def open(
     """
     if durability not in _DURABILITIES:
         raise InvalidArgumentError(
-            f"durability: expected one of {', '.join(map(repr, _DURABILITIES))}, not {durability!r}"
+            f"durability: expected one of {', '.join(map(repr, _DURABILITIES))}, not {shown(durability)}"
         )
-    for name, value in (("memory_bytes", memory_bytes), ("cache_bytes", cache_bytes), ("threads", threads)):
-        if value is not None:
-            check_count(name, value)
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(f"path: expected a directory or ':memory:', not {path!r}")
-    directory = None if path == ":memory:" else os.fspath(path)
+    memory_bytes = check_optional_count("memory_bytes", memory_bytes)
+    cache_bytes = check_optional_count("cache_bytes", cache_bytes)
+    threads = check_threads(threads)
+    directory = _directory(path)
     if read_only:
         if directory is None:
             raise InvalidArgumentError("read_only: a database in memory has no readers beside it; name a directory")
         return Database(str(path), _native.Database.open_reader(directory, cache_bytes))
     return Database(str(path), _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads))
+
+
+def _directory(path: Any) -> str | None:
+    """The directory that ``path`` names; ``None`` for a database in memory."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidTypeError(f"path: expected a directory or ':memory:', not {shown(path)}")
+    try:
+        name = os.fsdecode(os.fsencode(path))
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"path: {shown(path)} cannot be the name of a directory") from None
+    if not name or "\0" in name:
+        raise InvalidArgumentError(f"path: expected a directory or ':memory:', not {shown(path)}")
+    return None if name == ":memory:" else name
 
 
 @dataclass(frozen=True)
@@ -211,7 +221,7 @@ class Database:
         """
         check_name("name", name)
         if merge not in _MERGES:
-            raise InvalidArgumentError(f"merge: expected one of {', '.join(map(repr, _MERGES))}, not {merge!r}")
+            raise InvalidArgumentError(f"merge: expected one of {', '.join(map(repr, _MERGES))}, not {shown(merge)}")
         columns = check_names("key", key)
         folding: RollupTuple | None = None
         if merge == "rollup":
@@ -225,7 +235,7 @@ class Database:
         native = self._native.create_table(
             name, parse_schema(schema), columns, set, check_names("weights", weights), merge, folding, bool(exist_ok)
         )
-        return Table(native)
+        return Table(native, self._native)
 
     def table(self, name: str) -> Table:
         """Return an existing table.
@@ -235,7 +245,7 @@ class Database:
         NotFoundError
             If there is none of that name.
         """
-        return Table(self._native.table(check_name("name", name)))
+        return Table(self._native.table(check_name("name", name)), self._native)
 
     def tables(self) -> list[str]:
         """Return the names of the tables, in order."""
@@ -269,7 +279,7 @@ class Database:
         """
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
-        parts = [(name, to_arrow(rows, self.table(name).append_schema)) for name, rows in data.items()]
+        parts = [(name, self.table(name)._to_arrow(rows)) for name, rows in data.items()]
         rows, _, lsn = self._native.append(parts)
         return AppendResult(rows, [], lsn)
 
@@ -296,7 +306,7 @@ class Database:
         See :func:`drillcore.open`.
         """
         return self._native.refresh(
-            0 if at_least is None else check_count("at_least", at_least), check_seconds(timeout)
+            0 if at_least is None else check_count("at_least", at_least), check_timeout(timeout)
         )
 
     def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
@@ -431,12 +441,3 @@ class Database:
 
     def __repr__(self) -> str:
         return f"<Database {self._path!r}{', read only' if self.read_only else ''}>"
-
-
-def check_seconds(timeout: Any) -> float:
-    """Return ``timeout`` if it is a number of seconds that is not negative."""
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise InvalidTypeError(f"timeout: expected a number of seconds, not {timeout!r}")
-    if math.isnan(timeout) or timeout < 0:
-        raise InvalidArgumentError(f"timeout: expected a number of seconds from 0 on, not {timeout}")
-    return float(timeout)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.figures import check_count, check_positive
+from drillcore.names import check_encodable, check_name, shown
 from drillcore.rows import html_table, require, text
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 Aggregates = str | Sequence[str] | Mapping[str, str]
 """``"avg(delay)"``, a list of such, or a dict from result name to aggregate."""
 
-_PERCENT = re.compile(r"\s*([0-9.]+)\s*%\s*")
+_PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
 
 
 class Estimate:
@@ -131,8 +133,13 @@ class Estimate:
         return intervals[0][1][0]
 
 
-def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
-    """Return pairs of result name and aggregate.
+def parse_aggregates(aggregates: Any, by: Any = None) -> list[tuple[str, str]]:
+    """Return pairs of result name and aggregate, for a result grouped by the column ``by`` if that is not ``None``.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        If these are no names, or the result would have two columns of one name.
 
     Examples
     --------
@@ -156,8 +163,25 @@ def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
         raise InvalidArgumentError('aggregates: give at least one, such as "count" or "avg(column)"')
     for name, aggregate in pairs:
         if not isinstance(name, str) or not isinstance(aggregate, str):
-            raise InvalidTypeError(f"aggregates: names and aggregates are strings, not {name!r}: {aggregate!r}")
+            raise InvalidTypeError(
+                f"aggregates: names and aggregates are strings, not {shown(name)}: {shown(aggregate)}"
+            )
+        check_encodable("aggregates", name)
+        check_encodable("aggregates", aggregate)
+    _check_columns([name for name, _ in pairs], None if by is None else check_name("by", by))
     return pairs
+
+
+def _check_columns(names: list[str], by: str | None) -> None:
+    """Refuse a result in which two columns would have one name."""
+    columns = ["sampled"] if by is None else [by, "sampled"]
+    columns += [name + suffix for name in names for suffix in ("", "_low", "_high")]
+    for name in columns:
+        if columns.count(name) > 1:
+            raise InvalidArgumentError(
+                f"the result would have two columns {shown(name)}: it has the group, each aggregate with _low and "
+                '_high, and "sampled"; name the aggregates by a dict, such as {"mean": "avg(delay)"}'
+            )
 
 
 def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
@@ -179,24 +203,14 @@ def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
     if len(given) != 1:
         raise InvalidArgumentError('say when to stop drawing: one of n=1000, error=0.5, error="2%" or seconds=1.0')
     if n is not None:
-        if isinstance(n, bool) or not isinstance(n, int):
-            raise InvalidTypeError(f"n: expected a whole number of rows, not {n!r}")
-        if n < 1:
-            raise InvalidArgumentError(f"n: an estimate needs at least one row, not {n}")
+        if check_count("n", n) == 0:
+            raise InvalidArgumentError("n: an estimate needs at least one row, not 0")
         return "rows", float(n)
     if seconds is not None:
-        return "seconds", _positive("seconds", seconds)
+        return "seconds", check_positive("seconds", seconds)
     if isinstance(error, str):
         matched = _PERCENT.fullmatch(error)
         if matched is None:
-            raise InvalidArgumentError(f'error: expected a number or a percentage such as "2%", not {error!r}')
-        return "relative", _positive("error", float(matched[1]) / 100)
-    return "absolute", _positive("error", error)
-
-
-def _positive(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InvalidTypeError(f"{name}: expected a number, not {value!r}")
-    if not 0 < value < float("inf"):
-        raise InvalidArgumentError(f"{name}: expected a positive number, not {value!r}")
-    return float(value)
+            raise InvalidArgumentError(f'error: expected a number or a percentage such as "2%", not {shown(error)}')
+        return "relative", check_positive("error", float(matched[1]) / 100)
+    return "absolute", check_positive("error", error)

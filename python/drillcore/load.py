@@ -9,10 +9,11 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from drillcore.arrow_data import is_arrow, is_pandas, refuse_column
 from drillcore.data import AppendResult, Rejected, is_dicts, to_arrow
 from drillcore.errors import Error, InvalidTypeError, LoadError
 from drillcore.rows import Rows
-from drillcore.schema import is_pandas, plain_type
+from drillcore.schema import plain_type
 
 CHUNK_ROWS_MAX = 65_536
 ROW_BYTES = 8_192
@@ -202,8 +203,7 @@ def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[pa.Recor
 
 def is_data(data: Any) -> bool:
     """Whether ``data`` is rows, not something that gives them piece by piece."""
-    capsules = ("__arrow_c_stream__", "__arrow_c_array__")
-    return is_scanner(data) or is_dicts(data) or any(hasattr(data, name) for name in capsules)
+    return is_scanner(data) or is_dicts(data) or is_arrow(data)
 
 
 def is_scanner(data: Any) -> bool:
@@ -213,6 +213,7 @@ def is_scanner(data: Any) -> bool:
 
 def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:
     """Return rows as record batches, as few of them in memory as their source allows; dicts as they are."""
+    refuse_column("stream", data)
     if is_dicts(data) or isinstance(data, pa.RecordBatch):
         yield data
     elif is_pandas(data):

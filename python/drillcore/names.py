@@ -6,14 +6,52 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-from drillcore.errors import InvalidTypeError, NotFoundError
+from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+
+_SHOWN_LEN_MAX = 60
 
 
 def check_name(argument: str, name: Any) -> str:
     """Return ``name`` if it is a string."""
     if not isinstance(name, str):
-        raise InvalidTypeError(f"{argument}: expected a name, not {name!r}")
-    return name
+        raise InvalidTypeError(f"{argument}: expected a name, not {shown(name)}")
+    return check_encodable(argument, name)
+
+
+def check_encodable(argument: str, text: str) -> str:
+    """Return ``text`` if it has a UTF-8 form; half a surrogate pair has none.
+
+    Examples
+    --------
+    >>> check_encodable("name", "\\ud800")
+    Traceback (most recent call last):
+    ...
+    drillcore.errors.InvalidArgumentError: name: '\\ud800' has no UTF-8 form
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{argument}: {shown(text)} has no UTF-8 form") from None
+    return text
+
+
+def shown(value: Any) -> str:
+    """Return ``repr(value)`` for a message, cut where it is long.
+
+    Examples
+    --------
+    >>> shown("short"), len(shown("long" * 1000))
+    ("'short'", 60)
+    """
+    try:
+        return shortened(repr(value))
+    except ValueError:  # a number of thousands of digits
+        return f"a {type(value).__name__} too long to show"
+
+
+def shortened(text: str) -> str:
+    """Return ``text``, or its first characters if it has more than 60."""
+    return text if len(text) <= _SHOWN_LEN_MAX else text[: _SHOWN_LEN_MAX - 3] + "..."
 
 
 def check_names(argument: str, names: Any) -> list[str]:
@@ -21,7 +59,7 @@ def check_names(argument: str, names: Any) -> list[str]:
     if isinstance(names, str):
         return [names]
     if not isinstance(names, list | tuple):
-        raise InvalidTypeError(f"{argument}: expected a list of names, not {names!r}")
+        raise InvalidTypeError(f"{argument}: expected a list of names, not {shown(names)}")
     return [check_name(argument, name) for name in names]
 
 

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
-from drillcore.names import check_name
+from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
+from drillcore.names import check_encodable, check_name, shown
 from drillcore.rows import Rows, Sampling
 from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _CLOSED = ("both", "left", "right", "neither")
 _UNITS = ("rows", "events")
-_SEEDS = 2**64
 
 
 class Reads(ABC):
@@ -95,7 +95,10 @@ class Reads(ABC):
         {'delay': [-2.0, 3.0]}
         """
         arrays = many_keys(keys, key_columns(self.schema, self.key))
-        return Rows(pa.record_batch(self._pin().get(arrays, check_columns(columns))))
+        wanted = check_columns(columns)
+        # Without a column the native layer could not tell how many rows it found.
+        found = pa.record_batch(self._pin().get(arrays, self.key[:1] if wanted == [] else wanted))
+        return Rows(found if wanted != [] else found.select([]))
 
     def scan(
         self,
@@ -135,8 +138,7 @@ class Reads(ABC):
         >>> t.scan(set="UA", reverse=True, limit=1).arrow().to_pylist()
         [{'carrier': 'UA', 'flight': 3, 'delay': 9.0}]
         """
-        if limit is not None:
-            check_count("limit", limit)
+        limit = check_optional_count("limit", limit)
         asked = self._selection(between, closed, set, where)
         return Rows(self._pin().scan(asked, check_columns(columns), limit, bool(reverse), check_threads(threads)))
 
@@ -173,7 +175,7 @@ class Reads(ABC):
         (2, 3)
         """
         if unit not in _UNITS:
-            raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {unit!r}")
+            raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {shown(unit)}")
         asked = self._selection(between, closed, set, where)
         return self._pin().count(asked) if unit == "rows" else self._pin().count_events(asked)
 
@@ -250,11 +252,10 @@ class Reads(ABC):
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
         """
-        check_count("n", n)
         if weight is not None:
             check_name("weight", weight)
         drawn = self._pin().sample(
-            n,
+            check_count("n", n),
             self._selection(between, closed, set, where),
             weight,
             bool(replace),
@@ -322,7 +323,7 @@ class Reads(ABC):
         True
         """
         asked = {
-            "aggregates": parse_aggregates(aggregates),
+            "aggregates": parse_aggregates(aggregates, by),
             "by": by,
             "selection": self._selection(between, closed, set, where),
             "stop": parse_stop(n, error, seconds),
@@ -354,55 +355,21 @@ class Reads(ABC):
 
     def _selection(self, between: Bounds | None, closed: str, set: Any, where: str | None) -> dict[str, Any]:
         if closed not in _CLOSED:
-            raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {closed!r}")
+            raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
         return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where)
 
 
-def check_count(name: str, value: Any) -> int:
-    """Return ``value`` if it is a whole number that is not negative."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"{name}: expected a whole number, not {value!r}")
-    if not 0 <= value < _SEEDS:
-        raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {value}")
-    return value
-
-
-def check_threads(threads: Any) -> int | None:
-    """Return ``threads`` if it is a whole number above 0."""
-    if threads is None:
-        return None
-    if check_count("threads", threads) == 0:
-        raise InvalidArgumentError("threads: expected a number from 1 on, not 0")
-    return threads
-
-
-def check_seed(seed: Any) -> int | None:
-    """Return ``seed`` if it fits in 64 bits."""
-    if seed is None:
-        return None
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InvalidTypeError(f"seed: expected a whole number, not {seed!r}")
-    if not 0 <= seed < _SEEDS:
-        raise InvalidArgumentError(f"seed: expected a number from 0 to 2**64 - 1, not {seed}")
-    return seed
-
-
 def check_columns(columns: Any) -> list[str] | None:
-    """Return ``columns`` as a list of names."""
+    """Return ``columns`` as a list of different names."""
     if columns is None:
         return None
     if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"columns: expected a list of names, not {columns!r}")
+        raise InvalidTypeError(f"columns: expected a list of names, not {shown(columns)}")
+    names: list[str] = []
     for name in columns:
         if not isinstance(name, str):
-            raise InvalidTypeError(f"columns: expected a list of names, not one with {name!r}")
-    return list(columns)
-
-
-def check_confidence(confidence: Any) -> float:
-    """Return ``confidence`` if it lies strictly between 0 and 1."""
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
-        raise InvalidTypeError(f"confidence: expected a number, not {confidence!r}")
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence: expected a number between 0 and 1, such as 0.95, not {confidence}")
-    return float(confidence)
+            raise InvalidTypeError(f"columns: expected a list of names, not one with {shown(name)}")
+        if name in names:
+            raise InvalidArgumentError(f"columns: {shown(name)} is listed twice")
+        names.append(check_encodable("columns", name))
+    return names

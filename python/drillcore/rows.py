@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidTypeError, MissingPackageError, StreamConsumedError
+from drillcore.names import shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -147,10 +148,10 @@ def html_table(cells: list[list[str]], caption: str) -> str:
 
 
 def text(value: Any) -> str:
-    """Return one cell as it is shown."""
+    """Return one cell as it is shown, cut where it is long."""
     if value is None:
         return "null"
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return shortened(f"{value:.6g}" if isinstance(value, float) else str(value))
 
 
 def _read(scan: _native.Scan) -> Iterator[pa.RecordBatch]:

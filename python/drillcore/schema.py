@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import difflib
 import re
+import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from drillcore.arrow_data import from_pandas, is_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.names import check_encodable, shown
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -34,6 +37,7 @@ TYPE_NAMES: dict[str, pa.DataType] = {
 }
 
 _TIMESTAMP = re.compile(r"timestamp\[\s*(s|ms|us|ns)\s*(?:,\s*(?:tz=)?([^\]]+?)\s*)?\]")
+_OFFSET = re.compile(r"[+-]\d\d:\d\d")
 
 
 def parse_schema(schema: Any) -> pa.Schema:
@@ -50,7 +54,7 @@ def parse_schema(schema: Any) -> pa.Schema:
     InvalidTypeError
         If ``schema`` is none of these.
     InvalidArgumentError
-        If a type name is unknown.
+        If a type name or a time zone is unknown.
 
     Examples
     --------
@@ -62,6 +66,8 @@ def parse_schema(schema: Any) -> pa.Schema:
         fields = [pa.field(name, parse_type(name, kind)) for name, kind in schema.items()]
         return pa.schema(fields)
     found = _schema_of(schema)
+    for field in found:
+        _check_zone(field.name, field.type)
     return pa.schema([field.with_type(plain_type(field.type)) for field in found])
 
 
@@ -71,7 +77,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     Raises
     ------
     InvalidArgumentError
-        If no type has that name.
+        If no type, or no time zone, has that name.
 
     Examples
     --------
@@ -83,43 +89,62 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     drillcore.errors.InvalidArgumentError: column 'delay': unknown type 'flaot64'; did you mean 'float64'?
     """
     if not isinstance(column, str):
-        raise InvalidTypeError(f"column names are strings, not {column!r}")
+        raise InvalidTypeError(f"column names are strings, not {shown(column)}")
+    check_encodable("column name", column)
     if isinstance(kind, pa.DataType):
+        _check_zone(column, kind)
         return plain_type(kind)
     if not isinstance(kind, str):
-        raise InvalidTypeError(f"column {column!r}: expected a type name or a pyarrow.DataType, not {kind!r}")
+        raise InvalidTypeError(f"column {column!r}: expected a type name or a pyarrow.DataType, not {shown(kind)}")
     if kind in TYPE_NAMES:
         return TYPE_NAMES[kind]
     if matched := _TIMESTAMP.fullmatch(kind):
-        return pa.timestamp(matched[1], matched[2])
+        check_encodable("time zone", kind)
+        timestamp = pa.timestamp(matched[1], matched[2])
+        _check_zone(column, timestamp)
+        return timestamp
     near = difflib.get_close_matches(kind, [*TYPE_NAMES, "timestamp[us]"], n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(TYPE_NAMES)} or timestamp[us, zone]"
-    raise InvalidArgumentError(f"column {column!r}: unknown type {kind!r}; {hint}")
-
-
-def is_pandas(data: Any) -> bool:
-    """Whether ``data`` is a pandas data frame, without importing pandas."""
-    kind = type(data)
-    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
+    raise InvalidArgumentError(f"column {column!r}: unknown type {shown(kind)}; {hint}")
 
 
 def _schema_of(data: Any) -> pa.Schema:
     if isinstance(data, pa.Schema):
         return data
     if is_pandas(data):
-        return pa.Schema.from_pandas(data, preserve_index=False)
+        return from_pandas(data).schema
     if isinstance(schema := getattr(data, "schema", None), pa.Schema):
         return schema
-    if hasattr(data, "__arrow_c_schema__"):
-        return pa.schema(data)
-    if hasattr(data, "__arrow_c_stream__"):
-        return pa.RecordBatchReader.from_stream(data).schema
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.record_batch(data).schema
+    try:
+        if hasattr(data, "__arrow_c_schema__"):
+            return pa.schema(data)
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data).schema
+        if hasattr(data, "__arrow_c_array__"):
+            return pa.record_batch(data).schema
+    except pa.ArrowInvalid:
+        pass  # one column, or one type
     raise InvalidTypeError(
         "schema: expected a pyarrow.Schema, a dict from column name to type name, or Arrow data, "
         f"not {type(data).__name__}"
     )
+
+
+def _check_zone(column: str, kind: pa.DataType) -> None:
+    """Refuse a time zone that rows could not be shown in."""
+    zone = kind.tz if pa.types.is_timestamp(kind) else None
+    if zone is None or _OFFSET.fullmatch(zone):
+        return
+    try:
+        zoneinfo.ZoneInfo(zone)
+    except (KeyError, ValueError, OSError):
+        known = zoneinfo.available_timezones()
+        if not known:
+            return  # This system has no zones at all, and the table may be for another.
+        folded = {name.casefold(): name for name in known}
+        near = difflib.get_close_matches(zone.casefold(), folded, n=1)
+        hint = f"did you mean {folded[near[0]]!r}?" if near else "expected such as 'UTC', 'Europe/Oslo' or '+01:00'"
+        raise InvalidArgumentError(f"column {column!r}: unknown time zone {shown(zone)}; {hint}") from None
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:

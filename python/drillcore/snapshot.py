@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from drillcore.errors import ClosedError, InvalidArgumentError
-from drillcore.reads import Reads, check_count
+from drillcore.figures import check_optional_count, check_threads
+from drillcore.names import check_name
+from drillcore.reads import Reads
 from drillcore.rows import Rows
 from drillcore.values import check_text
 
@@ -54,7 +56,7 @@ class Snapshot:
         NotFoundError
             If there was no table of that name.
         """
-        return TableSnapshot(name, self, self._open().table(name))
+        return TableSnapshot(name, self, self._open().table(check_name("name", name)))
 
     def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
         """Run a SQL query over the tables, as they were.
@@ -91,10 +93,10 @@ class Snapshot:
         >>> len(snapshot.sql("select * from flights tablesample (2 rows) where delay < 5").arrow())
         2
         """
-        for name, value in (("threads", threads), ("memory_bytes", memory_bytes)):
-            if value is not None and check_count(name, value) == 0:
-                raise InvalidArgumentError(f"{name}: expected at least one")
-        return Rows(self._open().sql(check_text("query", query), threads, memory_bytes))
+        memory_bytes = check_optional_count("memory_bytes", memory_bytes)
+        if memory_bytes == 0:
+            raise InvalidArgumentError("memory_bytes: expected at least one")
+        return Rows(self._open().sql(check_text("query", query), check_threads(threads), memory_bytes))
 
     def close(self) -> None:
         """Let go of what only this snapshot sees. Its tables cannot be read any more."""

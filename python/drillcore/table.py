@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.data import AppendResult, DeleteResult, Rejected, is_dicts, split_bad_dicts, to_arrow
-from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
+from drillcore.data import AppendResult, DeleteResult, Rejected, is_dicts, split_bad_dicts, to_arrow, unknown_column
+from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
-from drillcore.reads import Reads, check_count
+from drillcore.names import shown
+from drillcore.reads import Reads
 from drillcore.schema import parse_type
 from drillcore.values import key_columns, many_keys
 
@@ -25,8 +28,9 @@ class Table(Reads):
     ``read_only=True``, that of the last :meth:`~drillcore.database.Database.refresh`.
     """
 
-    def __init__(self, native: _native.Table) -> None:
+    def __init__(self, native: _native.Table, database: _native.Database) -> None:
         self._native = native
+        self._database = database
         self._schemas = _schemas(native)
 
     @property
@@ -107,14 +111,15 @@ class Table(Reads):
         Parameters
         ----------
         data
-            Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts.
+            Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts. A dict may lack columns that take
+            nulls, but not those of the key, unless the table folds: ``None`` stands for null.
         on_error
             ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the
-            others.
+            others; of dicts also those with a column that the table does not have.
 
         Raises
         ------
-        InvalidArgumentError
+        InvalidArgumentError, InvalidTypeError, NotFoundError
             If a row or a column does not fit, with ``on_error="raise"``; nothing is stored then.
 
         Examples
@@ -128,12 +133,12 @@ class Table(Reads):
         """
         skip = check_on_error(on_error) == "skip"
         try:
-            arrow = to_arrow(data, self.append_schema)
-        except Error:
+            arrow = self._to_arrow(data)
+            rows, rejected, lsn = self._native.append(arrow, skip)
+        except (InvalidArgumentError, InvalidTypeError, NotFoundError):
             if not skip or not is_dicts(data):
                 raise
             return self._append_good(data)
-        rows, rejected, lsn = self._native.append(arrow, skip)
         return AppendResult(rows, [Rejected(row, reason) for row, reason in rejected], lsn)
 
     def load(
@@ -180,12 +185,13 @@ class Table(Reads):
         """
         check_on_error(on_error)
         budget_bytes = self._native.load_budget_bytes()
+        commit_rows = check_optional_count("commit_rows", commit_rows)
         if commit_rows is None:
             commit_rows = usual_rows(budget_bytes)
-        elif check_count("commit_rows", commit_rows) == 0:
+        elif commit_rows == 0:
             raise InvalidArgumentError("commit_rows: a commit has at least one row, not 0")
         if progress is not None and not callable(progress):
-            raise InvalidTypeError(f"progress: expected a function of the rows so far, not {progress!r}")
+            raise InvalidTypeError(f"progress: expected a function of the rows so far, not {shown(progress)}")
         loader = Loader(
             self.append,
             self.append_schema,
@@ -226,6 +232,26 @@ class Table(Reads):
         arrays = many_keys(keys, key_columns(self.schema, self.key))
         return DeleteResult(len(arrays[0]), self._native.delete(arrays))
 
+    def stats(self) -> dict[str, Any]:
+        """Return figures about this table: its entry in :meth:`Database.stats <drillcore.database.Database.stats>`.
+
+        Raises
+        ------
+        NotFoundError
+            If the table was dropped.
+
+        Examples
+        --------
+        >>> stats = getfixture("flights").stats()
+        >>> stats["name"], stats["rows"]
+        ('flights', 4)
+        """
+        self._pin()  # which fails if this table was dropped, another of its name made since or not
+        for stats in json.loads(self._database.stats())["tables"]:
+            if stats["name"] == self.name:
+                return stats
+        raise NotFoundError(f'table "{self.name}" was dropped')
+
     def __repr__(self) -> str:
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
@@ -236,11 +262,29 @@ class Table(Reads):
     def _append_good(self, data: Any) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
         schema = self.append_schema
-        good, bad = split_bad_dicts(data, schema)
-        arrow = to_arrow([data[position] for position in good], schema)
+        good, bad = split_bad_dicts(data, schema, self._required())
+        try:
+            return self._append_some(data, good, bad)
+        except NotFoundError:
+            # A column that is neither there nor a dimension to be discovered, which only the engine knows.
+            unknown = {position: unknown_column(data[position], schema) for position in good}
+            if not any(unknown.values()):
+                raise
+        bad += [Rejected(position, reason) for position, reason in unknown.items() if reason]
+        return self._append_some(data, [position for position in good if not unknown[position]], bad)
+
+    def _append_some(self, data: Any, positions: list[int], bad: list[Rejected]) -> AppendResult:
+        arrow = to_arrow([data[position] for position in positions], self.append_schema)
         rows, rejected, lsn = self._native.append(arrow, True)
-        bad += [Rejected(good[row], reason) for row, reason in rejected]
+        bad = bad + [Rejected(positions[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
+
+    def _to_arrow(self, data: Any) -> Any:
+        return to_arrow(data, self.append_schema, self._required())
+
+    def _required(self) -> list[str]:
+        """The columns that each appended dict has. In a rollup table one without a dimension has a null there."""
+        return [] if self.merge == "rollup" else self.key
 
     @property
     def _set_column(self) -> str | None:
@@ -263,5 +307,5 @@ def _schemas(native: _native.Table) -> tuple[pa.Schema, pa.Schema]:
 def check_on_error(on_error: Any) -> str:
     """Return ``on_error`` if it is one of its values."""
     if on_error not in ("raise", "skip"):
-        raise InvalidArgumentError(f'on_error: expected "raise" or "skip", not {on_error!r}')
+        raise InvalidArgumentError(f'on_error: expected "raise" or "skip", not {shown(on_error)}')
     return on_error

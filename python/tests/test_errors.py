@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from events import event_rows, moment
@@ -116,7 +118,11 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a number for a time": (lambda db, t: t.get(0, 0), TYPE, "no datetime"),
     "a text without an offset": (lambda db, t: t.get("2013-01-01", 0), INVALID, "zone offset"),
     "a key without its zone": (lambda db, t: t.get(datetime(2013, 1, 1), 0), INVALID, "America/New_York"),
-    "keys without a key column": (lambda db, t: t.get_many(pa.table({"ts": [moment(0)]})), INVALID, "flight.*but 1 were"),
+    "keys without a key column": (
+        lambda db, t: t.get_many(pa.table({"ts": [moment(0)]})),
+        INVALID,
+        "flight.*but 1 were",
+    ),
     "keys without their first column": (lambda db, t: t.get_many(pa.table({"flight": [1]})), INVALID, "'ts'"),
     "keys that are no keys": (lambda db, t: t.get_many("abc"), TYPE, "list of keys"),
     "bounds that are no pair": (lambda db, t: t.count(between=moment(0)), TYPE, "pair"),
@@ -264,6 +270,91 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         "id",
     ),
+    "a percentage of two points": (lambda db, t: t.estimate("avg(delay)", error="1.2.3%"), INVALID, '"2%"'),
+    "a group that is no name": (lambda db, t: t.estimate("count", by=["carrier"], n=5), TYPE, "by: expected a name"),
+    "an aggregate named as its group": (
+        lambda db, t: t.estimate({"carrier": "count"}, by="carrier", n=5),
+        INVALID,
+        "two columns 'carrier'",
+    ),
+    "a group named as the rows drawn": (lambda db, t: t.estimate("count", by="sampled", n=5), INVALID, "'sampled'"),
+    "an aggregate named as an end of another": (
+        lambda db, t: t.estimate({"a": "avg(delay)", "a_low": "count"}, n=5),
+        INVALID,
+        "two columns 'a_low'",
+    ),
+    "a column twice": (lambda db, t: t.sample(1, columns=["delay", "delay"]), INVALID, "'delay' is listed twice"),
+    "a column of a scan twice": (lambda db, t: t.scan(columns=["delay", "delay"]), INVALID, "listed twice"),
+    "a delete of a key of no values": (lambda db, t: upserted(db).delete([()]), INVALID, "tuple of 2 values"),
+    "a series as rows": (lambda db, t: t.append(pd.Series([1])), TYPE, "one column"),
+    "a polars series as rows": (lambda db, t: t.append(pl.Series([1])), TYPE, "one column"),
+    "an Arrow column as rows": (lambda db, t: t.append(pa.chunked_array([[1]])), TYPE, "one column"),
+    "a load of a series": (lambda db, t: t.load(pd.Series([1])), TYPE, "one column"),
+    "a data frame with a column twice": (
+        lambda db, t: t.append(pd.DataFrame([[1, 2]], columns=["flight", "flight"])),
+        INVALID,
+        "no Arrow form: .*flight",
+    ),
+    "a data frame of anything": (
+        lambda db, t: t.append(pd.DataFrame({"flight": [object()]})),
+        INVALID,
+        "no Arrow form",
+    ),
+    "a schema of anything": (
+        lambda db, t: db.create_table("x", pd.DataFrame({"id": [object()]}), key="id"),
+        INVALID,
+        "no Arrow form",
+    ),
+    "a schema of one column": (lambda db, t: db.create_table("x", pd.Series([1]), key="id"), TYPE, "pyarrow.Schema"),
+    "a schema of one type": (lambda db, t: db.create_table("x", pa.int64(), key="id"), TYPE, "pyarrow.Schema"),
+    "an unknown time zone": (
+        lambda db, t: db.create_table("x", {"at": "timestamp[us, europe/osol]"}, key="at"),
+        INVALID,
+        "did you mean 'Europe/Oslo'",
+    ),
+    "an unknown time zone of Arrow": (
+        lambda db, t: db.create_table("x", pa.schema({"at": pa.timestamp("us", "Mars/Base")}), key="at"),
+        INVALID,
+        "unknown time zone 'Mars/Base'",
+    ),
+    "a folder as time zone": (lambda db, t: t.add_column("at", pa.timestamp("s", "America")), INVALID, "time zone"),
+    "half a surrogate pair as a condition": (lambda db, t: t.count(where="'\ud800'"), INVALID, "UTF-8"),
+    "half a surrogate pair as a query": (lambda db, t: db.sql("select '\ud800'"), INVALID, "UTF-8"),
+    "half a surrogate pair as a table": (lambda db, t: db.table("\ud800"), INVALID, "UTF-8"),
+    "half a surrogate pair as a table of a snapshot": (lambda db, t: db.snapshot().table("\ud800"), INVALID, "UTF-8"),
+    "half a surrogate pair as a column": (lambda db, t: t.scan(columns=["\ud800"]), INVALID, "UTF-8"),
+    "half a surrogate pair as a column of a dict": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": 1, "\ud800": 1}]),
+        INVALID,
+        "UTF-8",
+    ),
+    "half a surrogate pair as a new column": (
+        lambda db, t: db.create_table("x", {"\ud800": "int64"}, key="id"),
+        INVALID,
+        "UTF-8",
+    ),
+    "half a surrogate pair as an aggregate": (lambda db, t: t.estimate("avg(\ud800)", n=5), INVALID, "UTF-8"),
+    "half a surrogate pair as a path": (lambda db, t: drillcore.open("\ud800"), INVALID, "path"),
+    "no path": (lambda db, t: drillcore.open(""), INVALID, "expected a directory or ':memory:'"),
+    "a path with a NUL": (lambda db, t: drillcore.open("a\0b"), INVALID, "path"),
+    "too many threads": (lambda db, t: db.sql("select 1", threads=2**62), INVALID, "from 1 to 1,024"),
+    "too many threads of a scan": (lambda db, t: t.scan(threads=1025), INVALID, "from 1 to 1,024"),
+    "too many threads of a database": (lambda db, t: drillcore.open(":memory:", threads=2**40), INVALID, "1,024"),
+    "a sample beyond 64 bits": (lambda db, t: t.sample(2**64), INVALID, r"0 to 2\*\*64 - 1"),
+    "a limit beyond 64 bits": (lambda db, t: t.scan(limit=2**64), INVALID, r"0 to 2\*\*64 - 1"),
+    "a budget beyond 64 bits": (lambda db, t: drillcore.open(":memory:", memory_bytes=2**64), INVALID, "2.*64 - 1"),
+    "a sample of thousands of digits": (lambda db, t: t.sample(10**5000), INVALID, "too long to show"),
+    "an error beyond floats": (lambda db, t: t.estimate("avg(delay)", error=10**400), INVALID, "positive number"),
+    "one dict without a key column": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": 1}, {"ts": moment(0)}]),
+        INVALID,
+        'row 1: the dict lacks key column "flight"',
+    ),
+    "one dict with a key column misspelt": (
+        lambda db, t: t.append([{"ts": moment(0), "flight": 1}, {"ts": moment(0), "fligth": 1}]),
+        INVALID,
+        "row 1: unknown column 'fligth'; did you mean 'flight'",
+    ),
 }
 
 
@@ -382,3 +473,28 @@ def test_a_closed_database_says_so_whatever_is_called(database: Database, events
     for call in calls:
         with pytest.raises(drillcore.ClosedError, match="closed"):
             call()
+
+
+def test_skip_leaves_out_dicts_with_columns_the_table_lacks(database: Database) -> None:
+    table = database.create_table("t", {"k": "int64", "s": "string"}, key="k")
+    rows = [{"k": 1}, {"k": 2, "sz": "a"}, {"s": "a"}, {"k": 4, "s": 5}, {"k": None}]
+    result = table.append(rows, on_error="skip")
+    assert (result.rows, [each.row for each in result.rejected]) == (2, [1, 2, 3])
+    reasons = [each.reason for each in result.rejected]
+    assert "did you mean 's'" in reasons[0] and 'lacks key column "k"' in reasons[1] and "5 is not text" in reasons[2]
+    assert table.scan(columns=["k"]).arrow().column(0).to_pylist() == [None, 1]
+
+
+def test_skip_leaves_out_dicts_with_unknown_columns_of_a_rollup_too(database: Database) -> None:
+    result = folded(database).append(
+        [{"host": "a", "ts": "2013-01-01"}, {"hots": "a", "ts": "2013-01-01"}], on_error="skip"
+    )
+    assert (result.rows, result.rejected[0].row) == (1, 1)
+    assert "did you mean 'host'" in result.rejected[0].reason
+
+
+def test_an_error_shows_the_beginning_of_a_long_value(database: Database) -> None:
+    table = database.create_table("t", {"k": "int64"}, key="k")
+    with pytest.raises(drillcore.InvalidArgumentError) as caught:
+        table.get("x" * 1_000_000)
+    assert len(str(caught.value)) < 200

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from events import event_rows, event_schema, moment
@@ -221,7 +226,9 @@ def test_a_grouped_estimate_has_one_row_a_group(events: drillcore.Table) -> None
 
 def test_simultaneous_intervals_are_wider_and_say_so(events: drillcore.Table) -> None:
     each = events.estimate(["avg(delay)", "count"], by="delay", where="delay < 40", n=500, seed=4)
-    together = events.estimate(["avg(delay)", "count"], by="delay", where="delay < 40", n=500, seed=4, simultaneous=True)
+    together = events.estimate(
+        ["avg(delay)", "count"], by="delay", where="delay < 40", n=500, seed=4, simultaneous=True
+    )
     assert (each.simultaneous, together.simultaneous) == (False, True)
     assert "together (" in repr(together) and "together" not in repr(each)
     assert "hypergeometric" in together.method
@@ -296,3 +303,44 @@ def test_closing_twice_is_no_error_and_a_with_block_closes(tmp_path: object) -> 
     db.close()
     with pytest.raises(drillcore.ClosedError):
         table.append([{"id": 1}])
+
+
+def test_get_many_of_no_column_tells_how_many_rows_there_are(events: drillcore.Table) -> None:
+    found = events.get_many([(moment(i), i) for i in (1, 2, 5000)], columns=[])
+    assert (found.arrow().num_rows, found.schema.names) == (2, [])
+
+
+def test_numbers_of_numpy_are_numbers(events: drillcore.Table) -> None:
+    assert len(events.sample(np.int64(3), seed=np.uint64(5))) == 3
+    assert flights_of(events.sample(3, seed=np.uint64(5))) == flights_of(events.sample(3, seed=5))
+    assert flights_of(events.scan(limit=np.int32(2), threads=np.int8(1))) == [0, 1]
+    assert events.estimate("avg(delay)", n=np.int64(50), confidence=np.float32(0.5)).sampled == 50
+    assert events.estimate("avg(delay)", error=np.float32(40), seed=1).high > 0
+    for flag in (True, np.bool_(True)):
+        with pytest.raises(drillcore.InvalidTypeError):
+            events.sample(flag)
+
+
+def test_a_table_has_its_own_stats(database: drillcore.Database, events: drillcore.Table) -> None:
+    database.create_table("other", {"id": "int64"}, key="id")
+    assert events.stats() == next(each for each in database.stats()["tables"] if each["name"] == "events")
+    assert events.stats()["rows"] == 1000
+    database.drop_table("events")
+    with pytest.raises(drillcore.NotFoundError, match="events"):
+        events.stats()
+    assert database.create_table("events", {"id": "int64"}, key="id").stats()["rows"] == 0
+    with pytest.raises(drillcore.NotFoundError, match="events"):
+        events.stats()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda null: pickle.loads(pickle.dumps(null))])
+def test_copies_of_null_are_null(copied: Callable[[object], object]) -> None:
+    assert copied(NULL) is NULL
+
+
+def test_long_cells_are_shown_by_their_beginning(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64", "s": "string", "b": "binary"}, key="id")
+    table.append([{"id": 1, "s": "x" * 1_000_000, "b": b"y" * 1_000_000}])
+    shown = table.sample(1)
+    assert len(repr(shown)) < 500 and len(shown._repr_html_()) < 1000
+    assert "xxx..." in repr(shown)

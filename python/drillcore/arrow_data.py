@@ -1,0 +1,87 @@
+"""Objects of other libraries that hold Arrow data: which they are, and whether they are rows or one column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
+
+
+def is_arrow(data: Any) -> bool:
+    """Whether ``data`` has an Arrow capsule."""
+    return hasattr(data, "__arrow_c_array__") or hasattr(data, "__arrow_c_stream__")
+
+
+def is_pandas(data: Any) -> bool:
+    """Whether ``data`` is a pandas data frame, without importing pandas."""
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
+
+
+def from_pandas(frame: Any) -> pa.Table:
+    """Return a pandas data frame as a table. Its index is a label, not a column; NaN is how it writes "no value".
+
+    Raises
+    ------
+    InvalidArgumentError
+        If a cell has no Arrow form, or two columns have one name.
+    """
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+        raise InvalidArgumentError(f"the data frame has no Arrow form: {error}") from None
+
+
+def column_of(data: Any) -> pa.ChunkedArray | None:
+    """Return Arrow data that is one column, such as a series, as an Arrow column, and ``None`` for rows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has no Arrow form.
+    """
+    try:
+        if isinstance(data, pa.Array):
+            column = pa.chunked_array([data])
+        elif isinstance(data, pa.ChunkedArray):
+            column = data
+        elif type(data).__name__ == "Series" and is_arrow(data):
+            column = pa.chunked_array(data)
+        else:
+            return None
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise InvalidArgumentError(f"the series has no Arrow form: {error}") from None
+    return None if pa.types.is_struct(column.type) else column
+
+
+def refuse_column(argument: str, data: Any) -> None:
+    """Refuse one column where rows are wanted.
+
+    Raises
+    ------
+    InvalidTypeError
+        If ``data`` is an Arrow array or a series, but not of structs.
+    """
+    if column_of(data) is not None:
+        raise InvalidTypeError(
+            f"{argument}: a {type(data).__name__} is one column without a name; "
+            'give rows, for example pyarrow.table({"name": ...})'
+        )
+
+
+def to_table(argument: str, data: Any) -> pa.Table:
+    """Read Arrow rows to their end as one table.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they cannot be read.
+    """
+    if is_pandas(data):
+        return from_pandas(data)
+    try:
+        return pa.table(data) if hasattr(data, "__arrow_c_stream__") else pa.Table.from_batches([pa.record_batch(data)])
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidArgumentError(f"{argument}: the data could not be read: {error}") from None
