@@ -27,9 +27,7 @@ def as_frame(rows: drillcore.Rows, dimensions: list[str]) -> list[tuple[Any, ...
     return sorted((tuple(row[name] for name in columns) for row in rows.arrow().to_pylist()), key=repr)
 
 
-def test_dimensions_found_on_the_way_fold_as_pandas_groups(
-    database: drillcore.Database, hits: drillcore.Table
-) -> None:
+def test_dimensions_found_on_the_way_fold_as_pandas_groups(database: drillcore.Database, hits: drillcore.Table) -> None:
     rng = np.random.default_rng(7)
     names = ["host", "status", "ok", "share"]
     values = {
@@ -78,7 +76,7 @@ def test_dicts_bring_columns_of_the_type_of_their_values(hits: drillcore.Table) 
     assert len(hits.get_many([(1, "a"), (1, "b")])) == 1
     with pytest.raises(drillcore.InvalidArgumentError, match="no common type"):
         hits.append([{"day": 1, "mixed": "a"}, {"day": 1, "mixed": 2}])
-    with pytest.raises(drillcore.InvalidArgumentError, match="'code'|\"code\""):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'"code" stores'):
         hits.append([{"day": 1, "code": "x"}])
     with pytest.raises(drillcore.InvalidArgumentError, match="List"):
         hits.append([{"day": 1, "tags": ["a"]}])

@@ -59,8 +59,8 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     }
     let logged = Wal::read(directory.as_ref(), needed_from, |_, _| Ok::<(), Error>(()))?.last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
-    if is_cut && options.durability != Durability::None {
-        let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
+    if let (true, Some(logged)) = (is_cut, logged) {
+        let last = logged.max(Lsn(state.next_lsn.0 - 1));
         check_no_commit_is_lost(directory.as_ref(), &strangers, last)?;
     }
     let (manifest, _) = Manifest::open(directory.clone())?;
@@ -106,8 +106,8 @@ fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<Str
 }
 
 /// Refuses a manifest that was cut within an edit which must have been whole once: a segment that it does not
-/// name holds commits that are neither in the log nor in a segment that it names. A crash leaves no such thing,
-/// for the log goes only after the edit.
+/// name holds commits that are neither in the log nor in a segment that it names. Where there is a log, a crash
+/// leaves no such thing, for its files go only after the edit.
 fn check_no_commit_is_lost(
     directory: &dyn Directory,
     strangers: &[String],
