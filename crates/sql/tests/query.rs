@@ -226,31 +226,31 @@ fn answers_are_those_of_the_tables() {
     check_answers(&db, &QueryOptions::default());
     check_answers(&db, &in_stretches());
     // Statements of other kinds.
-    assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
-    assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
+    assert_eq!(texts(&run(db, "show tables"), 2).matches("flights").count(), 1);
+    assert_eq!(texts(&run(db, "describe flights"), 0), "carrier\nflight\ndelay");
 }
 
 fn check_answers(db: &Database, options: &QueryOptions) {
     let run = |db: &Database, text: &str| run_with(db, text, options);
     let db = &db;
-    assert_eq!(numbers(&run(&db, "select count(*) from flights")), [1000]);
+    assert_eq!(numbers(&run(db, "select count(*) from flights")), [1000]);
     let by_carrier = "select count(*) from flights group by carrier order by carrier";
-    assert_eq!(numbers(&run(&db, by_carrier)), [334, 333, 333]);
+    assert_eq!(numbers(&run(db, by_carrier)), [334, 333, 333]);
     let indexed = "select count(*) from flights where carrier = 'UA' and flight between 2 and 20";
-    assert_eq!(numbers(&run(&db, indexed)), [7]);
+    assert_eq!(numbers(&run(db, indexed)), [7]);
     let tested = "select count(*) from flights where delay % 10 = 3 and carrier <> 'AA'";
-    assert_eq!(numbers(&run(&db, tested)), [66]);
+    assert_eq!(numbers(&run(db, tested)), [66]);
     let last = "select flight from flights where carrier = 'UA' order by flight desc limit 2";
-    assert_eq!(numbers(&run(&db, last)), [998, 995]);
+    assert_eq!(numbers(&run(db, last)), [998, 995]);
     let joined = "select count(*) from flights f join airlines a on f.carrier = a.carrier \
                   where a.name = 'Delta' and f.delay < 10";
-    assert_eq!(numbers(&run(&db, joined)), [33]);
+    assert_eq!(numbers(&run(db, joined)), [33]);
     let nested = "select max(n) from (select count(*) as n from flights group by carrier) t";
-    assert_eq!(numbers(&run(&db, nested)), [334]);
+    assert_eq!(numbers(&run(db, nested)), [334]);
     let windowed = "select flight from flights qualify row_number() over \
                     (partition by carrier order by flight desc) = 1 order by 1";
-    assert_eq!(numbers(&run(&db, windowed)), [997, 998, 999]);
-    assert!(numbers(&run(&db, "select flight from flights where false")).is_empty());
+    assert_eq!(numbers(&run(db, windowed)), [997, 998, 999]);
+    assert!(numbers(&run(db, "select flight from flights where false")).is_empty());
     // One thread gives what many give.
     let options = QueryOptions { threads: Some(1), ..Default::default() };
     let one = query(&db.snapshot().unwrap(), by_carrier, &options).unwrap();
