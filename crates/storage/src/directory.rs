@@ -12,6 +12,8 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
 
+use crate::standard_streams::open_closed_streams;
+
 /// A flat folder of files.
 pub trait Directory: Send + Sync {
     /// The names of all files, in no order.
@@ -65,8 +67,9 @@ impl LocalDirectory {
         LocalDirectory::open(path)
     }
 
-    /// Opens an existing folder.
+    /// Opens an existing folder. Where a standard stream is closed, no file in it takes its descriptor.
     pub fn open(path: &Path) -> io::Result<LocalDirectory> {
+        open_closed_streams()?;
         if !fs::metadata(path)?.is_dir() {
             return Err(io::Error::new(io::ErrorKind::NotADirectory, "not a directory"));
         }

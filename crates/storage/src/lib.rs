@@ -6,6 +6,7 @@
 
 pub mod sync;
 pub mod error;
+pub mod standard_streams;
 pub mod directory;
 pub mod lease;
 pub mod wal;
