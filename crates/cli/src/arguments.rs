@@ -24,7 +24,8 @@ Exit codes:
   1    the answer is no: get found no row, verify found damage, two engines or tables disagree
   2    the call is wrong: there is no such database, table or column, or too few rows; nothing was changed,
        or it says how much was
-  3    the database or a file cannot be used: another process writes, damage, a full disk
+  3    the database or a file cannot be used: another process writes, damage, a full disk,
+       a file that ends too early
   130  stopped by Ctrl-C
 
 Try it:
@@ -259,7 +260,8 @@ pub struct Ingest {
     /// Rows of a commit.
     #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_rows: u32,
-    /// What to do with rows that do not fit the table.
+    /// What to do with lines that cannot be parsed and rows that do not fit the table. With skip they are told
+    /// on standard error, the first 20 of them one by one.
     #[arg(long, value_enum, default_value_t = OnErrorName::Raise)]
     pub on_error: OnErrorName,
     /// No progress bar.

@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_cast::display::array_value_to_string;
-use drillcore::{Interrupt, Table};
+use drillcore::{Interrupt, OnError, Table};
 
 use crate::arguments::Delete;
 use crate::fault::Fault;
-use crate::input::{self, Taken};
+use crate::input::{self, Reading, Taken};
 use crate::opening::open;
 use crate::output::print_line;
 use crate::selection::key;
@@ -46,11 +46,12 @@ fn delete_keys_of(
     let schema = table.schema();
     let columns = schema.columns.project(&schema.key).expect("a key is made of columns");
     let taken = Taken { columns: columns.into(), skips_others: true };
-    let input = input::open(file, arguments.format, Some(&taken), BATCH_KEYS)?;
+    let on_error = OnError::Raise;
+    let reading = Reading { format: arguments.format, batch_rows: BATCH_KEYS, on_error, interrupt };
+    let input = input::open(file, Some(&taken), &reading)?;
     for batch in input.batches {
         interrupt.check()?;
-        let batch = batch.map_err(|error| Fault::wrong_call(format!("{file}: {error}")))?;
-        *deleted += delete_keys(table, batch.columns()).map_err(|fault| fault.at(file))?;
+        *deleted += delete_keys(table, batch?.rows.columns()).map_err(|fault| fault.at(file))?;
     }
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! `drillcore ingest`: files into a table, on several threads, with a progress bar.
 
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use drillcore::{
     AppendResult, Database, Error, ErrorKind, Interrupt, Merge, MergePolicy, OnError, Options,
     RollupSpec, Table, TableSchema, TableSpec,
@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
 use crate::fault::Fault;
-use crate::input::{self, Taken};
+use crate::input::{self, Batch, Places, Reading, Taken};
 use crate::output::print_line;
 use crate::progress;
 
@@ -26,7 +26,7 @@ const REJECTED_SHOWN: usize = 20;
 /// Appends the files, and prints how many rows went in.
 pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     check_files_exist(&arguments.files)?;
-    let (db, table) = open_table(arguments)?;
+    let (db, table) = open_table(arguments, interrupt)?;
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
     for file in &arguments.files {
@@ -60,7 +60,7 @@ fn check_files_exist(files: &[String]) -> Result<(), Fault> {
 
 /// The table, and the database that it is in. What is missing is made, once it is known that the first file
 /// goes into it.
-fn open_table(arguments: &Ingest) -> Result<(Database, Table), Fault> {
+fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Table), Fault> {
     let create = |create| Options { create, ..Options::default() };
     let known = match Database::open(&arguments.database, create(false)) {
         Ok(db) => Some(db),
@@ -72,8 +72,8 @@ fn open_table(arguments: &Ingest) -> Result<(Database, Table), Fault> {
     {
         return Ok((db.clone(), db.table(&arguments.table)?));
     }
-    let spec = new_table(arguments)?;
-    rehearse(&spec, arguments)?;
+    let spec = new_table(arguments, interrupt)?;
+    rehearse(&spec, arguments, interrupt)?;
     let db = match known {
         Some(db) => db,
         None => Database::open(&arguments.database, create(true))?,
@@ -84,20 +84,20 @@ fn open_table(arguments: &Ingest) -> Result<(Database, Table), Fault> {
 
 /// Makes the table in memory and appends the beginning of the first file to it, so that what cannot begin
 /// leaves nothing behind on disk.
-fn rehearse(spec: &TableSpec, arguments: &Ingest) -> Result<(), Fault> {
+fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     let db = Database::in_memory(Options::default())?;
     let table = db.create_table(&arguments.table, spec.clone())?;
-    let (file, batch_rows) = (&arguments.files[0], arguments.batch_rows as usize);
-    let mut input = input::open(file, arguments.format, Some(&taken(&table.schema())), batch_rows)?;
+    let file = &arguments.files[0];
+    let taken = taken(&table.schema());
+    let mut input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
     let Some(batch) = input.batches.next() else { return Ok(()) };
-    let batch = batch.map_err(|error| unreadable(file, 0, &error))?;
-    append_batch(&table, file, 0, &batch, arguments)?;
+    append_batch(&table, file, &batch?, arguments)?;
     Ok(())
 }
 
 /// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
 /// of them that it reads.
-fn new_table(arguments: &Ingest) -> Result<TableSpec, Fault> {
+fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fault> {
     let Shape { merge, set, weights, rollup, .. } = &arguments.shape;
     if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
         return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
@@ -115,7 +115,7 @@ fn new_table(arguments: &Ingest) -> Result<TableSpec, Fault> {
             "a new table needs the columns of a file; standard input can be read once only",
         ));
     }
-    let mut columns = input::open(first, arguments.format, None, 1)?.schema;
+    let mut columns = input::open(first, None, &reading(arguments, interrupt))?.schema;
     let merge = match merge {
         MergeName::Append => Merge::Append,
         MergeName::Upsert => Merge::Upsert,
@@ -141,6 +141,18 @@ fn new_table(arguments: &Ingest) -> Result<TableSpec, Fault> {
         merge,
         exist_ok: false,
     })
+}
+
+fn reading<'a>(arguments: &Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
+    let batch_rows = arguments.batch_rows as usize;
+    Reading { format: arguments.format, batch_rows, on_error: on_error(arguments), interrupt }
+}
+
+fn on_error(arguments: &Ingest) -> OnError {
+    match arguments.on_error {
+        OnErrorName::Raise => OnError::Raise,
+        OnErrorName::Skip => OnError::Skip,
+    }
 }
 
 /// The key, time and dimensions, each once.
@@ -184,11 +196,10 @@ fn append_file(
     totals: &Totals,
     interrupt: &Interrupt,
 ) -> Result<(), Fault> {
-    let batch_rows = arguments.batch_rows as usize;
     let taken = taken(&table.schema());
-    let input = input::open(file, arguments.format, Some(&taken), batch_rows)?;
+    let input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
     let threads = usize::from(arguments.threads);
-    let (sender, receiver) = mpsc::sync_channel::<(u64, RecordBatch)>(threads * AHEAD);
+    let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * AHEAD);
     let receiver = Arc::new(Mutex::new(receiver));
     let failed = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -197,11 +208,11 @@ fn append_file(
                 let (receiver, failed) = (receiver.clone(), &failed);
                 scope.spawn(move || {
                     let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    while let Ok((first_row, batch)) = next() {
+                    while let Ok(batch) = next() {
                         if failed.load(Ordering::Relaxed) {
                             continue;
                         }
-                        let done = append(table, file, first_row, &batch, arguments, bar, totals);
+                        let done = append(table, file, &batch, arguments, bar, totals);
                         if let Err(fault) = done {
                             failed.store(true, Ordering::Relaxed);
                             return Err(fault);
@@ -211,21 +222,16 @@ fn append_file(
                 })
             })
             .collect();
-        let mut first_row = 0;
         let mut read = Ok(());
         for batch in input.batches {
             if failed.load(Ordering::Relaxed) || interrupt.check().is_err() {
                 break;
             }
             match batch {
-                Ok(batch) => {
-                    let rows = batch.num_rows() as u64;
-                    // The receiver lives as long as this scope.
-                    let _ = sender.send((first_row, batch));
-                    first_row += rows;
-                }
-                Err(error) => {
-                    read = Err(unreadable(file, first_row, &error));
+                // The receiver lives as long as this scope.
+                Ok(batch) => drop(sender.send(batch)),
+                Err(fault) => {
+                    read = Err(fault);
                     break;
                 }
             }
@@ -242,18 +248,22 @@ fn append_file(
 fn append(
     table: &Table,
     file: &str,
-    first_row: u64,
-    batch: &RecordBatch,
+    batch: &Batch,
     arguments: &Ingest,
     bar: &ProgressBar,
     totals: &Totals,
 ) -> Result<(), Fault> {
-    let result = append_batch(table, file, first_row, batch, arguments)?;
+    let result = append_batch(table, file, batch, arguments)?;
     totals.rows.fetch_add(result.rows, Ordering::Relaxed);
-    let before = totals.rejected.fetch_add(result.rejected.len() as u64, Ordering::Relaxed);
+    let unparsed = batch.bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.reason));
+    let unfit =
+        result.rejected.iter().map(|bad| format!("{}: {}", batch.places.of(bad.row), bad.reason));
+    let left_out = (batch.bad.len() + result.rejected.len()) as u64;
+    let before = totals.rejected.fetch_add(left_out, Ordering::Relaxed);
     let room = REJECTED_SHOWN.saturating_sub(before as usize);
-    for rejected in result.rejected.iter().take(room) {
-        bar.println(format!("{file}, row {}: {}", first_row + rejected.row + 1, rejected.reason));
+    for reason in unparsed.chain(unfit).take(room) {
+        // Also where there is no bar. Whoever closed standard error does not want to know.
+        bar.suspend(|| drop(writeln!(io::stderr(), "{file}, {reason}")));
     }
     bar.inc(result.rows);
     Ok(())
@@ -262,22 +272,20 @@ fn append(
 fn append_batch(
     table: &Table,
     file: &str,
-    first_row: u64,
-    batch: &RecordBatch,
+    batch: &Batch,
     arguments: &Ingest,
 ) -> Result<AppendResult, Fault> {
-    let on_error = match arguments.on_error {
-        OnErrorName::Raise => OnError::Raise,
-        OnErrorName::Skip => OnError::Skip,
-    };
-    table.append(batch, on_error).map_err(|error| {
-        Fault::from(error)
-            .at(&format!("{file}, in the {} rows after {first_row}", batch.num_rows()))
+    let rows = &batch.rows;
+    table.append(rows, on_error(arguments)).map_err(|error| {
+        let place = match &batch.places {
+            Places::Rows { before } => format!("in the {} rows after {before}", rows.num_rows()),
+            Places::Lines(lines) => {
+                let first = lines.first().unwrap_or(&0);
+                format!("in the {} rows from line {first} on", rows.num_rows())
+            }
+        };
+        Fault::from(error).at(&format!("{file}, {place}"))
     })
-}
-
-fn unreadable(file: &str, after_row: u64, error: &ArrowError) -> Fault {
-    Fault::wrong_call(format!("{file}, after row {after_row}: {error}"))
 }
 
 fn progress_bar(quiet: bool) -> ProgressBar {

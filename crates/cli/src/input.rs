@@ -1,30 +1,72 @@
 //! Reading files of several formats, packed or not, as batches.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read, Seek};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use drillcore::Error;
+use drillcore::{Error, Interrupt, OnError};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::arguments::Format;
 use crate::fault::Fault;
+use crate::parser::{BadRecord, Parsed, Parser};
+use crate::records::{RecordReader, Records, Syntax};
+use crate::source::{self, Packing};
 
-/// Bytes of a text that its columns' types are guessed from.
+/// Bytes of a text that its columns' types are guessed from, and its first record.
 const SAMPLE_BYTES: usize = 4 << 20;
 /// Rows of it.
 const SAMPLE_ROWS: usize = 10_000;
 
 /// The batches of one file.
-pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+pub type Batches = Box<dyn Iterator<Item = Result<Batch, Fault>> + Send>;
 
 /// A file ready to be read.
 pub struct Input {
     pub schema: SchemaRef,
     pub batches: Batches,
+}
+
+/// Rows of a file, and what stood between them that is none.
+pub struct Batch {
+    pub rows: RecordBatch,
+    pub places: Places,
+    /// With `OnError::Skip`: what was left out.
+    pub bad: Vec<BadRecord>,
+}
+
+/// Where the rows of a batch stand in their file.
+pub enum Places {
+    /// Behind this many others.
+    Rows { before: u64 },
+    /// In these lines.
+    Lines(Vec<u64>),
+}
+
+impl Places {
+    /// The place of one row, as people count.
+    pub fn of(&self, row: u64) -> String {
+        match self {
+            Places::Rows { before } => format!("row {}", before + row + 1),
+            Places::Lines(lines) => format!("line {}", lines[row as usize]),
+        }
+    }
+}
+
+/// How to read.
+pub struct Reading<'a> {
+    /// By default the file's name tells.
+    pub format: Option<Format>,
+    pub batch_rows: usize,
+    /// What to do with text that cannot be parsed.
+    pub on_error: OnError,
+    /// Ends a wait for a pipe.
+    pub interrupt: &'a Interrupt,
 }
 
 /// The columns that whoever reads a file takes.
@@ -37,13 +79,15 @@ pub struct Taken {
 }
 
 /// Opens a file, or standard input for `-`.
-pub fn open(
-    name: &str,
-    format: Option<Format>,
-    taken: Option<&Taken>,
-    batch_rows: usize,
-) -> Result<Input, Fault> {
-    let input = open_whole(name, format, taken, batch_rows)?;
+pub fn open(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Result<Input, Fault> {
+    let interrupt = reading.interrupt.clone();
+    let or_interrupted = move |fault| match interrupt.check() {
+        Ok(()) => fault,
+        Err(_) => Fault::interrupted(),
+    };
+    let input = open_whole(name, taken, reading).map_err(&or_interrupted)?;
+    let batches = input.batches.map(move |batch| batch.map_err(&or_interrupted));
+    let input = Input { batches: Box::new(batches), ..input };
     match taken {
         Some(taken) if taken.skips_others => {
             narrowed(input, &taken.columns).map_err(|fault| fault.at(name))
@@ -62,20 +106,17 @@ fn narrowed(input: Input, taken: &Schema) -> Result<Input, Fault> {
     let indexes = taken.fields().iter().map(index).collect::<Result<Vec<usize>, _>>()?;
     let project = |schema: &Schema| schema.project(&indexes).expect("they are columns of the file");
     let schema = Arc::new(project(&input.schema));
-    let batches = input.batches.map(move |batch| batch?.project(&indexes));
+    let batches = input.batches.map(move |batch| {
+        let batch = batch?;
+        let rows = batch.rows.project(&indexes).expect("they are columns of the file");
+        Ok(Batch { rows, ..batch })
+    });
     Ok(Input { schema, batches: Box::new(batches) })
 }
 
-fn open_whole(
-    name: &str,
-    format: Option<Format>,
-    taken: Option<&Taken>,
-    batch_rows: usize,
-) -> Result<Input, Fault> {
-    let cannot =
-        |error: &dyn std::fmt::Display| Fault::unusable(format!("cannot read {name}: {error}"));
-    let (stem, unpack) = packing(name);
-    let format = match format.or_else(|| format_of(stem)) {
+fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Result<Input, Fault> {
+    let (stem, packing) = packing(name);
+    let format = match reading.format.or_else(|| format_of(stem)) {
         Some(format) => format,
         None if name == "-" => Format::Csv,
         None => {
@@ -84,36 +125,24 @@ fn open_whole(
             )));
         }
     };
-    if format == Format::Parquet && unpack == Packing::None && name != "-" {
-        let file = File::open(name).map_err(|error| cannot(&error))?;
-        return parquet(file, batch_rows).map_err(|error| cannot(&error));
+    if format == Format::Parquet && packing == Packing::None && name != "-" {
+        let file = File::open(name).map_err(|error| unusable(name, &error))?;
+        return columnar(name, parquet(file, reading.batch_rows));
     }
-    let raw: Box<dyn Read + Send> = match name {
-        "-" => Box::new(io::stdin()),
-        _ => Box::new(File::open(name).map_err(|error| cannot(&error))?),
-    };
-    let plain: Box<dyn Read + Send> = match unpack {
-        Packing::None => raw,
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-        Packing::Zstd => Box::new(zstd::Decoder::new(raw).map_err(|error| cannot(&error))?),
-    };
+    let file =
+        source::open(name, packing, reading.interrupt).map_err(|error| unusable(name, &error))?;
     match format {
-        Format::Csv => csv(plain, taken, batch_rows).map_err(|error| cannot(&error)),
-        Format::Jsonl => jsonl(plain, taken, batch_rows).map_err(|error| cannot(&error)),
+        Format::Csv => Text::new(name, file, Syntax::Csv, reading).csv(taken),
+        Format::Jsonl => Text::new(name, file, Syntax::Jsonl, reading).jsonl(taken),
         Format::Parquet => {
-            let whole = read_whole(plain).map_err(|error| cannot(&error))?;
-            let bytes = parquet_bytes(whole, batch_rows);
-            bytes.map_err(|error| cannot(&error))
+            columnar(name, unnamed(file).and_then(|file| parquet(file, reading.batch_rows)))
         }
-        Format::Arrow => arrow(plain).map_err(|error| cannot(&error)),
+        Format::Arrow => columnar(name, arrow(file)),
     }
 }
 
-#[derive(PartialEq)]
-enum Packing {
-    None,
-    Gzip,
-    Zstd,
+fn unusable(name: &str, error: &dyn Display) -> Fault {
+    Fault::unusable(format!("cannot read {name}: {error}"))
 }
 
 fn packing(name: &str) -> (&str, Packing) {
@@ -137,34 +166,167 @@ fn format_of(stem: &str) -> Option<Format> {
     }
 }
 
-/// The beginning of a text, and all of it again.
-fn peek(mut text: Box<dyn Read + Send>) -> io::Result<(Vec<u8>, impl Read + Send)> {
-    let mut head = Vec::new();
-    text.by_ref().take(SAMPLE_BYTES as u64).read_to_end(&mut head)?;
-    let whole = Cursor::new(head.clone()).chain(text);
-    if head.len() == SAMPLE_BYTES {
-        // Types are not guessed from half a line.
-        let lines = head.iter().rposition(|&byte| byte == b'\n').map_or(head.len(), |at| at + 1);
-        head.truncate(lines);
-    }
-    Ok((head, whole))
+/// A file of text.
+struct Text<'a> {
+    name: &'a str,
+    reader: RecordReader<Unpacked>,
+    reading: &'a Reading<'a>,
+    syntax: Syntax,
 }
 
-fn csv(
-    text: Box<dyn Read + Send>,
-    taken: Option<&Taken>,
+type Unpacked = BufReader<Box<dyn Read + Send>>;
+
+impl<'a> Text<'a> {
+    fn new(
+        name: &'a str,
+        file: Box<dyn Read + Send>,
+        syntax: Syntax,
+        reading: &'a Reading<'a>,
+    ) -> Text<'a> {
+        let reader = RecordReader::new(BufReader::new(file), syntax);
+        Text { name, reader, reading, syntax }
+    }
+
+    fn csv(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
+        let header = self.records(1)?;
+        let names = header.text(0..header.len());
+        if names.trim_ascii_end().contains(&b'\r') {
+            let what = "the header goes on behind a carriage return; lines end in line feeds";
+            return Err(Fault::wrong_call(what).at(self.name));
+        }
+        let head = self.head()?;
+        // Rows that do not parse, and what is no UTF-8, are for the parser to tell.
+        let format =
+            arrow_csv::reader::Format::default().with_header(true).with_truncated_rows(true);
+        let text = [names, head.text(0..head.len())].concat();
+        let text = String::from_utf8_lossy(&text);
+        let guessed = format.infer_schema(text.as_bytes(), Some(SAMPLE_ROWS));
+        let (guessed, _) = guessed.map_err(|error| self.malformed(&error))?;
+        let schema = csv_columns(guessed, taken);
+        check_readable(&schema).map_err(|error| self.malformed(&error))?;
+        Ok(self.input(head, schema, true))
+    }
+
+    fn jsonl(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
+        let head = self.head()?;
+        let schema = match taken {
+            None => Arc::new(self.guessed(&head)?),
+            // What cannot be guessed may still fit the columns that are known.
+            Some(taken) => jsonl_columns(self.guessed(&head).ok(), taken),
+        };
+        // A column that first comes behind the sample is not dropped silently.
+        let is_strict = !taken.is_some_and(|taken| taken.skips_others);
+        Ok(self.input(head, schema, is_strict))
+    }
+
+    /// The columns of JSON lines, of those that are JSON where the others are to be left out.
+    fn guessed(&self, head: &Records) -> Result<Schema, Fault> {
+        let guess = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            let guessed = infer_json_schema(text.as_bytes(), Some(SAMPLE_ROWS));
+            guessed.map(|(guessed, _)| guessed)
+        };
+        let all = match guess(head.text(0..head.len())) {
+            Ok(guessed) => return Ok(guessed),
+            Err(error) => error,
+        };
+        let mut good = Vec::new();
+        for record in 0..head.len() {
+            let text = head.text(record..record + 1);
+            match guess(text) {
+                Ok(_) => good.extend_from_slice(text),
+                Err(_) if self.reading.on_error == OnError::Skip => {}
+                Err(error) => {
+                    let line = head.lines(record..record + 1)[0];
+                    // It was looked at alone, so "line 1" is not what a reader wants.
+                    let reason = error.to_string().replace(" at line 1 column", " at column");
+                    return Err(bad_line(self.name, line, &reason));
+                }
+            }
+        }
+        guess(&good).map_err(|_| self.malformed(&all))
+    }
+
+    /// What types are guessed from.
+    fn head(&mut self) -> Result<Records, Fault> {
+        let mut head = Records::default();
+        let is_enough = |head: &Records| {
+            head.len() >= SAMPLE_ROWS || !head.is_empty() && head.byte_len() >= SAMPLE_BYTES
+        };
+        let mut read = Ok(true);
+        while !is_enough(&head) && matches!(read, Ok(true)) {
+            read = self.reader.read(&mut head);
+        }
+        read.map(|_| head).map_err(|error| unusable(self.name, &error))
+    }
+
+    fn records(&mut self, count: usize) -> Result<Records, Fault> {
+        self.reader.read_up_to(count).map_err(|error| unusable(self.name, &error))
+    }
+
+    fn input(self, head: Records, schema: SchemaRef, is_strict: bool) -> Input {
+        let batches = TextBatches {
+            name: self.name.to_string(),
+            parser: Parser { syntax: self.syntax, schema: schema.clone(), is_strict },
+            batch_rows: self.reading.batch_rows,
+            on_error: self.reading.on_error,
+            records: head,
+            parsed_count: 0,
+            reader: self.reader,
+        };
+        Input { schema, batches: Box::new(batches) }
+    }
+
+    fn malformed(&self, error: &ArrowError) -> Fault {
+        Fault::wrong_call(format!("{}: {error}", self.name))
+    }
+}
+
+fn bad_line(name: &str, line: u64, reason: &str) -> Fault {
+    Fault::wrong_call(format!("{name}, line {line}: {reason}"))
+}
+
+/// The batches of a text: first those of the beginning that was read already.
+struct TextBatches {
+    name: String,
+    parser: Parser,
     batch_rows: usize,
-) -> Result<Input, ArrowError> {
-    let (head, whole) = peek(text)?;
-    let format = arrow_csv::reader::Format::default().with_header(true);
-    let (guessed, _) = format.infer_schema(Cursor::new(&head), Some(SAMPLE_ROWS))?;
-    let schema = csv_columns(guessed, taken);
-    check_readable(&schema)?;
-    let reader = arrow_csv::ReaderBuilder::new(schema.clone())
-        .with_format(format)
-        .with_batch_size(batch_rows)
-        .build_buffered(BufReader::new(whole))?;
-    Ok(Input { schema, batches: Box::new(reader) })
+    on_error: OnError,
+    /// Those read last.
+    records: Records,
+    parsed_count: usize,
+    reader: RecordReader<Unpacked>,
+}
+
+impl TextBatches {
+    fn batch(&mut self) -> Result<Option<Batch>, Fault> {
+        if self.parsed_count == self.records.len() {
+            let read = self.reader.read_up_to(self.batch_rows);
+            self.records = read.map_err(|error| unusable(&self.name, &error))?;
+            self.parsed_count = 0;
+        }
+        let range = self.parsed_count..self.records.len().min(self.parsed_count + self.batch_rows);
+        if range.is_empty() {
+            return Ok(None);
+        }
+        self.parsed_count = range.end;
+        let parsed = self.parser.parse(&self.records, range, self.on_error);
+        let Parsed { rows, lines, bad } = parsed.map_err(|error| unusable(&self.name, &error))?;
+        match bad.first() {
+            Some(first) if self.on_error == OnError::Raise => {
+                Err(bad_line(&self.name, first.line, &first.reason))
+            }
+            _ => Ok(Some(Batch { rows, places: Places::Lines(lines), bad })),
+        }
+    }
+}
+
+impl Iterator for TextBatches {
+    type Item = Result<Batch, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch().transpose()
+    }
 }
 
 /// Refuses columns whose values CSV has no text for.
@@ -179,27 +341,6 @@ fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
             field.data_type()
         ))),
     }
-}
-
-fn jsonl(
-    text: Box<dyn Read + Send>,
-    taken: Option<&Taken>,
-    batch_rows: usize,
-) -> Result<Input, ArrowError> {
-    let (head, whole) = peek(text)?;
-    let guessed = arrow_json::reader::infer_json_schema(Cursor::new(&head), Some(SAMPLE_ROWS));
-    let schema = match taken {
-        None => Arc::new(guessed?.0),
-        // What cannot be guessed may still fit the columns that are known.
-        Some(taken) => jsonl_columns(guessed.ok().map(|(guessed, _)| guessed), taken),
-    };
-    let skips_others = taken.is_some_and(|taken| taken.skips_others);
-    let reader = arrow_json::ReaderBuilder::new(schema.clone())
-        // A column that first comes behind the sample is not dropped silently.
-        .with_strict_mode(!skips_others)
-        .with_batch_size(batch_rows)
-        .build(BufReader::new(whole))?;
-    Ok(Input { schema, batches: Box::new(reader) })
 }
 
 /// The columns of the header in the types of those taken. Columns to be skipped are text, which always fits.
@@ -230,40 +371,49 @@ fn jsonl_columns(guessed: Option<Schema>, taken: &Taken) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn parquet(file: File, batch_rows: usize) -> Result<Input, ArrowError> {
+/// Batches in columns. What cannot be read of them is damage.
+fn columnar(
+    name: &str,
+    opened: Result<(SchemaRef, ArrowBatches), ArrowError>,
+) -> Result<Input, Fault> {
+    let (schema, batches) = opened.map_err(|error| unusable(name, &error))?;
+    let name = name.to_string();
+    let mut before = 0;
+    let batches = batches.map(move |rows| {
+        let rows = rows.map_err(|error| {
+            Fault::unusable(format!("cannot read {name}, after row {before}: {error}"))
+        })?;
+        let places = Places::Rows { before };
+        before += rows.num_rows() as u64;
+        Ok(Batch { rows, places, bad: Vec::new() })
+    });
+    Ok(Input { schema, batches: Box::new(batches) })
+}
+
+type ArrowBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
+
+fn parquet(file: File, batch_rows: usize) -> Result<(SchemaRef, ArrowBatches), ArrowError> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(batch_rows);
-    let schema = builder.schema().clone();
-    Ok(Input { schema, batches: Box::new(builder.build()?) })
+    Ok((builder.schema().clone(), Box::new(builder.build()?)))
 }
 
-fn parquet_bytes(bytes: Vec<u8>, batch_rows: usize) -> Result<Input, ArrowError> {
-    // The reader wants to seek, so what cannot be sought is kept in a file without a name.
-    let mut file = tempfile_of(bytes)?;
-    file.rewind()?;
-    parquet(file, batch_rows)
-}
-
-fn tempfile_of(bytes: Vec<u8>) -> io::Result<File> {
+/// The reader of Parquet wants to seek, so what cannot be sought is kept in a file without a name.
+fn unnamed(mut source: Box<dyn Read + Send>) -> Result<File, ArrowError> {
     let mut file = tempfile::tempfile()?;
-    io::Write::write_all(&mut file, &bytes)?;
+    io::copy(&mut source, &mut file)?;
+    file.rewind()?;
     Ok(file)
 }
 
-fn read_whole(mut plain: Box<dyn Read + Send>) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    plain.read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
 /// An Arrow IPC file begins with a magic word, a stream does not.
-fn arrow(plain: Box<dyn Read + Send>) -> Result<Input, ArrowError> {
+fn arrow(plain: Box<dyn Read + Send>) -> Result<(SchemaRef, ArrowBatches), ArrowError> {
     let mut buffered = BufReader::new(plain);
     if buffered.fill_buf()?.starts_with(b"ARROW1") {
         let mut bytes = Vec::new();
         buffered.read_to_end(&mut bytes)?;
         let reader = FileReader::try_new(Cursor::new(bytes), None)?;
-        return Ok(Input { schema: reader.schema(), batches: Box::new(reader) });
+        return Ok((reader.schema(), Box::new(reader)));
     }
     let reader = StreamReader::try_new(buffered, None)?;
-    Ok(Input { schema: reader.schema(), batches: Box::new(reader) })
+    Ok((reader.schema(), Box::new(reader)))
 }

@@ -16,6 +16,7 @@ use crate::fault::{Fault, NO};
 use crate::opening::moment;
 use crate::output::{print, print_line, print_one};
 use crate::selection::{key, selection};
+use crate::source::{self, Packing};
 
 /// Prints the row with a key; `NO` if there is none.
 pub fn get(arguments: Get) -> Result<u8, Fault> {
@@ -116,8 +117,7 @@ pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
 
 pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
     let text = match arguments.query.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin())
-            .map_err(|error| Fault::unusable(format!("standard input: {error}")))?,
+        "-" => standard_input(&interrupt)?,
         text => text.to_string(),
     };
     let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
@@ -149,6 +149,14 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
     ];
     let batch = RecordBatch::try_from_iter(columns).expect("one value a table");
     print_one(arguments.output.output, batch)
+}
+
+fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
+    let read = source::open("-", Packing::None, interrupt).and_then(std::io::read_to_string);
+    read.map_err(|error| match interrupt.check() {
+        Ok(()) => Fault::unusable(format!("standard input: {error}")),
+        Err(_) => Fault::interrupted(),
+    })
 }
 
 fn table(source: &Source, as_of: &Moment) -> Result<TableSnapshot, Fault> {

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
@@ -580,7 +581,11 @@ fn what_cannot_begin_to_go_in_leaves_nothing_behind() {
         (&["a.csv"], 2, "name its key"),
         (&["a.csv", "--key=huor"], 2, "did you mean \"hour\"?"),
         (&["a.csv", "--key=hour", "--weights=city"], 2, "city"),
-        (&["debt.csv", "--key=id", "--weights=weight"], 2, "debt.csv, in the 1 rows after 0"),
+        (
+            &["debt.csv", "--key=id", "--weights=weight"],
+            2,
+            "debt.csv, in the 1 rows from line 2 on",
+        ),
         (&["-", "--key=hour"], 2, "standard input"),
     ];
     let refused = || {
@@ -670,6 +675,180 @@ fn ctrl_c_ends_with_130() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "drillcore: interrupted\n");
+    prints(folder.path(), &["verify", "db"]);
+}
+
+#[test]
+fn lines_that_cannot_be_parsed_are_left_out_and_told_or_refuse_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).unwrap();
+    write("good.csv", b"a,b\n0,x\n");
+    prints(folder.path(), &["ingest", "db", "t", "good.csv", "--key=a", "--quiet"]);
+    // A quoted cell over two lines, a blank line, and line ends of both kinds move rows and lines apart.
+    write("bad.csv", b"a,b\r\n1,\"x\ny\"\n\nfour,x\r\n2,y\n3\n4,z,5\n9.5,n\n5,\xff\n6,last");
+    write(
+        "bad.jsonl",
+        b"{\"a\": 7}\n\n{\"a\": \"eight\"}\n{\"a\": 9\n[10]\n{\"a\": 11, \"b\": \"x\"}\n{\"a\": 12} {\"a\": 13}\n",
+    );
+    let skip = |file: &str| {
+        let ingest = ["ingest", "db", "t", file, "--quiet", "--on-error=skip"];
+        let output = drillcore(folder.path(), &ingest);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{errors}");
+        (String::from_utf8(output.stdout).unwrap(), errors)
+    };
+    let (printed, errors) = skip("bad.csv");
+    assert_eq!(printed, "3 rows appended to t, 5 left out\n", "{errors}");
+    for said in [
+        "bad.csv, line 5: column \"a\" stores Int64, which cannot hold \"four\"",
+        "bad.csv, line 7: incorrect number of fields, expected 2 got 1",
+        "bad.csv, line 8: incorrect number of fields, expected 2 got 3",
+        "bad.csv, line 9: column \"a\" stores Int64, which cannot hold \"9.5\"",
+        "bad.csv, line 10: this is not UTF-8",
+    ] {
+        assert!(errors.contains(said), "{said:?} is missing in {errors}");
+    }
+    let (printed, errors) = skip("bad.jsonl");
+    assert_eq!(printed, "2 rows appended to t, 4 left out\n", "{errors}");
+    for said in
+        ["line 3: whilst decoding field 'a'", "\"eight\"", "line 4: ", "line 5: ", "line 7: "]
+    {
+        assert!(errors.contains(said), "{said:?} is missing in {errors}");
+    }
+    let rows = prints(folder.path(), &["scan", "db", "t", "--columns=a", "--output=csv"]);
+    assert_eq!(rows, "a\n0\n1\n2\n6\n7\n11\n");
+
+    for (file, said) in
+        [("bad.csv", "bad.csv, line 5: column \"a\""), ("bad.jsonl", "bad.jsonl, line 3: ")]
+    {
+        let (code, message) = fails(folder.path(), &["ingest", "db", "t", file, "--quiet"]);
+        assert!(code == 2 && message.contains(said), "{message}");
+    }
+    // A file without one good line.
+    write("none.csv", b"a,b\nx,y\n");
+    assert_eq!(skip("none.csv").0, "0 rows appended to t, 1 left out\n");
+    assert_eq!(prints(folder.path(), &["count", "db", "t"]), "6\n");
+    // What parses but does not fit is told by its line, too.
+    write("debt.csv", b"a,w\n1,\"\n\"\n\n2,x\n-3,y\n");
+    let debt = ["ingest", "db", "debt", "debt.csv", "--key=w", "--weights=a", "--quiet"];
+    let output = drillcore(folder.path(), &[&debt[..], &["--on-error=skip"]].concat());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("debt.csv, line 6: weight column \"a\""), "{errors}");
+    // A new table's columns come from the lines that are JSON.
+    let new = ["ingest", "db", "new", "torn.jsonl", "--key=a", "--quiet"];
+    write("torn.jsonl", b"{\"a\": 1}\n{\"a\": \n{\"a\": 2}\n");
+    let (code, message) = fails(folder.path(), &new);
+    assert!(code == 2 && message.contains("torn.jsonl, line 2: "), "{message}");
+    let printed = prints(folder.path(), &[&new[..], &["--on-error=skip"]].concat());
+    assert_eq!(printed, "2 rows appended to new, 1 left out\n");
+}
+
+#[test]
+fn bad_lines_in_the_midst_of_many_are_found_one_by_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = "a,b\n".to_string();
+    for row in 0..30_000 {
+        match row % 5_000 {
+            17 => text.push_str("oops,x\n"),
+            _ => text.push_str(&format!("{row},\"x\ny\"\n")),
+        }
+    }
+    std::fs::write(folder.path().join("a.csv"), "a,b\n-1,x\n").unwrap();
+    std::fs::write(folder.path().join("b.csv"), text).unwrap();
+    prints(folder.path(), &["ingest", "db", "t", "a.csv", "--key=a", "--quiet"]);
+    let ingest = ["ingest", "db", "t", "b.csv", "--quiet", "--on-error=skip"];
+    let output = drillcore(folder.path(), &ingest);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "29994 rows appended to t, 6 left out\n");
+    let errors = String::from_utf8(output.stderr).unwrap();
+    for bad in 0..6 {
+        // Each good row has two lines, each bad one before it has one.
+        let line = 2 + 2 * (bad * 5_000 + 17) - bad;
+        assert!(errors.contains(&format!("b.csv, line {line}: ")), "{line} is missing in {errors}");
+    }
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_unusable_wherever_that_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut csv = "a,b\n".to_string();
+    (0..300_000_u64).for_each(|a| {
+        csv.push_str(&format!("{a},{}\n", a.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 2))
+    });
+    std::fs::write(path("a.csv"), &csv).unwrap();
+    let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gz.write_all(csv.as_bytes()).unwrap();
+    let ids = Int64Array::from_iter_values(0..100_000);
+    let batch = RecordBatch::try_from_iter([("a", Arc::new(ids) as ArrayRef)]).unwrap();
+    let mut file = arrow_ipc::writer::FileWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    let mut stream = arrow_ipc::writer::StreamWriter::try_new(Vec::new(), &batch.schema()).unwrap();
+    for start in (0..100_000).step_by(10_000) {
+        file.write(&batch.slice(start, 10_000)).unwrap();
+        stream.write(&batch.slice(start, 10_000)).unwrap();
+    }
+    let files = [
+        ("cut.csv.gz", gz.finish().unwrap()),
+        ("file.arrow", file.into_inner().unwrap()),
+        ("stream.arrow", stream.into_inner().unwrap()),
+    ];
+    std::fs::write(path("first.csv"), "a,b\n-1,1\n").unwrap();
+    prints(folder.path(), &["ingest", "db", "t", "first.csv", "--key=a", "--quiet"]);
+    for (name, bytes) in files {
+        std::fs::write(path(name), &bytes[..bytes.len() * 9 / 10]).unwrap();
+        let (code, message) = fails(folder.path(), &["ingest", "db", "t", name, "--quiet"]);
+        assert!(code == 3 && message.contains(&format!("cannot read {name}")), "{code}: {message}");
+    }
+    prints(folder.path(), &["verify", "db"]);
+}
+
+#[test]
+fn a_first_record_longer_than_what_types_are_guessed_from_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let long = "x".repeat(5 << 20);
+    write("a.csv", &format!("a,b\n1,\"{long}\n\"\n2,y\n"));
+    write("b.jsonl", &format!("{{\"a\": 1, \"b\": \"{long}\"}}\n{{\"a\": 2, \"b\": \"y\"}}\n"));
+    for file in ["a.csv", "b.jsonl"] {
+        let printed =
+            prints(folder.path(), &["ingest", file.split_at(1).0, "t", file, "--key=a", "--quiet"]);
+        assert_eq!(printed, "2 rows appended to t, 0 left out\n");
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_for_standard_input() {
+    let folder = with_table();
+    for (arguments, begun) in [
+        (&["ingest", "db", "t", "-", "--quiet"][..], ""),
+        (&["ingest", "db", "t", "-", "--quiet"], "hour,city,delay\n2024-01-05T00:00:00,Oslo,5\n"),
+        (&["sql", "db", "-"], "select"),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
+            .current_dir(folder.path())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(begun.as_bytes()).unwrap();
+        // By then it has set its handler and waits; before, the signal ends it at once.
+        std::thread::sleep(Duration::from_millis(500));
+        let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+        assert!(kill.unwrap().success());
+        let asked = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            if asked.elapsed() > Duration::from_secs(10) {
+                child.kill().unwrap();
+                panic!("{arguments:?} waits on");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{arguments:?}");
+        assert!(String::from_utf8(output.stderr).unwrap().ends_with("drillcore: interrupted\n"));
+        drop(input);
+    }
     prints(folder.path(), &["verify", "db"]);
 }
 

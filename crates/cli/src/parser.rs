@@ -1,0 +1,170 @@
+//! Parsing records of text, with a reason for each that cannot be.
+
+use std::ops::Range;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use drillcore::OnError;
+
+use crate::records::{Records, Syntax};
+
+/// Characters of a value that a reason shows.
+const SHOWN_CHARS: usize = 200;
+
+/// What is made of records.
+pub struct Parsed {
+    pub rows: RecordBatch,
+    /// The line of each row.
+    pub lines: Vec<u64>,
+    pub bad: Vec<BadRecord>,
+}
+
+/// A record that could not be parsed.
+pub struct BadRecord {
+    pub line: u64,
+    pub reason: String,
+}
+
+/// Parses records as rows of a schema.
+pub struct Parser {
+    pub syntax: Syntax,
+    pub schema: SchemaRef,
+    /// Refuses values of columns that are not in the schema. For JSON lines only: CSV names them in its header.
+    pub is_strict: bool,
+}
+
+impl Parser {
+    /// Parses these records. All at once, as a rule; only if that fails are they halved until the bad ones stand
+    /// alone. With `OnError::Raise` the first of them is the last that is looked for.
+    pub fn parse(
+        &self,
+        records: &Records,
+        range: Range<usize>,
+        on_error: OnError,
+    ) -> Result<Parsed, ArrowError> {
+        let (good, lines, bad) = Default::default();
+        let mut sieve = Sieve { parser: self, records, on_error, good, lines, bad };
+        sieve.sift(range);
+        let rows = match &sieve.good[..] {
+            [rows] => rows.clone(),
+            several => concat_batches(&self.schema, several)?,
+        };
+        Ok(Parsed { rows, lines: sieve.lines, bad: sieve.bad })
+    }
+
+    /// Parses text of so many records.
+    fn rows(&self, text: &[u8], count: usize) -> Result<RecordBatch, ArrowError> {
+        let rows = match self.syntax {
+            Syntax::Csv => csv_rows(self.schema.clone(), None, text, count)?,
+            Syntax::Jsonl => self.jsonl_rows(text, count)?,
+        };
+        match rows {
+            Some(rows) if rows.num_rows() == count => Ok(rows),
+            _ => Err(ArrowError::ParseError("this is not one record a line".to_string())),
+        }
+    }
+
+    fn jsonl_rows(&self, text: &[u8], count: usize) -> Result<Option<RecordBatch>, ArrowError> {
+        let mut decoder = arrow_json::ReaderBuilder::new(self.schema.clone())
+            .with_strict_mode(self.is_strict)
+            // One more, so that too many are noticed.
+            .with_batch_size(count + 1)
+            .build_decoder()?;
+        decoder.decode(text)?;
+        decoder.flush()
+    }
+
+    /// Why a record cannot be parsed.
+    fn reason(&self, record: &[u8], error: ArrowError) -> String {
+        if std::str::from_utf8(record).is_err() {
+            return "this is not UTF-8".to_string();
+        }
+        let bad_cell = match self.syntax {
+            Syntax::Csv => self.bad_cell(record),
+            Syntax::Jsonl => None,
+        };
+        bad_cell.unwrap_or_else(|| match error {
+            // Each record is parsed alone, so it is not this line.
+            ArrowError::CsvError(what) => what.replace(" for line 1,", ","),
+            ArrowError::JsonError(what) | ArrowError::ParseError(what) => shortened(&what),
+            other => other.to_string(),
+        })
+    }
+
+    /// The first cell of a row of CSV that does not fit its column.
+    fn bad_cell(&self, record: &[u8]) -> Option<String> {
+        let fields = self.schema.fields();
+        let text: Vec<Field> =
+            fields.iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
+        let cells = csv_rows(Schema::new(text).into(), None, record, 1).ok()??;
+        let does_not_fit =
+            |&column: &usize| csv_rows(self.schema.clone(), Some(column), record, 1).is_err();
+        let column = (0..fields.len()).find(does_not_fit)?;
+        let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
+        let (name, stores) = (fields[column].name(), fields[column].data_type());
+        Some(format!("column {name:?} stores {stores}, which cannot hold {:?}", shortened(&cell)))
+    }
+}
+
+/// Rows of CSV without a header, one column of them or all.
+fn csv_rows(
+    schema: SchemaRef,
+    column: Option<usize>,
+    mut text: &[u8],
+    count: usize,
+) -> Result<Option<RecordBatch>, ArrowError> {
+    let builder = arrow_csv::ReaderBuilder::new(schema).with_batch_size(count + 1);
+    let mut decoder = match column {
+        None => builder.build_decoder(),
+        Some(column) => builder.with_projection(vec![column]).build_decoder(),
+    };
+    // Nothing is decoded of too many records, and of no text, which ends a record that lacks its line's end.
+    loop {
+        match decoder.decode(text)? {
+            0 => return decoder.flush(),
+            len => text = &text[len..],
+        }
+    }
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        None => text.to_string(),
+        Some((len, _)) => format!("{}...", &text[..len]),
+    }
+}
+
+/// What came through and what did not.
+struct Sieve<'a> {
+    parser: &'a Parser,
+    records: &'a Records,
+    on_error: OnError,
+    good: Vec<RecordBatch>,
+    lines: Vec<u64>,
+    bad: Vec<BadRecord>,
+}
+
+impl Sieve<'_> {
+    fn sift(&mut self, range: Range<usize>) {
+        let text = self.records.text(range.clone());
+        let lines = self.records.lines(range.clone());
+        match self.parser.rows(text, range.len()) {
+            Ok(rows) => {
+                self.good.push(rows);
+                self.lines.extend(lines);
+            }
+            Err(error) if range.len() == 1 => {
+                let reason = self.parser.reason(text, error);
+                self.bad.push(BadRecord { line: lines[0], reason });
+            }
+            Err(_) => {
+                let middle = range.start + range.len() / 2;
+                self.sift(range.start..middle);
+                if self.on_error == OnError::Skip || self.bad.is_empty() {
+                    self.sift(middle..range.end);
+                }
+            }
+        }
+    }
+}

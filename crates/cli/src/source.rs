@@ -1,0 +1,107 @@
+//! The bytes of a file or of standard input, unpacked, such that Ctrl-C ends a wait for them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use drillcore::Interrupt;
+
+/// How often a wait looks whether it should end.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const CHUNK_BYTES: usize = 64 << 10;
+/// Chunks read ahead of whoever takes them.
+const CHUNKS_AHEAD: usize = 4;
+
+/// How a file is packed.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+/// The bytes of a file, or of standard input for `-`, unpacked.
+pub fn open(
+    name: &str,
+    packing: Packing,
+    interrupt: &Interrupt,
+) -> io::Result<Box<dyn Read + Send>> {
+    let raw: Box<dyn Read + Send> = match name {
+        "-" => Box::new(Awaited::new(|| Ok(io::stdin()), interrupt)),
+        // The other end of a pipe may let us wait as long as it likes, for its opening as well.
+        _ if !std::fs::metadata(name)?.is_file() => {
+            let name = name.to_string();
+            Box::new(Awaited::new(move || File::open(name), interrupt))
+        }
+        _ => Box::new(File::open(name)?),
+    };
+    Ok(match packing {
+        Packing::None => raw,
+        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
+        Packing::Zstd => Box::new(zstd::Decoder::new(raw)?),
+    })
+}
+
+/// Bytes that a thread of their own waits for, because nothing else ends the wait: a system call that a
+/// signal interrupts is made again. The thread ends at the end of its file or with the process.
+struct Awaited {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    chunk: io::Cursor<Vec<u8>>,
+    interrupt: Interrupt,
+}
+
+impl Awaited {
+    fn new<F: Read>(
+        open: impl FnOnce() -> io::Result<F> + Send + 'static,
+        interrupt: &Interrupt,
+    ) -> Awaited {
+        let (sender, chunks) = mpsc::sync_channel(CHUNKS_AHEAD);
+        thread::spawn(move || {
+            let mut file = match open() {
+                Ok(file) => file,
+                Err(error) => return drop(sender.send(Err(error))),
+            };
+            loop {
+                let chunk = read_chunk(&mut file);
+                let is_last = chunk.as_ref().map_or(true, Vec::is_empty);
+                if sender.send(chunk).is_err() || is_last {
+                    return;
+                }
+            }
+        });
+        Awaited { chunks, chunk: io::Cursor::default(), interrupt: interrupt.clone() }
+    }
+}
+
+/// What there is; nothing at the end.
+fn read_chunk(file: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        match file.read(&mut chunk) {
+            Ok(len) => {
+                chunk.truncate(len);
+                return Ok(chunk);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+impl Read for Awaited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.position() == self.chunk.get_ref().len() as u64 {
+            match self.chunks.recv_timeout(POLL_INTERVAL) {
+                Ok(chunk) => self.chunk = io::Cursor::new(chunk?),
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Timeout) => {
+                    // Not of the kind `Interrupted`, at which callers try again.
+                    self.interrupt.check().map_err(io::Error::other)?;
+                }
+            }
+        }
+        self.chunk.read(buffer)
+    }
+}
