@@ -75,7 +75,7 @@ mod tests {
             let squares = side_by_side(100, threads, |number| Ok(number * number)).unwrap();
             assert_eq!(squares, (0..100).map(|number| number * number).collect::<Vec<_>>());
         }
-        assert!(side_by_side(0, 3, |number| Ok(number)).unwrap().is_empty());
+        assert!(side_by_side(0, 3, Ok).unwrap().is_empty());
     }
 
     #[test]

@@ -226,13 +226,12 @@ fn answers_are_those_of_the_tables() {
     check_answers(&db, &QueryOptions::default());
     check_answers(&db, &in_stretches());
     // Statements of other kinds.
-    assert_eq!(texts(&run(db, "show tables"), 2).matches("flights").count(), 1);
-    assert_eq!(texts(&run(db, "describe flights"), 0), "carrier\nflight\ndelay");
+    assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
+    assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
 }
 
 fn check_answers(db: &Database, options: &QueryOptions) {
     let run = |db: &Database, text: &str| run_with(db, text, options);
-    let db = &db;
     assert_eq!(numbers(&run(db, "select count(*) from flights")), [1000]);
     let by_carrier = "select count(*) from flights group by carrier order by carrier";
     assert_eq!(numbers(&run(db, by_carrier)), [334, 333, 333]);

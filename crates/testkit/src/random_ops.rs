@@ -187,9 +187,13 @@ impl RandomOps {
         self.model.remove(&name);
     }
 
-    /// Adds a column to a table, unless it has one of that name or is a rollup table.
+    /// Adds a column to a table, unless it has one of that name. Dimensions of rollup tables come in tests of
+    /// their own, where rows bring them.
     fn add_column(&mut self) {
         let Some(table) = self.random_table() else { return };
+        if matches!(self.model[&table].shape.policy, Policy::Rollup(_)) {
+            return;
+        }
         let list = DataType::new_list(DataType::Utf8, true);
         let types = [DataType::Utf8, DataType::Int64, DataType::Boolean, DataType::Float64, list];
         let data_type = &types[self.rng.below(types.len() as u64) as usize];
@@ -197,15 +201,11 @@ impl RandomOps {
         self.log(format!("add {name}, {data_type:?}, to {table}"));
         let added = self.database().table(&table).unwrap().add_column(&name, data_type);
         let known = self.model.get_mut(&table).expect("chosen among these");
-        let is_rollup = matches!(known.shape.policy, Policy::Rollup(_));
-        let has_name = known.shape.columns.column_with_name(&name).is_some();
-        match (is_rollup, has_name) {
-            (true, _) => assert_eq!(added.unwrap_err().kind(), ErrorKind::InvalidArgument),
-            (_, true) => assert_eq!(added.unwrap_err().kind(), ErrorKind::AlreadyExists),
-            _ => {
-                added.unwrap();
-                known.add_column(&name, data_type);
-            }
+        if known.shape.columns.column_with_name(&name).is_some() {
+            assert_eq!(added.unwrap_err().kind(), ErrorKind::AlreadyExists);
+        } else {
+            added.unwrap();
+            known.add_column(&name, data_type);
         }
     }
 
