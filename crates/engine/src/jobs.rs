@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
@@ -137,13 +137,6 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     let added = segment.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = Edit::Flushed { table, lsn: lsns.last };
     let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
-    if let Some(wal) = core.wal.get()
-        && needed_from <= lsns.last
-    {
-        // Commits that stay in the log are older than some in the segment, so they must not be lost
-        // alone.
-        wal.make_durable()?;
-    }
     // On failure the file stays: the edit may have reached the disk. The next opening knows.
     manifest.commit(&edits)?;
     let mut state = core.state();
@@ -243,6 +236,13 @@ pub fn write_segment(
     is_oldest: bool,
 ) -> Result<Written> {
     let id = core.new_segment_id();
+    match core.wal.get() {
+        // Of what is in the segment, and of what is older, nothing may be lost that the segment outlives. So a
+        // whole segment that no edit names has its commits in the log, too, or its edit was lost.
+        Some(wal) => wal.make_durable()?,
+        // Without a log this edit tells a segment whose own edit a crash kept from being written.
+        None => core.manifest().commit(&[Edit::NextSegment(SegmentId(id.0 + 1))])?,
+    }
     let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
     let drops_tombstones = is_oldest && layout.has_tombstones();
     let written = (|| -> Result<bool> {

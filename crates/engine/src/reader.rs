@@ -228,7 +228,7 @@ impl Reader {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
-        let ManifestFound { state: mut found, version, .. } = Manifest::read(directory.as_ref())?;
+        let ManifestFound { state: mut found, version } = Manifest::read(directory.as_ref())?;
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
         let mut state = open_tables(found, |id, layout| self.segment(id, layout))?;

@@ -10,7 +10,7 @@ use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::manifest::{self, Manifest, ManifestFound, ManifestState, PinnedSnapshot};
+use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::Wal;
@@ -35,7 +35,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let lock = lock.ok_or(StorageError::Locked)?;
     check_has_manifest(directory.as_ref())?;
     // Whatever refuses the opening does so before anything is changed.
-    let ManifestFound { state: found, is_cut, .. } = Manifest::read(directory.as_ref())?;
+    let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
     let strangers = strangers(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
@@ -59,10 +59,8 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     }
     let logged = Wal::read(directory.as_ref(), needed_from, |_, _| Ok::<(), Error>(()))?.last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
-    if let (true, Some(logged)) = (is_cut, logged) {
-        let last = logged.max(Lsn(state.next_lsn.0 - 1));
-        check_no_commit_is_lost(directory.as_ref(), &strangers, last)?;
-    }
+    let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
+    check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;
     let (manifest, _) = Manifest::open(directory.clone())?;
     let version = manifest.version();
     let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
@@ -105,21 +103,24 @@ fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<Str
     Ok(names)
 }
 
-/// Refuses a manifest that was cut within an edit which must have been whole once: a segment that it does not
-/// name holds commits that are neither in the log nor in a segment that it names. Where there is a log, a crash
-/// leaves no such thing, for its files go only after the edit.
-fn check_no_commit_is_lost(
+/// Refuses a manifest that lacks an edit which must have been there: a whole segment that it does not name
+/// holds commits that are neither in the log nor in a segment that it names.
+///
+/// A crash leaves no such thing. Where there is a log, it is durable before a segment is whole, and its files
+/// go only after the edit; without one, an edit before the segment is begun says that its number is taken.
+fn check_no_edit_is_lost(
     directory: &dyn Directory,
     strangers: &[String],
+    next_segment: SegmentId,
     last: Lsn,
 ) -> Result<()> {
     for name in strangers {
-        let Some(id) = Segment::id_of(name) else { continue };
+        let Some(id) = Segment::id_of(name).filter(|id| *id >= next_segment) else { continue };
         // One that was being written at a crash is not whole.
         let Ok(commits) = Segment::commits_in(directory, id) else { continue };
         if commits.last > last {
             let message = format!(
-                "the manifest is cut short: {name} holds commits up to {}, but it names none beyond \
+                "the manifest lost its end: {name} holds commits up to {}, but it names none beyond \
                  {last}, nor does the log; nothing was changed. Restore the manifest from a copy, or \
                  move {name} away to open the database without them",
                 commits.last

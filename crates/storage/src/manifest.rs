@@ -61,8 +61,6 @@ pub struct Manifest {
 pub struct ManifestFound {
     pub state: ManifestState,
     pub version: ManifestVersion,
-    /// Whether the file ends inside an edit.
-    pub is_cut: bool,
 }
 
 /// Whether a folder holds a database.
@@ -246,7 +244,7 @@ fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<Manifest
         }
     }
     let state = ManifestState::new();
-    let nothing = ManifestFound { state, version: ManifestVersion::EVERYTHING, is_cut: false };
+    let nothing = ManifestFound { state, version: ManifestVersion::EVERYTHING };
     let Some((number, name)) = files.last() else { return Ok(nothing) };
     let names = directory.list().context("list", "the database folder")?;
     let is_of_tables = |name: &String| name.starts_with("segment-") || name.starts_with("wal-");
@@ -272,7 +270,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Opti
     let Some(mut at) = header else { return Ok(None) };
     let mut state = ManifestState::new();
     let mut expected = 0;
-    let is_cut = loop {
+    loop {
         match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
             Read::Frame { sequence, payload, end } => {
                 let inconsistent =
@@ -288,13 +286,12 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Opti
                 expected += 1;
                 at = end;
             }
-            Read::End => break false,
-            Read::Torn { .. } => break true,
+            Read::End | Read::Torn { .. } => break,
         }
-    };
+    }
     let version = |last| ManifestVersion { file: number, edit: last };
     let last: Option<u64> = expected.checked_sub(1);
-    Ok(last.map(|last| ManifestFound { state, version: version(last), is_cut }))
+    Ok(last.map(|last| ManifestFound { state, version: version(last) }))
 }
 
 #[cfg(test)]
