@@ -13,8 +13,9 @@ use crate::interrupt::Interrupt;
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
     pub segments: u64,
-    /// Of the segments that can be opened; also in `bytes`.
+    /// Of the segments that can be opened.
     pub rows: u64,
+    /// As `rows`.
     pub bytes: u64,
     /// One message a damaged segment; empty if all is well.
     pub faults: Vec<String>,

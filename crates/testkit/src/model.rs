@@ -58,13 +58,15 @@ impl ModelTable {
     /// Adds a column, which is null in all rows so far.
     pub fn add_column(&mut self, name: &str, data_type: &DataType) {
         self.shape.add_column(name, data_type);
+        let is_dimension = matches!(self.shape.policy, Policy::Rollup(_));
+        let wider_key =
+            |key: &[Cell]| [key, if is_dimension { &[Cell::Null] } else { &[] }].concat();
         let widened = |row: &Arc<ModelRow>| {
-            let mut row = ModelRow::clone(row);
-            row.cells.push(Cell::Null);
-            Arc::new(row)
+            let cells = [row.cells.as_slice(), &[Cell::Null]].concat();
+            Arc::new(ModelRow { key: wider_key(&row.key), cells, events: row.events })
         };
         for change in &mut self.changes {
-            let (key, row) = (change.key.clone(), change.row.as_ref().map(widened));
+            let (key, row) = (wider_key(&change.key), change.row.as_ref().map(widened));
             *change = Arc::new(Change { key, row });
         }
     }

@@ -17,6 +17,8 @@ pub struct RollupShape {
     pub time: Option<Time>,
     /// With their names in the table.
     pub metrics: Vec<(&'static str, Metric)>,
+    /// Columns of a batch that became dimensions later.
+    pub added: Vec<usize>,
 }
 
 /// The key column that is truncated.
@@ -38,11 +40,18 @@ pub enum Metric {
 }
 
 impl RollupShape {
-    /// The table's columns: the key's, then the metrics.
+    /// The table's columns: the key's, then the metrics, then dimensions added later.
     pub fn columns(&self) -> Arc<Schema> {
-        let key = self.key.iter().map(|&column| self.events.field(column).clone());
+        let of_event = |&column: &usize| self.events.field(column).clone();
+        let (key, added) = (self.key.iter().map(of_event), self.added.iter().map(of_event));
         let metrics = self.metrics.iter().map(|(name, metric)| metric.field(name, &self.events));
-        Arc::new(Schema::new(key.chain(metrics).collect::<Vec<Field>>()))
+        Arc::new(Schema::new(key.chain(metrics).chain(added).collect::<Vec<Field>>()))
+    }
+
+    /// Adds a nullable dimension behind all columns.
+    pub fn add_dimension(&mut self, name: &str, data_type: &DataType) {
+        self.added.push(self.events.fields().len());
+        self.events = with_nullable(&self.events, name, data_type);
     }
 
     pub fn spec(&self) -> RollupSpec {
@@ -71,7 +80,8 @@ impl RollupShape {
             (_, cell) => cell.normalised(),
         };
         let metrics = self.metrics.iter().map(|(_, metric)| metric.of_event(event));
-        self.key.iter().map(of_key).chain(metrics).collect()
+        let added = self.added.iter().map(|&column| event[column].normalised());
+        self.key.iter().map(of_key).chain(metrics).chain(added).collect()
     }
 
     /// Adds the metrics of `other` to `row`, which has the same key.
@@ -84,6 +94,13 @@ impl RollupShape {
             };
         }
     }
+}
+
+/// Columns with one more behind them that takes nulls.
+pub fn with_nullable(columns: &Schema, name: &str, data_type: &DataType) -> Arc<Schema> {
+    let added = Arc::new(Field::new(name, data_type.clone(), true));
+    let fields = columns.fields().iter().cloned().chain([added]);
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 impl Metric {

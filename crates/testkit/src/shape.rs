@@ -11,7 +11,7 @@ use drillcore::{Merge, TableSpec};
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, to_array};
-use crate::rollup_shape::{Metric, RollupShape, Time};
+use crate::rollup_shape::{Metric, RollupShape, Time, with_nullable};
 
 /// Columns, key, set column, weights and merge policy of a table.
 #[derive(Debug, Clone)]
@@ -145,6 +145,7 @@ impl Shape {
                         ("least_big", Metric::Least(6)),
                         ("most_big", Metric::Greatest(6)),
                     ]),
+                    added: Vec::new(),
                 },
             ),
             // Keys with NaN and two zeros, which fold; inputs that are never null.
@@ -159,6 +160,7 @@ impl Shape {
                     key: vec![0, 1],
                     time: None,
                     metrics: sums(&[("steps", Metric::Sum(2)), ("worst", Metric::Least(2))]),
+                    added: Vec::new(),
                 },
             ),
             // Few keys with very many events.
@@ -172,6 +174,7 @@ impl Shape {
                     key: vec![0],
                     time: None,
                     metrics: sums(&[("step", Metric::Sum(1)), ("n", Metric::Count)]),
+                    added: Vec::new(),
                 },
             ),
             // Events alone.
@@ -182,6 +185,7 @@ impl Shape {
                     key: vec![0],
                     time: None,
                     metrics: Vec::new(),
+                    added: Vec::new(),
                 },
             ),
         ]
@@ -203,11 +207,13 @@ impl Shape {
         }
     }
 
-    /// Adds a nullable column behind the others.
+    /// Adds a nullable column behind the others, in a rollup table a dimension.
     pub fn add_column(&mut self, name: &str, data_type: &DataType) {
-        let added = Arc::new(Field::new(name, data_type.clone(), true));
-        let fields = self.columns.fields().iter().cloned().chain([added]);
-        self.columns = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        if let Policy::Rollup(rollup) = &mut self.policy {
+            rollup.add_dimension(name, data_type);
+            self.key.push(self.columns.fields().len());
+        }
+        self.columns = with_nullable(&self.columns, name, data_type);
     }
 
     /// Columns of an appended batch.
