@@ -190,9 +190,6 @@ impl RandomOps {
     /// Adds a column to a table, unless it has one of that name, or would be a dimension without an order.
     fn add_column(&mut self) {
         let Some(table) = self.random_table() else { return };
-        if matches!(self.model[&table].shape.policy, Policy::Rollup(_)) {
-            return;
-        }
         let list = DataType::new_list(DataType::Utf8, true);
         let types = [DataType::Utf8, DataType::Int64, DataType::Boolean, DataType::Float64, list];
         let data_type = &types[self.rng.below(types.len() as u64) as usize];
