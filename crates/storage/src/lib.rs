@@ -14,6 +14,7 @@ pub mod manifest;
 pub mod io_counts;
 pub mod page_cache;
 mod ordinal_list;
+mod segment_file;
 pub mod segment;
 pub mod segment_writer;
 pub mod segment_check;

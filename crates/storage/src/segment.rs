@@ -17,7 +17,7 @@ use drillcore_format::manifest_edit::SegmentMeta;
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
 use drillcore_format::rows::{Layout, Projection, Rows};
-use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail};
+use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::weight::stored_units;
 
@@ -25,6 +25,7 @@ use crate::directory::{Directory, ReadFile};
 use crate::error::{IoContext, Result, StorageError};
 use crate::lease::{DeferredRemovals, ManifestVersion};
 use crate::page_cache::PageCache;
+use crate::segment_file::{self, OpenFile, damage_in, read_whole_page};
 
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
@@ -80,73 +81,15 @@ impl SegmentMembers {
     }
 }
 
-/// A segment's file with its footer.
-struct OpenFile {
-    file: Arc<dyn ReadFile>,
-    name: String,
-    bytes: u64,
-    footer: SegmentFooter,
-}
-
-impl OpenFile {
-    fn open(directory: &dyn Directory, id: SegmentId) -> Result<OpenFile> {
-        let name = Segment::file_name(id);
-        let file = directory.open(&name).context("open", &name)?;
-        let bytes = file.byte_len().context("measure", &name)?;
-        let inconsistent =
-            |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
-        if bytes < TAIL_BYTES as u64 {
-            return Err(inconsistent(format!("{bytes} bytes are too few for a segment")));
-        }
-        let tail_offset = bytes - TAIL_BYTES as u64;
-        let mut tail = [0; TAIL_BYTES];
-        file.read_exact_at(&mut tail, tail_offset).context("read", &name)?;
-        let place = read_tail(&tail).map_err(damage_in(&name, tail_offset))?;
-        let page = read_whole_page(file.as_ref(), &name, bytes, id, place, PageKind::Footer)?;
-        let footer = SegmentFooter::decode(&page).map_err(damage_in(&name, place.0))?;
-        if footer.segment != id {
-            return Err(inconsistent(format!("the file holds segment {}", footer.segment)));
-        }
-        Ok(OpenFile { file, name, bytes, footer })
-    }
-}
-
-fn damage_in(name: &str, offset: u64) -> impl FnOnce(FormatError) -> StorageError + use<> {
-    let file = name.to_string();
-    move |source| StorageError::Damaged { file, offset, source }
-}
-
-/// A page of a file that ends at byte `end`, checked, past the cache.
-fn read_whole_page(
-    file: &dyn ReadFile,
-    name: &str,
-    end: u64,
-    segment: SegmentId,
-    (offset, len): (u64, u32),
-    kind: PageKind,
-) -> Result<Vec<u8>> {
-    if offset.checked_add(u64::from(len)).is_none_or(|past| past > end) {
-        return Err(StorageError::Inconsistent {
-            file: name.to_string(),
-            detail: format!("a page of {len} bytes at byte {offset} lies past the end"),
-        });
-    }
-    let mut page = vec![0; len as usize];
-    file.read_exact_at(&mut page, offset).context("read", name)?;
-    let payload = read_page(&page, kind, PageAddress { segment, offset });
-    Ok(payload.map_err(damage_in(name, offset))?.to_vec())
-}
-
 impl Segment {
     /// The name of a segment's file.
     pub fn file_name(id: SegmentId) -> String {
-        format!("segment-{id}.drill")
+        segment_file::file_name(id)
     }
 
     /// The segment whose file has that name.
     pub fn id_of(file_name: &str) -> Option<SegmentId> {
-        let number = file_name.strip_prefix("segment-")?.strip_suffix(".drill")?;
-        number.parse().ok().map(SegmentId)
+        segment_file::id_of(file_name)
     }
 
     /// Opens a segment: reads its tail, footer and summaries.
