@@ -163,7 +163,7 @@ fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
                 assert_eq!(counts.values(), &[1], "{text}");
                 assert!(rows[0].column(1).as_boolean().value(0), "{text}");
                 assert!(
-                    rows[0].schema().field(1).name().contains(&text.trim_end_matches('0')),
+                    rows[0].schema().field(1).name().contains(text.trim_end_matches('0')),
                     "{text}"
                 );
             }

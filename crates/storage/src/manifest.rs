@@ -270,24 +270,19 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Opti
     let Some(mut at) = header else { return Ok(None) };
     let mut state = ManifestState::new();
     let mut expected = 0;
-    loop {
-        match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
-            Read::Frame { sequence, payload, end } => {
-                let inconsistent =
-                    |detail| StorageError::Inconsistent { file: name.to_string(), detail };
-                if sequence != expected {
-                    return Err(inconsistent(format!(
-                        "edit {sequence} where edit {expected} belongs"
-                    )));
-                }
-                for edit in decode_edits(payload).map_err(|e| damaged(at, e))? {
-                    state.apply(&edit).map_err(inconsistent)?;
-                }
-                expected += 1;
-                at = end;
-            }
-            Read::End | Read::Torn { .. } => break,
+    // What a frame cut short would have said was never acknowledged.
+    while let Read::Frame { sequence, payload, end } =
+        frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
+    {
+        let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
+        if sequence != expected {
+            return Err(inconsistent(format!("edit {sequence} where edit {expected} belongs")));
         }
+        for edit in decode_edits(payload).map_err(|e| damaged(at, e))? {
+            state.apply(&edit).map_err(inconsistent)?;
+        }
+        expected += 1;
+        at = end;
     }
     let version = |last| ManifestVersion { file: number, edit: last };
     let last: Option<u64> = expected.checked_sub(1);
