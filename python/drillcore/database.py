@@ -143,6 +143,7 @@ class Database:
         merge: str = "append",
         rollup: Mapping[str, Any] | None = None,
         set: str | None = None,
+        set_index: bool = True,
         weights: str | Sequence[str] = (),
         exist_ok: bool = False,
     ) -> Table:
@@ -179,6 +180,10 @@ class Database:
             ``schema`` is that of the events; the table's has the key's columns and the metrics.
         set
             The column whose values name the sets; in a rollup table one of the key.
+        set_index
+            Whether all sets are indexed from the start. Without an index, finding a set's rows takes a pass over the
+            set column, and appends save its cost; :meth:`~drillcore.table.Table.index_set` and its kin change it at
+            any time.
         weights
             Columns that rows can be drawn by: numbers, finite and not negative. Not in a rollup table, which is
             drawn from by event.
@@ -233,7 +238,15 @@ class Database:
         if set is not None:
             check_name("set", set)
         native = self._native.create_table(
-            name, parse_schema(schema), columns, set, check_names("weights", weights), merge, folding, bool(exist_ok)
+            name,
+            parse_schema(schema),
+            columns,
+            set,
+            bool(set_index),
+            check_names("weights", weights),
+            merge,
+            folding,
+            bool(exist_ok),
         )
         return Table(native, self._native)
 

@@ -15,7 +15,7 @@ from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
-from drillcore.values import key_columns, many_keys
+from drillcore.values import key_columns, many_keys, set_values
 
 if TYPE_CHECKING:
     from drillcore import _native
@@ -101,6 +101,83 @@ class Table(Reads):
         ('B7', None)
         """
         self._native.add_column(name, parse_type(name, type))
+
+    def index_set(self, *names: Any, wait: bool = False) -> None:
+        """Index some sets, while others append and read.
+
+        An index makes the rows of a set cost what the set costs; without one, a read takes a pass over the set
+        column. Answers are the same, also the same seed's samples. Rows appended from now on are indexed as they are
+        written. For older ones the lists are written in the background, and no row is; ``t.stats()["indexed_sets"]``
+        tells how many rows are left. A restart goes on with it.
+
+        Parameters
+        ----------
+        names
+            Sets, also such as no row has yet; ``drillcore.NULL`` is the rows without a value.
+        wait
+            Whether to return only when nothing is left. Can be interrupted; the work goes on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the table has no set column, or a name is none of its values.
+        ReadOnlyError
+            With ``read_only=True``; such a table uses the lists from the next refresh on.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("visits", {"at": "int64", "page": "string"}, key="at", set="page", set_index=False)
+        >>> t.append([{"at": 1, "page": "home"}, {"at": 2, "page": "help"}]).rows
+        2
+        >>> t.index_set("help", wait=True)
+        >>> t.stats()["indexed_sets"]
+        {'all': False, 'exceptions': 1, 'rows_to_index': 0}
+        >>> t.count(set="help"), t.count(set="home")
+        (1, 1)
+        """
+        self._native.index_sets(self._named_sets("index_set", names))
+        if wait:
+            self._native.wait_for_set_index()
+
+    def index_all_sets(self, *, wait: bool = False) -> None:
+        """Index all sets, also those that come up later; see :meth:`index_set`.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.unindex_all_sets()
+        >>> list(t.sets())
+        [('DL', 2), ('UA', 2)]
+        >>> t.index_all_sets(wait=True)
+        """
+        self._native.index_sets(None)
+        if wait:
+            self._native.wait_for_set_index()
+
+    def unindex_set(self, *names: Any) -> None:
+        """Index some sets no more: appends and background work save the cost from now on.
+
+        What is listed already is used until it is merged away.
+
+        Examples
+        --------
+        >>> t = getfixture("flights")
+        >>> t.unindex_set("UA")
+        >>> t.count(set="UA"), t.stats()["indexed_sets"]
+        (2, {'all': True, 'exceptions': 1, 'rows_to_index': 0})
+        """
+        self._native.unindex_sets(self._named_sets("unindex_set", names))
+
+    def unindex_all_sets(self) -> None:
+        """Index no set any more; see :meth:`unindex_set`."""
+        self._native.unindex_sets(None)
+
+    def _named_sets(self, call: str, names: tuple[Any, ...]) -> pa.Array:
+        if not names:
+            every = call.replace("_set", "_all_sets")
+            raise InvalidArgumentError(f"{call}: name at least one set; {every}() is for all of them")
+        return set_values(list(names), self.schema, self._native.set)
 
     def append(self, data: Any, *, on_error: str = "raise") -> AppendResult:
         """Append rows as one commit: later snapshots see all of them, earlier ones none.

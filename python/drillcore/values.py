@@ -78,7 +78,7 @@ def selection(
     return {
         "between": None if between is None else _bounds(between, key_columns(schema, key)),
         "closed": closed,
-        "sets": None if set is None else _set_values(set, schema, set_column),
+        "sets": None if set is None else set_values(set, schema, set_column),
         "where": None if where is None else check_text("where", where),
     }
 
@@ -111,7 +111,8 @@ def _prefix(end: Any, columns: list[pa.Field]) -> list[pa.Array] | None:
     return [to_array([value], field) for value, field in zip(values, columns, strict=False)]
 
 
-def _set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Array:
+def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Array:
+    """Return one set's name, or several, as values of the set column."""
     if set_column is None:
         raise InvalidArgumentError("the table has no set column; create_table(..., set=column) declares one")
     listed = list(names) if isinstance(names, list | tuple | set | frozenset) else [names]

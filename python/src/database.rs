@@ -86,6 +86,7 @@ impl Database {
         schema: PySchema,
         key: Vec<String>,
         set: Option<String>,
+        set_index: bool,
         weights: Vec<String>,
         merge: &str,
         rollup: Option<RollupTuple>,
@@ -101,7 +102,7 @@ impl Database {
             }
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };
-        let spec = TableSpec { columns, key, set, weights, merge, exist_ok };
+        let spec = TableSpec { columns, key, set, set_index, weights, merge, exist_ok };
         let table = signals::run(py, || writer.create_table(name, spec))?;
         Ok(Table::new(TableHandle::Writer(table), self.memory_bytes))
     }

@@ -61,6 +61,33 @@ impl Table {
         signals::run(py, || writer.add_column(name, &data_type))
     }
 
+    /// Indexes some sets, or all.
+    fn index_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
+        let writer = self.inner.writer(py, "index_set")?;
+        let sets = sets.map(|sets| sets.into_inner().0);
+        signals::run(py, || match &sets {
+            None => writer.index_all_sets(),
+            Some(sets) => writer.index_sets(sets),
+        })
+    }
+
+    /// Indexes some sets, or all, no more.
+    fn unindex_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
+        let writer = self.inner.writer(py, "unindex_set")?;
+        let sets = sets.map(|sets| sets.into_inner().0);
+        signals::run(py, || match &sets {
+            None => writer.unindex_all_sets(),
+            Some(sets) => writer.unindex_sets(sets),
+        })
+    }
+
+    /// Waits until all segments are indexed.
+    fn wait_for_set_index(&self, py: Python<'_>) -> PyResult<()> {
+        let writer = self.inner.writer(py, "index_set")?;
+        let signals = Signals::new();
+        signals.run(py, || writer.wait_for_set_index(&signals.interrupt(), |_| {}))
+    }
+
     #[getter]
     fn key(&self) -> Vec<String> {
         key_names(&self.inner.schema())
@@ -298,5 +325,5 @@ fn key_names(schema: &TableSchema) -> Vec<String> {
 }
 
 fn set_name(schema: &TableSchema) -> Option<String> {
-    schema.set.map(|column| schema.columns.field(column).name().clone())
+    schema.set_column().map(|column| schema.columns.field(column).name().clone())
 }

@@ -38,6 +38,7 @@ pub fn create_events(db: &Database, has_sets: bool) -> Result<Table> {
         set: has_sets.then(|| "city".into()),
         weights: Vec::new(),
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     };
     Ok(db.create_table(EVENTS, spec)?)
@@ -58,6 +59,7 @@ pub fn create_minutes(db: &Database) -> Result<Table> {
         set: None,
         weights: Vec::new(),
         merge: Merge::Rollup(rollup),
+        set_index: true,
         exist_ok: false,
     };
     Ok(db.create_table(MINUTES, spec)?)

@@ -86,6 +86,19 @@ Examples:
 Example:
   drillcore sets flights.drill flights --output csv")]
     Sets(Sets),
+    /// Index sets of a table: finding their rows costs what they cost. Returns when older rows are indexed, too.
+    #[command(after_help = "\
+The work goes on in whatever process writes next if this one is stopped. No answer depends on it.
+
+Examples:
+  drillcore index-sets flights.drill flights --all
+  drillcore index-sets flights.drill flights UA \"9E\"")]
+    IndexSets(SwitchSets),
+    /// Index sets of a table no more: appends save the cost, and finding their rows takes a pass over the set column.
+    #[command(after_help = "\
+Example:
+  drillcore unindex-sets flights.drill flights --all")]
+    UnindexSets(SwitchSets),
     /// Print the result of a SQL query over all tables as of one moment.
     #[command(after_help = "\
 Examples:
@@ -284,6 +297,9 @@ pub struct Shape {
     /// The column whose values name the sets.
     #[arg(long, value_name = "COLUMN")]
     pub set: Option<String>,
+    /// Index no sets for now; see index-sets.
+    #[arg(long, requires = "set")]
+    pub no_set_index: bool,
     /// Columns that rows can be drawn by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub weights: Vec<String>,
@@ -362,6 +378,24 @@ pub struct AddColumn {
     /// Its type; see below.
     #[arg(value_name = "TYPE", value_parser = column_type)]
     pub column_type: DataType,
+}
+
+#[derive(Debug, Args)]
+pub struct SwitchSets {
+    #[command(flatten)]
+    pub source: Source,
+    /// Names of sets, also such as no row has yet.
+    #[arg(required_unless_present_any = ["all", "null_set"])]
+    pub sets: Vec<String>,
+    /// All sets, also those that come up later.
+    #[arg(long, conflicts_with_all = ["sets", "null_set"])]
+    pub all: bool,
+    /// The rows that have no value in the set column.
+    #[arg(long)]
+    pub null_set: bool,
+    /// No progress bar.
+    #[arg(long)]
+    pub quiet: bool,
 }
 
 #[derive(Debug, Args)]

@@ -97,6 +97,7 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
         set: Some("carrier".to_string()),
         weights: vec!["miles".to_string()],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     };
     db.create_table("departures", departures)?;
@@ -117,6 +118,7 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
         set: Some("carrier".to_string()),
         weights: Vec::new(),
         merge: Merge::Rollup(folded),
+        set_index: true,
         exist_ok: false,
     };
     db.create_table("hourly", hourly)?;

@@ -98,7 +98,7 @@ fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Resu
 /// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
 /// of them that it reads.
 fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fault> {
-    let Shape { merge, set, weights, rollup, .. } = &arguments.shape;
+    let Shape { merge, set, no_set_index, weights, rollup, .. } = &arguments.shape;
     if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
         return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
     }
@@ -139,6 +139,7 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
         set: set.clone(),
         weights: weights.clone(),
         merge,
+        set_index: !no_set_index,
         exist_ok: false,
     })
 }

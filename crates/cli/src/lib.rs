@@ -15,6 +15,7 @@ mod read;
 mod ingest;
 mod delete;
 mod add_column;
+mod set_index;
 mod named_snapshot;
 mod upkeep;
 mod demo;
@@ -70,6 +71,8 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
         Verb::Sample(arguments) => read::sample(arguments, interrupt),
         Verb::Estimate(arguments) => read::estimate(arguments, interrupt),
         Verb::Sets(arguments) => read::sets(arguments, interrupt),
+        Verb::IndexSets(arguments) => set_index::index(&arguments, &interrupt),
+        Verb::UnindexSets(arguments) => set_index::unindex(&arguments),
         Verb::Sql(arguments) => read::sql(arguments, interrupt),
         Verb::Tables(arguments) => read::tables(arguments, interrupt),
         Verb::Snapshot(arguments) => named_snapshot::pin(&arguments),

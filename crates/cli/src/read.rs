@@ -144,7 +144,7 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
         ("table", Arc::new(StringArray::from(names.clone()))),
         ("merge", text(|schema| Some(merge_name(&schema.merge).to_string()))),
         ("key", text(|schema| Some(column_names(schema, &schema.key)))),
-        ("set", text(|schema| Some(column_names(schema, &[schema.set?])))),
+        ("set", text(|schema| Some(column_names(schema, &[schema.set_column()?])))),
         ("rows", Arc::new(UInt64Array::from(rows))),
     ];
     let batch = RecordBatch::try_from_iter(columns).expect("one value a table");

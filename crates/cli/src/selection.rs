@@ -18,19 +18,23 @@ pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore:
         (None, None) => None,
         (low, high) => Some(Between { low: end(low)?, high: end(high)?, closed: Closed::Both }),
     };
-    let mut names: Vec<Option<&str>> = options.set.iter().map(|name| Some(name.as_str())).collect();
-    names.extend(options.null_set.then_some(None));
-    let sets = match (names.is_empty(), schema.set) {
-        (true, _) => None,
-        (false, None) => return Err(Fault::wrong_call("the table has no set column")),
-        (false, Some(column)) => {
-            let field = schema.columns.field(column);
-            Some(parse(StringArray::from(names), field.data_type(), field.name())?)
-        }
+    let sets = match options.set.is_empty() && !options.null_set {
+        true => None,
+        false => Some(sets(schema, &options.set, options.null_set)?),
     };
     let condition = options.condition.as_ref();
     let predicate = condition.map(|text| drillcore_sql::predicate(schema, text)).transpose()?;
     Ok(drillcore::Selection { between, sets, predicate })
+}
+
+/// Sets by name, and if wanted the rows without a value.
+pub fn sets(schema: &TableSchema, names: &[String], with_null: bool) -> Result<ArrayRef, Fault> {
+    let column = schema.set_column();
+    let column = column.ok_or_else(|| Fault::wrong_call("the table has no set column"))?;
+    let field = schema.columns.field(column);
+    let mut names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
+    names.extend(with_null.then_some(None));
+    parse(StringArray::from(names), field.data_type(), field.name())
 }
 
 /// A whole key, one value a key column; the engine knows whether some may be left off.

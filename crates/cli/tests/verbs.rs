@@ -656,6 +656,57 @@ fn a_column_is_added_in_every_type_and_takes_values_from_then_on() {
 }
 
 #[test]
+fn set_indexes_are_switched_and_answer_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines: String = (0..5_000).map(|id| format!("{id},{}\n", ["a", "b", ""][id % 3])).collect();
+    std::fs::write(folder.path().join("a.csv"), format!("id,name\n{lines}")).unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let shape = ["--key=id", "--set=name", "--no-set-index", "--quiet"];
+    run(&[&["ingest", "db", "t", "a.csv"], &shape[..]].concat());
+    run(&["compact", "db"]);
+    let indexed = || {
+        let stats = run(&["stats", "db"]);
+        let from = stats.find("\"indexed_sets\":").unwrap() + 15;
+        stats[from..=from + stats[from..].find('}').unwrap()].to_string()
+    };
+    let counts = || {
+        let of_a = run(&["count", "db", "t", "--set", "a"]);
+        [
+            of_a,
+            run(&["count", "db", "t", "--null-set"]),
+            run(&["sets", "db", "t", "--output", "csv"]),
+        ]
+    };
+    let before = counts();
+    assert_eq!(before[2], "set,rows\n,1666\na,1667\nb,1667\n");
+    assert_eq!(indexed(), r#"{"all":false,"exceptions":0,"rows_to_index":0}"#);
+    let printed = run(&["index-sets", "db", "t", "a", "--null-set", "--quiet"]);
+    assert_eq!(printed, "5000 rows of t indexed\n");
+    assert_eq!(indexed(), r#"{"all":false,"exceptions":2,"rows_to_index":0}"#);
+    assert_eq!(counts(), before);
+    run(&["index-sets", "db", "t", "--all", "--quiet"]);
+    assert_eq!(run(&["index-sets", "db", "t", "--all"]), "0 rows of t indexed\n");
+    assert_eq!(counts(), before);
+    run(&["unindex-sets", "db", "t", "b"]);
+    assert_eq!(indexed(), r#"{"all":true,"exceptions":1,"rows_to_index":0}"#);
+    run(&["unindex-sets", "db", "t", "--all"]);
+    run(&["verify", "db"]);
+    assert_eq!(counts(), before);
+
+    let refused = |arguments: &[&str]| {
+        let (code, message) = fails(folder.path(), arguments);
+        assert_eq!(code, 2, "{message}");
+        message
+    };
+    assert!(refused(&["index-sets", "db", "t"]).contains("SETS"));
+    assert!(refused(&["index-sets", "db", "t", "a", "--all"]).contains("--all"));
+    assert!(refused(&["index-sets", "db", "tt", "a"]).contains("did you mean \"t\"?"));
+    run(&["ingest", "db", "plain", "a.csv", "--key=id", "--quiet"]);
+    assert!(refused(&["index-sets", "db", "plain", "--all"]).contains("no set column"));
+    assert!(refused(&["unindex-sets", "db", "plain", "a"]).contains("no set column"));
+}
+
+#[test]
 fn ctrl_c_ends_with_130() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory, Process};
@@ -25,6 +26,8 @@ use crate::maintenance::{self, Duty, pick_full_merge};
 use crate::named_snapshot;
 use crate::options::{Durability, Options};
 use crate::recovery;
+use crate::select::encode_sets;
+use crate::set_indexing;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::state::{State, TableState};
 use crate::stats::Stats;
@@ -361,6 +364,53 @@ impl Table {
                 return Ok(());
             }
         }
+    }
+
+    /// Indexes some sets, given as values of the set column's type; null is the rows without a value. Rows
+    /// appended from now on are indexed as they are written, also those of sets that come up later; older
+    /// ones, that is segments, by maintenance, in the background. Nothing but where a set's rows are looked
+    /// up changes: until a segment's list is whole, they are found by a pass over its set column. When the
+    /// call returns, the change outlasts a power cut and a restart goes on with the work.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the table has no set column or a value is of another type, `NotFound` if it was
+    /// dropped, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
+    pub fn index_sets(&self, sets: &ArrayRef) -> Result<()> {
+        let sets = encode_sets(&self.target()?.schema, sets)?;
+        set_indexing::change(self.database.core(), self.id, |indexed| indexed.with(sets))
+    }
+
+    /// Indexes all sets, also those that come up later; see [`Table::index_sets`].
+    pub fn index_all_sets(&self) -> Result<()> {
+        set_indexing::change(self.database.core(), self.id, |_| IndexedSets::all())
+    }
+
+    /// Indexes some sets no more: appends, spills and merges do without from now on. Lists of segments that
+    /// are there are used until a merge.
+    ///
+    /// # Errors
+    /// As [`Table::index_sets`].
+    pub fn unindex_sets(&self, sets: &ArrayRef) -> Result<()> {
+        let sets = encode_sets(&self.target()?.schema, sets)?;
+        set_indexing::change(self.database.core(), self.id, |indexed| indexed.without(sets))
+    }
+
+    /// Indexes no set any more; see [`Table::unindex_sets`].
+    pub fn unindex_all_sets(&self) -> Result<()> {
+        set_indexing::change(self.database.core(), self.id, |_| IndexedSets::none())
+    }
+
+    /// Returns once every segment lists the rows of all sets that are to be indexed. `progress` hears now and
+    /// then how many rows are left.
+    ///
+    /// # Errors
+    /// As [`Table::index_sets`], and what kept maintenance from going on.
+    pub fn wait_for_set_index(
+        &self,
+        interrupt: &Interrupt,
+        progress: impl FnMut(u64),
+    ) -> Result<()> {
+        set_indexing::wait(self.database.core(), self.id, interrupt, progress)
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the

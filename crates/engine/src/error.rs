@@ -61,6 +61,11 @@ impl Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
 
+    /// Sets are asked for of a table without.
+    pub(crate) fn no_set_column() -> Error {
+        Error::invalid("the table has no set column; name one in create_table(set=...)")
+    }
+
     /// A folder cannot be opened.
     pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Error {
         let path = path.display();

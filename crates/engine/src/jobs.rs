@@ -1,8 +1,10 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
@@ -12,6 +14,7 @@ use drillcore_storage::sync::thread;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::indexing;
 use crate::live::without_tombstones;
 use crate::memory_meter::MemoryMeter;
 use crate::merge::{Direction, Fold, Merger};
@@ -44,6 +47,13 @@ pub enum Job {
         segments: Vec<Arc<Segment>>,
         is_oldest: bool,
     },
+    /// `rows_done` shows how far it is.
+    Index {
+        table: TableId,
+        segment: Arc<Segment>,
+        indexed: IndexedSets,
+        rows_done: Arc<AtomicU64>,
+    },
 }
 
 /// Counts a picked job as running until it is done, also if it panics: closing waits for it. The inputs of
@@ -67,6 +77,9 @@ pub fn run(core: &Core, job: Job) -> Result<()> {
         Job::Join { table, runs } => join(core, *table, runs),
         Job::Spill { table, runs, is_oldest } => spill(core, *table, runs, *is_oldest),
         Job::Merge { table, segments, is_oldest } => merge(core, *table, segments, *is_oldest),
+        Job::Index { table, segment, indexed, rows_done } => {
+            indexing::index(core, *table, segment, indexed, rows_done)
+        }
     };
     if done.is_err() {
         give_back(core, &job);
@@ -289,8 +302,12 @@ fn total_bytes(runs: &[Arc<Run>]) -> u64 {
 
 /// Puts the inputs of a failed job back into play. Those of a dropped table are gone for good.
 fn give_back(core: &Core, job: &Job) {
+    if let Job::Index { table, segment, .. } = job {
+        return indexing::give_back(core, *table, segment);
+    }
     let mut state = core.state();
     match job {
+        Job::Index { .. } => unreachable!("handled above"),
         Job::Join { table, runs } => {
             state.buffered_bytes -= total_bytes(runs);
             give_back_runs(&mut state, *table, runs);

@@ -36,7 +36,7 @@ pub fn resolve(
     pieces: Arc<[Piece]>,
     interrupt: &Interrupt,
 ) -> Result<Selected> {
-    let candidates = filter.select(pieces.clone())?;
+    let candidates = filter.select(layout, pieces.clone(), interrupt)?;
     let live = if filter.is_by_set() {
         live_members(layout, &candidates, interrupt)?
     } else {

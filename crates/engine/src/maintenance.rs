@@ -1,16 +1,20 @@
-//! Background work: joining runs, spilling them to disk, merging segments.
+//! Background work: joining runs, spilling them to disk, merging segments, indexing their sets.
 //!
 //! Work is picked under the state lock, which also takes its input pieces out of play; it is done without
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
 //! at once on disjoint inputs, and any thread may do any job.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use drillcore_format::ids::{Lsn, TableId};
+use drillcore_storage::segment::Segment;
 
 use crate::core::Core;
 use crate::error::Result;
 use crate::jobs::{self, Job};
 use crate::ladder::Ladder;
-use crate::state::{State, TableState, take};
+use crate::state::{Indexing, State, TableState, take};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
 const INLINE_JOIN_BYTES: u64 = 512 << 10;
@@ -139,7 +143,9 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
     if duty == Duty::Memory {
         return None;
     }
-    tables.iter().find_map(|&table| pick_merge(state, table))
+    let merge = tables.iter().find_map(|&table| pick_merge(state, table));
+    // Last, so that what is about to be merged away is not indexed.
+    merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)))
 }
 
 /// When runs are joined, up to `largest` bytes.
@@ -201,6 +207,19 @@ fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
     let segments = take(&mut table.segments[window]);
     state.jobs_running += 1;
     Some(Job::Merge { table: id, segments, is_oldest })
+}
+
+/// The oldest segment of a table that lacks postings, unless somebody works on it.
+fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let indexed = table.schema.set.as_ref()?.indexed.clone();
+    let lacks = |segment: &Segment| !segment.indexed().cover(&indexed);
+    let at = table.segments.iter().position(|slot| !slot.taken && lacks(&slot.piece))?;
+    let segment = take(&mut table.segments[at..=at]).pop().expect("one was taken");
+    let done = Arc::new(AtomicU64::new(0));
+    table.indexing.push(Indexing { segment: segment.clone(), rows_done: done.clone() });
+    state.jobs_running += 1;
+    Some(Job::Index { table: id, segment, indexed, rows_done: done })
 }
 
 /// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or

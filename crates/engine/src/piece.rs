@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use arrow_array::BinaryArray;
 use drillcore_format::ids::LsnRange;
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
-use drillcore_storage::segment::{Hits, Segment, SegmentMembers};
+use drillcore_storage::segment::{Hits, Segment};
+use drillcore_storage::set_postings::SegmentMembers;
 
 use crate::error::Result;
 use crate::run::Run;
@@ -108,11 +110,22 @@ impl Piece {
         }
     }
 
-    /// The members of a set. On disk: one page of the set directory.
-    pub fn members(&self, set: &[u8]) -> Result<Members> {
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
         match self {
-            Piece::Run(run) => Ok(Members::Run(run.members(set))),
-            Piece::Segment(segment) => Ok(Members::Segment(segment.members(set)?)),
+            Piece::Run(run) => run.indexed(),
+            Piece::Segment(segment) => segment.indexed(),
+        }
+    }
+
+    /// The members of a set; `None` if the set is not indexed. On disk: one page of the set directory.
+    pub fn members(&self, set: &[u8]) -> Result<Option<Members>> {
+        match self {
+            Piece::Run(run) => Ok(run.members(set).map(Members::Run)),
+            Piece::Segment(segment) => match segment.postings() {
+                None => Ok(None),
+                Some(postings) => Ok(postings.members(set)?.map(Members::Segment)),
+            },
         }
     }
 
@@ -121,9 +134,7 @@ impl Piece {
         match (self, members) {
             (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
             (Piece::Run(run), Members::Run(range)) => Ok(run.member(range.start + position as u32)),
-            (Piece::Segment(segment), Members::Segment(members)) => {
-                Ok(segment.member(members, position)?)
-            }
+            (_, Members::Segment(members)) => Ok(members.ordinal(position)?),
             _ => unreachable!("members are asked of the piece they came from"),
         }
     }
@@ -142,9 +153,7 @@ impl Piece {
                 let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
                 out.extend_from_slice(run.ordinals(&(from..to)));
             }
-            (Piece::Segment(segment), Members::Segment(members)) => {
-                segment.ordinals(members, positions, out)?;
-            }
+            (_, Members::Segment(members)) => members.ordinals(positions, out)?,
             _ => unreachable!("members are asked of the piece they came from"),
         }
         Ok(())
@@ -157,9 +166,7 @@ impl Piece {
                 Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
             }
             (Piece::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
-            (Piece::Segment(segment), Members::Segment(members)) => {
-                Ok(segment.member_rank(members, ordinal)?)
-            }
+            (_, Members::Segment(members)) => Ok(members.rank(ordinal)?),
             _ => unreachable!("members are asked of the piece they came from"),
         }
     }
@@ -211,11 +218,15 @@ impl Piece {
         }
     }
 
-    /// Calls `each` with every set and its number of rows, in value order.
+    /// Calls `each` with every listed set and its number of rows, in value order.
     pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
         match self {
             Piece::Run(run) => run.sets().for_each(|(value, rows)| each(value, rows)),
-            Piece::Segment(segment) => segment.sets(each)?,
+            Piece::Segment(segment) => {
+                if let Some(postings) = segment.postings() {
+                    postings.sets(each)?;
+                }
+            }
         }
         Ok(())
     }

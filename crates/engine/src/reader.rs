@@ -16,6 +16,7 @@ use drillcore_format::block;
 use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId};
 use drillcore_format::key::has_more_columns;
+use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
@@ -67,6 +68,7 @@ struct Shared {
 struct Current {
     version: Arc<Version>,
     named: BTreeMap<String, PinnedSnapshot>,
+    postings: BTreeMap<SegmentId, PostingsMeta>,
     /// The bytes of the log when it was read.
     wal_bytes: u64,
     _lease: Lease,
@@ -117,7 +119,8 @@ impl Reader {
         let Some(pinned) = current.named.get(name) else {
             return Err(Error::unknown("snapshot", name, current.named.keys().map(String::as_str)));
         };
-        let version = open_snapshot(pinned, |id, layout| self.segment(id, layout))?;
+        let open = |id, layout: &Layout| self.segment(id, layout, &current.postings);
+        let version = open_snapshot(pinned, open)?;
         Ok(Snapshot::new(Arc::new(version)))
     }
 
@@ -139,7 +142,8 @@ impl Reader {
             let layout = Layout::new(&table.schema);
             for meta in &table.segments {
                 segments.entry(meta.id).or_insert_with(|| {
-                    let mut open = |id, layout: &Layout| self.segment(id, layout);
+                    let mut open =
+                        |id, layout: &Layout| self.segment(id, layout, &current.postings);
                     open_described(table.table, meta, &layout, &mut open)
                 });
             }
@@ -198,14 +202,25 @@ impl Reader {
         Ok(lsn.0)
     }
 
-    /// A segment that the lease of what is read, or about to be, holds.
-    fn segment(&self, id: SegmentId, layout: &Layout) -> Result<Arc<Segment>> {
-        let known = lock(&self.shared.segments).get(&id).and_then(Weak::upgrade);
-        if let Some(segment) = known {
+    /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it.
+    fn segment(
+        &self,
+        id: SegmentId,
+        layout: &Layout,
+        postings: &BTreeMap<SegmentId, PostingsMeta>,
+    ) -> Result<Arc<Segment>> {
+        let Shared { directory, cache, segments, .. } = &*self.shared;
+        let known = lock(segments).get(&id).and_then(Weak::upgrade);
+        let segment = match &known {
+            Some(segment) => segment.clone(),
+            None => Segment::open(directory.as_ref(), id, layout, cache.clone())?.into(),
+        };
+        if let Some(postings) = postings.get(&id) {
+            segment.attach_postings(directory.as_ref(), *postings)?;
+        }
+        if known.is_some() {
             return Ok(segment);
         }
-        let Shared { directory, cache, segments, .. } = &*self.shared;
-        let segment = Arc::new(Segment::open(directory.as_ref(), id, layout, cache.clone())?);
         let mut segments = lock(segments);
         segments.retain(|_, segment| segment.strong_count() > 0);
         segments.insert(id, Arc::downgrade(&segment));
@@ -231,7 +246,9 @@ impl Reader {
         let ManifestFound { state: mut found, version } = Manifest::read(directory.as_ref())?;
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
-        let mut state = open_tables(found, |id, layout| self.segment(id, layout))?;
+        let postings = std::mem::take(&mut found.postings);
+        let open = |id, layout: &Layout| self.segment(id, layout, &postings);
+        let mut state = open_tables(found, open)?;
         let log = Wal::read(directory.as_ref(), needed_from, |lsn, payload| {
             self.apply(&mut state, lsn, payload)
         })?;
@@ -240,7 +257,8 @@ impl Reader {
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
         let lease = Lease::take(directory.clone(), version, fresh_seed())?;
         drop(wide);
-        Ok(Current { version: state.version(lsn), named, wal_bytes: log.bytes, _lease: lease })
+        let version = state.version(lsn);
+        Ok(Current { version, named, postings, wal_bytes: log.bytes, _lease: lease })
     }
 
     /// Adds the rows of one commit that are in no segment.

@@ -12,7 +12,9 @@ use drillcore_storage::directory::Directory;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::paged_file::file_of;
 use drillcore_storage::segment::Segment;
+use drillcore_storage::set_postings::SetPostings;
 use drillcore_storage::wal::Wal;
 
 use crate::core::{Core, Probe};
@@ -40,13 +42,16 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let strangers = strangers(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
-    let snapshots = found.snapshots.clone();
+    let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
     let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
     let mut open_segment = |id: SegmentId, layout: &Layout| {
         if let Some(segment) = opened.get(&id) {
             return Ok(segment.clone());
         }
         let segment = Segment::open(directory.as_ref(), id, layout, cache.clone())?;
+        if let Some(postings) = postings.get(&id) {
+            segment.attach_postings(directory.as_ref(), *postings)?;
+        }
         let segment = Arc::new(segment);
         opened.insert(id, segment.clone());
         Ok(segment)
@@ -63,7 +68,10 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;
     let (manifest, _) = Manifest::open(directory.clone())?;
     let version = manifest.version();
-    let core = Core::new(directory, lock, options, cache, manifest, next_segment, state, probe);
+    // A stranger that a reader still needs keeps its name.
+    let taken = strangers.iter().filter_map(|name| Some(file_of(name)?.1.0 + 1)).max();
+    let unused = next_segment.max(SegmentId(taken.unwrap_or(0)));
+    let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
     for name in strangers {
         let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
         core.removals.defer(name, bytes, version);
@@ -91,15 +99,16 @@ fn check_has_manifest(directory: &dyn Directory) -> Result<()> {
     }
 }
 
-/// Segment files that the manifest does not know: they were being written at a crash, or waited for readers.
+/// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
+/// readers.
 fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
     let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
-    let pinned = found.snapshots.values().flat_map(|snapshot| &snapshot.tables);
-    let pinned = pinned.flat_map(|table| &table.segments);
-    let segments = found.tables.values().flat_map(|table| &table.segments).chain(pinned);
-    let known: HashSet<String> = segments.map(|segment| Segment::file_name(segment.id)).collect();
+    let segments = found.segments().map(Segment::file_name);
+    let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
+    let known: HashSet<String> = segments.chain(postings).collect();
     let mut names = directory.list().map_err(io)?;
-    names.retain(|name| name.starts_with("segment-") && !known.contains(name));
+    let is_paged = |name: &str| name.starts_with("segment-") || name.starts_with("postings-");
+    names.retain(|name| is_paged(name) && !known.contains(name));
     Ok(names)
 }
 

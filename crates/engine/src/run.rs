@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use drillcore_format::ids::LsnRange;
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
@@ -50,7 +51,13 @@ impl UncommittedRun {
         meter: &MemoryMeter,
         examined: &RowsExamined,
     ) -> Result<UncommittedRun> {
-        let sets = layout.set_codes(&rows)?.map(SetIndex::new);
+        let indexed = layout.schema().set.as_ref().map(|set| &set.indexed);
+        let sets = match indexed.filter(|indexed| !indexed.is_none()) {
+            None => None,
+            Some(indexed) => {
+                layout.set_codes(&rows)?.map(|codes| SetIndex::new(codes, indexed.clone()))
+            }
+        };
         let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
         let weights: Vec<WeightIndex> =
             layout.weight_values().map(|value| WeightIndex::new(rows.value(value))).collect();
@@ -116,9 +123,14 @@ impl Run {
         (self.rows.key(newest as usize) == key).then_some(newest)
     }
 
-    /// The members of a set, as positions for [`Run::member`]. The table must have a set column.
-    pub fn members(&self, set: &[u8]) -> Range<u32> {
-        self.set_index().members(set)
+    /// The members of a set, as positions for [`Run::member`]; `None` if the set is not indexed.
+    pub fn members(&self, set: &[u8]) -> Option<Range<u32>> {
+        self.sets.as_ref()?.members(set)
+    }
+
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
+        self.sets.as_ref().map_or(IndexedSets::none(), |sets| sets.indexed().clone())
     }
 
     /// The ordinal of the member at `position`.
@@ -142,7 +154,7 @@ impl Run {
         &self.weights[weight]
     }
 
-    /// Every set with its number of rows, in value order.
+    /// Every listed set with its number of rows, in value order.
     pub fn sets(&self) -> impl Iterator<Item = (&[u8], u64)> {
         self.sets.iter().flat_map(SetIndex::sets)
     }
@@ -180,6 +192,6 @@ impl Run {
     }
 
     fn set_index(&self) -> &SetIndex {
-        self.sets.as_ref().expect("the selection was checked against the schema")
+        self.sets.as_ref().expect("positions were found in it")
     }
 }

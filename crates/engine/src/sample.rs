@@ -230,7 +230,7 @@ fn sample(
     // rollup table numbered before they are resolved.
     let may_drop = layout.has_tombstones() || question.test.is_some();
     if may_drop && !request.with_probability && !is_rollup {
-        let candidates = table.candidates(&question.filter)?;
+        let candidates = table.candidates(&question.filter, interrupt)?;
         let stays = |places: &[Place]| {
             let mut stays = vec![true; places.len()];
             if layout.has_tombstones() {
@@ -282,7 +282,7 @@ fn sample_events(
     let layout = &table.table().layout;
     let interrupt = &request.interrupt;
     let mut report = SampleReport::default();
-    let candidates = table.candidates(&question.filter)?;
+    let candidates = table.candidates(&question.filter, interrupt)?;
     if let Some(test) = question.test.as_ref().filter(|_| !request.with_probability) {
         let events = Weighted::new(candidates.clone(), layout, EVENTS, interrupt)?;
         let passes = |places: &[Place]| rows_pass(table, &candidates, test, places, interrupt);

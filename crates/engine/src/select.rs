@@ -8,14 +8,17 @@ use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
 use drillcore_format::key;
+use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_sample::fences::Fences;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
 use crate::key_range::{Between, KeyRange};
 use crate::piece::{Members, Piece};
 use crate::predicate::{Predicate, Test};
+use crate::unindexed_sets::list_members;
 
 /// Which rows a call is about. All of them by default.
 #[derive(Debug, Clone, Default)]
@@ -101,9 +104,23 @@ impl Filter {
         self.sets.is_some()
     }
 
+    /// Whether some piece does not list the rows of every set asked for, so that they have to be looked for.
+    pub fn takes_a_pass(&self, pieces: &[Piece]) -> bool {
+        let Some(sets) = &self.sets else { return false };
+        pieces.iter().any(|piece| {
+            let indexed = piece.indexed();
+            !sets.iter().all(|set| indexed.contains(set))
+        })
+    }
+
     /// Finds the rows of `pieces` that pass. On disk, a range end costs one index page and one block a
-    /// piece, a set one directory page.
-    pub fn select(&self, pieces: Arc<[Piece]>) -> Result<Selected> {
+    /// piece, a set one directory page; sets that are not indexed there, one pass over the set column.
+    pub fn select(
+        &self,
+        layout: &Layout,
+        pieces: Arc<[Piece]>,
+        interrupt: &Interrupt,
+    ) -> Result<Selected> {
         let mut parts = Vec::with_capacity(pieces.len());
         for (number, piece) in pieces.iter().enumerate() {
             let from = self.range.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
@@ -114,10 +131,11 @@ impl Filter {
                 parts.push(Part { piece: number, members: None, from, to });
                 continue;
             };
-            for set in sets {
-                let members = piece.members(set)?;
-                let whole = from == 0 && to == piece.rows();
-                let (from, to) = if whole {
+            // In the order of the sets, whoever found their rows: the same draws take the same rows.
+            for members in members_of(layout, piece, sets, from..to, interrupt)? {
+                let is_whole =
+                    matches!(members, Members::Listed(_)) || from == 0 && to == piece.rows();
+                let (from, to) = if is_whole {
                     (0, members.len())
                 } else {
                     (piece.member_rank(&members, from)?, piece.member_rank(&members, to)?)
@@ -200,12 +218,31 @@ impl Part {
     }
 }
 
-fn encode_sets(schema: &TableSchema, values: &ArrayRef) -> Result<Vec<Vec<u8>>> {
-    let Some(column) = schema.set else {
-        return Err(Error::invalid(
-            "the table has no set column; name one in create_table(set=...)",
-        ));
-    };
+/// The members of each set in a piece: all of them from its index, or those among `range` from a pass over
+/// the rows there.
+fn members_of(
+    layout: &Layout,
+    piece: &Piece,
+    sets: &[Vec<u8>],
+    range: Range<u64>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Members>> {
+    let indexed: Vec<Option<Members>> =
+        sets.iter().map(|set| piece.members(set)).collect::<Result<_>>()?;
+    let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
+    let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
+    let mut listed = match unlisted.is_empty() {
+        true => Vec::new(),
+        false => list_members(layout, piece, &unlisted, range, interrupt)?,
+    }
+    .into_iter();
+    let mut next = || Members::Listed(listed.next().expect("one was listed for each"));
+    Ok(indexed.into_iter().map(|members| members.unwrap_or_else(&mut next)).collect())
+}
+
+/// The encoded values of some sets of a table, each once, in order.
+pub fn encode_sets(schema: &TableSchema, values: &ArrayRef) -> Result<Vec<Vec<u8>>> {
+    let column = schema.set_column().ok_or_else(Error::no_set_column)?;
     let field = schema.columns.field(column);
     let values = cast(values, field.data_type(), field.name())?;
     let mut sets: Vec<Vec<u8>> = (0..values.len())

@@ -27,6 +27,7 @@ use crate::scan::{Scan, ScanRequest};
 use crate::select::{Filter, Question, Selected, Selection};
 use crate::state::{TableVersion, Version};
 use crate::stretch::{ScanPlan, Stretch};
+use crate::unindexed_sets::count_sets;
 use crate::weighted::{EVENTS, Weighted};
 
 /// Whole rows of a rollup table that are folded at once.
@@ -210,7 +211,7 @@ impl TableSnapshot {
         let (selected, fold) = if filter.is_by_set() && layout.has_tombstones() {
             (self.resolved(Question { filter, test: None }, &request.interrupt)?, Fold::KeepAll)
         } else {
-            (self.candidates(&filter)?, Fold::of(layout))
+            (self.candidates(&filter, &request.interrupt)?, Fold::of(layout))
         };
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         let interrupt = request.interrupt.clone();
@@ -232,7 +233,7 @@ impl TableSnapshot {
         match &question.test {
             // Listing what passes would take memory, and counting it does not.
             Some(test) if is_append && self.table.resolved.get(&question).is_none() => {
-                let candidates = self.candidates(&question.filter)?;
+                let candidates = self.candidates(&question.filter, interrupt)?;
                 count_passing(&candidates, &self.table.layout, test, interrupt)
             }
             _ => Ok(self.resolved(question, interrupt)?.len()),
@@ -261,30 +262,36 @@ impl TableSnapshot {
         Ok(u64::try_from(events.total()).expect("events are counted in 64 bits"))
     }
 
-    /// Every set with its exact number of rows. Reads the set directories of all pieces.
+    /// Every set with its exact number of rows. Reads the set directories of all pieces; where not all sets
+    /// are indexed, the set column.
     pub fn sets(&self) -> Result<Sets> {
         self.sets_interruptibly(&Interrupt::never())
     }
 
     /// [`TableSnapshot::sets`] that can be stopped.
     pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
-        let Some(column) = self.table.schema.set else {
-            return Err(Error::invalid(
-                "the table has no set column; name one in create_table(set=...)",
-            ));
-        };
+        let column = self.table.schema.set_column().ok_or_else(Error::no_set_column)?;
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
         if self.table.schema.merge != MergePolicy::Append {
             self.count_live_sets(column, &mut rows_of, interrupt)?;
         } else {
             for piece in self.table.pieces.iter() {
                 interrupt.check()?;
-                piece.sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?;
+                match piece.indexed().is_all() {
+                    true => piece
+                        .sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?,
+                    false => count_sets(&self.table.layout, piece, &mut rows_of, interrupt)?,
+                }
             }
         }
         let encoded: Vec<&[u8]> = rows_of.keys().map(AsRef::as_ref).collect();
         let values = decode_values(&encoded, self.table.schema.columns.field(column).data_type())?;
         Ok(Sets { values, rows: rows_of.into_values().collect() })
+    }
+
+    /// Whether the rows of every set are listed in every piece.
+    pub(crate) fn lists_every_set(&self) -> bool {
+        self.table.pieces.iter().all(|piece| piece.indexed().is_all())
     }
 
     pub(crate) fn table(&self) -> &TableVersion {
@@ -300,7 +307,7 @@ impl TableSnapshot {
         let TableVersion { schema, layout, pieces, resolved, .. } = &*self.table;
         let filter = &question.filter;
         if schema.merge == MergePolicy::Append && question.test.is_none() {
-            return self.candidates(filter);
+            return self.candidates(filter, interrupt);
         }
         if let Some(known) = resolved.get(&question) {
             return Ok(known);
@@ -308,7 +315,7 @@ impl TableSnapshot {
         let selected = match &question.test {
             None => resolve(layout, filter, pieces.clone(), interrupt)?,
             Some(test) if layout.rollup().is_some() => {
-                let candidates = self.candidates(filter)?;
+                let candidates = self.candidates(filter, interrupt)?;
                 passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?
             }
             Some(test) => {
@@ -326,19 +333,32 @@ impl TableSnapshot {
         question: &Question,
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
-        let candidates = self.candidates(&question.filter)?;
+        let candidates = self.candidates(&question.filter, interrupt)?;
         let Some(test) = &question.test else { return Ok(candidates) };
         let layout = &self.table.layout;
         passing_partials(&candidates, layout, test, Partials::All, interrupt).map(Arc::new)
     }
 
     /// What indexes find, in an upsert table dead rows among it. Everything is selected once a version.
-    pub(crate) fn candidates(&self, filter: &Filter) -> Result<Arc<Selected>> {
+    pub(crate) fn candidates(
+        &self,
+        filter: &Filter,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
         if filter.is_everything() {
             let whole = || Arc::new(Selected::whole(self.table.pieces.clone()));
             return Ok(self.table.whole.get_or_init(whole).clone());
         }
-        Ok(Arc::new(filter.select(self.table.pieces.clone())?))
+        let TableVersion { layout, pieces, passed, .. } = &*self.table;
+        let select = || Ok(Arc::new(filter.select(layout, pieces.clone(), interrupt)?));
+        if !filter.takes_a_pass(pieces) {
+            return select();
+        }
+        let question = Question { filter: filter.clone(), test: None };
+        match passed.get(&question) {
+            Some(known) => Ok(known),
+            None => Ok(passed.keep(question, select()?)),
+        }
     }
 
     /// The whole rows of a rollup table with some keys, each found key once, with all values.

@@ -4,6 +4,7 @@
 //! a few for one, never while rows are encoded, sorted, merged, read or written.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -54,6 +55,7 @@ pub struct MaintenanceCounts {
     pub joins: u64,
     pub spills: u64,
     pub merges: u64,
+    pub segments_indexed: u64,
     pub rows_written: u64,
 }
 
@@ -66,6 +68,8 @@ pub struct TableState {
     pub flushed: Lsn,
     pub segments: Vec<Slot<Segment>>,
     pub runs: Vec<Slot<Run>>,
+    /// Of the segments, those whose postings are being written.
+    pub indexing: Vec<Indexing>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -74,6 +78,12 @@ pub struct TableState {
 pub struct Slot<T> {
     pub piece: Arc<T>,
     pub taken: bool,
+}
+
+/// A segment whose postings are being written.
+pub struct Indexing {
+    pub segment: Arc<Segment>,
+    pub rows_done: Arc<AtomicU64>,
 }
 
 /// All tables at one LSN. Immutable; holding it keeps its pieces alive.
@@ -93,6 +103,8 @@ pub struct TableVersion {
     /// The selection of everything, made when first asked for.
     pub whole: OnceLock<Arc<Selected>>,
     pub resolved: ResolvedSelections,
+    /// Rows of sets without an index that were looked for.
+    pub passed: ResolvedSelections,
 }
 
 impl State {
@@ -214,7 +226,8 @@ impl TableVersion {
     ) -> TableVersion {
         let schema = Arc::new(layout.schema().clone());
         let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
-        TableVersion { id, name, lsn, layout, schema, pieces, whole, resolved }
+        let passed = ResolvedSelections::default();
+        TableVersion { id, name, lsn, layout, schema, pieces, whole, resolved, passed }
     }
 }
 
@@ -227,6 +240,7 @@ impl TableState {
             flushed,
             segments: Vec::new(),
             runs: Vec::new(),
+            indexing: Vec::new(),
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -236,6 +250,17 @@ impl TableState {
     pub fn set_schema(&mut self, schema: TableSchema) {
         self.layout = Layout::new(&schema);
         self.schema = Arc::new(schema);
+    }
+
+    /// Rows of segments whose postings are not all there yet, without those that were read for them.
+    pub fn rows_to_index(&self) -> u64 {
+        let rows = rows_to_index(&self.schema, self.segments.iter().map(|slot| &*slot.piece));
+        let done = self.indexing.iter().map(|indexing| {
+            let lacking = rows_to_index(&self.schema, std::iter::once(&*indexing.segment));
+            // Until the list is attached at least a row is left.
+            indexing.rows_done.load(Ordering::Relaxed).min(lacking.saturating_sub(1))
+        });
+        rows.saturating_sub(done.sum())
     }
 
     pub fn run_bytes(&self) -> u64 {
@@ -264,6 +289,12 @@ impl TableState {
         let pieces = segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
         TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
     }
+}
+
+/// Rows of segments whose postings are not all there.
+pub fn rows_to_index<'a>(schema: &TableSchema, segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    let Some(set) = &schema.set else { return 0 };
+    segments.filter(|segment| !segment.indexed().cover(&set.indexed)).map(Segment::rows).sum()
 }
 
 fn closed() -> Error {

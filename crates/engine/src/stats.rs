@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 
@@ -12,7 +13,7 @@ use crate::memory_meter::MemoryMeter;
 use crate::piece::Piece;
 use crate::rows_examined::RowsExamined;
 use crate::run::Run;
-use crate::state::{State, TableVersion, Version};
+use crate::state::{State, TableVersion, Version, rows_to_index};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.
@@ -56,6 +57,8 @@ pub struct WriterStats {
     pub joins: u64,
     pub spills: u64,
     pub merges: u64,
+    /// Segments whose sets were indexed after they were written.
+    pub segments_indexed: u64,
     /// Rows that spills and merges wrote.
     pub rows_written: u64,
     /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
@@ -78,12 +81,25 @@ pub struct TableStats {
     pub runs: u64,
     pub run_bytes: u64,
     pub segments: u64,
+    /// Of their files, those of set indexes beside them included.
     pub segment_bytes: u64,
     pub segment_resident_bytes: u64,
+    /// Which sets are indexed; `None` of a table without sets.
+    pub indexed_sets: Option<IndexedSetsStats>,
     /// Since the writer opened the database; equal keys of a batch are folded first. `None` of a reader.
     pub appended_rows: Option<u64>,
     /// As `appended_rows`.
     pub appended_batches: Option<u64>,
+}
+
+/// Which sets of a table are indexed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct IndexedSetsStats {
+    /// Whether all are but the exceptions, not only these.
+    pub all: bool,
+    pub exceptions: u64,
+    /// Rows of segments whose lists are not whole yet.
+    pub rows_to_index: u64,
 }
 
 impl Stats {
@@ -96,6 +112,7 @@ impl Stats {
             let segments = table.segments.iter().map(|slot| &*slot.piece);
             TableStats {
                 run_bytes: table.run_bytes(),
+                indexed_sets: IndexedSetsStats::of(&table.schema, table.rows_to_index()),
                 appended_rows: Some(table.appended_rows),
                 appended_batches: Some(table.appended_batches),
                 ..TableStats::of(
@@ -120,6 +137,7 @@ impl Stats {
                 joins: state.counts.joins,
                 spills: state.counts.spills,
                 merges: state.counts.merges,
+                segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
                 oldest_snapshot_lsn: oldest.first().map(|table| table.lsn.0),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
@@ -143,7 +161,11 @@ impl Stats {
         let tables = in_order.into_iter().map(|table| {
             let runs = table.pieces.iter().filter_map(Piece::run).map(AsRef::as_ref);
             let segments = table.pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
-            TableStats::of(&table.name, runs, segments)
+            let rows_to_index = rows_to_index(&table.schema, segments.clone());
+            TableStats {
+                indexed_sets: IndexedSetsStats::of(&table.schema, rows_to_index),
+                ..TableStats::of(&table.name, runs, segments)
+            }
         });
         let tables: Vec<TableStats> = tables.collect();
         Stats {
@@ -195,6 +217,7 @@ impl Stats {
             ("joins", of_writer(|writer| writer.joins)),
             ("spills", of_writer(|writer| writer.spills)),
             ("merges", of_writer(|writer| writer.merges)),
+            ("segments_indexed", of_writer(|writer| writer.segments_indexed)),
             ("rows_written", of_writer(|writer| writer.rows_written)),
             ("rows_examined", self.rows_examined.to_string()),
             ("index_pages_read", self.index_pages_read.to_string()),
@@ -228,13 +251,30 @@ fn held_alone(state: &State, older: &[Arc<TableVersion>]) -> (u64, u64) {
                 }
                 Piece::Segment(segment) => {
                     if segment.is_to_be_removed() {
-                        file_bytes += segment.bytes();
+                        file_bytes += segment.disk_bytes();
                     }
                 }
             }
         }
     }
     (row_bytes, file_bytes)
+}
+
+impl IndexedSetsStats {
+    fn of(schema: &TableSchema, rows_to_index: u64) -> Option<IndexedSetsStats> {
+        let indexed = &schema.set.as_ref()?.indexed;
+        let (all, exceptions) =
+            (indexed.is_all_but_exceptions(), indexed.exceptions().len() as u64);
+        Some(IndexedSetsStats { all, exceptions, rows_to_index })
+    }
+
+    fn to_json(&self) -> String {
+        json_object(&[
+            ("all", self.all.to_string()),
+            ("exceptions", self.exceptions.to_string()),
+            ("rows_to_index", self.rows_to_index.to_string()),
+        ])
+    }
 }
 
 impl TableStats {
@@ -250,8 +290,9 @@ impl TableStats {
             runs: runs.clone().count() as u64,
             run_bytes: runs.map(Run::bytes).sum(),
             segments: segments.clone().count() as u64,
-            segment_bytes: segments.clone().map(Segment::bytes).sum(),
+            segment_bytes: segments.clone().map(Segment::disk_bytes).sum(),
             segment_resident_bytes: segments.map(Segment::resident_bytes).sum(),
+            indexed_sets: None,
             appended_rows: None,
             appended_batches: None,
         }
@@ -266,6 +307,7 @@ impl TableStats {
             ("segments", self.segments.to_string()),
             ("segment_bytes", self.segment_bytes.to_string()),
             ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
+            ("indexed_sets", json(self.indexed_sets.as_ref().map(IndexedSetsStats::to_json))),
             ("appended_rows", json(self.appended_rows)),
             ("appended_batches", json(self.appended_batches)),
         ])

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::{
-    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, is_key_type, is_supported,
-    list_of_strings,
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, SetColumn, TableSchema, is_key_type,
+    is_supported, list_of_strings,
 };
 use drillcore_format::weight::is_weight_type;
 
@@ -22,6 +23,9 @@ pub struct TableSpec {
     pub key: Vec<String>,
     /// The column whose values name the sets.
     pub set: Option<String>,
+    /// Whether all sets are indexed from the start; [`Table::index_sets`](crate::Table::index_sets) and its
+    /// kin change that at any time.
+    pub set_index: bool,
     /// Columns that rows can be drawn by: integers or floats, none of them in the key. Their values must
     /// be finite and not negative.
     pub weights: Vec<String>,
@@ -95,17 +99,24 @@ impl TableSpec {
             Some(column) => Some(self.index("set column", column)?),
             None => None,
         };
+        let indexed = if self.set_index { IndexedSets::all() } else { IndexedSets::none() };
+        let set_column = |column| SetColumn { column, indexed: indexed.clone() };
         key.iter().try_for_each(|&of_key| check_is_scalar("key column", columns.field(of_key)))?;
         set.iter().try_for_each(|&of_set| check_is_scalar("set column", columns.field(of_set)))?;
         let weights = self.checked_weights(&key)?;
         match &self.merge {
             Merge::Append => {
-                Ok(TableSchema { columns, key, set, merge: MergePolicy::Append, weights })
+                let (set, merge) = (set.map(set_column), MergePolicy::Append);
+                Ok(TableSchema { columns, key, set, merge, weights })
             }
             Merge::Upsert => {
-                Ok(TableSchema { columns, key, set, merge: MergePolicy::Upsert, weights })
+                let (set, merge) = (set.map(set_column), MergePolicy::Upsert);
+                Ok(TableSchema { columns, key, set, merge, weights })
             }
-            Merge::Rollup(rollup) => self.rollup_schema(rollup, columns, key, set),
+            Merge::Rollup(rollup) => {
+                let schema = self.rollup_schema(rollup, columns, key, set)?;
+                Ok(schema.with_indexed(indexed))
+            }
         }
     }
 
@@ -168,7 +179,7 @@ impl TableSpec {
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
             key: (0..declared).collect(),
-            set,
+            set: set.map(SetColumn::from),
             weights: Vec::new(),
             merge: MergePolicy::Rollup(rollup),
         };

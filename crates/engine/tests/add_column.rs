@@ -24,6 +24,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: Some("place".into()),
         weights: vec!["weight".into()],
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -42,6 +42,7 @@ fn spec(more: Vec<Field>) -> TableSpec {
             metrics: vec![metric("n", "count"), metric("total", "sum(amount)")],
             discover: true,
         }),
+        set_index: true,
         exist_ok: false,
     }
 }

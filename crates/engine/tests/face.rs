@@ -26,6 +26,7 @@ fn spec() -> TableSpec {
         set: Some("city".into()),
         weights: vec![],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     }
 }

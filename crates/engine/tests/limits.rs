@@ -25,6 +25,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: Some("text".into()),
         weights: vec!["weight".into()],
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -22,6 +22,7 @@ fn make(path: &Path, is_logged: bool) {
         set: None,
         weights: vec![],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     };
     let table = db.create_table("t", spec).unwrap();

@@ -76,6 +76,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: Some("place".into()),
         weights: if is_rollup { vec![] } else { vec!["load".into()] },
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

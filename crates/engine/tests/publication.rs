@@ -207,6 +207,7 @@ fn spec() -> TableSpec {
         set: None,
         weights: vec![],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -23,6 +23,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: None,
         weights: vec![],
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -52,6 +52,7 @@ fn spec() -> TableSpec {
             ],
             discover: false,
         }),
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -40,6 +40,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: Some("place".into()),
         weights: vec![],
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -29,6 +29,7 @@ fn spec() -> TableSpec {
         set: Some("place".into()),
         weights: vec!["value".into()],
         merge: Merge::Upsert,
+        set_index: true,
         exist_ok: true,
     }
 }

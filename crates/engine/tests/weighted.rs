@@ -50,6 +50,7 @@ fn spec() -> TableSpec {
         set: Some("s".into()),
         weights: vec!["whole".into(), "share".into()],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -115,6 +115,12 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// An LEB128 integer of up to 32 bits.
+    pub fn varint_u32(&mut self) -> Result<u32> {
+        let value = self.varint()?;
+        u32::try_from(value).map_err(|_| self.error(format!("{value} does not fit 32 bits")))
+    }
+
     fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for shift in (0..64).step_by(7) {

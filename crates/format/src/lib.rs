@@ -6,6 +6,7 @@
 pub mod ids;
 pub mod error;
 pub mod cursor;
+pub mod indexed_sets;
 pub mod schema;
 pub mod weight;
 pub mod key;
@@ -15,6 +16,8 @@ pub mod page;
 pub mod index_page;
 pub mod statistics_page;
 pub mod postings;
+pub mod file_tail;
 pub mod segment_footer;
+pub mod postings_footer;
 pub mod frame;
 pub mod manifest_edit;

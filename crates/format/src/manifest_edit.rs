@@ -9,6 +9,7 @@ use arrow_schema::FieldRef;
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
+use crate::indexed_sets::IndexedSets;
 use crate::schema::{TableSchema, put_column, read_column};
 
 /// What the manifest says about a live segment.
@@ -30,6 +31,15 @@ pub struct PinnedTable {
     pub schema: TableSchema,
     /// Oldest first.
     pub segments: Vec<SegmentMeta>,
+}
+
+/// What the manifest says about a postings file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostingsMeta {
+    /// The file's own number, given out among those of segments.
+    pub file: SegmentId,
+    /// The length of the file.
+    pub bytes: u64,
 }
 
 /// One change.
@@ -74,6 +84,16 @@ pub enum Edit {
         table: TableId,
         column: FieldRef,
     },
+    /// Which sets of the table are indexed from now on.
+    IndexSets {
+        table: TableId,
+        indexed: IndexedSets,
+    },
+    /// The segment's postings lie in this file, in place of those before.
+    AttachPostings {
+        segment: SegmentId,
+        postings: PostingsMeta,
+    },
 }
 
 mod tag {
@@ -88,6 +108,8 @@ mod tag {
     pub const PIN_SNAPSHOT: u8 = 9;
     pub const DROP_SNAPSHOT: u8 = 10;
     pub const ADD_COLUMN: u8 = 11;
+    pub const INDEX_SETS: u8 = 12;
+    pub const ATTACH_POSTINGS: u8 = 13;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -154,6 +176,15 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::ADD_COLUMN, u64::from(table.0));
             put_column(column, out);
         }
+        Edit::IndexSets { table, indexed } => {
+            put_tag(out, tag::INDEX_SETS, u64::from(table.0));
+            indexed.encode(out);
+        }
+        Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } } => {
+            put_tag(out, tag::ATTACH_POSTINGS, segment.0);
+            put_varint(out, file.0);
+            put_varint(out, *bytes);
+        }
     }
 }
 
@@ -208,6 +239,14 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             }
             Edit::AddColumn { table, column: column.into() }
         }
+        tag::INDEX_SETS => {
+            Edit::IndexSets { table: table_id(cursor)?, indexed: IndexedSets::decode(cursor)? }
+        }
+        tag::ATTACH_POSTINGS => {
+            let segment = SegmentId(cursor.varint()?);
+            let (file, bytes) = (SegmentId(cursor.varint()?), cursor.varint()?);
+            Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
+        }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
@@ -256,17 +295,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::indexed_sets::arbitrary::indexed_sets;
     use crate::key::arbitrary::data_type;
-    use crate::schema::MergePolicy;
+    use crate::schema::{MergePolicy, SetColumn};
 
     fn any_schema() -> impl Strategy<Value = TableSchema> {
         let names = prop::collection::vec(".{0,8}", 1..5);
-        (names, any::<prop::sample::Index>(), any::<bool>()).prop_map(|(names, index, with_set)| {
+        let sets = prop::option::of(indexed_sets());
+        (names, any::<prop::sample::Index>(), sets).prop_map(|(names, index, indexed)| {
             let width = names.len();
             let fields: Vec<Field> =
                 names.into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
             let key = vec![index.index(width)];
-            let set = with_set.then(|| index.index(width));
+            let set = indexed.map(|indexed| SetColumn { column: index.index(width), indexed });
             TableSchema {
                 columns: Arc::new(Schema::new(fields)),
                 key,
@@ -305,6 +346,12 @@ mod tests {
             (table(), ".{0,12}", data_type()).prop_map(|(table, name, data_type)| {
                 let column = Arc::new(Field::new(name, data_type, true));
                 Edit::AddColumn { table, column }
+            }),
+            (table(), indexed_sets())
+                .prop_map(|(table, indexed)| Edit::IndexSets { table, indexed }),
+            any::<(u64, u64, u64)>().prop_map(|(segment, file, bytes)| {
+                let postings = PostingsMeta { file: SegmentId(file), bytes };
+                Edit::AttachPostings { segment: SegmentId(segment), postings }
             }),
         ]
     }

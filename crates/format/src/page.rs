@@ -5,6 +5,7 @@
 //! however intact its bytes are. What a payload means is left to the module of its kind. Drawn in
 //! `docs/format.md`, section "Pages".
 
+use crate::cursor::{Cursor, put_varint};
 use crate::error::{FormatError, Result};
 use crate::ids::SegmentId;
 
@@ -32,7 +33,8 @@ pub enum PageKind {
     SetSummary = 5,
     /// First separators of the index pages, see [`crate::index_page::Summary`].
     Summary = 6,
-    /// The description of the whole segment, see [`crate::segment_footer::SegmentFooter`].
+    /// The description of the whole file, see [`crate::segment_footer::SegmentFooter`] and
+    /// [`crate::postings_footer::PostingsFooter`].
     Footer = 7,
     /// Zones of the blocks of an index page, see [`crate::statistics_page`].
     Statistics = 8,
@@ -48,7 +50,7 @@ impl PageKind {
             PageKind::SetDirectory => "set directory page",
             PageKind::SetSummary => "set directory summary",
             PageKind::Summary => "index summary",
-            PageKind::Footer => "segment footer",
+            PageKind::Footer => "footer",
             PageKind::Statistics => "statistics page",
         }
     }
@@ -60,6 +62,17 @@ pub struct PageAddress {
     pub segment: SegmentId,
     /// Bytes from the start of the segment file.
     pub offset: u64,
+}
+
+/// Appends where a page lies that is named from another one: file offset and bytes.
+pub fn put_page_place(out: &mut Vec<u8>, (offset, bytes): (u64, u32)) {
+    put_varint(out, offset);
+    put_varint(out, u64::from(bytes));
+}
+
+/// Reads what [`put_page_place`] wrote.
+pub fn read_page_place(cursor: &mut Cursor<'_>) -> Result<(u64, u32)> {
+    Ok((cursor.varint()?, cursor.varint_u32()?))
 }
 
 /// The bytes of a page with a payload of `payload_bytes`, padded to whole [`PAGE_BYTES`] or not.

@@ -6,6 +6,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
+use crate::indexed_sets::IndexedSets;
 
 /// What rows with equal keys mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +61,15 @@ pub enum Granularity {
     Seconds(u32),
 }
 
+/// The column whose values name the sets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetColumn {
+    /// Its index among the table's.
+    pub column: usize,
+    /// The sets whose rows are listed as they are written.
+    pub indexed: IndexedSets,
+}
+
 /// A table's shape. Columns are only ever added at the end, so a column's index is its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -67,11 +77,20 @@ pub struct TableSchema {
     pub columns: SchemaRef,
     /// Indexes of the sort key's columns, most significant first.
     pub key: Vec<usize>,
-    /// Index of the column whose values name the sets.
-    pub set: Option<usize>,
+    pub set: Option<SetColumn>,
     pub merge: MergePolicy,
     /// Indexes of the columns that rows can be drawn by, none of them in the key.
     pub weights: Vec<usize>,
+}
+
+/// Bit of the byte of the merge policy: not all sets are indexed, and which are is said at the end.
+const INDEXED_SETS_FOLLOW: u8 = 0x10;
+
+impl From<usize> for SetColumn {
+    /// With every set indexed.
+    fn from(column: usize) -> SetColumn {
+        SetColumn { column, indexed: IndexedSets::all() }
+    }
 }
 
 /// Whether a column of this type can be stored.
@@ -116,6 +135,17 @@ impl TableSchema {
         wider
     }
 
+    /// Index of the column whose values name the sets.
+    pub fn set_column(&self) -> Option<usize> {
+        self.set.as_ref().map(|set| set.column)
+    }
+
+    /// The same table with other sets indexed; itself if it has no set column.
+    pub fn with_indexed(&self, indexed: IndexedSets) -> TableSchema {
+        let set = self.set.as_ref().map(|set| SetColumn { column: set.column, indexed });
+        TableSchema { set, ..self.clone() }
+    }
+
     /// How rows are folded, in a rollup table.
     pub fn rollup(&self) -> Option<&Rollup> {
         match &self.merge {
@@ -124,8 +154,12 @@ impl TableSchema {
         }
     }
 
-    /// Whether this is `other`, or what columns added to it have made of it.
+    /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed.
     pub fn widens(&self, other: &TableSchema) -> bool {
+        let other = match &self.set {
+            Some(set) => other.with_indexed(set.indexed.clone()),
+            None => other.clone(),
+        };
         let added = self.columns.fields().iter().skip(other.columns.fields().len());
         let mut added = added.cloned();
         let wider = added.try_fold(other.clone(), |schema, column| {
@@ -141,18 +175,23 @@ impl TableSchema {
         for &column in &self.key {
             put_varint(out, column as u64);
         }
-        put_varint(out, self.set.map_or(0, |column| column as u64 + 1));
-        out.push(match self.merge {
+        put_varint(out, self.set_column().map_or(0, |column| column as u64 + 1));
+        let policy = match self.merge {
             MergePolicy::Append => 0,
             MergePolicy::Upsert => 1,
             MergePolicy::Rollup(_) => 3,
-        });
+        };
+        let indexed = self.set.as_ref().map(|set| &set.indexed).filter(|sets| !sets.is_all());
+        out.push(if indexed.is_some() { policy | INDEXED_SETS_FOLLOW } else { policy });
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
             put_varint(out, column as u64);
         }
         if let MergePolicy::Rollup(rollup) = &self.merge {
             rollup.encode(out);
+        }
+        if let Some(indexed) = indexed {
+            indexed.encode(out);
         }
     }
 
@@ -173,13 +212,13 @@ impl TableSchema {
             0 => None,
             index => Some(column(cursor, index - 1)?),
         };
-        let policy = cursor.u8()?;
+        let flags = cursor.u8()?;
         let mut weights = Vec::new();
         for _ in 0..cursor.varint()? {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        let merge = match policy {
+        let merge = match flags & !INDEXED_SETS_FOLLOW {
             0 => MergePolicy::Append,
             1 => MergePolicy::Upsert,
             // Written before dimensions could be added.
@@ -194,6 +233,14 @@ impl TableSchema {
                 MergePolicy::Rollup(rollup)
             }
             other => return Err(cursor.error(format!("unknown merge policy {other}"))),
+        };
+        let set = match (set, flags & INDEXED_SETS_FOLLOW != 0) {
+            (None, true) => return Err(cursor.error("sets are indexed of a table without")),
+            (None, false) => None,
+            (Some(column), false) => Some(column.into()),
+            (Some(column), true) => {
+                Some(SetColumn { column, indexed: IndexedSets::decode(cursor)? })
+            }
         };
         Ok(TableSchema { columns, key, set, merge, weights })
     }
@@ -373,7 +420,7 @@ mod tests {
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
             key: vec![18, 4],
-            set: Some(0),
+            set: Some(0.into()),
             merge: MergePolicy::Append,
             weights: vec![3, 9],
         };

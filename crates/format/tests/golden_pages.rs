@@ -8,20 +8,25 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
+use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
 use drillcore_format::frame::{
     LogKind, Read, encode_commit, put_file_header, put_frame, read_file_header, read_frame,
 };
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
-use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::manifest_edit::{
+    Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
+};
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
+use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{
     Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, list_of_strings,
 };
-use drillcore_format::segment_footer::{SegmentFooter, TAIL_BYTES, read_tail, write_tail};
+use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
 
 /// Asserts that `bytes` are those of the golden file, and returns the file's.
@@ -114,7 +119,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
     let schema = TableSchema {
         columns,
         key: vec![0, 1],
-        set: Some(0),
+        set: Some(0.into()),
         merge: MergePolicy::Append,
         weights: vec![2],
     };
@@ -173,10 +178,34 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
     TableSchema {
         columns: Arc::new(Schema::new(fields)),
         key: vec![0, 1],
-        set: Some(1),
+        set: Some(1.into()),
         merge: MergePolicy::Rollup(rollup),
         weights: vec![],
     }
+}
+
+#[test]
+fn edits_of_set_indexes_keep_their_bytes() {
+    let columns = Arc::new(Schema::new(vec![Field::new("carrier", DataType::Utf8, false)]));
+    let all = TableSchema {
+        columns,
+        key: vec![0],
+        set: Some(0.into()),
+        merge: MergePolicy::Append,
+        weights: vec![],
+    };
+    let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
+    let (table, name) = (TableId(1), "flights".to_string());
+    let postings = PostingsMeta { file: SegmentId(18), bytes: 20_480 };
+    let edits = vec![
+        Edit::CreateTable { table, name, schema: all.with_indexed(IndexedSets::none()) },
+        Edit::IndexSets { table, indexed: some.clone() },
+        Edit::AttachPostings { segment: SegmentId(12), postings },
+        Edit::IndexSets { table, indexed: IndexedSets::all().without([b"\x00".to_vec()]) },
+    ];
+    let mut bytes = Vec::new();
+    encode_edits(&edits, &mut bytes);
+    assert_eq!(decode_edits(&golden("set-index-edits-v1.bin", &bytes)), Ok(edits));
 }
 
 #[test]
@@ -191,22 +220,52 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         last_key: b"\x01ZZ\x00".to_vec(),
         summary: (4_915_200, 210),
         set_directory: Some((4_923_392, 96)),
+        indexed: IndexedSets::all(),
         set_column: Some(0),
         blocks: 1200,
         index_pages: 20,
     };
+    let payload = |footer: &SegmentFooter| {
+        let mut payload = Vec::new();
+        footer.encode(&mut payload);
+        payload
+    };
+    let pinned = pinned_end("segment-footer-v1.bin", FileKind::Segment, &payload(&footer));
+    assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
+    let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
+    let footer = SegmentFooter { indexed, ..footer };
+    let name = "segment-footer-v1-some-sets.bin";
+    let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
+    assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
+}
+
+#[test]
+fn a_postings_footer_and_its_tail_keep_their_bytes() {
+    let footer = PostingsFooter {
+        file: SegmentId(9),
+        segment: SegmentId(7),
+        rows: 70_000,
+        set_column: 2,
+        indexed: IndexedSets::all().without([b"\x00".to_vec()]),
+        set_directory: (4_923_392, 96),
+    };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
+    let pinned = pinned_end("postings-footer-v1.bin", FileKind::Postings, &payload);
+    assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
+}
+
+/// The payload of a footer page, of the pinned end of a file.
+fn pinned_end(name: &str, kind: FileKind, payload: &[u8]) -> Vec<u8> {
     let offset = 4_927_488;
     let mut bytes = Vec::new();
-    write_page(PageKind::Footer, address(offset), &payload, false, &mut bytes);
+    write_page(PageKind::Footer, address(offset), payload, false, &mut bytes);
     let footer_bytes = bytes.len() as u32;
-    write_tail(offset, footer_bytes, &mut bytes);
-    let pinned = golden("segment-footer-v1.bin", &bytes);
+    write_tail(kind, offset, footer_bytes, &mut bytes);
+    let pinned = golden(name, &bytes);
     let (page, tail) = pinned.split_last_chunk::<TAIL_BYTES>().unwrap();
-    assert_eq!(read_tail(tail), Ok((offset, page.len() as u32)));
-    let payload = read_page(page, PageKind::Footer, address(offset)).unwrap();
-    assert_eq!(SegmentFooter::decode(payload), Ok(footer));
+    assert_eq!(read_tail(kind, tail), Ok((offset, page.len() as u32)));
+    read_page(page, PageKind::Footer, address(offset)).unwrap().to_vec()
 }
 
 #[test]

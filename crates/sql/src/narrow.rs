@@ -178,7 +178,7 @@ fn is_nan(value: &ScalarValue) -> bool {
 }
 
 fn narrow_sets(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut Narrowed) {
-    let Some(column) = schema.set else { return };
+    let Some(column) = schema.set_column() else { return };
     let field = schema.columns.field(column);
     if field.data_type().is_floating() {
         return;

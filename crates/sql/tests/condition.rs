@@ -135,6 +135,7 @@ fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
             set: set.map(str::to_string),
             weights: vec![],
             merge: Merge::Append,
+            set_index: true,
             exist_ok: false,
         };
         let table = db.create_table(key, spec.clone()).unwrap();
@@ -191,6 +192,7 @@ fn a_scan_shows_what_a_filter_keeps() {
             set: Some(set.into()),
             weights: vec![],
             merge: Merge::Append,
+            set_index: true,
             exist_ok: false,
         };
         let table = db.create_table("t", spec).unwrap();
@@ -253,6 +255,7 @@ fn table() -> (Database, TableSnapshot) {
         set: Some("DepDelay".into()),
         weights: vec![],
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     };
     let snapshot = {

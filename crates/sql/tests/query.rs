@@ -36,6 +36,7 @@ fn spec(merge: Merge) -> TableSpec {
         set: Some("carrier".into()),
         weights: vec![],
         merge,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -4,12 +4,14 @@
 //! frame, so the log stays short and a crash at any moment leaves one complete file behind. The file
 //! with the highest number whose first frame is whole is the manifest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drillcore_format::frame::{self, LogKind, Read};
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
-use drillcore_format::manifest_edit::{Edit, PinnedTable, SegmentMeta, decode_edits, encode_edits};
+use drillcore_format::manifest_edit::{
+    Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
+};
 use drillcore_format::schema::TableSchema;
 
 use crate::directory::{Directory, WriteFile, read_file};
@@ -22,6 +24,8 @@ pub struct ManifestState {
     pub tables: BTreeMap<TableId, ManifestTable>,
     /// Named snapshots.
     pub snapshots: BTreeMap<String, PinnedSnapshot>,
+    /// Of the segments above, those whose set index lies in a file of its own.
+    pub postings: BTreeMap<SegmentId, PostingsMeta>,
     pub next_table: TableId,
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
@@ -132,6 +136,7 @@ impl ManifestState {
         ManifestState {
             tables: BTreeMap::new(),
             snapshots: BTreeMap::new(),
+            postings: BTreeMap::new(),
             next_table: TableId(1),
             next_segment: SegmentId(1),
             next_lsn: Lsn(1),
@@ -155,6 +160,9 @@ impl ManifestState {
             let (name, tables) = (name.clone(), tables.clone());
             edits.push(Edit::PinSnapshot { name, lsn: *lsn, tables });
         }
+        for (&segment, &postings) in &self.postings {
+            edits.push(Edit::AttachPostings { segment, postings });
+        }
         edits
     }
 
@@ -177,6 +185,7 @@ impl ManifestState {
             }
             Edit::DropTable { table } => {
                 self.tables.remove(table).ok_or_else(|| unknown(*table))?;
+                self.forget_postings();
             }
             Edit::AddSegment { table, segment } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
@@ -193,6 +202,7 @@ impl ManifestState {
                 let place =
                     place.ok_or_else(|| format!("segment {segment} is removed but unknown"))?;
                 entry.segments.remove(place);
+                self.forget_postings();
             }
             Edit::Flushed { table, lsn } => {
                 self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
@@ -209,6 +219,7 @@ impl ManifestState {
             Edit::DropSnapshot { name } => {
                 let dropped = self.snapshots.remove(name);
                 dropped.ok_or_else(|| format!("snapshot {name:?} is dropped but unknown"))?;
+                self.forget_postings();
             }
             Edit::AddColumn { table, column } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
@@ -218,11 +229,41 @@ impl ManifestState {
                 }
                 entry.schema = entry.schema.with_column(column.clone());
             }
+            Edit::IndexSets { table, indexed } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                if entry.schema.set.is_none() {
+                    return Err(format!("sets of table {} are indexed, which has none", table.0));
+                }
+                entry.schema = entry.schema.with_indexed(indexed.clone());
+            }
+            Edit::AttachPostings { segment, postings } => {
+                if !self.segments().any(|known| known == *segment) {
+                    return Err(format!("postings are attached to unknown segment {segment}"));
+                }
+                self.next_segment = self.next_segment.max(SegmentId(postings.file.0 + 1));
+                self.postings.insert(*segment, *postings);
+            }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
         }
         Ok(())
+    }
+
+    /// The segments of tables and named snapshots; one of both comes twice.
+    pub fn segments(&self) -> impl Iterator<Item = SegmentId> {
+        let pinned = self.snapshots.values().flat_map(|snapshot| &snapshot.tables);
+        let pinned = pinned.flat_map(|table| &table.segments);
+        let of_tables = self.tables.values().flat_map(|table| &table.segments);
+        of_tables.chain(pinned).map(|segment| segment.id)
+    }
+
+    /// Leaves out postings of segments that are gone.
+    fn forget_postings(&mut self) {
+        if !self.postings.is_empty() {
+            let known: BTreeSet<SegmentId> = self.segments().collect();
+            self.postings.retain(|segment, _| known.contains(segment));
+        }
     }
 }
 
@@ -334,6 +375,34 @@ mod tests {
             assert_eq!((state.next_segment, state.next_lsn), (SegmentId(3), Lsn(10)));
         }
         assert_eq!(directory.list().unwrap().len(), 1, "older manifests are removed");
+    }
+
+    #[test]
+    fn postings_stay_with_their_segment_for_as_long_as_anything_has_it() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, _) = open(&directory).unwrap();
+        let (table, id) = (TableId(1), SegmentId(2));
+        manifest.commit(&[create_table()]).unwrap();
+        manifest.commit(&[Edit::AddSegment { table, segment: segment(2, 1, 9) }]).unwrap();
+        let postings = |file| PostingsMeta { file: SegmentId(file), bytes: 4096 };
+        let attach = |file| Edit::AttachPostings { segment: id, postings: postings(file) };
+        manifest.commit(&[attach(5)]).unwrap();
+        manifest.commit(&[attach(7)]).unwrap();
+        let reopened = || open(&directory).unwrap();
+        assert_eq!(reopened().1.postings, BTreeMap::from([(id, postings(7))]));
+        let (mut manifest, state) = reopened();
+        assert_eq!(state.next_segment, SegmentId(8), "the file's number is taken");
+        let (name, schema) = ("t".to_string(), state.tables[&table].schema.clone());
+        let pinned = PinnedTable { table, name, schema, segments: vec![segment(2, 1, 9)] };
+        let pin = Edit::PinSnapshot { name: "s".into(), lsn: Lsn(9), tables: vec![pinned] };
+        manifest.commit(&[pin]).unwrap();
+        manifest.commit(&[Edit::RemoveSegment { table, segment: id }]).unwrap();
+        let (mut manifest, state) = reopened();
+        assert_eq!(state.postings.len(), 1, "the snapshot has it");
+        manifest.commit(&[Edit::DropSnapshot { name: "s".into() }]).unwrap();
+        assert!(reopened().1.postings.is_empty());
+        let mut state = reopened().1;
+        assert!(state.apply(&attach(9)).unwrap_err().contains("unknown segment"));
     }
 
     #[test]

@@ -5,27 +5,29 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::error::FormatError;
+use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{BlockPlace, IndexPage, Summary, key_hash};
+use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
-use drillcore_format::manifest_edit::SegmentMeta;
-use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
-use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
+use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
+use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::weight::stored_units;
 
-use crate::directory::{Directory, ReadFile};
-use crate::error::{IoContext, Result, StorageError};
+use crate::directory::Directory;
+use crate::error::{Result, StorageError};
 use crate::lease::{DeferredRemovals, ManifestVersion};
 use crate::page_cache::PageCache;
-use crate::segment_file::{self, OpenFile, damage_in, read_whole_page};
+use crate::paged_file::{FooterPage, PagedFile, file_name, file_of};
+use crate::set_postings::SetPostings;
 
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
@@ -36,21 +38,14 @@ const HITS_BYTES: usize = 16 << 20;
 
 /// An open segment.
 pub struct Segment {
-    file: Arc<dyn ReadFile>,
-    name: String,
-    bytes: u64,
+    file: Arc<PagedFile>,
     layout: Layout,
     footer: SegmentFooter,
     summary: Summary,
-    sets: Option<SetDirectorySummary>,
+    /// Those of the file, or newer ones beside it.
+    postings: Mutex<Option<Arc<SetPostings>>>,
     cache: Arc<PageCache>,
-    /// Once the file is in the manifest no more: who removes it, and since which version.
-    removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
 }
-
-/// The members of one set in one segment.
-#[derive(Debug, Clone)]
-pub struct SegmentMembers(Option<SetEntry>);
 
 /// The newest rows of some keys.
 pub struct Hits {
@@ -59,37 +54,15 @@ pub struct Hits {
     pub rows: Rows,
 }
 
-/// What can go wrong in a search of postings: a page that cannot be read, or one that does not decode.
-enum SearchFault {
-    Page(StorageError),
-    Content(FormatError),
-}
-
-impl From<FormatError> for SearchFault {
-    fn from(error: FormatError) -> SearchFault {
-        SearchFault::Content(error)
-    }
-}
-
-impl SegmentMembers {
-    pub fn len(&self) -> u64 {
-        self.0.as_ref().map_or(0, |entry| entry.count)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
 impl Segment {
     /// The name of a segment's file.
     pub fn file_name(id: SegmentId) -> String {
-        segment_file::file_name(id)
+        file_name(FileKind::Segment, id)
     }
 
     /// The segment whose file has that name.
     pub fn id_of(file_name: &str) -> Option<SegmentId> {
-        segment_file::id_of(file_name)
+        file_of(file_name).and_then(|(kind, id)| (kind == FileKind::Segment).then_some(id))
     }
 
     /// Opens a segment: reads its tail, footer and summaries.
@@ -99,49 +72,37 @@ impl Segment {
         layout: &Layout,
         cache: Arc<PageCache>,
     ) -> Result<Segment> {
-        let OpenFile { file, name, bytes, footer } = OpenFile::open(directory, id)?;
-        let inconsistent =
-            |detail: String| StorageError::Inconsistent { file: name.clone(), detail };
-        let damaged = |offset| damage_in(&name, offset);
-        let read = |place, kind| read_whole_page(file.as_ref(), &name, bytes, id, place, kind);
-        let summary = Summary::decode(&read(footer.summary, PageKind::Summary)?);
-        let summary = summary.map_err(damaged(footer.summary.0))?;
+        let (file, footer) = open_file(directory, id)?;
+        let payload = file.read_whole_page(footer.summary, PageKind::Summary)?;
+        let summary =
+            Summary::decode(&payload).map_err(|error| file.damaged(footer.summary.0, error))?;
         if summary.weights() != layout.weight_count() {
             let (found, expected) = (summary.weights(), layout.weight_count());
-            return Err(inconsistent(format!(
-                "{found} weight columns, but the table has {expected}"
-            )));
+            let detail = format!("{found} weight columns, but the table has {expected}");
+            return Err(file.inconsistent(detail));
         }
-        let sets = match footer.set_directory {
-            None => None,
-            Some(place) => {
-                let payload = read(place, PageKind::SetSummary)?;
-                Some(SetDirectorySummary::decode(&payload).map_err(damaged(place.0))?)
-            }
-        };
-        Ok(Segment {
-            file,
-            name,
-            bytes,
-            layout: layout.clone(),
-            footer,
-            summary,
-            sets,
-            cache,
-            removal: OnceLock::new(),
-        })
+        let file = Arc::new(file);
+        let open =
+            |place| SetPostings::open(file.clone(), place, footer.indexed.clone(), cache.clone());
+        let postings = footer.set_directory.map(open).transpose()?;
+        let postings = Mutex::new(postings.map(Arc::new));
+        Ok(Segment { file, layout: layout.clone(), footer, summary, postings, cache })
     }
 
     /// The commits whose rows a file holds, of whatever table.
     pub fn commits_in(directory: &dyn Directory, id: SegmentId) -> Result<LsnRange> {
-        Ok(OpenFile::open(directory, id)?.footer.lsns)
+        Ok(open_file(directory, id)?.1.lsns)
     }
 
     /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
     /// at least once.
     pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
         let cache = Arc::new(PageCache::new(cache_bytes));
-        Segment::open(directory, self.id(), &self.layout, cache)
+        let reopened = Segment::open(directory, self.id(), &self.layout, cache)?;
+        if let Some(meta) = self.postings_file() {
+            reopened.attach_postings(directory, meta)?;
+        }
+        Ok(reopened)
     }
 
     pub fn id(&self) -> SegmentId {
@@ -162,7 +123,12 @@ impl Segment {
 
     /// The length of the file.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.file.bytes()
+    }
+
+    /// The length of the file, and of that of the set index where it has one of its own.
+    pub fn disk_bytes(&self) -> u64 {
+        self.bytes() + self.postings_file().map_or(0, |postings| postings.bytes)
     }
 
     pub fn blocks(&self) -> u64 {
@@ -171,8 +137,8 @@ impl Segment {
 
     /// Bytes held in memory for as long as the segment is open.
     pub fn resident_bytes(&self) -> u64 {
-        let sets = self.sets.as_ref().map_or(0, SetDirectorySummary::allocated_bytes);
-        (self.summary.allocated_bytes() + sets + size_of::<Segment>()) as u64
+        let postings = self.postings().map_or(0, |postings| postings.resident_bytes());
+        postings + (self.summary.allocated_bytes() + size_of::<Segment>()) as u64
     }
 
     /// What the manifest keeps of the segment.
@@ -180,7 +146,7 @@ impl Segment {
         SegmentMeta {
             id: self.id(),
             rows: self.rows(),
-            bytes: self.bytes,
+            bytes: self.bytes(),
             lsns: self.lsns(),
             blocks: self.footer.blocks,
         }
@@ -193,12 +159,52 @@ impl Segment {
         removals: &Arc<DeferredRemovals>,
         removed_at: ManifestVersion,
     ) {
-        self.removal.get_or_init(|| (removals.clone(), removed_at));
+        self.file.remove_when_unused(removals, removed_at);
+        if let Some(postings) = self.postings() {
+            postings.remove_when_unused(removals, removed_at);
+        }
     }
 
     /// Whether [`Segment::remove_when_unused`] was called.
     pub fn is_to_be_removed(&self) -> bool {
-        self.removal.get().is_some()
+        self.file.is_to_be_removed()
+    }
+
+    /// Takes a postings file for the set index, in place of what was there, which is returned if it had a
+    /// file of its own. What is being read of the old one goes on. Does nothing if it is the same.
+    pub fn attach_postings(
+        &self,
+        directory: &dyn Directory,
+        meta: PostingsMeta,
+    ) -> Result<Option<Arc<SetPostings>>> {
+        if self.postings_file() == Some(meta) {
+            return Ok(None);
+        }
+        let (id, rows, set_column) = (self.id(), self.rows(), self.footer.set_column);
+        let cache = self.cache.clone();
+        let fresh = SetPostings::open_file(directory, meta, id, rows, set_column, cache)?;
+        let old = self.lock_postings().replace(Arc::new(fresh));
+        Ok(old.filter(|old| old.file() != id))
+    }
+
+    /// The set index, if any set is indexed.
+    pub fn postings(&self) -> Option<Arc<SetPostings>> {
+        self.lock_postings().clone()
+    }
+
+    /// The file of the set index, if it has one of its own.
+    pub fn postings_file(&self) -> Option<PostingsMeta> {
+        let beside = self.postings().filter(|postings| postings.file() != self.id())?;
+        Some(PostingsMeta { file: beside.file(), bytes: beside.file_bytes() })
+    }
+
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
+        self.postings().map_or(IndexedSets::none(), |postings| postings.indexed().clone())
+    }
+
+    fn lock_postings(&self) -> MutexGuard<'_, Option<Arc<SetPostings>>> {
+        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ordinal of the first row at or past `bound`. At most one index page and one block.
@@ -419,63 +425,6 @@ impl Segment {
         Err(self.damaged(place.offset, FormatError::malformed("block", detail)))
     }
 
-    /// The members of a set: one page of the set directory at most.
-    pub fn members(&self, set: &[u8]) -> Result<SegmentMembers> {
-        let summary = self.sets.as_ref().expect("the selection was checked against the schema");
-        let Some(page) = summary.page_of_value(set) else { return Ok(SegmentMembers(None)) };
-        let (offset, bytes) = summary.place(page);
-        let payload = self.set_directory_page(offset, bytes)?;
-        let entry = DirectoryPage::parse(&payload).and_then(|page| page.find(set));
-        Ok(SegmentMembers(entry.map_err(|error| self.damaged(offset, error))?))
-    }
-
-    /// The ordinal of the `position`-th member: two pages of postings at most.
-    pub fn member(&self, members: &SegmentMembers, position: u64) -> Result<u64> {
-        let entry = members.0.as_ref().expect("a position lies below the length");
-        let ordinal =
-            entry.select(position, |offset| self.set_page(offset).map_err(SearchFault::Page));
-        Ok(u64::from(ordinal.map_err(|fault| self.search_fault(fault))?))
-    }
-
-    /// Appends the ordinals of the members at `positions`: two pages of postings for each 256 of them.
-    pub fn ordinals(
-        &self,
-        members: &SegmentMembers,
-        positions: Range<u64>,
-        out: &mut Vec<u32>,
-    ) -> Result<()> {
-        let Some(entry) = &members.0 else { return Ok(()) };
-        entry
-            .ordinals(positions, |offset| self.set_page(offset).map_err(SearchFault::Page), out)
-            .map_err(|fault| self.search_fault(fault))
-    }
-
-    /// How many members have an ordinal below `ordinal`: two pages of postings at most.
-    pub fn member_rank(&self, members: &SegmentMembers, ordinal: u64) -> Result<u64> {
-        let Some(entry) = &members.0 else { return Ok(0) };
-        match u32::try_from(ordinal) {
-            Ok(ordinal) => entry
-                .rank(ordinal, |offset| self.set_page(offset).map_err(SearchFault::Page))
-                .map_err(|fault| self.search_fault(fault)),
-            Err(_) => Ok(entry.count),
-        }
-    }
-
-    /// Calls `each` with every set and its number of rows, in value order.
-    pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
-        let Some(summary) = &self.sets else { return Ok(()) };
-        for page in 0..summary.len() {
-            let (offset, bytes) = summary.place(page);
-            let payload = self.set_directory_page(offset, bytes)?;
-            let damaged = |error| self.damaged(offset, error);
-            for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
-                let entry = entry.map_err(damaged)?;
-                each(&entry.value, entry.count);
-            }
-        }
-        Ok(())
-    }
-
     /// The blocks of the segment with their index page, in order. For verification.
     pub(crate) fn index_pages(&self) -> impl Iterator<Item = Result<Arc<IndexPage>>> + '_ {
         (0..self.summary.len()).map(|number| self.index_page(number))
@@ -486,15 +435,15 @@ impl Segment {
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.name
+        self.file.name()
     }
 
     pub(crate) fn damaged(&self, offset: u64, source: FormatError) -> StorageError {
-        StorageError::Damaged { file: self.name.clone(), offset, source }
+        self.file.damaged(offset, source)
     }
 
-    fn inconsistent(&self, detail: String) -> StorageError {
-        StorageError::Inconsistent { file: self.name.clone(), detail }
+    pub(crate) fn inconsistent(&self, detail: String) -> StorageError {
+        self.file.inconsistent(detail)
     }
 
     /// Rows collected from any number of blocks.
@@ -514,7 +463,7 @@ impl Segment {
         self.cache.index_page((self.id(), offset), || {
             self.cache.counts().index_pages.fetch_add(1, Ordering::Relaxed);
             let page = self.read_bytes(offset, u64::from(bytes))?;
-            let payload = self.payload(&page, PageKind::Index, offset)?;
+            let payload = self.file.payload(&page, PageKind::Index, offset)?;
             let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
             if page.weights() != self.summary.weights() {
                 let detail = format!("{} weight columns", page.weights());
@@ -528,7 +477,7 @@ impl Segment {
         self.cache.payload((self.id(), offset), || {
             self.cache.counts().statistics_pages.fetch_add(1, Ordering::Relaxed);
             let page = self.read_bytes(offset, u64::from(bytes))?;
-            Ok(Arc::from(self.payload(&page, PageKind::Statistics, offset)?))
+            Ok(Arc::from(self.file.payload(&page, PageKind::Statistics, offset)?))
         })
     }
 
@@ -536,34 +485,8 @@ impl Segment {
         self.cache.block((self.id(), place.offset), || {
             self.cache.counts().blocks.fetch_add(1, Ordering::Relaxed);
             let page = self.read_bytes(place.offset, u64::from(place.bytes))?;
-            Ok(Arc::from(self.payload(&page, PageKind::Block, place.offset)?))
+            Ok(Arc::from(self.file.payload(&page, PageKind::Block, place.offset)?))
         })
-    }
-
-    fn set_page(&self, offset: u64) -> Result<Arc<[u8]>> {
-        self.load_set_page(offset, PAGE_BYTES as u64, PageKind::Postings)
-    }
-
-    fn set_directory_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
-        self.load_set_page(offset, u64::from(bytes), PageKind::SetDirectory)
-    }
-
-    fn load_set_page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
-        self.cache.payload((self.id(), offset), || {
-            self.cache.counts().set_pages.fetch_add(1, Ordering::Relaxed);
-            let page = self.read_bytes(offset, bytes)?;
-            Ok(Arc::from(self.payload(&page, kind, offset)?))
-        })
-    }
-
-    /// The search does not say on which page it failed, so the directory stands for all.
-    fn search_fault(&self, fault: SearchFault) -> StorageError {
-        match fault {
-            SearchFault::Page(error) => error,
-            SearchFault::Content(error) => {
-                self.damaged(self.footer.set_directory.map_or(0, |place| place.0), error)
-            }
-        }
     }
 
     /// The weights of a block's rows.
@@ -595,8 +518,11 @@ impl Segment {
         self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
         for place in places {
             let at = (place.offset - first.offset) as usize;
-            let payload =
-                self.payload(&bytes[at..at + place.bytes as usize], PageKind::Block, place.offset)?;
+            let payload = self.file.payload(
+                &bytes[at..at + place.bytes as usize],
+                PageKind::Block,
+                place.offset,
+            )?;
             let view = self.view(place, payload)?;
             let begin = range.start.saturating_sub(place.first_ordinal) as usize;
             let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
@@ -617,11 +543,6 @@ impl Segment {
         Ok(view)
     }
 
-    fn payload<'a>(&self, page: &'a [u8], kind: PageKind, offset: u64) -> Result<&'a [u8]> {
-        let address = PageAddress { segment: self.id(), offset };
-        read_page(page, kind, address).map_err(|error| self.damaged(offset, error))
-    }
-
     fn read_bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.read_into(&mut bytes, offset, len)?;
@@ -630,26 +551,18 @@ impl Segment {
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
     fn read_into<'b>(&self, buffer: &'b mut Vec<u8>, offset: u64, len: u64) -> Result<&'b [u8]> {
-        if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
-            let detail = format!("{len} bytes at byte {offset} lie past the end");
-            return Err(self.inconsistent(detail));
-        }
-        let len = len as usize;
-        if buffer.len() < len {
-            *buffer = vec![0; len];
-        }
-        self.file.read_exact_at(&mut buffer[..len], offset).context("read", &self.name)?;
-        self.cache.counts().bytes.fetch_add(len as u64, Ordering::Relaxed);
-        Ok(&buffer[..len])
+        let bytes = self.file.read_into(buffer, offset, len)?;
+        self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(bytes)
     }
 }
 
-impl Drop for Segment {
-    fn drop(&mut self) {
-        if let Some((removals, removed_at)) = self.removal.get() {
-            removals.defer(self.name.clone(), self.bytes, *removed_at);
-            // What cannot be removed now goes with a later sweep, or at the next opening.
-            let _ = removals.sweep();
-        }
+/// The file of a segment with what its footer says.
+fn open_file(directory: &dyn Directory, id: SegmentId) -> Result<(PagedFile, SegmentFooter)> {
+    let (file, FooterPage { payload, offset }) = PagedFile::open(directory, FileKind::Segment, id)?;
+    let footer = SegmentFooter::decode(&payload).map_err(|error| file.damaged(offset, error))?;
+    if footer.segment != id {
+        return Err(file.inconsistent(format!("the file holds segment {}", footer.segment)));
     }
+    Ok((file, footer))
 }

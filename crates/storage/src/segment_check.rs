@@ -1,8 +1,6 @@
 //! Checking a whole segment: every checksum, the order of keys, counts, filters, statistics and postings
 //! against the rows.
 
-use std::collections::BTreeMap;
-
 use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{IndexPage, key_hash};
@@ -11,9 +9,9 @@ use drillcore_format::statistics_page::Zones;
 
 use crate::directory::Directory;
 use crate::error::{Result, StorageError};
-use crate::ordinal_list::OrdinalList;
 use crate::segment::Segment;
 use crate::segment_writer::weight_units;
+use crate::set_lists::SetLists;
 
 /// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -38,7 +36,7 @@ pub fn check_segment(
     let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
     let mut last_key: Vec<u8> = Vec::new();
     let mut next_ordinal = 0u64;
-    let mut sets: BTreeMap<Box<[u8]>, OrdinalList> = BTreeMap::new();
+    let mut sets = SetLists::new(segment.indexed());
     for page in segment.index_pages() {
         if !go_on() {
             return Ok(());
@@ -84,16 +82,7 @@ pub fn check_segment(
         check_zones(segment, &page, &rows)?;
         let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
         segment.layout().decode(&rows, &lists).map_err(decode)?;
-        if let Some(codes) = segment.layout().set_codes(&rows).map_err(decode)? {
-            for (row, &code) in codes.codes.iter().enumerate() {
-                let ordinal = (next_ordinal + row as u64) as u32;
-                let value = &codes.values[code as usize];
-                match sets.get_mut(value) {
-                    Some(list) => list.extend(&[ordinal]),
-                    None => sets.entry(value.clone()).or_default().extend(&[ordinal]),
-                }
-            }
-        }
+        sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
         next_ordinal += page.rows();
     }
     if next_ordinal != segment.rows() {
@@ -129,23 +118,24 @@ fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
     Ok(())
 }
 
-fn check_sets(segment: &Segment, sets: &BTreeMap<Box<[u8]>, OrdinalList>) -> Result<()> {
+fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
+    let Some(postings) = segment.postings() else { return Ok(()) };
     let mut listed = 0;
-    segment.sets(|_, _| listed += 1)?;
+    postings.sets(|_, _| listed += 1)?;
     if listed != sets.len() {
         return Err(fault(
             segment,
             format!("{listed} sets are listed, but the rows have {}", sets.len()),
         ));
     }
-    for (value, ordinals) in sets {
-        let members = segment.members(value)?;
+    for (value, ordinals) in sets.iter() {
+        let members = postings.members(value)?.expect("only indexed sets were noted");
         if members.len() != ordinals.len() {
             let (found, expected) = (members.len(), ordinals.len());
             return Err(fault(segment, format!("a set lists {found} rows, but has {expected}")));
         }
         for (position, ordinal) in ordinals.iter().enumerate() {
-            if segment.member(&members, position as u64)? != u64::from(ordinal) {
+            if members.ordinal(position as u64)? != u64::from(ordinal) {
                 return Err(fault(segment, format!("row {ordinal} is missing from its set")));
             }
         }
@@ -154,5 +144,5 @@ fn check_sets(segment: &Segment, sets: &BTreeMap<Box<[u8]>, OrdinalList>) -> Res
 }
 
 fn fault(segment: &Segment, detail: String) -> StorageError {
-    StorageError::Inconsistent { file: segment.name().to_string(), detail }
+    segment.inconsistent(detail)
 }

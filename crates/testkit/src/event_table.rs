@@ -42,6 +42,7 @@ impl Events {
             set: Some("team".into()),
             weights: Vec::new(),
             merge: Merge::Append,
+            set_index: true,
             exist_ok: false,
         }
     }

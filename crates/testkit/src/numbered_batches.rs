@@ -39,6 +39,7 @@ pub fn spec(table: &str) -> TableSpec {
         set: Some(set.into()),
         weights: Vec::new(),
         merge,
+        set_index: true,
         exist_ok: true,
     };
     match table {

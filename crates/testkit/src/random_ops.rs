@@ -11,7 +11,7 @@ use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, rows_of};
 use crate::model::ModelTable;
-use crate::read_back::{check_table, random_key};
+use crate::read_back::{check_table, random_key, random_sets};
 use crate::shape::{Policy, Shape};
 
 /// Tables at once, at most.
@@ -132,9 +132,10 @@ impl RandomOps {
         match self.rng.below(100) {
             0..8 => self.create_table(),
             8..10 => self.drop_table(),
-            10..51 => self.append(),
-            51..54 => self.add_column(),
-            54..62 => self.delete(),
+            10..48 => self.append(),
+            48..51 => self.add_column(),
+            51..55 => self.switch_set_index(),
+            55..62 => self.delete(),
             62..67 => {
                 self.log("flush");
                 self.database().flush().unwrap();
@@ -171,7 +172,8 @@ impl RandomOps {
             "create {name}: key {:?}, set {:?}, {:?}, {:?}",
             shape.key, shape.set, shape.policy, shape.columns
         ));
-        let created = self.database().create_table(&name, shape.spec());
+        let spec = TableSpec { set_index: self.rng.below(3) > 0, ..shape.spec() };
+        let created = self.database().create_table(&name, spec);
         if self.model.contains_key(&name) {
             assert_eq!(created.err().unwrap().kind(), ErrorKind::AlreadyExists);
             return;
@@ -206,6 +208,35 @@ impl RandomOps {
                 added.unwrap();
                 known.add_column(&name, data_type);
             }
+        }
+    }
+
+    /// Indexes sets of a table or not: all of them, or some that rows have. No answer changes.
+    fn switch_set_index(&mut self) {
+        let Some(name) = self.random_table() else { return };
+        let (known, indexes) = (&self.model[&name], self.rng.below(2) == 0);
+        let some = (self.rng.below(2) == 0).then(|| random_sets(known, &mut self.rng));
+        let what = if some.is_some() { "some sets" } else { "all sets" };
+        let has_sets = known.shape.set.is_some();
+        self.log(format!("{} {what} of {name}", if indexes { "index" } else { "unindex" }));
+        let table = self.database().table(&name).unwrap();
+        let switched = match (indexes, &some) {
+            (true, None) => table.index_all_sets(),
+            (false, None) => table.unindex_all_sets(),
+            (true, Some(sets)) => table.index_sets(sets),
+            (false, Some(sets)) => table.unindex_sets(sets),
+        };
+        match has_sets {
+            true => switched.unwrap(),
+            false => assert_eq!(switched.unwrap_err().kind(), ErrorKind::InvalidArgument),
+        }
+        let is_held = self.hold.is_some();
+        if has_sets && !is_held && self.rng.below(2) == 0 {
+            self.log("wait for the set index");
+            table.wait_for_set_index(&Interrupt::never(), |_| {}).unwrap();
+            let stats = self.database().stats().unwrap();
+            let of_table = stats.tables.iter().find(|table| table.name == name).unwrap();
+            assert_eq!(of_table.indexed_sets.as_ref().unwrap().rows_to_index, 0);
         }
     }
 

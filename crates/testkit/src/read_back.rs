@@ -317,15 +317,26 @@ fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
 
 fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {
     let between = (rng.below(4) > 0).then(|| random_between(model, rng));
-    let sets = model.shape.set.filter(|_| rng.below(2) == 0).map(|column| {
-        let data_type = model.shape.columns.field(column).data_type();
-        let set = |rng: &mut Rng| {
-            let row = random_change(model, rng).and_then(|change| change.row.as_ref());
-            row.map_or_else(|| random_cell(rng, data_type, true), |row| row.cells[column].clone())
-        };
-        (0..rng.below(5)).map(|_| set(rng)).collect()
-    });
+    let sets = model.shape.set.filter(|_| rng.below(2) == 0);
+    let sets = sets.map(|column| random_set_cells(model, column, rng));
     ModelSelection { between, sets }
+}
+
+/// Up to four sets, most of which some row is or was in.
+fn random_set_cells(model: &ModelTable, column: usize, rng: &mut Rng) -> Vec<Cell> {
+    let data_type = model.shape.columns.field(column).data_type();
+    let set = |rng: &mut Rng| {
+        let row = random_change(model, rng).and_then(|change| change.row.as_ref());
+        row.map_or_else(|| random_cell(rng, data_type, true), |row| row.cells[column].clone())
+    };
+    (0..rng.below(5)).map(|_| set(rng)).collect()
+}
+
+/// Sets as the engine takes them; of a table without, some values.
+pub fn random_sets(model: &ModelTable, rng: &mut Rng) -> ArrayRef {
+    let column = model.shape.set.unwrap_or(0);
+    let data_type = model.shape.columns.field(column).data_type();
+    to_array(data_type, &random_set_cells(model, column, rng))
 }
 
 fn random_between(model: &ModelTable, rng: &mut Rng) -> ModelBetween {

@@ -203,6 +203,7 @@ impl Shape {
                 Policy::Upsert => Merge::Upsert,
                 Policy::Rollup(rollup) => Merge::Rollup(rollup.spec()),
             },
+            set_index: true,
             exist_ok: false,
         }
     }

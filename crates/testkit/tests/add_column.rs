@@ -57,6 +57,7 @@ fn run_script(directory: &FaultDirectory, merge: &Merge, told: &mut Told) -> Res
         set: None,
         weights: vec![],
         merge: merge.clone(),
+        set_index: true,
         exist_ok: false,
     };
     let table = database.create_table("t", spec)?;

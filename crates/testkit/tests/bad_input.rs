@@ -32,6 +32,7 @@ fn spec_of(fields: Vec<Field>, key: &[&str], set: Option<&str>) -> TableSpec {
         set: set.map(str::to_string),
         weights: Vec::new(),
         merge: Merge::Append,
+        set_index: true,
         exist_ok: false,
     }
 }

@@ -8,10 +8,11 @@ use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::*;
+use drillcore_format::file_tail::TAIL_BYTES;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, page_len, read_page};
-use drillcore_format::segment_footer::TAIL_BYTES;
 use drillcore_sample::rng::Rng;
+use drillcore_storage::paged_file::file_of;
 use drillcore_testkit::cell::{from_array, rows_of};
 
 const SEED: u64 = 5;
@@ -41,8 +42,15 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
     RecordBatch::try_new(schema, vec![Arc::new(scattered) as _, Arc::new(names) as _]).unwrap()
 }
 
-/// One segment with pages of every kind, and a log with a few commits.
-fn closed_database() -> MemoryDirectory {
+/// Where the lists of sets lie.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sets {
+    InTheSegment,
+    Beside,
+}
+
+/// One segment, which together with the file beside it has pages of every kind, and a log with a few commits.
+fn closed_database(sets: Sets) -> MemoryDirectory {
     let files = MemoryDirectory::new();
     let database = open(&files).unwrap();
     let spec = TableSpec {
@@ -51,11 +59,14 @@ fn closed_database() -> MemoryDirectory {
         set: Some("name".into()),
         weights: Vec::new(),
         merge: Merge::Append,
+        set_index: sets == Sets::InTheSegment,
         exist_ok: false,
     };
     let table = database.create_table("t", spec).unwrap();
     table.append(&batch(0..SEGMENT_ROWS), OnError::Raise).unwrap();
     database.flush().unwrap();
+    table.index_all_sets().unwrap();
+    table.wait_for_set_index(&Interrupt::never(), |_| ()).unwrap();
     for first in (0..LOGGED_ROWS).step_by(100) {
         table.append(&batch(first..first + 100), OnError::Raise).unwrap();
     }
@@ -156,11 +167,10 @@ fn regions(files: &MemoryDirectory) -> Vec<(String, String, usize, usize)> {
     let mut regions = Vec::new();
     for name in files.list().unwrap() {
         let bytes = read_file(files, &name).unwrap();
-        match name.strip_prefix("segment-").and_then(|rest| rest.strip_suffix(".drill")) {
-            Some(number) => {
-                let segment = SegmentId(number.parse().unwrap());
-                for (kind, from, to) in pages(&bytes, segment) {
-                    regions.push((kind, name.clone(), from, to));
+        match file_of(&name) {
+            Some((file, number)) => {
+                for (kind, from, to) in pages(&bytes, number) {
+                    regions.push((format!("{kind} of a {}", file.name()), name.clone(), from, to));
                 }
             }
             None => {
@@ -174,14 +184,20 @@ fn regions(files: &MemoryDirectory) -> Vec<(String, String, usize, usize)> {
 
 #[test]
 fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
-    let files = closed_database();
-    let regions = regions(&files);
+    // Nine kinds of regions in a segment, or six there and five beside, a log and a manifest.
+    for (sets, kinds_expected) in [(Sets::InTheSegment, 11), (Sets::Beside, 13)] {
+        flip_bits(&closed_database(sets), kinds_expected);
+    }
+}
+
+fn flip_bits(files: &MemoryDirectory, kinds_expected: usize) {
+    let regions = regions(files);
     let mut kinds: Vec<&String> = regions.iter().map(|region| &region.0).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    assert_eq!(kinds.len(), 11, "pages of every kind, a log and a manifest: {kinds:?}");
+    assert_eq!(kinds.len(), kinds_expected, "{kinds:?}");
     let expected = {
-        let database = open(&copy(&files, |_, _| ())).unwrap();
+        let database = open(&copy(files, |_, _| ())).unwrap();
         answers(&database.table("t").unwrap().snapshot().unwrap())
     };
     assert!(expected.iter().all(Result::is_ok));
@@ -196,7 +212,7 @@ fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
             let at = from + rng.below((to - from) as u64) as usize;
             let bit = rng.below(8);
             let context = format!("{kind}, {file}, bit {bit} of byte {at}");
-            let damaged = copy(&files, |name, bytes| {
+            let damaged = copy(files, |name, bytes| {
                 if name == file {
                     bytes[at] ^= 1 << bit;
                 }
@@ -244,29 +260,34 @@ fn check_damaged(
 
 #[test]
 fn a_file_cut_short_or_missing_is_an_error_that_names_it() {
-    let files = closed_database();
-    let segment = files.list().unwrap().into_iter().find(|name| name.starts_with("segment"));
-    let segment = segment.unwrap();
-    let whole = read_file(&files, &segment).unwrap();
+    let files = closed_database(Sets::Beside);
+    let paged: Vec<String> =
+        files.list().unwrap().into_iter().filter(|name| file_of(name).is_some()).collect();
+    assert_eq!(paged.len(), 2);
+    paged.iter().for_each(|name| cut_short(&files, name));
+}
+
+fn cut_short(files: &MemoryDirectory, segment: &str) {
+    let whole = read_file(files, segment).unwrap();
     for len in [0, 10, TAIL_BYTES, 4096, whole.len() / 2, whole.len() - 1] {
-        let cut = copy(&files, |name, bytes| {
+        let cut = copy(files, |name, bytes| {
             if name == segment {
                 bytes.truncate(len);
             }
         });
         let error = open(&cut).err().unwrap_or_else(|| panic!("{len} bytes open"));
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{len} bytes: {error}");
-        assert!(error.to_string().contains(&segment), "{len} bytes: {error}");
+        assert!(error.to_string().contains(segment), "{len} bytes: {error}");
     }
-    let missing = copy(&files, |_, _| ());
-    missing.remove(&segment).unwrap();
+    let missing = copy(files, |_, _| ());
+    missing.remove(segment).unwrap();
     let error = open(&missing).err().unwrap();
-    assert!(error.to_string().contains(&segment), "{error}");
+    assert!(error.to_string().contains(segment), "{error}");
 }
 
 #[test]
 fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
-    let files = closed_database();
+    let files = closed_database(Sets::Beside);
     let folder = tempfile::tempdir().unwrap();
     for name in files.list().unwrap() {
         std::fs::write(folder.path().join(&name), read_file(&files, &name).unwrap()).unwrap();
@@ -276,7 +297,7 @@ fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
     assert!(before.iter().all(Result::is_ok));
     let mut kinds = Vec::new();
     for (kind, file, from, to) in regions(&files) {
-        if !file.starts_with("segment-") || kinds.contains(&kind) {
+        if file_of(&file).is_none() || kinds.contains(&kind) {
             continue;
         }
         let at = (from + to.min(from + 64)) as u64 / 2;
@@ -291,13 +312,13 @@ fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
         segment.write_all_at(&byte, at).unwrap();
         kinds.push(kind);
     }
-    assert_eq!(kinds.len(), 9, "pages of every kind: {kinds:?}");
+    assert_eq!(kinds.len(), 11, "pages of every kind: {kinds:?}");
     assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
 }
 
 #[test]
 fn a_folder_that_lost_its_manifest_is_refused_and_keeps_its_files() {
-    let files = closed_database();
+    let files = closed_database(Sets::InTheSegment);
     let lost = copy(&files, |_, _| ());
     for name in files.list().unwrap().iter().filter(|name| name.starts_with("manifest-")) {
         lost.remove(name).unwrap();

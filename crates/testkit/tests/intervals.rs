@@ -150,6 +150,7 @@ fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
         set: None,
         weights: Vec::new(),
         merge,
+        set_index: true,
         exist_ok: false,
     };
     let rollup = RollupSpec {
@@ -397,6 +398,7 @@ fn spikes() -> (tempfile::TempDir, Database, [Table; 2]) {
         set: None,
         weights: Vec::new(),
         merge,
+        set_index: true,
         exist_ok: false,
     };
     let rollup = RollupSpec {

@@ -118,14 +118,18 @@ impl Target {
         table: &TableSnapshot,
         request: &EstimateRequest,
     ) -> Result<Option<Vec<KnownGroup>>> {
-        let by_set =
-            self.by.as_ref().is_some_and(|(at, _)| table.schema().set == Some(self.columns[*at]));
+        let set_column = table.schema().set_column();
+        let by_set = self.by.as_ref().is_some_and(|(at, _)| set_column == Some(self.columns[*at]));
         if !by_set || request.selection.between.is_some() || request.selection.predicate.is_some() {
+            return Ok(None);
+        }
+        // Without an index the sizes of sets are as unknown as those of other groups.
+        if !table.lists_every_set() {
             return Ok(None);
         }
         let sets = table.sets_interruptibly(&request.interrupt)?;
         let schema = table.schema();
-        let field = schema.columns.field(schema.set.expect("grouped by the set column"));
+        let field = schema.columns.field(schema.set_column().expect("grouped by the set column"));
         // Of the column's type, as the sets are: other types are encoded otherwise.
         let wanted = request.selection.sets.as_ref();
         let wanted = wanted.map(|values| cast(values, field.data_type(), field.name()));

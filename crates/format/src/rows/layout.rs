@@ -264,7 +264,7 @@ impl Layout {
     /// The rows were fetched with [`Layout::all`] or with the projection of the set column. One
     /// hash a row, none for a row in the same set as the one before it.
     pub fn set_codes(&self, rows: &Rows) -> Result<Option<SetCodes>> {
-        let Some(column) = self.shared.schema.set else { return Ok(None) };
+        let Some(column) = self.shared.schema.set_column() else { return Ok(None) };
         let codes = match self.shared.places[column] {
             Place::Key(position) => {
                 SetCodes::of_key_column(rows.keys(), self.key_types(), position)?

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
 use crate::key::{decode_values, encode_keys};
-use crate::schema::{MergePolicy, TableSchema};
+use crate::schema::{MergePolicy, SetColumn, TableSchema};
 
 /// A table of random shape and a batch of it.
 pub(crate) fn table(
@@ -40,7 +40,8 @@ pub(crate) fn table(
                 Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<Field>>()));
             let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
             let key = key.clone();
-            (TableSchema { columns, key, set, merge: MergePolicy::Append, weights: vec![] }, batch)
+            let (set, merge) = (set.map(SetColumn::from), MergePolicy::Append);
+            (TableSchema { columns, key, set, merge, weights: vec![] }, batch)
         })
     })
 }
@@ -112,7 +113,7 @@ proptest! {
     fn set_codes_name_each_rows_set_value((schema, batch) in table(0..30)) {
         let layout = Layout::new(&schema);
         let rows = layout.encode(&batch);
-        let set = schema.set.unwrap();
+        let set = schema.set_column().unwrap();
         let codes = layout.set_codes(&rows).unwrap().unwrap();
         let alone = rows.project(&layout.projection(&[set]), 0..rows.len());
         prop_assert_eq!(&layout.set_codes(&alone).unwrap().unwrap(), &codes);

@@ -1,0 +1,49 @@
+//! `drillcore index-sets` and `unindex-sets`: which sets of a table are indexed.
+
+use drillcore::{Database, Interrupt, Table};
+use indicatif::ProgressBar;
+
+use crate::arguments::SwitchSets;
+use crate::fault::Fault;
+use crate::opening::open;
+use crate::output::print_line;
+use crate::progress;
+use crate::selection::sets;
+
+/// Indexes sets, and the rows that are there.
+pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault> {
+    let (db, table) = table(arguments)?;
+    match arguments.all {
+        true => table.index_all_sets()?,
+        false => table.index_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?,
+    }
+    let bar = if arguments.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
+    bar.set_style(progress::style("{bar:40} {human_pos} of {human_len} rows, {rate}, {eta} left"));
+    let mut total = None;
+    table.wait_for_set_index(interrupt, |rows_left| {
+        let total = *total.get_or_insert(rows_left);
+        bar.set_length(total);
+        bar.set_position(total.saturating_sub(rows_left));
+    })?;
+    bar.finish_and_clear();
+    db.close()?;
+    print_line(&format!("{} rows of {} indexed", total.unwrap_or(0), arguments.source.table))
+}
+
+/// Indexes sets no more.
+pub fn unindex(arguments: &SwitchSets) -> Result<(), Fault> {
+    let (db, table) = table(arguments)?;
+    match arguments.all {
+        true => table.unindex_all_sets()?,
+        false => {
+            table.unindex_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?
+        }
+    }
+    Ok(db.close()?)
+}
+
+fn table(arguments: &SwitchSets) -> Result<(Database, Table), Fault> {
+    let db = open(&arguments.source.database)?;
+    let table = db.table(&arguments.source.table)?;
+    Ok((db, table))
+}

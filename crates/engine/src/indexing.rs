@@ -1,0 +1,72 @@
+//! Listing the rows of a segment's sets after it was written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drillcore_format::ids::TableId;
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::manifest_edit::Edit;
+use drillcore_storage::lease::ManifestVersion;
+use drillcore_storage::postings_writer::write_postings;
+use drillcore_storage::segment::Segment;
+use drillcore_storage::set_postings::SetPostings;
+
+use crate::core::Core;
+use crate::error::Result;
+use crate::state::{State, release};
+
+/// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
+/// the database closes, or the sets need not be indexed any more.
+pub fn index(
+    core: &Core,
+    table: TableId,
+    segment: &Arc<Segment>,
+    indexed: &IndexedSets,
+    rows_done: &AtomicU64,
+) -> Result<()> {
+    let is_wanted = |state: &State| {
+        let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
+        !state.closing && set.is_some_and(|set| set.indexed == *indexed)
+    };
+    let file = core.new_segment_id();
+    let written = write_postings(core.directory.clone(), file, segment, indexed, |rows| {
+        rows_done.store(rows, Ordering::Relaxed);
+        is_wanted(&core.state())
+    });
+    if written.is_err() {
+        // A file left behind is removed at the next opening.
+        let _ = core.directory.remove(&SetPostings::file_name(file));
+    }
+    let Some(postings) = written? else {
+        give_back(core, table, segment);
+        return Ok(());
+    };
+    let mut manifest = core.manifest();
+    if !core.state().tables.contains_key(&table) {
+        core.removals.defer(
+            SetPostings::file_name(file),
+            postings.bytes,
+            ManifestVersion::EVERYTHING,
+        );
+        return Ok(core.removals.sweep()?);
+    }
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
+    manifest.commit(&[Edit::AttachPostings { segment: segment.id(), postings }])?;
+    let before = segment.attach_postings(core.directory.as_ref(), postings)?;
+    if let Some(before) = before {
+        before.remove_when_unused(&core.removals, manifest.version());
+    }
+    drop(manifest);
+    core.state().counts.segments_indexed += 1;
+    give_back(core, table, segment);
+    Ok(())
+}
+
+/// Puts a segment back into play.
+pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
+    let mut state = core.state();
+    if let Some(entry) = state.tables.get_mut(&table) {
+        entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
+        release(&mut entry.segments, std::slice::from_ref(segment));
+    }
+}

@@ -1,0 +1,467 @@
+//! Set indexes switched on and off: answers never differ, work is done once, and nothing is lost.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::*;
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("number", DataType::Int64, false),
+        Field::new("place", DataType::Utf8, true),
+        Field::new("value", DataType::Int64, true),
+    ]))
+}
+
+fn spec(merge: Merge, set_index: bool) -> TableSpec {
+    TableSpec {
+        columns: columns(),
+        key: vec!["number".into()],
+        set: Some("place".into()),
+        weights: vec![],
+        merge,
+        set_index,
+        exist_ok: false,
+    }
+}
+
+/// The place of a number: three are frequent, one is not, some rows have none.
+fn place(number: i64) -> Option<String> {
+    match number % 1000 {
+        7 => Some("rare".to_string()),
+        8..50 => None,
+        rest => Some(format!("p{}", rest % 3)),
+    }
+}
+
+fn rows(numbers: impl Iterator<Item = i64> + Clone) -> RecordBatch {
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(numbers.clone())),
+        Arc::new(numbers.clone().map(place).collect::<StringArray>()),
+        Arc::new(Int64Array::from_iter_values(numbers.map(|number| number * 2))),
+    ];
+    RecordBatch::try_new(columns(), arrays).unwrap()
+}
+
+fn names(names: &[Option<&str>]) -> ArrayRef {
+    Arc::new(StringArray::from(names.to_vec()))
+}
+
+fn of_sets(sets: &[Option<&str>]) -> Selection {
+    Selection { sets: Some(names(sets)), ..Default::default() }
+}
+
+fn numbers(batches: impl Iterator<Item = Result<RecordBatch>>) -> Vec<i64> {
+    let of_batch =
+        |batch: RecordBatch| batch["number"].as_primitive::<Int64Type>().values().to_vec();
+    batches.map(Result::unwrap).flat_map(of_batch).collect()
+}
+
+/// Every kind of answer about sets, in a form to compare.
+fn answers(table: &TableSnapshot) -> Vec<String> {
+    let mut answers = Vec::new();
+    let range = Between {
+        low: Some(vec![Arc::new(Int64Array::from(vec![900]))]),
+        high: Some(vec![Arc::new(Int64Array::from(vec![4321]))]),
+        closed: Closed::Both,
+    };
+    let every = [None, Some("p0"), Some("p1"), Some("p2"), Some("rare"), Some("nowhere")];
+    let mut asked: Vec<Vec<Option<&str>>> = every.iter().map(|set| vec![*set]).collect();
+    asked.push(vec![Some("rare"), None]);
+    asked.push(vec![Some("p1"), Some("rare"), Some("p0")]);
+    asked.push(Vec::new());
+    for sets in &asked {
+        for between in [None, Some(range.clone())] {
+            let selection = Selection { between, ..of_sets(sets) };
+            answers.push(format!("{sets:?} {}", table.count(&selection).unwrap()));
+            for reverse in [false, true] {
+                let selection = selection.clone();
+                let request = ScanRequest { selection, reverse, ..Default::default() };
+                answers.push(format!("{:?}", numbers(table.scan(request).unwrap())));
+            }
+        }
+    }
+    let sets = table.sets().unwrap();
+    answers.push(format!("{:?} {:?}", sets.values, sets.rows));
+    answers
+}
+
+/// One seed's draws from some sets, and of one of them in a range.
+fn drawn(table: &TableSnapshot) -> Vec<Vec<i64>> {
+    let high: ArrayRef = Arc::new(Int64Array::from(vec![4321]));
+    let range = Between { low: None, high: Some(vec![high]), closed: Closed::Both };
+    let some = of_sets(&[Some("p1"), Some("rare"), Some("p0")]);
+    [Selection { between: Some(range), ..of_sets(&[None]) }, some]
+        .into_iter()
+        .map(|selection| {
+            let request = SampleRequest { selection, n: 50, seed: Some(5), ..Default::default() };
+            numbers([table.sample(&request)].into_iter())
+        })
+        .collect()
+}
+
+fn open(path: &Path) -> Database {
+    Database::open(path, Options::default()).unwrap()
+}
+
+/// With so little memory that rows are spilled all the time.
+fn open_small(path: &Path) -> Database {
+    let memory_bytes = Options::MEMORY_BYTES_MIN;
+    Database::open(path, Options { memory_bytes, ..Default::default() }).unwrap()
+}
+
+fn of_table(db: &Database) -> IndexedSetsStats {
+    db.stats().unwrap().tables[0].indexed_sets.clone().unwrap()
+}
+
+fn wait(table: &Table) {
+    table.wait_for_set_index(&Interrupt::never(), |_| {}).unwrap();
+}
+
+fn files(path: &Path, stem: &str) -> Vec<String> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.unwrap().file_name().into_string().unwrap()
+    };
+    std::fs::read_dir(path).unwrap().map(name).filter(|name| name.starts_with(stem)).collect()
+}
+
+#[test]
+fn answers_are_the_same_with_any_sets_indexed_in_memory_and_on_disk() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let folder = tempfile::tempdir().unwrap();
+        let db = open_small(folder.path());
+        let always = db.create_table("always", spec(merge.clone(), true)).unwrap();
+        let table = db.create_table("t", spec(merge.clone(), false)).unwrap();
+        let append = |numbers: std::ops::Range<i64>| {
+            let batch = rows(numbers);
+            db.append(&[("always", &batch), ("t", &batch)]).unwrap();
+        };
+        let check = |step: &str| {
+            let snapshot = db.snapshot().unwrap();
+            let expected = answers(&snapshot.table("always").unwrap());
+            assert_eq!(answers(&snapshot.table("t").unwrap()), expected, "{step}");
+        };
+        append(0..3000);
+        check("one run");
+        append(2000..5000);
+        check("two runs");
+        db.flush().unwrap();
+        check("a segment");
+        table.index_sets(&names(&[Some("rare"), None])).unwrap();
+        append(4000..6000);
+        check("some sets, of new rows");
+        wait(&table);
+        check("some sets");
+        db.flush().unwrap();
+        table.unindex_sets(&names(&[None, Some("p2")])).unwrap();
+        append(6000..6500);
+        check("fewer sets");
+        table.index_all_sets().unwrap();
+        table.unindex_sets(&names(&[Some("p0")])).unwrap();
+        wait(&table);
+        append(6500..7000);
+        check("all but one");
+        db.compact().unwrap();
+        check("all but one, merged");
+        table.index_sets(&names(&[Some("p0")])).unwrap();
+        wait(&table);
+        check("all");
+        table.unindex_all_sets().unwrap();
+        db.compact().unwrap();
+        append(7000..7100);
+        check("none");
+        drop(table);
+        drop(always);
+        db.close().unwrap();
+        drop(db);
+        let db = open(folder.path());
+        let snapshot = db.snapshot().unwrap();
+        let expected = answers(&snapshot.table("always").unwrap());
+        assert_eq!(answers(&snapshot.table("t").unwrap()), expected, "reopened");
+        assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    }
+}
+
+/// That the passes above were passes, and the lists were lists, is seen from what was read.
+#[test]
+fn a_listed_set_costs_what_it_costs_and_another_one_a_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..200_000), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let blocks_read = |set: &str| {
+        let before = db.stats().unwrap().blocks_read;
+        // A snapshot of its own: what one looked for, it keeps.
+        db.append(&[("t", &rows(300_000..300_001))]).unwrap();
+        let rows = table.snapshot().unwrap().count(&of_sets(&[Some(set)])).unwrap();
+        assert!(rows >= 200, "{set}: {rows}");
+        db.stats().unwrap().blocks_read - before
+    };
+    let pass = blocks_read("rare");
+    assert!(pass > 150, "{pass} blocks");
+    table.index_sets(&names(&[Some("rare")])).unwrap();
+    wait(&table);
+    assert_eq!(blocks_read("rare"), 0);
+    let pass_of_p0 = blocks_read("p0");
+    assert!(pass_of_p0 >= pass, "{pass_of_p0} blocks");
+    table.index_all_sets().unwrap();
+    wait(&table);
+    assert_eq!(blocks_read("p0"), 0);
+    // What is listed already is used until a merge.
+    table.unindex_all_sets().unwrap();
+    assert_eq!(blocks_read("p0"), 0);
+    db.compact().unwrap();
+    assert!(blocks_read("p0") >= pass_of_p0);
+}
+
+#[test]
+fn zones_spare_a_pass_the_blocks_that_cannot_hold_a_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let spec =
+        TableSpec { key: vec!["place".into(), "number".into()], ..spec(Merge::Append, false) };
+    let table = db.create_table("t", spec).unwrap();
+    table.append(&rows(0..200_000), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let before = db.stats().unwrap().blocks_read;
+    assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 200);
+    assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("nowhere")])).unwrap(), 0);
+    let read = db.stats().unwrap().blocks_read - before;
+    assert!(read < 40, "{read} blocks");
+}
+
+#[test]
+fn a_list_is_written_once_and_goes_with_its_segment() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..50_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let segment = files(folder.path(), "segment-");
+    let bytes_before = db.stats().unwrap().tables[0].segment_bytes;
+    assert!(files(folder.path(), "postings-").is_empty());
+    table.index_sets(&names(&[Some("p0")])).unwrap();
+    wait(&table);
+    let first = files(folder.path(), "postings-");
+    assert_eq!(first.len(), 1);
+    assert!(db.stats().unwrap().tables[0].segment_bytes > bytes_before);
+    table.index_sets(&names(&[Some("p0")])).unwrap();
+    table.unindex_sets(&names(&[Some("p0")])).unwrap();
+    table.index_sets(&names(&[Some("p0")])).unwrap();
+    wait(&table);
+    assert_eq!(files(folder.path(), "postings-"), first, "off and on again costs nothing");
+    table.index_all_sets().unwrap();
+    wait(&table);
+    let second = files(folder.path(), "postings-");
+    assert!(second.len() == 1 && second != first, "{second:?} replaces {first:?}");
+    assert_eq!(files(folder.path(), "segment-"), segment, "no row was written again");
+    assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 2);
+    // Merged, the list is in the segment.
+    table.append(&rows(50_000..60_000), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    assert!(files(folder.path(), "postings-").is_empty());
+    assert_eq!(files(folder.path(), "segment-").len(), 1);
+    assert_eq!(db.stats().unwrap().writer.unwrap().segments_indexed, 2);
+    db.drop_table("t").unwrap();
+    assert!(files(folder.path(), "segment-").is_empty());
+}
+
+#[test]
+fn a_restart_goes_on_with_what_was_to_be_indexed() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..50_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let hold = db.hold_maintenance();
+    table.index_all_sets().unwrap();
+    assert_eq!(of_table(&db), IndexedSetsStats { all: true, exceptions: 0, rows_to_index: 50_000 });
+    drop((hold, table));
+    db.close().unwrap();
+    drop(db);
+    // A list that a crash cut off is no list.
+    std::fs::write(folder.path().join("postings-00000090.drill"), b"half a list").unwrap();
+    let db = open(folder.path());
+    let table = db.table("t").unwrap();
+    let mut heard = Vec::new();
+    table.wait_for_set_index(&Interrupt::never(), |rows| heard.push(rows)).unwrap();
+    assert_eq!(heard.last(), Some(&0));
+    assert!(heard.is_sorted_by(|a, b| a >= b), "{heard:?}");
+    assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 50);
+    let listed = files(folder.path(), "postings-");
+    assert!(listed.len() == 1 && listed[0] != "postings-00000090.drill", "{listed:?}");
+}
+
+#[test]
+fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..20_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let reader = Reader::open(folder.path(), 1 << 20).unwrap();
+    let old = reader.snapshot().unwrap().table("t").unwrap();
+    let before = (answers(&old), drawn(&old));
+    let both = |table: &TableSnapshot| (answers(table), drawn(table));
+    let pinned = db.named_snapshot("before").unwrap().table("t").unwrap();
+    table.index_all_sets().unwrap();
+    wait(&table);
+    reader.refresh(0, Duration::from_secs(5), &Interrupt::never()).unwrap();
+    assert_eq!(reader.stats().unwrap().tables[0].indexed_sets.as_ref().unwrap().rows_to_index, 0);
+    let fresh = reader.snapshot().unwrap().table("t").unwrap();
+    for (who, table) in [("old", &old), ("fresh", &fresh), ("pinned", &pinned)] {
+        assert_eq!(both(table), before, "{who}");
+    }
+    // The pinned segment leaves the table, with its list.
+    table.append(&rows(20_000..30_000), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    assert_eq!(files(folder.path(), "postings-").len(), 1);
+    assert_eq!(both(&pinned), before);
+    reader.refresh(0, Duration::from_secs(5), &Interrupt::never()).unwrap();
+    let named = reader.named_snapshot("before").unwrap().table("t").unwrap();
+    assert_eq!(both(&named), before);
+    assert!(reader.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    drop((reader, old, fresh, named, pinned));
+    drop(table);
+    db.close().unwrap();
+    drop(db);
+    let db = open(folder.path());
+    let pinned = db.named_snapshot("before").unwrap().table("t").unwrap();
+    assert_eq!(both(&pinned), before);
+    drop(pinned);
+    db.drop_snapshot("before").unwrap();
+    assert!(files(folder.path(), "postings-").is_empty());
+    assert_eq!(files(folder.path(), "segment-").len(), 1);
+}
+
+#[test]
+fn switching_while_others_write_and_read_changes_no_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open_small(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for writer in 0..2 {
+            let (table, done) = (&table, &done);
+            scope.spawn(move || {
+                for batch in 0..120 {
+                    let first = (batch * 2 + writer) * 1000;
+                    table.append(&rows(first..first + 1000), OnError::Raise).unwrap();
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+        }
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let snapshot = table.snapshot().unwrap();
+                let all = snapshot.count(&Selection::default()).unwrap();
+                // Each batch holds each set equally often.
+                let rare = snapshot.count(&of_sets(&[Some("rare")])).unwrap();
+                assert_eq!(rare * 1000, all);
+                let without = snapshot.count(&of_sets(&[None])).unwrap();
+                assert_eq!(without * 1000, all * 42);
+                let sets = snapshot.sets().unwrap();
+                assert_eq!(sets.rows.iter().sum::<u64>(), all);
+            }
+        });
+        let mut round = 0;
+        while !done.load(Ordering::Relaxed) {
+            match round % 4 {
+                0 => table.index_sets(&names(&[Some("rare")])).unwrap(),
+                1 => table.index_all_sets().unwrap(),
+                2 => table.unindex_sets(&names(&[None])).unwrap(),
+                _ => table.unindex_all_sets().unwrap(),
+            }
+            round += 1;
+            thread::sleep(Duration::from_millis(3));
+        }
+        assert!(round > 3);
+    });
+    table.index_all_sets().unwrap();
+    wait(&table);
+    db.flush().unwrap();
+    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    let expected: BTreeMap<Option<String>, u64> =
+        (0..240_000).map(place).fold(BTreeMap::new(), |mut counts, place| {
+            *counts.entry(place).or_default() += 1;
+            counts
+        });
+    let sets = table.snapshot().unwrap().sets().unwrap();
+    let found = sets.values.as_string::<i32>().iter().map(|name| name.map(str::to_string));
+    assert_eq!(found.zip(sets.rows).collect::<BTreeMap<_, _>>(), expected);
+}
+
+#[test]
+fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let plain = TableSpec { set: None, ..spec(Merge::Append, true) };
+    let plain = db.create_table("plain", plain).unwrap();
+    for refused in [
+        plain.index_all_sets(),
+        plain.unindex_all_sets(),
+        plain.index_sets(&names(&[Some("p0")])),
+        plain.wait_for_set_index(&Interrupt::never(), |_| {}),
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("no set column"), "{error}");
+    }
+    db.drop_table("plain").unwrap();
+    let table = db.create_table("t", spec(Merge::Append, true)).unwrap();
+    let before = of_table(&db);
+    let wrong: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let error = table.unindex_sets(&wrong).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(of_table(&db), before);
+    // Which sets are indexed is no part of a table's shape.
+    let again = TableSpec { exist_ok: true, ..spec(Merge::Append, false) };
+    db.create_table("t", again).unwrap();
+    assert_eq!(of_table(&db), before);
+    db.drop_table("t").unwrap();
+    assert_eq!(table.index_all_sets().unwrap_err().kind(), ErrorKind::NotFound);
+    db.close().unwrap();
+    assert_eq!(table.index_all_sets().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..20_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let request = EstimateRequest {
+        aggregates: vec![("n".into(), "count".into())],
+        by: Some("place".into()),
+        stop: Stop::Rows(5_000),
+        seed: Some(1),
+        ..Default::default()
+    };
+    let width = |table: &Table| {
+        let estimate = table
+            .snapshot()
+            .unwrap()
+            .estimate(&request, &mut |_| ControlFlow::Continue(()))
+            .unwrap();
+        let rare = estimate.groups.as_ref().unwrap().as_string::<i32>().iter();
+        let rare = rare.zip(&estimate.aggregates[0].intervals);
+        let (_, rare) = rare.into_iter().find(|(name, _)| *name == Some("rare")).unwrap();
+        assert!(rare.low <= 20.0 && 20.0 <= rare.high, "{rare:?}");
+        rare.high - rare.low
+    };
+    assert!(width(&table) > 1.0);
+    table.index_all_sets().unwrap();
+    wait(&table);
+    assert_eq!(width(&table), 0.0);
+}
