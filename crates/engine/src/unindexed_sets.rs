@@ -1,6 +1,6 @@
 //! The rows of sets without an index: one pass over the set column of a piece.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const STEP_ROWS: u64 = 1 << 16;
 /// Rows that are worth a thread's while.
 const THREAD_ROWS: u64 = 32 << 10;
 /// Rows read at once.
-const CHUNK_ROWS: u64 = 2048;
+const CHUNK_ROWS: u64 = 8192;
 
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
 /// four bytes a row. Reads the set column there, but for blocks in which statistics say that no such value is,
@@ -62,12 +62,15 @@ pub fn count_sets(
     interrupt: &Interrupt,
 ) -> Result<()> {
     let of_steps = for_each_step(0..piece.rows(), |step| {
-        let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
+        let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
         for_each_chunk(layout, piece, step, interrupt, |_, codes| {
             let mut counts = vec![0; codes.values.len()];
             codes.codes.iter().for_each(|&code| counts[code as usize] += 1);
             for (value, count) in codes.values.into_iter().zip(counts) {
-                *rows_of.entry(value).or_default() += count;
+                match rows_of.get_mut(&value) {
+                    Some(rows) => *rows += count,
+                    None => drop(rows_of.insert(value, count)),
+                }
             }
         })?;
         Ok(rows_of)
