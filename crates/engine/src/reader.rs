@@ -1,7 +1,8 @@
 //! Reader processes: a database that another process may be writing, read without disturbing it.
 //!
 //! A reader sees the segments of one version of the manifest, held by a lease, and the complete frames of the
-//! log above them. It writes nothing but its lease file, and moves on when told to. What its log holds
+//! log above them. It writes nothing but its lease file, and moves on when told to: then it reads of the log what
+//! is new, or all that is needed once the writer has spilled some of what it holds. What its log holds
 //! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`. The same
 //! lease holds the segments of that version's named snapshots, so they are opened when they are asked for.
 
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use drillcore_format::block;
 use drillcore_format::frame::decode_commit;
-use drillcore_format::ids::{Lsn, LsnRange, SegmentId};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
@@ -24,16 +25,17 @@ use drillcore_storage::lease::{Lease, ManifestVersion};
 use drillcore_storage::manifest::{self, Manifest, ManifestFound, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
-use drillcore_storage::wal::Wal;
+use drillcore_storage::wal::{LogRead, Wal};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
 use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
+use crate::piece::Piece;
 use crate::recovery::{check_log_reaches, logged_rows, open_described, open_snapshot, open_tables};
 use crate::rows_examined::RowsExamined;
-use crate::run::UncommittedRun;
+use crate::run::{Run, UncommittedRun};
 use crate::sample::fresh_seed;
 use crate::snapshot::Snapshot;
 use crate::state::{Slot, State, TableState, Version, replace};
@@ -69,8 +71,7 @@ struct Current {
     version: Arc<Version>,
     named: BTreeMap<String, PinnedSnapshot>,
     postings: BTreeMap<SegmentId, PostingsMeta>,
-    /// The bytes of the log when it was read.
-    wal_bytes: u64,
+    log: LogRead,
     _lease: Lease,
 }
 
@@ -99,7 +100,7 @@ impl Reader {
                 loading: Mutex::new(()),
             }),
         };
-        let current = reader.load()?;
+        let current = reader.load(None)?;
         *lock(&reader.shared.current) = Some(Arc::new(current));
         Ok(reader)
     }
@@ -155,7 +156,7 @@ impl Reader {
     pub fn stats(&self) -> Result<Stats> {
         let current = self.current()?;
         let Shared { cache, meter, examined, .. } = &*self.shared;
-        Ok(Stats::of_reader(&current.version, current.wal_bytes, cache, meter, examined))
+        Ok(Stats::of_reader(&current.version, &current.log, cache, meter, examined))
     }
 
     /// Moves on to the newest complete commit, at least to `at_least`, and returns it. Named snapshots are
@@ -192,11 +193,13 @@ impl Reader {
     /// Takes what is there now for what is read, and returns its newest commit.
     fn move_on(&self) -> Result<u64> {
         let _loading = lock(&self.shared.loading);
-        let before = self.current()?.version.lsn;
-        let fresh = self.load()?;
+        let before = self.current()?;
+        let fresh = self.load(Some(&before))?;
         let lsn = fresh.version.lsn;
         // Who closed it meanwhile wants no more of it.
-        if let Some(current) = lock(&self.shared.current).as_mut().filter(|_| before <= lsn) {
+        if let Some(current) =
+            lock(&self.shared.current).as_mut().filter(|_| before.version.lsn <= lsn)
+        {
             *current = Arc::new(fresh);
         }
         Ok(lsn.0)
@@ -227,19 +230,20 @@ impl Reader {
         Ok(segment)
     }
 
-    /// Reads manifest and log, trying again where the writer replaced a file under it.
-    fn load(&self) -> Result<Current> {
+    /// Reads manifest and log, trying again where the writer replaced a file under it. What was read before
+    /// need not be read again.
+    fn load(&self, before: Option<&Current>) -> Result<Current> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.try_load() {
+            match self.try_load(before) {
                 Err(fault) if attempt < ATTEMPTS && fault.may_pass => thread::sleep(RETRY_AFTER),
                 done => return done.map_err(|fault| fault.error),
             }
         }
     }
 
-    fn try_load(&self) -> std::result::Result<Current, LoadFault> {
+    fn try_load(&self, before: Option<&Current>) -> std::result::Result<Current, LoadFault> {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
@@ -249,16 +253,20 @@ impl Reader {
         let postings = std::mem::take(&mut found.postings);
         let open = |id, layout: &Layout| self.segment(id, layout, &postings);
         let mut state = open_tables(found, open)?;
-        let log = Wal::read(directory.as_ref(), needed_from, |lsn, payload| {
-            self.apply(&mut state, lsn, payload)
+        let before = before.filter(|before| take_over(&mut state, &before.version));
+        let known = before.map_or(Lsn(0), |before| before.version.lsn);
+        let before = before.map(|before| &before.log);
+        let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| match lsn {
+            lsn if lsn <= known => Ok(()),
+            lsn => self.apply(&mut state, lsn, payload),
         })?;
         let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
         check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
-        let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
+        let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
         let lease = Lease::take(directory.clone(), version, fresh_seed())?;
         drop(wide);
         let version = state.version(lsn);
-        Ok(Current { version, named, postings, wal_bytes: log.bytes, _lease: lease })
+        Ok(Current { version, named, postings, log, _lease: lease })
     }
 
     /// Adds the rows of one commit that are in no segment.
@@ -310,6 +318,27 @@ impl Reader {
         }
         Ok(())
     }
+}
+
+/// Takes the runs of an earlier version over into tables that have only their segments yet. Says no, and takes
+/// none, if a run holds commits both in and beyond the segments.
+fn take_over(state: &mut State, before: &Version) -> bool {
+    let mut taken: Vec<(TableId, Vec<Arc<Run>>)> = Vec::new();
+    for earlier in before.tables.values() {
+        let Some(table) = state.tables.get(&earlier.id) else { continue };
+        let runs = earlier.pieces.iter().filter_map(Piece::run);
+        let beyond = runs.filter(|run| run.lsns().last > table.flushed);
+        let beyond: Vec<Arc<Run>> = beyond.cloned().collect();
+        if beyond.iter().any(|run| run.lsns().first <= table.flushed) {
+            return false;
+        }
+        taken.push((earlier.id, beyond));
+    }
+    for (id, runs) in taken {
+        let table = state.tables.get_mut(&id).expect("looked up above");
+        table.runs = runs.into_iter().map(|piece| Slot { piece, taken: false }).collect();
+    }
+    true
 }
 
 /// Whether rows of a rollup table have a dimension that the table lacks.

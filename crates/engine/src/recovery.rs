@@ -62,7 +62,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
-    let logged = Wal::read(directory.as_ref(), needed_from, |_, _| Ok::<(), Error>(()))?.last;
+    let logged = Wal::read(directory.as_ref(), needed_from, None, |_, _| Ok::<(), Error>(()))?.last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
+use drillcore_storage::wal::LogRead;
 
 use crate::core::Core;
 use crate::error::Result;
@@ -29,6 +30,8 @@ pub struct Stats {
     pub cache_bytes: u64,
     pub cache_bytes_limit: u64,
     pub wal_bytes: u64,
+    /// Bytes of the log that the last refresh read; `None` of the writer.
+    pub refresh_bytes: Option<u64>,
     /// Rows in memory whose keys were compared or whose values were handed on, by reads, joins and spills.
     pub rows_examined: u64,
     /// Pages read from files.
@@ -151,7 +154,7 @@ impl Stats {
     /// The numbers of a reader.
     pub(crate) fn of_reader(
         version: &Version,
-        wal_bytes: u64,
+        log: &LogRead,
         cache: &PageCache,
         meter: &MemoryMeter,
         examined: &RowsExamined,
@@ -171,7 +174,8 @@ impl Stats {
         Stats {
             lsn: version.lsn.0,
             buffered_bytes: tables.iter().map(|table| table.run_bytes).sum(),
-            wal_bytes,
+            wal_bytes: log.bytes,
+            refresh_bytes: Some(log.bytes_read),
             tables,
             ..Stats::of_process(cache, meter, examined)
         }
@@ -213,6 +217,7 @@ impl Stats {
             ("cache_bytes_limit", self.cache_bytes_limit.to_string()),
             ("held_back_bytes", of_writer(|writer| writer.held_back_bytes)),
             ("wal_bytes", self.wal_bytes.to_string()),
+            ("refresh_bytes", json(self.refresh_bytes)),
             ("wal_syncs", of_writer(|writer| writer.wal_syncs)),
             ("joins", of_writer(|writer| writer.joins)),
             ("spills", of_writer(|writer| writer.spills)),

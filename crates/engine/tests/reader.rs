@@ -48,6 +48,55 @@ fn commits(snapshot: &TableSnapshot) -> Vec<u64> {
     rows
 }
 
+#[test]
+fn a_refresh_reads_what_is_new_of_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    for commit in 0..300 {
+        table.append(&batch(commit, 100), OnError::Raise).unwrap();
+    }
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let refreshed = || {
+        reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+        let found = commits(&reader.snapshot().unwrap().table("t").unwrap());
+        assert!(found.iter().all(|rows| *rows == 100));
+        (found.len(), reader.stats().unwrap().refresh_bytes.unwrap())
+    };
+    let whole = reader.stats().unwrap().refresh_bytes.unwrap();
+    assert!(whole > 300 * 100, "{whole} bytes");
+    assert_eq!(whole, reader.stats().unwrap().wal_bytes);
+    assert_eq!(refreshed(), (300, 0));
+    table.append(&batch(300, 100), OnError::Raise).unwrap();
+    let (seen, bytes) = refreshed();
+    assert!(seen == 301 && bytes > 0 && bytes < whole / 100, "{seen} commits, {bytes} bytes");
+    assert_eq!(reader.stats().unwrap().wal_bytes, whole + bytes);
+
+    // Another table, and a wider one: runs that were read stay.
+    let other = db.create_table("other", spec(Merge::Upsert)).unwrap();
+    other.append(&batch(0, 100), OnError::Raise).unwrap();
+    table.add_column("more", &DataType::Int64).unwrap();
+    table.append(&batch(301, 100), OnError::Raise).unwrap();
+    let (seen, bytes) = refreshed();
+    assert!(seen == 302 && bytes < whole / 50, "{seen} commits, {bytes} bytes");
+    let found = commits(&reader.snapshot().unwrap().table("other").unwrap());
+    assert_eq!(found, [100]);
+
+    // What is in segments now is in memory no more.
+    db.flush().unwrap();
+    table.append(&batch(302, 100), OnError::Raise).unwrap();
+    assert_eq!(refreshed().0, 303);
+    let stats = reader.stats().unwrap();
+    let of_table = stats.tables.iter().find(|table| table.name == "t").unwrap();
+    assert_eq!((of_table.rows, of_table.runs), (303 * 100, 1));
+    table.append(&batch(303, 100), OnError::Raise).unwrap();
+    let (seen, bytes) = refreshed();
+    assert!(seen == 304 && bytes < whole / 100, "{seen} commits, {bytes} bytes");
+    db.drop_table("t").unwrap();
+    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    assert!(reader.snapshot().unwrap().table("t").is_err());
+}
+
 fn held_back_bytes(db: &Database) -> u64 {
     db.stats().unwrap().writer.unwrap().held_back_bytes
 }

@@ -5,6 +5,7 @@
 //! A log that failed to write is finished: what its file holds is unknown, so it refuses all that
 //! follows. Files are named by their first LSN and removed whole.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
@@ -13,7 +14,7 @@ use drillcore_format::ids::Lsn;
 
 use crate::directory::{Directory, WriteFile, read_file};
 use crate::error::{IoContext, Result, StorageError};
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{self, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A file is closed once it is larger than this.
@@ -44,13 +45,17 @@ struct LogFile {
     bytes: u64,
 }
 
-/// What [`Wal::read`] found.
-#[derive(Debug, Clone, Copy, Default)]
+/// What [`Wal::read`] found, and how far it came.
+#[derive(Debug, Clone, Default)]
 pub struct LogRead {
     /// The last commit, if there is one.
     pub last: Option<Lsn>,
     /// The bytes of all files.
     pub bytes: u64,
+    /// Those that were read.
+    pub bytes_read: u64,
+    /// The file of the last commit, and where its frame ends there.
+    end: Option<(String, u64)>,
 }
 
 impl Wal {
@@ -138,31 +143,57 @@ impl Wal {
     /// Reads a log that another process may be writing, from `needed_from` on, and changes nothing. Ends at
     /// the first frame that is not whole yet.
     ///
-    /// A file removed meanwhile is an error of a missing file: the caller tries again.
+    /// `before` is how far an earlier call came: only what follows is read, unless the file that it ended in
+    /// is gone; then `each` hears commits again that it heard then. A file removed meanwhile is an error of a
+    /// missing file: the caller tries again.
     pub fn read<E: From<StorageError>>(
         directory: &dyn Directory,
         needed_from: Lsn,
+        before: Option<&LogRead>,
         mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<LogRead, E> {
-        let mut read = LogRead::default();
-        for name in log_files(directory)? {
-            let bytes = read_file(directory, &name).context("read", &name)?;
-            read.bytes += bytes.len() as u64;
+        let names = log_files(directory)?;
+        let before = before.filter(|before| {
+            before.end.as_ref().is_some_and(|(file, _)| names.binary_search(file).is_ok())
+        });
+        let mut read = LogRead { bytes: 0, bytes_read: 0, ..before.cloned().unwrap_or_default() };
+        let start = read.end.clone();
+        for name in names {
+            let file = directory.open(&name).context("open", &name)?;
+            let len = file.byte_len().context("measure", &name)?;
+            read.bytes += len;
+            let from = match start.as_ref().map(|(last, end)| (name.cmp(last), *end)) {
+                Some((Ordering::Less, _)) => continue,
+                Some((Ordering::Equal, end)) => end,
+                Some((Ordering::Greater, _)) | None => 0,
+            };
+            if from > len {
+                let detail = format!("{len} bytes, but {from} were there before");
+                return Err(StorageError::Inconsistent { file: name, detail }.into());
+            }
+            let mut bytes = vec![0; (len - from) as usize];
+            file.read_exact_at(&mut bytes, from).context("read", &name)?;
+            read.bytes_read += bytes.len() as u64;
             let damaged = |offset: usize, source| StorageError::Damaged {
                 file: name.clone(),
-                offset: offset as u64,
+                offset: from + offset as u64,
                 source,
             };
-            let header =
-                frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
-            // If the log goes on behind a file without a header, its next frame shows the gap.
-            let Some(mut at) = header else { continue };
+            let mut at = 0;
+            if from == 0 {
+                let header =
+                    frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
+                // If the log goes on behind a file without a header, its next frame shows the gap.
+                let Some(first_frame) = header else { continue };
+                at = first_frame;
+            }
             while let Read::Frame { sequence, payload, end } =
                 frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
             {
                 check_sequence(&name, read.last, needed_from, Lsn(sequence))?;
                 each(Lsn(sequence), payload)?;
                 read.last = Some(Lsn(sequence));
+                read.end = Some((name.clone(), from + end as u64));
                 at = end;
             }
         }
@@ -195,7 +226,7 @@ impl Wal {
             log.failure = Some(error.to_string());
             return Err(error);
         }
-        self.logged.store(last.0, Ordering::Release);
+        self.logged.store(last.0, atomic::Ordering::Release);
         Ok(())
     }
 
@@ -231,7 +262,7 @@ impl Wal {
 
     /// The last LSN that is logged.
     pub fn logged(&self) -> Lsn {
-        Lsn(self.logged.load(Ordering::Acquire))
+        Lsn(self.logged.load(atomic::Ordering::Acquire))
     }
 
     /// Removes the files whose commits all lie before `needed_from`.
@@ -239,7 +270,7 @@ impl Wal {
         let mut log = self.log();
         while let Some(file) = log.files.front().filter(|file| file.last < needed_from) {
             remove(self.directory.as_ref(), &file.name)?;
-            self.bytes.fetch_sub(file.bytes, Ordering::Relaxed);
+            self.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
             log.files.pop_front();
             if log.files.is_empty() {
                 log.open = None;
@@ -250,12 +281,12 @@ impl Wal {
 
     /// The bytes of all log files.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+        self.bytes.load(atomic::Ordering::Relaxed)
     }
 
     /// How often the log was synced.
     pub fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
+        self.syncs.load(atomic::Ordering::Relaxed)
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -279,11 +310,11 @@ impl Wal {
         writer.write_all(&bytes).context("append to", &file.name)?;
         if self.sync {
             writer.sync().context("sync", &file.name)?;
-            self.syncs.fetch_add(1, Ordering::Relaxed);
+            self.syncs.fetch_add(1, atomic::Ordering::Relaxed);
         }
         file.bytes += bytes.len() as u64;
         file.last = commits[commits.len() - 1].0;
-        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes.len() as u64, atomic::Ordering::Relaxed);
         Ok(())
     }
 
@@ -309,7 +340,7 @@ impl Wal {
             self.directory.sync().context("sync the folder of", &name)?;
         }
         let bytes = header.len() as u64;
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
         log.files.push_back(LogFile { name, last: first, bytes });
         log.open = Some(writer);
         Ok(())
@@ -452,12 +483,12 @@ mod tests {
             for lsn in 1..=3 {
                 log(&recover(&directory, 1).unwrap().0, lsn, b"x");
             }
-            let read = || Wal::read(&directory, Lsn(1), |_, _| Ok::<(), StorageError>(()));
+            let read = || Wal::read(&directory, Lsn(1), None, |_, _| Ok::<(), StorageError>(()));
             let whole = read().unwrap();
             assert_eq!(whole.last, Some(Lsn(3)));
             directory.truncate(&log_files(&directory).unwrap()[cut], 3).unwrap();
             let found = read().ok();
-            assert_eq!(found.map(|found| found.last), expected, "file {cut} is cut short");
+            assert_eq!(found.as_ref().map(|found| found.last), expected, "file {cut} is cut short");
             assert!(found.is_none_or(|found| found.bytes < whole.bytes));
         }
     }
