@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -54,6 +55,18 @@ def test_a_value_that_would_change_is_refused(name: str) -> None:
     with pytest.raises((drillcore.InvalidArgumentError, drillcore.InvalidTypeError), match="column 'x'"):
         table.append([{"id": 0, "x": None}, {"id": 1, "x": value}])
     assert len(table) == 0
+
+
+@pytest.mark.parametrize("data", [pa.table, pd.DataFrame, pl.DataFrame])
+def test_columns_of_floats_beyond_narrow_floats_are_refused_by_row(data: Any) -> None:
+    table = drillcore.open(":memory:").create_table("t", {"id": "int64", "x": "float32"}, key="id")
+    given = data({"id": [0, 1, 2], "x": [float("inf"), 0.1, -1e300]})
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'row 2: column "x" stores Float32, .* -1e300'):
+        table.append(given)
+    assert len(table) == 0
+    result = table.append(given, on_error="skip")
+    assert (result.rows, [each.row for each in result.rejected]) == (2, [2])
+    assert table.scan(columns=["x"]).arrow().column(0).to_pylist() == [float("inf"), np.float32(0.1).item()]
 
 
 KEPT: dict[str, tuple[Any, Any, Any]] = {

@@ -4,13 +4,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{DataType, Field};
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::weight::{self, NoWeight};
 
 use crate::error::{Error, Result};
+use crate::exact_cast::exact_cast;
 
 /// What to do with rows that do not fit the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -144,85 +144,15 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .collect()
 }
 
-/// Kinds of types between which values may move.
-#[derive(PartialEq)]
-enum Kind {
-    Null,
-    Number,
-    Text,
-    Bytes,
-    /// Lists of texts; lists of nothing but nulls are such, too.
-    Texts,
-    Bool,
-    /// A moment: a timestamp with a zone.
-    Moment,
-    /// A reading of a clock and calendar: a timestamp without zone, or a date.
-    WallClock,
-    Other,
-}
-
-fn kind(data_type: &DataType) -> Kind {
-    match data_type {
-        DataType::Null => Kind::Null,
-        DataType::Dictionary(_, values) => kind(values),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Kind::Text,
-        DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => Kind::Bytes,
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-            if matches!(kind(item.data_type()), Kind::Text | Kind::Null) =>
-        {
-            Kind::Texts
-        }
-        DataType::Boolean => Kind::Bool,
-        DataType::Timestamp(_, Some(_)) => Kind::Moment,
-        DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64 => Kind::WallClock,
-        numeric if numeric.is_integer() || numeric.is_floating() => Kind::Number,
-        _ => Kind::Other,
-    }
-}
-
 /// Casts what can be cast, and lists the rows whose value would change.
 fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef, Vec<Rejected>)> {
-    let from = values.data_type();
-    if from == to {
-        return Ok((values.clone(), Vec::new()));
-    }
-    let mismatch =
-        || Error::invalid(format!("column {column:?} stores {to}, but {from} was given"));
-    let (source, target) = (kind(from), kind(to));
-    if source != target && source != Kind::Null || source == Kind::Other {
-        return Err(mismatch());
-    }
-    let lenient = CastOptions { safe: true, ..CastOptions::default() };
-    let there = cast_with_options(values, to, &lenient).map_err(|_| mismatch())?;
-    let mut bad: Vec<usize> = (0..values.len())
-        .filter(|&row| values.is_valid(row) && !values.is_null(row) && there.is_null(row))
-        .filter(|_| source != Kind::Null)
-        .collect();
-    // Narrowing a float rounds, as everywhere; any other change of value is refused. Where kinds only
-    // differ in how values lie in memory, there is none.
-    let rounds = from.is_floating() && to.is_floating();
-    let keeps_values = matches!(source, Kind::Text | Kind::Bytes | Kind::Texts | Kind::Null);
-    if !keeps_values && !rounds {
-        let back = cast_with_options(&there, from, &lenient).map_err(|_| mismatch())?;
-        let (original, back) = (values.to_data(), back.to_data());
-        if original != back {
-            let changed = |row: &usize| original.slice(*row, 1) != back.slice(*row, 1);
-            bad = (0..values.len()).filter(changed).collect();
-        }
-    }
+    let cast = exact_cast(values, to, column)?;
     let reason = |row: usize| {
         let value = arrow_cast::display::array_value_to_string(values, row).unwrap_or_default();
         format!("column {column:?} stores {to}, which cannot hold {value}")
     };
-    let rejected = bad.into_iter().map(|row| Rejected { row: row as u64, reason: reason(row) });
-    Ok((there, rejected.collect()))
+    let rejected = |row: usize| Rejected { row: row as u64, reason: reason(row) };
+    Ok((cast.values, cast.unfit.into_iter().map(rejected).collect()))
 }
 
 fn keep_good_rows(

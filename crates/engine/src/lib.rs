@@ -13,6 +13,7 @@ mod options;
 mod memory_meter;
 mod table_spec;
 mod rows_examined;
+mod exact_cast;
 mod conform;
 mod set_index;
 mod weight_index;
