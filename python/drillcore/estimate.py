@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
-from drillcore.names import check_encodable, check_name, shown
+from drillcore.names import check_encodable, shown
 from drillcore.rows import html_table, require, text
 
 if TYPE_CHECKING:
@@ -133,13 +133,13 @@ class Estimate:
         return intervals[0][1][0]
 
 
-def parse_aggregates(aggregates: Any, by: Any = None) -> list[tuple[str, str]]:
-    """Return pairs of result name and aggregate, for a result grouped by the column ``by`` if that is not ``None``.
+def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
+    """Return pairs of result name and aggregate.
 
     Raises
     ------
     InvalidArgumentError, InvalidTypeError
-        If these are no names, or the result would have two columns of one name.
+        If these are no names.
 
     Examples
     --------
@@ -168,20 +168,7 @@ def parse_aggregates(aggregates: Any, by: Any = None) -> list[tuple[str, str]]:
             )
         check_encodable("aggregates", name)
         check_encodable("aggregates", aggregate)
-    _check_columns([name for name, _ in pairs], None if by is None else check_name("by", by))
     return pairs
-
-
-def _check_columns(names: list[str], by: str | None) -> None:
-    """Refuse a result in which two columns would have one name."""
-    columns = ["sampled"] if by is None else [by, "sampled"]
-    columns += [name + suffix for name in names for suffix in ("", "_low", "_high")]
-    for name in columns:
-        if columns.count(name) > 1:
-            raise InvalidArgumentError(
-                f"the result would have two columns {shown(name)}: it has the group, each aggregate with _low and "
-                '_high, and "sampled"; name the aggregates by a dict, such as {"mean": "avg(delay)"}'
-            )
 
 
 def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:

@@ -323,8 +323,8 @@ class Reads(ABC):
         True
         """
         asked = {
-            "aggregates": parse_aggregates(aggregates, by),
-            "by": by,
+            "aggregates": parse_aggregates(aggregates),
+            "by": None if by is None else check_name("by", by),
             "selection": self._selection(between, closed, set, where),
             "stop": parse_stop(n, error, seconds),
             "confidence": check_confidence(confidence),

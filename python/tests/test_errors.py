@@ -275,13 +275,17 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "an aggregate named as its group": (
         lambda db, t: t.estimate({"carrier": "count"}, by="carrier", n=5),
         INVALID,
-        "two columns 'carrier'",
+        'two columns "carrier"',
     ),
-    "a group named as the rows drawn": (lambda db, t: t.estimate("count", by="sampled", n=5), INVALID, "'sampled'"),
+    "a group named as the rows drawn": (
+        lambda db, t: t.estimate("count", by="sampled", n=5),
+        INVALID,
+        'columns "sampled"',
+    ),
     "an aggregate named as an end of another": (
         lambda db, t: t.estimate({"a": "avg(delay)", "a_low": "count"}, n=5),
         INVALID,
-        "two columns 'a_low'",
+        'two columns "a_low"',
     ),
     "a column twice": (lambda db, t: t.sample(1, columns=["delay", "delay"]), INVALID, "'delay' is listed twice"),
     "a column of a scan twice": (lambda db, t: t.scan(columns=["delay", "delay"]), INVALID, "listed twice"),

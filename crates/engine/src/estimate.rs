@@ -366,30 +366,34 @@ impl Estimate {
     /// One row a group: its value, then for each aggregate the estimate and its ends as `name`,
     /// `name_low` and `name_high`, then the rows drawn as `sampled`.
     pub fn to_batch(&self) -> RecordBatch {
-        let mut columns: Vec<(Field, ArrayRef)> = Vec::new();
-        if let (Some(name), Some(values)) = (&self.by, &self.groups) {
-            columns.push((Field::new(name, values.data_type().clone(), true), values.clone()));
-        }
+        let mut columns: Vec<ArrayRef> = self.groups.iter().cloned().collect();
         for aggregate in &self.aggregates {
-            let mut add = |suffix: &str, end: fn(&Interval) -> f64| {
-                let values: Float64Array =
-                    aggregate.intervals.iter().map(|i| Some(end(i))).collect();
-                let field = Field::new(
-                    format!("{}{suffix}", aggregate.name),
-                    arrow_schema::DataType::Float64,
-                    true,
-                );
-                columns.push((field, Arc::new(values)));
-            };
-            add("", |interval| interval.value);
-            add("_low", |interval| interval.low);
-            add("_high", |interval| interval.high);
+            let ends: [fn(&Interval) -> f64; 3] =
+                [|interval| interval.value, |interval| interval.low, |interval| interval.high];
+            for end in ends {
+                let values = Float64Array::from_iter_values(aggregate.intervals.iter().map(end));
+                columns.push(Arc::new(values));
+            }
         }
-        let drawn = UInt64Array::from(self.drawn.clone());
-        columns
-            .push((Field::new("sampled", arrow_schema::DataType::UInt64, false), Arc::new(drawn)));
-        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        columns.push(Arc::new(UInt64Array::from(self.drawn.clone())));
+        let aggregates = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
+        let names = column_names(self.by.as_deref(), aggregates);
+        let field = |(name, values): (&String, &ArrayRef)| {
+            Field::new(name, values.data_type().clone(), name != SAMPLED)
+        };
+        let fields: Vec<Field> = names.iter().zip(&columns).map(field).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
             .expect("columns have one row a group")
     }
+}
+
+/// The rows drawn of each group, as a column.
+const SAMPLED: &str = "sampled";
+
+/// The names of the columns of an estimate as a batch, in order.
+fn column_names<'a>(by: Option<&'a str>, aggregates: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let of_aggregates =
+        aggregates.flat_map(|name| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
+    let group = by.map(str::to_string);
+    group.into_iter().chain(of_aggregates).chain([SAMPLED.to_string()]).collect()
 }

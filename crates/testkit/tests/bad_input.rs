@@ -495,12 +495,23 @@ fn an_estimate_that_cannot_be_made_is_refused() {
         assert_eq!(f.state(), before);
     }
     f.refuses(InvalidArgument, "at least one aggregate", estimate(EstimateRequest::default()));
-    let twice = [of("count").aggregates, of("avg(price)").aggregates].concat();
-    f.refuses(
-        InvalidArgument,
-        r#"two aggregates are called "x""#,
-        estimate(EstimateRequest { aggregates: twice, ..Default::default() }),
-    );
+    // The names of the result's columns: the group, each aggregate with its ends, and "sampled".
+    let called = |names: &[&str], by: Option<&str>| EstimateRequest {
+        aggregates: names.iter().map(|name| (name.to_string(), "count".to_string())).collect(),
+        by: by.map(str::to_string),
+        ..Default::default()
+    };
+    for (names, by, twice) in [
+        (&["x", "x"][..], None, "x"),
+        (&["x", "x_low"], None, "x_low"),
+        (&["x_high", "x"], None, "x_high"),
+        (&["city"], Some("city"), "city"),
+        (&["sampled"], None, "sampled"),
+    ] {
+        let message = format!("the result would have two columns {twice:?}");
+        f.refuses(InvalidArgument, &message, estimate(called(names, by)));
+    }
+    assert!(estimate(called(&["x", "x_lower", "city"], None))(&f).is_ok());
     f.refuses(
         NotFound,
         r#"unknown column "ctiy""#,

@@ -8,7 +8,7 @@ use drillcore_format::schema::is_key_type;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
-use crate::estimate::EstimateRequest;
+use crate::estimate::{EstimateRequest, column_names};
 use crate::predicate::Test;
 use crate::snapshot::TableSnapshot;
 
@@ -64,10 +64,8 @@ impl Target {
             columns: Vec::new(),
             test: None,
         };
+        check_columns(request)?;
         for (name, expression) in &request.aggregates {
-            if target.aggregates.iter().any(|(known, _)| known == name) {
-                return Err(Error::invalid(format!("two aggregates are called {name:?}")));
-            }
             let aggregate = target.parse(table, expression)?;
             target.aggregates.push((name.clone(), aggregate));
         }
@@ -190,6 +188,19 @@ impl Target {
             self.columns.push(column);
             self.columns.len() - 1
         })
+    }
+}
+
+/// Refuses a result in which two columns would have one name.
+fn check_columns(request: &EstimateRequest) -> Result<()> {
+    let aggregates = request.aggregates.iter().map(|(name, _)| name.as_str());
+    let names = column_names(request.by.as_deref(), aggregates);
+    match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        None => Ok(()),
+        Some((_, name)) => Err(Error::invalid(format!(
+            "the result would have two columns {name:?}: it has the group, each aggregate with _low and _high, and \
+             \"sampled\"; give the aggregates other names"
+        ))),
     }
 }
 
