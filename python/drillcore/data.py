@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.arrow_data import from_pandas, is_arrow, is_pandas, refuse_column
-from drillcore.cells import to_array
+from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, shown, unknown_name
 
@@ -86,9 +86,13 @@ def to_arrow(data: Any, schema: pa.Schema, required: Sequence[str] = ()) -> Any:
 
 
 def split_bad_dicts(
-    rows: Sequence[Mapping[str, Any]], schema: pa.Schema, required: Sequence[str]
-) -> tuple[list[int], list[Rejected]]:
-    """Return the positions of the dicts that fit ``schema``, and the others with the reason."""
+    rows: Sequence[Mapping[str, Any]], schema: pa.Schema, required: Sequence[str], discovery: Discovery | None
+) -> tuple[list[int], list[Rejected], pa.Schema]:
+    """Return the positions of the dicts that fit ``schema``, the others with the reason, and the columns of the former.
+
+    These are more than those of ``schema`` only with ``discovery``. Where the values of a new column have no common
+    type, that of the first decides.
+    """
     good: list[int] = []
     bad: list[Rejected] = []
     for position, row in enumerate(rows):
@@ -96,11 +100,27 @@ def split_bad_dicts(
             if lacking := _lacking(row, required, schema):
                 raise InvalidArgumentError(lacking)
             _from_dicts([row], schema)
+            if unknown := None if discovery else unknown_column(row, schema):
+                raise InvalidArgumentError(unknown)
         except Error as error:
             bad.append(Rejected(position, str(error)))
         else:
             good.append(position)
-    return good, bad
+    for name in dict.fromkeys(name for position in good for name in rows[position] if name not in schema.names):
+        values = {position: rows[position][name] for position in good if not is_missing(rows[position].get(name))}
+        field = _new_field(name, list(values.values()))
+        refusals = {position: _refusal(value, field, discovery) for position, value in values.items()}
+        bad += [Rejected(position, reason) for position, reason in refusals.items() if reason]
+        good = [position for position in good if not refusals.get(position)]
+        schema = schema.append(field)
+    return good, bad, schema
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """How a table takes columns that it does not have: as dimensions, unless a metric has their name."""
+
+    metrics: Sequence[str]
 
 
 def unknown_column(row: Mapping[str, Any], schema: pa.Schema) -> str | None:
@@ -143,3 +163,27 @@ def _column(values: list[Any], name: str, schema: pa.Schema) -> pa.Array:
         return pa.array(values)
     except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
         raise InvalidArgumentError(f"column {name!r} is new, and its values have no common type: {error}") from None
+
+
+def _new_field(name: str, values: list[Any]) -> pa.Field:
+    """The column that values make; the table keeps integers and floats of new columns in 64 bits."""
+    try:
+        kind = pa.array(values).type
+    except (ValueError, TypeError, OverflowError, NotImplementedError):
+        kind = pa.array(values[:1]).type
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        kind = pa.int64()
+    return pa.field(name, pa.float64() if pa.types.is_floating(kind) else kind)
+
+
+def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | None:
+    """Return why ``value`` is none of the new dimension ``field``."""
+    if discovery and field.name in discovery.metrics:
+        return f'dimension "{field.name}" has the name of a metric'
+    if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        return f"column {field.name!r} is new, and {field.type} is no type of a dimension"
+    try:
+        to_array([value], field)
+    except Error as error:
+        return f"{error}; the first value of this new column decides its type"
+    return None

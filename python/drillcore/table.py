@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.data import AppendResult, DeleteResult, Rejected, is_dicts, split_bad_dicts, to_arrow, unknown_column
+from drillcore.data import AppendResult, DeleteResult, Discovery, Rejected, is_dicts, split_bad_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
@@ -189,10 +189,12 @@ class Table(Reads):
         ----------
         data
             Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts. A dict may lack columns that take
-            nulls, but not those of the key, unless the table folds: ``None`` stands for null.
+            nulls, but not those of the key: ``None`` stands for null. Of a rollup table's key, it may lack dimensions
+            that were discovered or added.
         on_error
             ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the
-            others; of dicts also those with a column that the table does not have.
+            others; of dicts also those with a column that the table does not have. Where dicts give a new dimension
+            values of several types, the first decides which of them fit.
 
         Raises
         ------
@@ -338,30 +340,15 @@ class Table(Reads):
 
     def _append_good(self, data: Any) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
-        schema = self.append_schema
-        good, bad = split_bad_dicts(data, schema, self._required())
-        try:
-            return self._append_some(data, good, bad)
-        except NotFoundError:
-            # A column that is neither there nor a dimension to be discovered, which only the engine knows.
-            unknown = {position: unknown_column(data[position], schema) for position in good}
-            if not any(unknown.values()):
-                raise
-        bad += [Rejected(position, reason) for position, reason in unknown.items() if reason]
-        return self._append_some(data, [position for position in good if not unknown[position]], bad)
-
-    def _append_some(self, data: Any, positions: list[int], bad: list[Rejected]) -> AppendResult:
-        arrow = to_arrow([data[position] for position in positions], self.append_schema)
+        discovery = Discovery(self.schema.names) if self._native.discovers else None
+        good, bad, schema = split_bad_dicts(data, self.append_schema, self._native.required, discovery)
+        arrow = to_arrow([data[position] for position in good], schema)
         rows, rejected, lsn = self._native.append(arrow, True)
-        bad = bad + [Rejected(positions[row], reason) for row, reason in rejected]
+        bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
 
     def _to_arrow(self, data: Any) -> Any:
-        return to_arrow(data, self.append_schema, self._required())
-
-    def _required(self) -> list[str]:
-        """The columns that each appended dict has. In a rollup table one without a dimension has a null there."""
-        return [] if self.merge == "rollup" else self.key
+        return to_arrow(data, self.append_schema, self._native.required)
 
     @property
     def _set_column(self) -> str | None:

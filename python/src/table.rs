@@ -108,6 +108,23 @@ impl Table {
         })
     }
 
+    /// The key columns that every appended row has: in a rollup table those that it was made with.
+    #[getter]
+    fn required(&self) -> Vec<String> {
+        let schema = self.inner.schema();
+        let mut key = key_names(&schema);
+        if let MergePolicy::Rollup(rollup) = &schema.merge {
+            key.truncate(rollup.declared);
+        }
+        key
+    }
+
+    /// Whether unknown columns of appended rows become dimensions.
+    #[getter]
+    fn discovers(&self) -> bool {
+        matches!(&self.inner.schema().merge, MergePolicy::Rollup(rollup) if rollup.discovers)
+    }
+
     #[getter]
     fn merge(&self) -> &'static str {
         match self.inner.schema().merge {

@@ -108,3 +108,44 @@ def test_appends_of_dicts_over_several_tables_know_the_columns_of_events(databas
     t = database.create_table("t", SCHEMA, key="day", merge="rollup", rollup=rollup)
     database.append({"t": [{"day": 1, "bytes": 5}, {"day": 1, "bytes": 6}]})
     assert t.get(1)["total"] == 11
+
+
+def test_of_values_of_several_types_skip_keeps_those_like_the_first(hits: drillcore.Table) -> None:
+    rows: list[dict[str, Any]] = [
+        {"day": 1, "code": None},
+        {"day": 2, "code": 7},
+        {"day": 3, "code": "x"},
+        {"day": 4, "code": 8.0, "city": "Oslo"},
+        {"day": 5, "code": 8.5},
+        {"day": 6, "city": 9},
+        {"day": 7, "tags": ["a"]},
+        {"day": 8, "total": 5},
+        {"day": "nine"},
+        {"day": 10},
+    ]
+    with pytest.raises(drillcore.Error):
+        hits.append(rows)
+    assert len(hits) == 0 and hits.key == ["day"]
+    result = hits.append(rows, on_error="skip")
+    assert result.rows == 4
+    reasons = {each.row: each.reason for each in result.rejected}
+    assert list(reasons) == [2, 4, 5, 6, 7, 8]
+    assert "column 'code' (int64): 'x' is no number; the first value of this new column" in reasons[2]
+    assert "8.5 is not a whole number" in reasons[4]
+    assert "column 'city' (string)" in reasons[5]
+    assert "column 'tags' is new" in reasons[6]
+    assert reasons[7] == 'dimension "total" has the name of a metric'
+    assert hits.key == ["day", "code", "city"]
+    assert [(row["day"], row["code"], row["city"]) for row in hits.scan().arrow().to_pylist()] == [
+        (1, None, None),
+        (2, 7, None),
+        (4, 8, "Oslo"),
+        (10, None, None),
+    ]
+
+
+def test_a_fault_in_another_row_does_not_change_the_type_of_a_new_dimension(hits: drillcore.Table) -> None:
+    rows: list[dict[str, Any]] = [{"day": 1, "share": 1}, {"day": 2, "share": 0.5}, {"day": "three"}]
+    result = hits.append(rows, on_error="skip")
+    assert (result.rows, [each.row for each in result.rejected]) == (2, [2])
+    assert hits.schema.field("share").type == pa.float64()

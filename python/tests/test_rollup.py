@@ -213,3 +213,26 @@ def test_a_rollup_is_one_after_opening_again(tmp_path: Path) -> None:
         table = db.create_table("hourly", SCHEMA, **options, exist_ok=True)
         table.append(frame.iloc[600:])
         assert as_rows(table.scan()) == folded(frame)
+
+
+def test_a_dict_without_time_or_a_declared_dimension_is_refused_whatever_the_others_have(
+    database: drillcore.Database,
+) -> None:
+    schema = {"at": "timestamp[s]", "host": "string", "load": "float64"}
+    hourly = database.create_table("hourly", schema, key="at", merge="rollup", rollup=ROLLUP | {"metrics": {}})
+    whole = {"at": datetime(2013, 1, 1), "host": "a"}
+    for name in ("at", "host"):
+        lacking = {key: value for key, value in whole.items() if key != name}
+        for rows in ([lacking], [whole, lacking]):
+            with pytest.raises(drillcore.InvalidArgumentError, match=f'lacks key column "{name}"'):
+                hourly.append(rows)
+            assert len(hourly) == 0
+        result = hourly.append([lacking, whole, lacking], on_error="skip")
+        assert (result.rows, [each.row for each in result.rejected]) == (1, [0, 2])
+        assert result.rejected[0].reason == f'the dict lacks key column "{name}"; None stands for null'
+        database.drop_table("hourly")
+        hourly = database.create_table("hourly", schema, key="at", merge="rollup", rollup=ROLLUP | {"metrics": {}})
+    # A dimension that came later is none that a dict must have.
+    hourly.add_column("rack", "int64")
+    assert hourly.append([whole | {"rack": 1}, whole]).rows == 2
+    assert hourly.append([{"at": None, "host": None}]).rows == 1
