@@ -261,7 +261,7 @@ pub struct Ingest {
     /// The table's name.
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
-    /// nor binary; JSONL holds binary in hex.
+    /// nor binary; JSONL holds one object a line, and binary in hex. A pipe goes into tables that exist.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// What the files hold; by default their names tell, and standard input is CSV.

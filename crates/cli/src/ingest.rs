@@ -17,6 +17,7 @@ use crate::fault::Fault;
 use crate::input::{self, Batch, Places, Reading, Taken};
 use crate::output::print_line;
 use crate::progress;
+use crate::source;
 
 /// Batches parsed ahead of each appending thread.
 const AHEAD: usize = 4;
@@ -110,10 +111,11 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
         )));
     }
     let first = &arguments.files[0];
-    if first == "-" {
-        return Err(Fault::wrong_call(
-            "a new table needs the columns of a file; standard input can be read once only",
-        ));
+    if source::is_read_once(first) {
+        let what = if first == "-" { "standard input" } else { "a pipe" };
+        return Err(Fault::wrong_call(format!(
+            "a new table needs the columns of a file; {what} can be read once only"
+        )));
     }
     let mut columns = input::open(first, None, &reading(arguments, interrupt))?.schema;
     let merge = match merge {

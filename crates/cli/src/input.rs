@@ -125,7 +125,7 @@ fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Resul
             )));
         }
     };
-    if format == Format::Parquet && packing == Packing::None && name != "-" {
+    if format == Format::Parquet && packing == Packing::None && !source::is_read_once(name) {
         let file = File::open(name).map_err(|error| unusable(name, &error))?;
         return columnar(name, parquet(file, reading.batch_rows));
     }

@@ -53,11 +53,11 @@ impl Parser {
         Ok(Parsed { rows, lines: sieve.lines, bad: sieve.bad })
     }
 
-    /// Parses text of so many records.
-    fn rows(&self, text: &[u8], count: usize) -> Result<RecordBatch, ArrowError> {
+    fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
+        let count = range.len();
         let rows = match self.syntax {
-            Syntax::Csv => csv_rows(self.schema.clone(), None, text, count)?,
-            Syntax::Jsonl => self.jsonl_rows(text, count)?,
+            Syntax::Csv => csv_rows(self.schema.clone(), None, records.text(range), count)?,
+            Syntax::Jsonl => self.jsonl_rows(records, range)?,
         };
         match rows {
             Some(rows) if rows.num_rows() == count => Ok(rows),
@@ -65,13 +65,28 @@ impl Parser {
         }
     }
 
-    fn jsonl_rows(&self, text: &[u8], count: usize) -> Result<Option<RecordBatch>, ArrowError> {
+    /// One object a line. The decoder would take any number of them, and objects over several lines, but then
+    /// nobody could tell which line a row is from.
+    fn jsonl_rows(
+        &self,
+        records: &Records,
+        range: Range<usize>,
+    ) -> Result<Option<RecordBatch>, ArrowError> {
         let mut decoder = arrow_json::ReaderBuilder::new(self.schema.clone())
             .with_strict_mode(self.is_strict)
             // One more, so that too many are noticed.
-            .with_batch_size(count + 1)
+            .with_batch_size(range.len() + 1)
             .build_decoder()?;
-        decoder.decode(text)?;
+        for (before, record) in range.enumerate() {
+            decoder.decode(records.text(record..record + 1))?;
+            let what = match decoder.len() {
+                _ if decoder.has_partial_record() => "the object does not end in its line",
+                rows if rows > before + 1 => "there is more behind the object",
+                _ => continue,
+            };
+            let what = format!("{what}; JSON lines hold one object a line");
+            return Err(ArrowError::ParseError(what));
+        }
         decoder.flush()
     }
 
@@ -149,7 +164,7 @@ impl Sieve<'_> {
     fn sift(&mut self, range: Range<usize>) {
         let text = self.records.text(range.clone());
         let lines = self.records.lines(range.clone());
-        match self.parser.rows(text, range.len()) {
+        match self.parser.rows(self.records, range.clone()) {
             Ok(rows) => {
                 self.good.push(rows);
                 self.lines.extend(lines);

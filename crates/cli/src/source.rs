@@ -44,6 +44,11 @@ pub fn open(
     })
 }
 
+/// Whether the bytes can be read only once, as those of a pipe.
+pub fn is_read_once(name: &str) -> bool {
+    name == "-" || std::fs::metadata(name).is_ok_and(|found| !found.is_file())
+}
+
 /// Bytes that a thread of their own waits for, because nothing else ends the wait: a system call that a
 /// signal interrupts is made again. The thread ends at the end of its file or with the process.
 struct Awaited {

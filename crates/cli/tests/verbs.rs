@@ -795,6 +795,127 @@ fn lines_that_cannot_be_parsed_are_left_out_and_told_or_refuse_the_file() {
 }
 
 #[test]
+fn json_lines_hold_one_object_a_line_however_the_rows_add_up() {
+    let folder = with_table();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    // As many objects as lines: two of them in the second, and one over the next two.
+    let text = "{\"a\": 0}\n{\"a\": 1} {\"a\": 2}\n{\"a\":\n4}\n{\"a\": 5}\n";
+    write("bad.jsonl", text);
+    write("first.jsonl", "{\"a\": -1}\n");
+    prints(folder.path(), &["ingest", "db", "known", "first.jsonl", "--key=a", "--quiet"]);
+    for table in ["known", "new"] {
+        let ingest = ["ingest", "db", table, "bad.jsonl", "--key=a", "--quiet"];
+        let (code, message) = fails(folder.path(), &ingest);
+        assert!(code == 2 && message.contains("bad.jsonl, line 2: "), "{message}");
+        let output = drillcore(folder.path(), &[&ingest[..], &["--on-error=skip"]].concat());
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(printed, format!("2 rows appended to {table}, 3 left out\n"));
+        let errors = String::from_utf8(output.stderr).unwrap();
+        for said in [
+            "line 2: there is more behind the object; JSON lines hold one object a line",
+            "line 3: the object does not end in its line; JSON lines hold one object a line",
+            "line 4: ",
+        ] {
+            assert!(errors.contains(said), "{said:?} is missing in {errors}");
+        }
+        let where_known = ["scan", "db", table, "--output=csv", "--where=a >= 0"];
+        assert_eq!(prints(folder.path(), &where_known), "a\n0\n5\n");
+    }
+}
+
+#[test]
+fn pipes_are_files_that_can_be_read_once() {
+    let folder = with_table();
+    let path = |name: &str| folder.path().join(name);
+    let parquet = |hours: std::ops::Range<i64>| {
+        let days = TimestampSecondArray::from_iter_values(hours.map(|hour| hour * 3600));
+        let cities = StringArray::from(vec!["Bern"; days.len()]);
+        let columns: Vec<(&str, ArrayRef)> =
+            vec![("hour", Arc::new(days)), ("city", Arc::new(cities))];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    };
+    let line =
+        |hour: u32| format!("{{\"hour\": \"2024-02-01T{hour:02}:00:00\", \"city\": \"Bern\"}}\n");
+    // More than a pipe holds, so that both ends have to wait for each other.
+    let lines: String = (0..20_000).map(|row| line(row % 24)).collect();
+    let csv: String =
+        CSV.lines().take(1).chain(["2024-03-01T00:00:00,Rome,1"]).collect::<Vec<_>>().join("\n");
+    let gz = {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gz.write_all(csv.as_bytes()).unwrap();
+        gz.finish().unwrap()
+    };
+    let pipes: Vec<(&str, Vec<u8>)> = vec![
+        ("a.csv", csv.into_bytes()),
+        ("b.csv.gz", gz),
+        ("c.jsonl", lines.into_bytes()),
+        ("d.parquet", parquet(0..3)),
+    ];
+    std::fs::remove_file(path("a.csv")).unwrap();
+    for (name, bytes) in pipes {
+        assert!(Command::new("mkfifo").arg(path(name)).status().unwrap().success());
+        // Made from its columns, a new table would want to read it a second time.
+        let key = ["--key", "hour,city", "--quiet"];
+        let (code, message) =
+            fails(folder.path(), &[&["ingest", "new", "t", name], &key[..]].concat());
+        assert!(code == 2 && message.contains("a pipe can be read once only"), "{message}");
+        assert!(!path("new").exists());
+        let pipe = path(name);
+        let writer = std::thread::spawn(move || std::fs::write(pipe, bytes));
+        prints(folder.path(), &["ingest", "db", "t", name, "--quiet"]);
+        writer.join().unwrap().unwrap();
+    }
+    assert_eq!(prints(folder.path(), &["count", "db", "t"]), "20009\n");
+    let (name, typo) = ("z.jsonl", path("z.jsonl"));
+    assert!(Command::new("mkfifo").arg(&typo).status().unwrap().success());
+    let writer = std::thread::spawn(move || std::fs::write(typo, "{\"hour\": 5x}\n"));
+    let (code, message) = fails(folder.path(), &["ingest", "db", "t", name, "--quiet"]);
+    assert!(code == 2 && message.contains("z.jsonl, line 1: "), "{message}");
+    writer.join().unwrap().unwrap();
+}
+
+#[test]
+fn keys_to_delete_come_from_standard_input_and_pipes_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("planes.csv", "tail,seats\nN1,100\nN2,200\nN3,300\nN4,400\n");
+    let ingest = ["ingest", "db", "planes", "planes.csv", "--key=tail", "--merge=upsert"];
+    prints(folder.path(), &[&ingest[..], &["--quiet"]].concat());
+    let delete = |options: &[&str], text: &str| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
+            .current_dir(folder.path())
+            .args([&["delete", "db", "planes", "--keys", "-"], options].concat())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), errors)
+    };
+    let deleted = |rows: u64| format!("{rows} rows deleted from planes\n");
+    assert_eq!(delete(&[], "tail\nN1\nN9\n"), (Some(0), deleted(1), String::new()));
+    let jsonl = ["--format", "jsonl"];
+    assert_eq!(delete(&jsonl, "{\"tail\": \"N2\"}\n"), (Some(0), deleted(1), String::new()));
+    let (code, printed, errors) = delete(&jsonl, "{\"tail\": \"N3\"\n");
+    assert!(code == Some(2) && printed.is_empty(), "{printed}");
+    assert!(errors.contains("0 rows are deleted") && errors.contains("-, line 1: "), "{errors}");
+    let pipe = folder.path().join("keys.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn(move || std::fs::write(pipe, "tail\nN4\n"));
+    let keys = ["delete", "db", "planes", "--keys", "keys.csv"];
+    assert_eq!(prints(folder.path(), &keys), deleted(1));
+    writer.join().unwrap().unwrap();
+    let left = prints(folder.path(), &["scan", "db", "planes", "--output", "csv"]);
+    assert_eq!(left, "tail,seats\nN3,300\n");
+}
+
+#[test]
 fn bad_lines_in_the_midst_of_many_are_found_one_by_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut text = "a,b\n".to_string();
