@@ -6,6 +6,7 @@ mod fault;
 mod opening;
 mod source;
 mod records;
+mod exact_text;
 mod parser;
 mod input;
 mod output;

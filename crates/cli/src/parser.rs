@@ -1,12 +1,15 @@
 //! Parsing records of text, with a reason for each that cannot be.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use arrow_array::cast::AsArray;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use drillcore::OnError;
 
+use crate::exact_text::{doubtful, holds};
 use crate::records::{Records, Syntax};
 
 /// Characters of a value that a reason shows.
@@ -56,13 +59,47 @@ impl Parser {
     fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
         let count = range.len();
         let rows = match self.syntax {
-            Syntax::Csv => csv_rows(self.schema.clone(), None, records.text(range), count)?,
-            Syntax::Jsonl => self.jsonl_rows(records, range)?,
+            Syntax::Csv => csv_rows(self.schema.clone(), None, records.text(range.clone()), count)?,
+            Syntax::Jsonl => self.jsonl_rows(records, range.clone())?,
         };
         match rows {
-            Some(rows) if rows.num_rows() == count => Ok(rows),
+            Some(rows) if rows.num_rows() == count => {
+                self.check_exact(records, range)?;
+                Ok(rows)
+            }
             _ => Err(ArrowError::ParseError("this is not one record a line".to_string())),
         }
+    }
+
+    /// Refuses records of which parsing has dropped something.
+    fn check_exact(&self, records: &Records, range: Range<usize>) -> Result<(), ArrowError> {
+        let text = records.text(range.clone());
+        let doubtful = doubtful(&self.schema, text, self.syntax);
+        if doubtful.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = doubtful.iter().map(|field| field.name().as_str()).collect();
+        let texts = match self.syntax {
+            Syntax::Csv => csv_texts(&self.schema, &names, text, range.len())?,
+            Syntax::Jsonl => {
+                let texts = Arc::new(Schema::new(doubtful.clone()));
+                let decoder = arrow_json::ReaderBuilder::new(texts).with_coerce_primitive(true);
+                let mut decoder = decoder.with_batch_size(range.len()).build_decoder()?;
+                decoder.decode(text)?;
+                decoder.flush()?
+            }
+        };
+        let texts = texts.expect("it was parsed before");
+        for (name, texts) in names.iter().zip(texts.columns()) {
+            let stores = self.schema.field_with_name(name)?.data_type();
+            let texts = texts.as_string::<i32>();
+            if let Some(text) = texts.iter().flatten().find(|text| !holds(stores, text)) {
+                let text = shortened(text);
+                let what = format!("column {name:?} stores {stores}, which cannot hold {text:?}");
+                return Err(ArrowError::ParseError(what));
+            }
+        }
+        Ok(())
     }
 
     /// One object a line. The decoder would take any number of them, and objects over several lines, but then
@@ -110,11 +147,9 @@ impl Parser {
     /// The first cell of a row of CSV that does not fit its column.
     fn bad_cell(&self, record: &[u8]) -> Option<String> {
         let fields = self.schema.fields();
-        let text: Vec<Field> =
-            fields.iter().map(|field| Field::new(field.name(), DataType::Utf8, true)).collect();
-        let cells = csv_rows(Schema::new(text).into(), None, record, 1).ok()??;
+        let cells = csv_rows(as_texts(&self.schema), None, record, 1).ok()??;
         let does_not_fit =
-            |&column: &usize| csv_rows(self.schema.clone(), Some(column), record, 1).is_err();
+            |&column: &usize| csv_rows(self.schema.clone(), Some(vec![column]), record, 1).is_err();
         let column = (0..fields.len()).find(does_not_fit)?;
         let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
         let (name, stores) = (fields[column].name(), fields[column].data_type());
@@ -122,17 +157,34 @@ impl Parser {
     }
 }
 
-/// Rows of CSV without a header, one column of them or all.
+/// The cells of some columns of CSV.
+fn csv_texts(
+    schema: &Schema,
+    names: &[&str],
+    text: &[u8],
+    count: usize,
+) -> Result<Option<RecordBatch>, ArrowError> {
+    let columns = names.iter().map(|name| schema.index_of(name)).collect::<Result<_, _>>()?;
+    csv_rows(as_texts(schema), Some(columns), text, count)
+}
+
+/// The same columns, as text.
+fn as_texts(schema: &Schema) -> SchemaRef {
+    let text = |field: &FieldRef| Field::new(field.name(), DataType::Utf8, true);
+    Arc::new(Schema::new(schema.fields().iter().map(text).collect::<Vec<_>>()))
+}
+
+/// Rows of CSV without a header, some columns of them or all.
 fn csv_rows(
     schema: SchemaRef,
-    column: Option<usize>,
+    columns: Option<Vec<usize>>,
     mut text: &[u8],
     count: usize,
 ) -> Result<Option<RecordBatch>, ArrowError> {
     let builder = arrow_csv::ReaderBuilder::new(schema).with_batch_size(count + 1);
-    let mut decoder = match column {
+    let mut decoder = match columns {
         None => builder.build_decoder(),
-        Some(column) => builder.with_projection(vec![column]).build_decoder(),
+        Some(columns) => builder.with_projection(columns).build_decoder(),
     };
     // Nothing is decoded of too many records, and of no text, which ends a record that lacks its line's end.
     loop {

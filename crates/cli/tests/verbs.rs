@@ -824,6 +824,65 @@ fn json_lines_hold_one_object_a_line_however_the_rows_add_up() {
 }
 
 #[test]
+fn a_text_that_says_more_than_its_column_stores_is_refused_by_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    write("first.csv", "id\n0\n");
+    run(&["ingest", "db", "t", "first.csv", "--key=id", "--quiet"]);
+    let columns = [
+        ("at", "timestamp[ms]"),
+        ("day", "date32"),
+        ("share", "float32"),
+        ("price", "decimal128(10, 2)"),
+        ("n", "int64"),
+    ];
+    for (name, stores) in columns {
+        run(&["add-column", "db", "t", name, stores]);
+    }
+    let cases = [
+        ("at", "2024-01-01T00:00:00.123", "2024-01-01T00:00:00.1234"),
+        ("day", "2024-01-01", "2024-01-01T05:00:00"),
+        ("share", "1e38", "1e39"),
+        ("price", "1.250", "1.255"),
+        ("n", "7", "7.5"),
+    ];
+    let mut id = 0;
+    for (name, kept, dropped) in cases {
+        let is_number = kept.parse::<f64>().is_ok();
+        for format in ["csv", "jsonl"] {
+            let mut line = |text: &str| {
+                id += 1;
+                match format {
+                    "csv" => format!("{id},{text}\n"),
+                    _ if is_number => format!("{{\"id\": {id}, {name:?}: {text}}}\n"),
+                    _ => format!("{{\"id\": {id}, {name:?}: {text:?}}}\n"),
+                }
+            };
+            let lines = [kept, dropped, kept].map(&mut line).concat();
+            let head = if format == "csv" { format!("id,{name}\n") } else { "\n".to_string() };
+            let file = format!("{name}.{format}");
+            write(&file, &(head + &lines));
+            let ingest = ["ingest", "db", "t", &file, "--quiet"];
+            let (code, message) = fails(folder.path(), &ingest);
+            let said = format!("{file}, line 3: column {name:?} stores ");
+            assert!(code == 2 && message.contains(&said), "{message}");
+            assert!(message.contains(&format!("cannot hold {dropped:?}")), "{message}");
+            let skip = [&ingest[..], &["--on-error=skip"]].concat();
+            assert_eq!(run(&skip), "2 rows appended to t, 1 left out\n");
+        }
+        let count = ["count", "db", "t", "--where", &format!("{name} is not null")];
+        assert_eq!(run(&count), "4\n");
+    }
+    // A column's type is guessed from the first lines; what comes behind them is not cut to it.
+    let seconds = "0,2024-01-01T00:00:00\n".repeat(10_000);
+    write("late.csv", &format!("id,at\n{seconds}1,2024-01-01T00:00:00.5\n"));
+    let late = ["ingest", "db", "late", "late.csv", "--key=id", "--quiet"];
+    let (code, message) = fails(folder.path(), &late);
+    assert!(code == 2 && message.contains("late.csv, line 10002: column \"at\""), "{message}");
+}
+
+#[test]
 fn pipes_are_files_that_can_be_read_once() {
     let folder = with_table();
     let path = |name: &str| folder.path().join(name);

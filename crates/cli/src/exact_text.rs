@@ -1,0 +1,185 @@
+//! Whether the text of a value says what a column stores, and no more.
+//!
+//! The parsers of Arrow drop what a type has no room for: fractions of whole numbers, digits behind those of a
+//! decimal or a time, the time of day of a date. A number beyond all floats becomes infinite.
+
+use arrow_schema::{DataType, Field, Schema, TimeUnit};
+
+use crate::records::Syntax;
+
+/// The columns of which a text may say more than they store, as text.
+///
+/// Looking at them costs a second parse, so a text without the signs of such values, a point or an exponent in a
+/// number or a time of day, has none.
+pub fn doubtful(schema: &Schema, text: &[u8], syntax: Syntax) -> Vec<Field> {
+    let signs = Signs::of(text);
+    let is_doubtful = |data_type: &DataType| match data_type {
+        // In CSV, a whole number has to look like one.
+        whole if whole.is_integer() => {
+            syntax == Syntax::Jsonl && (signs.has_point || signs.has_exponent)
+        }
+        float if float.is_floating() => signs.has_exponent,
+        DataType::Timestamp(_, _) => signs.has_point || signs.has_exponent,
+        decimal if decimal.is_decimal() => signs.has_point || signs.has_exponent,
+        DataType::Date32 => signs.has_time,
+        _ => false,
+    };
+    let fields = schema.fields().iter().filter(|field| is_doubtful(field.data_type()));
+    fields.map(|field| Field::new(field.name(), DataType::Utf8, true)).collect()
+}
+
+/// Whether a column of this type holds all that a text says. What is no value at all is not this question.
+pub fn holds(to: &DataType, text: &str) -> bool {
+    match to {
+        whole if whole.is_integer() => places(text) <= 0,
+        DataType::Float64 => is_finite(text.parse::<f64>().ok(), text),
+        float if float.is_floating() => is_finite(text.parse::<f32>().ok().map(f64::from), text),
+        DataType::Decimal128(_, scale) => places(text) <= i64::from(*scale),
+        DataType::Timestamp(unit, _) => time_places(text) <= places_of(*unit),
+        DataType::Date32 => {
+            let time = text.split_once(['T', ' ']).map_or("", |(_, time)| time);
+            !time.contains(|digit: char| ('1'..='9').contains(&digit))
+        }
+        _ => true,
+    }
+}
+
+/// What a text has somewhere.
+#[derive(Default)]
+struct Signs {
+    has_point: bool,
+    has_exponent: bool,
+    has_time: bool,
+}
+
+impl Signs {
+    fn of(text: &[u8]) -> Signs {
+        let mut signs = Signs::default();
+        for three in text.windows(3) {
+            match three[1] {
+                b'.' => signs.has_point |= three[2].is_ascii_digit(),
+                b'e' | b'E' if matches!(three[0], b'0'..=b'9' | b'.') => {
+                    signs.has_exponent |= matches!(three[2], b'0'..=b'9' | b'+' | b'-');
+                }
+                b':' => signs.has_time |= three[0].is_ascii_digit() && three[2].is_ascii_digit(),
+                _ => {}
+            }
+        }
+        signs
+    }
+}
+
+/// The digits behind the point of a number, but for zeros at its end: 2 of "1.250", 3 of "12.5e-2". Fewer than none
+/// where zeros stand before the point.
+fn places(number: &str) -> i64 {
+    let (digits, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let behind = digits.split_once('.').map_or("", |(_, behind)| behind).len();
+    let digits = digits.replace('.', "");
+    let zeros = digits.len() - digits.trim_end_matches('0').len();
+    if digits.trim_start_matches(['+', '-', '0']).is_empty() {
+        return 0;
+    }
+    behind as i64 - zeros as i64 - exponent.parse::<i64>().unwrap_or(0)
+}
+
+/// Of a time those of its seconds; a time may also be a number.
+fn time_places(text: &str) -> i64 {
+    if text.parse::<f64>().is_ok() {
+        // It counts the column's unit.
+        return if places(text) > 0 { i64::MAX } else { 0 };
+    }
+    let behind = text.split_once('.').map_or("", |(_, behind)| behind);
+    let digits = behind.trim_start_matches(|each: char| each.is_ascii_digit());
+    behind[..behind.len() - digits.len()].trim_end_matches('0').len() as i64
+}
+
+fn places_of(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}
+
+/// Digits never stand for infinity.
+fn is_finite(number: Option<f64>, text: &str) -> bool {
+    let is_written_out = text.bytes().any(|byte| byte.is_ascii_digit());
+    !(is_written_out && number.is_some_and(f64::is_infinite))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_fits_if_nothing_of_it_is_dropped() {
+        let time = |unit| DataType::Timestamp(unit, None);
+        let cents = DataType::Decimal128(10, 2);
+        for (to, kept, dropped) in [
+            (
+                DataType::Int64,
+                &["1", "-1", "1.0", "1.5e1", "150e-1", "0e-5", "0.0", "9007199254740993"][..],
+                &["1.5", "-0.1", "1e-1", "15e-2", "100.01"][..],
+            ),
+            (
+                DataType::Float32,
+                &["1e38", "0.1", "-3.4e38", "inf", "1e-99", "NaN"],
+                &["1e39", "-1e300"],
+            ),
+            (DataType::Float64, &["1e300", "-inf"], &["1e309", "-1e999"]),
+            (
+                cents,
+                &["1.25", "1.250", "125e-2", "1", "1e5", "0.000"],
+                &["1.255", "1e-3", "-0.001"],
+            ),
+            (
+                time(TimeUnit::Second),
+                &["2024-01-01", "2024-01-01T00:00:00", "2024-01-01 00:00:00.000Z", "17", "17.0"],
+                &["2024-01-01T00:00:00.5", "2024-01-01T00:00:00.001Z", "17.5"],
+            ),
+            (
+                time(TimeUnit::Microsecond),
+                &["2024-01-01T00:00:00.123456+01:00", "2024-01-01T00:00:00.1234560"],
+                &["2024-01-01T00:00:00.1234567", "2024-01-01T00:00:00.000000001Z"],
+            ),
+            (
+                DataType::Date32,
+                &["2024-01-01", "2024-01-01T00:00:00"],
+                &["2024-01-01T05:00:00", "2024-01-01 00:00:01", "2024-01-01T00:00:00+02:00"],
+            ),
+        ] {
+            for text in kept {
+                assert!(holds(&to, text), "{to} holds {text}");
+            }
+            for text in dropped {
+                assert!(!holds(&to, text), "{to} does not hold {text}");
+            }
+            // What is dropped is not overlooked beforehand.
+            let schema = Schema::new(vec![Field::new("x", to.clone(), true)]);
+            for text in dropped {
+                let text = format!("{{\"x\": {text}}}\n");
+                let found = doubtful(&schema, text.as_bytes(), Syntax::Jsonl);
+                assert_eq!(found.len(), 1, "{to}: {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn ordinary_texts_are_not_parsed_twice() {
+        let types = [
+            DataType::Int64,
+            DataType::Float64,
+            DataType::Date32,
+            DataType::Timestamp(TimeUnit::Second, None),
+        ];
+        let fields = types.iter().map(|each| Field::new(each.to_string(), each.clone(), true));
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let text = br#"{"a":1, "b": "end. Next", "c":"2024-01-01T00:00:00", "d": true}"#;
+        let found = doubtful(&schema, text, Syntax::Jsonl);
+        assert_eq!(found.iter().map(Field::name).collect::<Vec<_>>(), ["Date32"]);
+        let with_fraction = br#"{"a":1.5}"#;
+        assert_eq!(doubtful(&schema, with_fraction, Syntax::Jsonl).len(), 2);
+        assert_eq!(doubtful(&schema, with_fraction, Syntax::Csv).len(), 1);
+    }
+}
