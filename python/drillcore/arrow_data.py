@@ -20,6 +20,12 @@ def is_pandas(data: Any) -> bool:
     return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "pandas"
 
 
+def is_polars(data: Any) -> bool:
+    """Whether ``data`` is a polars data frame, without importing polars."""
+    kind = type(data)
+    return kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] == "polars"
+
+
 def from_pandas(frame: Any) -> pa.Table:
     """Return a pandas data frame as a table. Its index is a label, not a column; NaN is how it writes "no value".
 

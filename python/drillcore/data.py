@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import from_pandas, is_arrow, is_pandas, refuse_column
+from drillcore.arrow_data import from_pandas, is_arrow, is_pandas, is_polars, refuse_column, to_table
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, shown, unknown_name
@@ -69,6 +69,9 @@ def to_arrow(data: Any, schema: pa.Schema, required: Sequence[str] = ()) -> Any:
     """
     if is_pandas(data):
         return from_pandas(data)
+    if is_polars(data):
+        # What polars hands over of a column of type Null, only pyarrow takes.
+        return to_table("data", data)
     if is_arrow(data):
         refuse_column("data", data)
         return data
@@ -80,8 +83,7 @@ def to_arrow(data: Any, schema: pa.Schema, required: Sequence[str] = ()) -> Any:
                 raise InvalidArgumentError(f"row {position}: {lacking}")
         return _from_dicts(data, schema)
     raise InvalidTypeError(
-        "data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, "
-        f"not {type(data).__name__}"
+        f"data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, not {_described(data)}"
     )
 
 
@@ -132,6 +134,19 @@ def unknown_column(row: Mapping[str, Any], schema: pa.Schema) -> str | None:
 def is_dicts(data: Any) -> bool:
     """Whether ``data`` is rows as dicts."""
     return isinstance(data, list | tuple) and all(isinstance(row, Mapping) for row in data)
+
+
+def _described(data: Any) -> str:
+    """The type of what is no data, and how it would be."""
+    name = type(data).__name__
+    if isinstance(data, Mapping):
+        return f"{name}; one row is [data], columns are pyarrow.table(data)"
+    if hasattr(data, "collect"):
+        return f"{name}; collect() it"
+    if isinstance(data, list | tuple):
+        other = next(row for row in data if not isinstance(row, Mapping))
+        return f"a {name} with {type(other).__name__}"
+    return name
 
 
 def _lacking(row: Mapping[str, Any], required: Iterable[str], schema: pa.Schema) -> str | None:

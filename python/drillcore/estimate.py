@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Aggregates = str | Sequence[str] | Mapping[str, str]
 """``"avg(delay)"``, a list of such, or a dict from result name to aggregate."""
 
+_SHOWN_GROUPS = 20
 _PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
 
 
@@ -103,7 +104,9 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         table = self.arrow()
-        cells = [[text(value) for value in row.values()] for row in table.to_pylist()]
+        cells = [[text(value) for value in row.values()] for row in table.slice(0, _SHOWN_GROUPS).to_pylist()]
+        if table.num_rows > _SHOWN_GROUPS:
+            cells.append(["..."] * table.num_columns)
         return html_table([table.column_names, *cells], self._facts())
 
     def _facts(self) -> str:
@@ -113,16 +116,18 @@ class Estimate:
         return f"{self.sampled:,} of {self.population:,} rows drawn, {intervals}"
 
     def _lines(self) -> list[str]:
-        table = self.arrow()
         intervals = self._native.intervals()
-        groups = [text(group) for group in table.column(0).to_pylist()] if self._native.grouped else [""]
+        groups = [""]
+        if self._native.grouped:
+            groups = [text(group) for group in self.arrow().column(0).slice(0, _SHOWN_GROUPS).to_pylist()]
         lines = []
         for i, group in enumerate(groups):
             for name, per_group in intervals:
                 value, low, high, _ = per_group[i]
                 label = f"{group} {name}".strip()
                 lines.append(f"{label} = {value:.6g}  [{low:.6g}, {high:.6g}]")
-        return lines
+        more = len(intervals[0][1]) - len(groups)
+        return [*lines, f"... and {more:,} more groups"] if more > 0 else lines
 
     def _only(self) -> tuple[float, float, float, str]:
         intervals = self._native.intervals()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 
 _SHOWN_LEN_MAX = 60
+_LISTED_MAX = 20
 
 
 def check_name(argument: str, name: Any) -> str:
@@ -54,6 +55,18 @@ def shortened(text: str) -> str:
     return text if len(text) <= _SHOWN_LEN_MAX else text[: _SHOWN_LEN_MAX - 3] + "..."
 
 
+def listed(names: Sequence[str]) -> str:
+    """Return names for a message, the first of them where they are many.
+
+    Examples
+    --------
+    >>> listed(["a", "b"]), listed([str(i) for i in range(100)])[-23:]
+    ('a, b', '18, 19, ... and 80 more')
+    """
+    more = len(names) - _LISTED_MAX
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_LISTED_MAX])}, ... and {more} more"
+
+
 def check_names(argument: str, names: Any) -> list[str]:
     """Return one name or a list of names as a list."""
     if isinstance(names, str):
@@ -75,5 +88,5 @@ def unknown_name(what: str, name: Any, valid: Iterable[str]) -> NotFoundError:
     """
     valid = list(valid)
     near = difflib.get_close_matches(str(name), valid, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(valid)}"
+    hint = f"did you mean {near[0]!r}?" if near else f"there are: {listed(valid)}"
     return NotFoundError(f"unknown {what} {name!r}; {hint}")

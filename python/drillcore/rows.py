@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidTypeError, MissingPackageError, StreamConsumedError
-from drillcore.names import shortened
+from drillcore.names import listed, shortened
 
 if TYPE_CHECKING:
     import pandas
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from drillcore import _native
 
 _SHOWN_ROWS = 10
+_SHOWN_COLUMNS = 20
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Rows:
 
     def _streamed(self) -> str:
         state = "a scan, not yet read" if self._scan is not None else "a scan, already read"
-        return f"{state}; columns {', '.join(self._schema.names)}"
+        return f"{state}; columns {listed(self._schema.names)}"
 
     def _take(self) -> _native.Scan:
         if self._scan is None:
@@ -160,10 +161,16 @@ def _read(scan: _native.Scan) -> Iterator[pa.RecordBatch]:
 
 
 def _cells(batch: pa.RecordBatch) -> list[list[str]]:
-    rows = [[text(value) for value in row.values()] for row in batch.slice(0, _SHOWN_ROWS).to_pylist()]
+    """The head and the first rows, of the first columns."""
+    first = batch.slice(0, _SHOWN_ROWS)
+    names = batch.schema.names[:_SHOWN_COLUMNS]
+    columns = [[name, *map(text, first.column(at).to_pylist())] for at, name in enumerate(names)]
+    if batch.num_columns > _SHOWN_COLUMNS:
+        columns.append(["..."] * (1 + first.num_rows))
+    rows = [list(row) for row in zip(*columns, strict=True)] or [[]]
     if batch.num_rows > _SHOWN_ROWS:
-        rows.append(["..."] * batch.num_columns)
-    return [list(batch.schema.names), *rows]
+        rows.append(["..."] * len(columns))
+    return rows
 
 
 def _shape(batch: pa.RecordBatch) -> str:

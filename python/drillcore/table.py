@@ -12,7 +12,7 @@ from drillcore.data import AppendResult, DeleteResult, Discovery, Rejected, is_d
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
-from drillcore.names import shown
+from drillcore.names import listed, shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
 from drillcore.values import key_columns, many_keys, set_values
@@ -335,7 +335,7 @@ class Table(Reads):
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
-        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        columns = listed([f"{field.name}: {field.type}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
 
     def _append_good(self, data: Any) -> AppendResult:

@@ -344,3 +344,21 @@ def test_long_cells_are_shown_by_their_beginning(database: drillcore.Database) -
     shown = table.sample(1)
     assert len(repr(shown)) < 500 and len(shown._repr_html_()) < 1000
     assert "xxx..." in repr(shown)
+
+
+def test_many_columns_and_groups_are_shown_by_the_first(database: drillcore.Database) -> None:
+    names = [f"c{i}" for i in range(1000)]
+    table = database.create_table("t", dict.fromkeys(names, "int64"), key="c0")
+    table.append(pa.table({name: range(30) for name in names}))
+    held, grouped = table.sample(30, seed=1), table.estimate("avg(c2)", by="c1", n=30)
+    assert repr(held).startswith("<Rows: 30 rows x 1000 columns>\nc0 ")
+    assert all(line.endswith("...") for line in repr(held).splitlines()[1:])
+    assert "<th>c19</th><th>...</th></tr>" in held._repr_html_()
+    assert "c19, ... and 980 more" in repr(table.scan())
+    assert "c19: int64, ... and 980 more" in repr(table)
+    with pytest.raises(drillcore.NotFoundError, match=r"c19, \.\.\. and 980 more"):
+        table.scan(columns=["unlike any"])
+    assert repr(grouped).splitlines()[-2:] == ["19 avg(c2) = 19  [19, 19]", "... and 10 more groups"]
+    assert grouped._repr_html_().count("<tr>") == 1 + 20 + 1
+    few = table.get_many([1, 2], columns=[])
+    assert repr(few) == "<Rows: 2 rows x 0 columns>\n" and "2 rows" in few._repr_html_()

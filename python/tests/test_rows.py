@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import duckdb
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from events import TAGS
@@ -88,13 +91,10 @@ def test_rows_go_to_duckdb(events: drillcore.Table) -> None:
 
 
 def test_rows_come_from_polars_pandas_and_duckdb(database: drillcore.Database) -> None:
-    polars: Any = pytest.importorskip("polars")
-    pandas: Any = pytest.importorskip("pandas")
-    duckdb: Any = pytest.importorskip("duckdb")
     schema = {"id": "int64", "name": "string", "x": "float64", "tags": "list<string>", "raw": "binary"}
     table = database.create_table("t", schema, key="id", set="name")
-    table.append(polars.DataFrame({"id": [1], "name": ["polars"], "x": [1.5], "tags": [["a", None]], "raw": [b"\xff"]}))
-    frame = pandas.DataFrame({"id": [8, 2, 9], "name": ["-", "pandas", "-"], "x": [0.0, float("nan"), 0.0]})
+    table.append(pl.DataFrame({"id": [1], "name": ["polars"], "x": [1.5], "tags": [["a", None]], "raw": [b"\xff"]}))
+    frame = pd.DataFrame({"id": [8, 2, 9], "name": ["-", "pandas", "-"], "x": [0.0, float("nan"), 0.0]})
     frame["tags"], frame["raw"] = [["-"], ["b"], None], [b"", b"p", None]
     table.append(frame[frame["id"] == 2])  # an index that is no column
     table.append(duckdb.sql("select 3 as id, 'duckdb' as name, 2.5::double as x, ['d', ''] as tags, 'r'::blob as raw"))
@@ -114,6 +114,51 @@ def test_rows_come_from_polars_pandas_and_duckdb(database: drillcore.Database) -
     row = table.get(6)
     assert row is not None
     assert (row["tags"], row["raw"]) == (["e"], b"\x00")
+
+
+def test_a_polars_column_without_a_type_is_nulls(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "x": "float64", "tags": "list<string>"}, key="id")
+    frame = pl.DataFrame({"id": [1, 2], "x": [None, None], "tags": [[], None]})
+    assert frame.schema["x"] == pl.Null
+    assert t.append(frame).rows == 2
+    assert database.append({"t": frame.with_columns(pl.col("id") + 10)}).rows == 2
+    assert t.append(pl.DataFrame({"id": [], "x": []})).rows == 0
+    assert [row["x"] for row in t.scan().arrow().to_pylist()] == [None] * 4
+    assert [row["tags"] for row in t.scan().arrow().to_pylist()] == [[], None] * 2
+    with pytest.raises(drillcore.InvalidArgumentError):
+        t.append(pl.DataFrame({"id": pl.Series([1], dtype=pl.Int128)}))
+
+
+ODD: dict[str, Any] = {
+    "categories of pandas": pd.DataFrame({"id": [1], "name": pd.Categorical(["a"])}),
+    "a null category of pandas": pd.DataFrame({"id": [1, 2], "name": pd.Categorical(["a", None])}),
+    "strings of pandas": pd.DataFrame({"id": [1], "name": pd.array(["a"], dtype="string")}),
+    "categories of polars": pl.DataFrame({"id": [1], "name": ["a"]}, schema_overrides={"name": pl.Categorical}),
+    "an enum of polars": pl.DataFrame({"id": [1], "name": ["a"]}, schema_overrides={"name": pl.Enum(["b", "a"])}),
+    "a dictionary": pa.table({"id": [1], "name": pa.array(["a"]).dictionary_encode()}),
+    "a dictionary of large strings": pa.table(
+        {"id": [1], "name": pa.array(["a"], pa.large_string()).dictionary_encode()}
+    ),
+    "a null in a dictionary": pa.table(
+        {"id": [1, 2], "name": pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))}
+    ),
+    "large strings": pa.table({"id": [1], "name": pa.array(["a"], pa.large_string())}),
+    "views of strings": pa.table({"id": [1], "name": pa.array(["a"], pa.string_view())}),
+    "a sum of duckdb": duckdb.sql("select sum(x) as id, 'a' as name from (values (0), (1)) as t(x)"),
+    "an enum of duckdb": duckdb.sql("select 1 as id, 'a'::enum('b', 'a') as name"),
+    "decimals of polars": pl.DataFrame({"id": ["1.00"], "name": ["a"]}).with_columns(
+        pl.col("id").cast(pl.Decimal(9, 2))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_however_values_are_laid_out_they_are_the_same(database: drillcore.Database, name: str) -> None:
+    t = database.create_table("t", {"id": "int64", "name": "string"}, key="id", set="name")
+    rows = t.append(ODD[name]).rows
+    expected = [{"id": 1, "name": "a"}, {"id": 2, "name": None}][:rows]
+    assert t.scan().arrow().to_pylist() == expected
+    assert t.count(set="a") == 1
 
 
 def test_lists_and_binary_of_any_layout_are_one_type(database: drillcore.Database) -> None:

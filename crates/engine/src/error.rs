@@ -51,6 +51,9 @@ pub struct Error {
 /// A result with Drillcore's error.
 pub type Result<T> = std::result::Result<T, Error>;
 
+/// Valid names that an error lists.
+const LISTED_MAX: usize = 20;
+
 impl Error {
     /// An error for a caller, as a [`Predicate`](crate::Predicate) may have one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
@@ -77,13 +80,19 @@ impl Error {
         }
     }
 
-    /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them.
+    /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them or the first.
     pub fn unknown<'a>(what: &str, name: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
         let valid: Vec<&str> = valid.into_iter().collect();
         let hint = match nearest(name, &valid) {
             Some(near) => format!("; did you mean {near:?}?"),
             None if valid.is_empty() => "; there are none".to_string(),
-            None => format!("; there are: {}", valid.join(", ")),
+            None => match valid.len().checked_sub(LISTED_MAX) {
+                None | Some(0) => format!("; there are: {}", valid.join(", ")),
+                Some(more) => {
+                    let first = valid[..LISTED_MAX].join(", ");
+                    format!("; there are: {first}, ... and {more} more")
+                }
+            },
         };
         Error::new(ErrorKind::NotFound, format!("unknown {what} {name:?}{hint}"))
     }
@@ -160,9 +169,12 @@ mod tests {
     }
 
     #[test]
-    fn a_name_like_none_is_answered_with_all() {
+    fn a_name_like_none_is_answered_with_all_or_the_first() {
         let error = Error::unknown("table", "zzz", ["flights", "hourly"]);
         assert_eq!(error.to_string(), r#"unknown table "zzz"; there are: flights, hourly"#);
         assert!(Error::unknown("table", "x", []).to_string().ends_with("there are none"));
+        let many: Vec<String> = (0..1000).map(|table| format!("t{table}")).collect();
+        let error = Error::unknown("table", "zzz", many.iter().map(String::as_str)).to_string();
+        assert!(error.ends_with("t18, t19, ... and 980 more"), "{error}");
     }
 }
