@@ -262,6 +262,7 @@ pub struct Ingest {
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
     /// nor binary; JSONL holds one object a line, and binary in hex. A pipe goes into tables that exist.
+    /// A new table's columns are guessed from the first 10,000 rows; one without values there is text.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// What the files hold; by default their names tell, and standard input is CSV.

@@ -53,8 +53,11 @@ struct Totals {
 /// A name mistyped behind others should not be told once they are in.
 fn check_files_exist(files: &[String]) -> Result<(), Fault> {
     for file in files.iter().filter(|file| *file != "-") {
-        let cannot = |error| Fault::unusable(format!("cannot read {file}: {error}"));
-        std::fs::metadata(file).map_err(cannot)?;
+        let cannot = |why: String| Fault::unusable(format!("cannot read {file}: {why}"));
+        let found = std::fs::metadata(file).map_err(|error| cannot(error.to_string()))?;
+        if found.is_dir() {
+            return Err(cannot("it is a folder".to_string()));
+        }
     }
     Ok(())
 }

@@ -202,13 +202,15 @@ impl<'a> Text<'a> {
         let text = String::from_utf8_lossy(&text);
         let guessed = format.infer_schema(text.as_bytes(), Some(SAMPLE_ROWS));
         let (guessed, _) = guessed.map_err(|error| self.malformed(&error))?;
-        let schema = csv_columns(guessed, taken);
+        self.check_guess(&head, taken)?;
+        let schema = csv_columns(texts_for_nulls(&guessed), taken);
         check_readable(&schema).map_err(|error| self.malformed(&error))?;
         Ok(self.input(head, schema, true))
     }
 
     fn jsonl(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
         let head = self.head()?;
+        self.check_guess(&head, taken)?;
         let schema = match taken {
             None => Arc::new(self.guessed(&head)?),
             // What cannot be guessed may still fit the columns that are known.
@@ -224,7 +226,7 @@ impl<'a> Text<'a> {
         let guess = |text: &[u8]| {
             let text = String::from_utf8_lossy(text);
             let guessed = infer_json_schema(text.as_bytes(), Some(SAMPLE_ROWS));
-            guessed.map(|(guessed, _)| guessed)
+            guessed.map(|(guessed, _)| texts_for_nulls(&guessed))
         };
         let all = match guess(head.text(0..head.len())) {
             Ok(guessed) => return Ok(guessed),
@@ -240,6 +242,7 @@ impl<'a> Text<'a> {
                     let line = head.lines(record..record + 1)[0];
                     // It was looked at alone, so "line 1" is not what a reader wants.
                     let reason = error.to_string().replace(" at line 1 column", " at column");
+                    let reason = format!("{reason}; JSON lines hold one object a line");
                     return Err(bad_line(self.name, line, &reason));
                 }
             }
@@ -258,6 +261,15 @@ impl<'a> Text<'a> {
             read = self.reader.read(&mut head);
         }
         read.map(|_| head).map_err(|error| unusable(self.name, &error))
+    }
+
+    /// Refuses to guess the types of columns from nothing.
+    fn check_guess(&self, head: &Records, taken: Option<&Taken>) -> Result<(), Fault> {
+        if taken.is_some() || !head.is_empty() {
+            return Ok(());
+        }
+        let what = "it has no rows, from which the columns of a new table are guessed";
+        Err(Fault::wrong_call(what).at(self.name))
     }
 
     fn records(&mut self, count: usize) -> Result<Records, Fault> {
@@ -341,6 +353,19 @@ fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
             field.data_type()
         ))),
     }
+}
+
+/// Columns of which the beginning has no value are guessed to hold text.
+fn texts_for_nulls(guessed: &Schema) -> Schema {
+    let text = |data_type: &DataType| match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::List(item) if item.data_type().is_null() => {
+            DataType::new_list(DataType::Utf8, true)
+        }
+        other => other.clone(),
+    };
+    let field = |field: &FieldRef| Field::new(field.name(), text(field.data_type()), true);
+    Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
 }
 
 /// The columns of the header in the types of those taken. Columns to be skipped are text, which always fits.

@@ -3,6 +3,9 @@
 use std::io::{self, BufRead};
 use std::ops::Range;
 
+/// What some programs put before a text in UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 #[derive(Clone, Copy, PartialEq)]
 pub enum Syntax {
     Csv,
@@ -89,6 +92,9 @@ impl<R: BufRead> RecordReader<R> {
             if self.file.read_until(b'\n', text)? == 0 {
                 return Ok(());
             }
+            if self.lines_read == 0 && text[start..].starts_with(BYTE_ORDER_MARK) {
+                text.drain(start..start + BYTE_ORDER_MARK.len());
+            }
             self.lines_read += 1;
             let line = &text[start..];
             if self.syntax == Syntax::Csv && (is_quoted || line.contains(&b'"')) {
@@ -157,6 +163,15 @@ mod tests {
             (8, "6,\""),
         ];
         assert_eq!(cut(text, Syntax::Csv), expected(&rows));
+    }
+
+    #[test]
+    fn a_mark_before_the_text_is_none_of_it() {
+        let text = "\u{feff}\"a\nb\",c\n\u{feff}1,2\n";
+        let rows = [(1, "\"a\nb\",c\n"), (3, "\u{feff}1,2\n")];
+        assert_eq!(cut(text, Syntax::Csv), expected(&rows));
+        assert_eq!(cut("\u{feff}{}\n", Syntax::Jsonl), expected(&[(1, "{}\n")]));
+        assert!(cut("\u{feff}", Syntax::Jsonl).is_empty());
     }
 
     #[test]

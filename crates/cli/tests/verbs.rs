@@ -883,6 +883,53 @@ fn a_text_that_says_more_than_its_column_stores_is_refused_by_line() {
 }
 
 #[test]
+fn files_as_other_programs_write_them_make_tables() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let ingest = |table: &str, file: &str| {
+        prints(folder.path(), &["ingest", "db", table, file, "--key=a", "--quiet"])
+    };
+    let jsonl = |table: &str| prints(folder.path(), &["scan", "db", table, "--output=jsonl"]);
+    // A mark of the byte order in front, line ends of two bytes, and a column without values.
+    for (file, text) in [
+        ("a.csv", "\u{feff}a,b,c\r\n1,,x\r\n2,,y\r\n"),
+        ("b.jsonl", "\u{feff}{\"a\": 1, \"b\": null, \"c\": \"x\"}\n{\"a\": 2, \"c\": \"y\"}\n"),
+    ] {
+        write(file, text);
+        let table = file.split_at(1).0;
+        assert_eq!(ingest(table, file), format!("2 rows appended to {table}, 0 left out\n"));
+        // Once more, into a table that is there.
+        ingest(table, file);
+        let rows = "{\"a\":1,\"c\":\"x\"}\n".repeat(2) + &"{\"a\":2,\"c\":\"y\"}\n".repeat(2);
+        assert_eq!(jsonl(table), rows);
+    }
+    write("lists.jsonl", "{\"a\": 1, \"b\": []}\n{\"a\": 2}\n");
+    ingest("lists", "lists.jsonl");
+    assert_eq!(jsonl("lists"), "{\"a\":1,\"b\":[]}\n{\"a\":2}\n");
+    write("head.csv", "a,b\n");
+    write("nothing.csv", "");
+    write("nothing.jsonl", "\n");
+    write("pretty.json", "{\n  \"a\": 1\n}\n");
+    write("array.json", "[{\"a\": 1}, {\"a\": 2}]\n");
+    for (file, code, said) in [
+        ("head.csv", 2, "head.csv: it has no rows"),
+        ("nothing.csv", 2, "nothing.csv: it has no rows"),
+        ("nothing.jsonl", 2, "nothing.jsonl: it has no rows"),
+        ("pretty.json", 2, "pretty.json, line 1: "),
+        ("pretty.json", 2, "JSON lines hold one object a line"),
+        ("array.json", 2, "JSON lines hold one object a line"),
+        ("db", 3, "it is a folder"),
+    ] {
+        let new = ["ingest", "db", "new", file, "--key=a", "--quiet", "--format"];
+        let format = if file.contains("json") { "jsonl" } else { "csv" };
+        let (exit, message) = fails(folder.path(), &[&new[..], &[format]].concat());
+        assert!(exit == code && message.contains(said), "{file}: {message}");
+    }
+    // Into a table that is there, no rows are no fault.
+    assert_eq!(ingest("a", "head.csv"), "0 rows appended to a, 0 left out\n");
+}
+
+#[test]
 fn pipes_are_files_that_can_be_read_once() {
     let folder = with_table();
     let path = |name: &str| folder.path().join(name);
