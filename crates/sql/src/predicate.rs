@@ -56,8 +56,20 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         Ok(condition) => Ok(Arc::new(condition)),
         Err(error) => {
             let error = from_datafusion(&error);
-            Err(Error::new(error.kind(), format!("where: {error}")))
+            let hint = quotes_hint(condition, &error.to_string());
+            Err(Error::new(error.kind(), format!("where: {error}{hint}")))
         }
+    }
+}
+
+/// What to tell whoever put a text in the quotes of names.
+fn quotes_hint(condition: &str, error: &str) -> &'static str {
+    let rest = error.strip_prefix("unknown column ");
+    let unknown =
+        rest.and_then(|rest| rest.split("; did you mean").next()?.split("; there").next());
+    match unknown.is_some_and(|quoted| condition.contains(quoted)) {
+        true => "; text stands in single quotes, double ones are for names",
+        false => "",
     }
 }
 

@@ -310,6 +310,10 @@ fn what_is_no_condition_is_refused() {
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
     assert!(unknown.to_string().contains("did you mean \"place\"?"), "{unknown}");
     assert!(refused("depdelay > 1").contains("did you mean \"DepDelay\""));
+    for text in [r#"place = "a""#, r#"number > 1 and place in ("it's; so")"#] {
+        assert!(refused(text).ends_with("text stands in single quotes, double ones are for names"));
+    }
+    assert!(!refused("place = a and place <> '\"a'").contains("quotes"));
     assert!(refused("number + 1").contains("true or false"));
     assert!(refused("").contains("where"));
     assert!(refused("number >").contains("not SQL"));
