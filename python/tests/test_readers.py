@@ -220,6 +220,7 @@ def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
         "joins",
         "spills",
         "merges",
+        "segments_indexed",
         "rows_written",
         "stall_seconds",
         "failure",

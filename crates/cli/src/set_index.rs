@@ -27,7 +27,7 @@ pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault>
     })?;
     bar.finish_and_clear();
     db.close()?;
-    print_line(&format!("{} rows of {} indexed", total.unwrap_or(0), arguments.source.table))
+    print_line(&format!("the sets of {} are indexed", arguments.source.table))
 }
 
 /// Indexes sets no more.

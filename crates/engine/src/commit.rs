@@ -68,8 +68,7 @@ struct Prepared {
 impl Target {
     /// The table as it is now.
     pub fn of(core: &Core, table: TableId) -> Result<Target> {
-        let state = core.state();
-        state.check_open()?;
+        let state = core.open_state()?;
         match state.tables.get(&table) {
             Some(entry) => {
                 Ok(Target { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
@@ -85,6 +84,7 @@ pub fn append(
     batches: &[(Target, &RecordBatch)],
     on_error: OnError,
 ) -> Result<AppendResult> {
+    core.check_process()?;
     core.state().check_writable()?;
     let mut prepared = prepare(core, batches, on_error)?;
     while !widen(core, &prepared.widenings)? {
@@ -163,6 +163,7 @@ fn with_discovered_columns<'a>(
 
 /// Deletes the rows with the given keys in one commit; a key without a row is no error.
 pub fn delete(core: &Arc<Core>, target: &Target, keys: BinaryArray) -> Result<Lsn> {
+    core.check_process()?;
     core.state().check_writable()?;
     if keys.is_empty() {
         return Ok(core.visible());

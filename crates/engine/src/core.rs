@@ -1,23 +1,29 @@
 //! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
 
 use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::Duration;
 
 use drillcore_format::ids::{Lsn, SegmentId};
-use drillcore_storage::directory::{Directory, Lock};
+use drillcore_storage::directory::{Directory, Lock, Process};
 use drillcore_storage::lease::DeferredRemovals;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
-use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 use drillcore_storage::wal::Wal;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::memory_meter::MemoryMeter;
 use crate::options::Options;
 #[cfg(shuttle)]
 use crate::publication_fault::PublicationFault;
 use crate::rows_examined::RowsExamined;
 use crate::state::{State, Version};
+
+/// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
+const FORK_TRIES: u32 = 100;
+/// ... and how long it waits in between.
+const FORK_PAUSE: Duration = Duration::from_millis(10);
 
 /// An open database. Locks are taken in the order manifest, state.
 pub struct Core {
@@ -31,6 +37,8 @@ pub struct Core {
     /// Set once recovery has read it; absent with durability `none`.
     pub wal: OnceLock<Wal>,
     state: Mutex<State>,
+    /// The one that opened the database, and has the threads for it.
+    process: Process,
     /// Signalled when pieces, holds or failures change.
     pub state_changed: Condvar,
     visible: AtomicU64,
@@ -70,6 +78,7 @@ impl Core {
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),
             state: Mutex::new(state),
+            process: Process::current(),
             state_changed: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
             probe,
@@ -80,6 +89,36 @@ impl Core {
     /// A panic elsewhere leaves the state whole: each change to it is one assignment or splice.
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of a database that is open.
+    ///
+    /// # Errors
+    /// `Closed`; in a fork of the process that opened the database `ReadOnly`, if a thread there held the lock at
+    /// the fork: here nobody will free it.
+    pub fn open_state(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = match self.check_process() {
+            Ok(()) => self.state(),
+            Err(forked) => self.state_in_fork().ok_or(forked)?,
+        };
+        state.check_open()?;
+        Ok(state)
+    }
+
+    /// Refuses to write in a fork of the process that opened the database. To be called before any lock is taken.
+    pub fn check_process(&self) -> Result<(), Error> {
+        let forked = |error: std::io::Error| Error::new(ErrorKind::ReadOnly, error.to_string());
+        self.process.check().map_err(forked)
+    }
+
+    fn state_in_fork(&self) -> Option<MutexGuard<'_, State>> {
+        for _ in 0..FORK_TRIES {
+            if let Ok(state) = self.state.try_lock() {
+                return Some(state);
+            }
+            thread::sleep(FORK_PAUSE);
+        }
+        None
     }
 
     /// Waits for a signal, giving up the lock meanwhile.
@@ -109,8 +148,7 @@ impl Core {
     pub fn version(&self) -> Result<Arc<Version>, Error> {
         #[cfg(shuttle)]
         let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
-        let mut state = self.state();
-        state.check_open()?;
+        let mut state = self.open_state()?;
         // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
         // later one.
         let visible = self.visible();

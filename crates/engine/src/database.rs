@@ -130,6 +130,7 @@ impl Database {
     pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
         let schema = spec.schema(name)?;
         let core = self.core();
+        core.check_process()?;
         let mut manifest = core.manifest();
         let id = {
             let state = core.state();
@@ -166,8 +167,7 @@ impl Database {
 
     /// A table by name.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let state = self.core().state();
-        state.check_open()?;
+        let state = self.core().open_state()?;
         match find(&state, name) {
             Some((id, table)) => Ok(self.handle(id, table)),
             None => {
@@ -178,8 +178,7 @@ impl Database {
 
     /// The names of all tables, in order.
     pub fn tables(&self) -> Result<Vec<String>> {
-        let state = self.core().state();
-        state.check_open()?;
+        let state = self.core().open_state()?;
         let mut names: Vec<String> =
             state.tables.values().map(|table| table.name.to_string()).collect();
         names.sort_unstable();
@@ -190,6 +189,7 @@ impl Database {
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let id = self.table(name)?.id;
         let core = self.core();
+        core.check_process()?;
         let mut manifest = core.manifest();
         {
             let state = core.state();
@@ -283,8 +283,7 @@ impl Database {
     /// Reports all damaged segments; fails only on the interrupt.
     pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
         let segments: Vec<_> = {
-            let state = self.core().state();
-            state.check_open()?;
+            let state = self.core().open_state()?;
             let of_tables = state.tables.values().flat_map(|table| &table.segments);
             let of_tables = of_tables.map(|slot| &slot.piece);
             let pinned = state.named.values().flat_map(|version| version.segments());
@@ -356,6 +355,7 @@ impl Table {
     /// `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
         let core = self.database.core();
+        core.check_process()?;
         loop {
             core.state().check_writable()?;
             let Target { table, schema: from, .. } = self.target()?;

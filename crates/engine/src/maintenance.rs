@@ -60,6 +60,7 @@ pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Resu
 
 /// Spills every run with a commit up to `through`, in the calling thread and beside the workers.
 pub fn flush(core: &Core, through: Lsn) -> Result<()> {
+    core.check_process()?;
     let mut state = core.state();
     loop {
         state.check_spillable()?;

@@ -22,11 +22,11 @@ pub fn open_or_pin(core: &Core, name: &str) -> Result<Arc<Version>> {
         return Err(Error::invalid("a snapshot's name is not empty"));
     }
     {
-        let state = core.state();
-        state.check_open()?;
+        let state = core.open_state()?;
         if let Some(known) = state.named.get(name) {
             return Ok(known.clone());
         }
+        core.check_process()?;
         state.check_writable()?;
     }
     loop {
@@ -39,13 +39,13 @@ pub fn open_or_pin(core: &Core, name: &str) -> Result<Arc<Version>> {
 
 /// The names of all named snapshots with their LSNs, in order.
 pub fn list(core: &Core) -> Result<Vec<(String, u64)>> {
-    let state = core.state();
-    state.check_open()?;
+    let state = core.open_state()?;
     Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn.0)).collect())
 }
 
 /// Forgets a named snapshot. Files that only it needed go once nobody reads them.
 pub fn unpin(core: &Core, name: &str) -> Result<()> {
+    core.check_process()?;
     let mut manifest = core.manifest();
     {
         let state = core.state();

@@ -28,6 +28,7 @@ pub fn change(
     table: TableId,
     change: impl FnOnce(&IndexedSets) -> IndexedSets,
 ) -> Result<()> {
+    core.check_process()?;
     let mut manifest = core.manifest();
     let indexed = {
         let state = core.state();
@@ -60,10 +61,11 @@ pub fn wait(
     interrupt: &Interrupt,
     mut progress: impl FnMut(u64),
 ) -> Result<()> {
+    core.check_process()?;
     loop {
         interrupt.check()?;
         let (waiting, is_idle) = {
-            let state = core.state();
+            let state = core.open_state()?;
             state.check_writable()?;
             let entry = state.tables.get(&table).ok_or_else(dropped)?;
             if entry.schema.set.is_none() {

@@ -11,7 +11,6 @@ use std::time::Duration;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::directory::Process;
 use drillcore_storage::segment::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -26,8 +25,6 @@ pub struct State {
     pub tables: BTreeMap<TableId, TableState>,
     pub next_lsn: Lsn,
     pub next_table: TableId,
-    /// The one that may write, and that has the threads for it.
-    process: Process,
     /// No commit, table or merge begins any more; what is under way goes on.
     pub closing: bool,
     pub closed: bool,
@@ -113,7 +110,6 @@ impl State {
             tables: BTreeMap::new(),
             next_lsn,
             next_table: TableId(1),
-            process: Process::current(),
             closing: false,
             closed: false,
             failure: None,
@@ -146,8 +142,6 @@ impl State {
     /// Whether rows that are in memory may be written out, which closing does, too.
     pub fn check_spillable(&self) -> Result<()> {
         self.check_open()?;
-        let forked = |error: std::io::Error| Error::new(ErrorKind::ReadOnly, error.to_string());
-        self.process.check().map_err(forked)?;
         match &self.failure {
             None => Ok(()),
             Some(first) => Err(Error::new(

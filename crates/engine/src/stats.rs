@@ -107,8 +107,7 @@ pub struct IndexedSetsStats {
 
 impl Stats {
     pub(crate) fn read(core: &Core) -> Result<Stats> {
-        let state = core.state();
-        state.check_open()?;
+        let state = core.open_state()?;
         let visible = core.visible();
         let tables = state.tables.values().map(|table| {
             let runs = table.runs.iter().map(|slot| &*slot.piece);
