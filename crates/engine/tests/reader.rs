@@ -97,6 +97,34 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     assert!(reader.snapshot().unwrap().table("t").is_err());
 }
 
+#[test]
+fn a_leftover_that_a_reader_holds_back_lends_its_number_to_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Database::open(folder.path(), Options::default()).unwrap();
+    let db = open();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    table.append(&batch(0, 100), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    drop(table);
+    db.close().unwrap();
+    drop(db);
+    // As a crash leaves it that cut a segment off.
+    let leftover = folder.path().join("segment-00000002.drill");
+    assert!(folder.path().join("segment-00000001.drill").exists() && !leftover.exists());
+    std::fs::write(&leftover, b"half a segment").unwrap();
+    let db = open();
+    assert!(leftover.exists(), "held back");
+    let table = db.table("t").unwrap();
+    table.append(&batch(1, 100), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    assert_eq!(commits(&table.snapshot().unwrap()), [100, 100]);
+    drop(reader);
+    table.append(&batch(2, 100), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    assert_eq!(commits(&table.snapshot().unwrap()), [100, 100, 100]);
+}
+
 fn held_back_bytes(db: &Database) -> u64 {
     db.stats().unwrap().writer.unwrap().held_back_bytes
 }
