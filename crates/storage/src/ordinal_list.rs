@@ -11,14 +11,12 @@ pub struct OrdinalList {
 }
 
 impl OrdinalList {
-    /// Adds ordinals that ascend and lie above all before.
-    pub fn extend(&mut self, ordinals: &[u32]) {
-        for &ordinal in ordinals {
-            assert!(self.len == 0 || ordinal > self.last, "ordinals ascend");
-            put_varint(&mut self.gaps, u64::from(ordinal - self.last));
-            self.last = ordinal;
-            self.len += 1;
-        }
+    /// Adds an ordinal that lies above all before.
+    pub fn push(&mut self, ordinal: u32) {
+        assert!(self.len == 0 || ordinal > self.last, "ordinals ascend");
+        put_varint(&mut self.gaps, u64::from(ordinal - self.last));
+        self.last = ordinal;
+        self.len += 1;
     }
 
     pub fn len(&self) -> u64 {
@@ -32,7 +30,7 @@ impl OrdinalList {
             if gaps.is_empty() {
                 return None;
             }
-            ordinal += gaps.varint().expect("written by extend") as u32;
+            ordinal += gaps.varint().expect("written by push") as u32;
             Some(ordinal)
         })
     }
@@ -45,8 +43,7 @@ mod tests {
     #[test]
     fn ordinals_come_back_in_order() {
         let mut list = OrdinalList::default();
-        list.extend(&[0, 1, 5]);
-        list.extend(&[1000, u32::MAX]);
+        [0, 1, 5, 1000, u32::MAX].into_iter().for_each(|ordinal| list.push(ordinal));
         assert_eq!(list.iter().collect::<Vec<_>>(), [0, 1, 5, 1000, u32::MAX]);
         assert_eq!(list.len(), 5);
     }

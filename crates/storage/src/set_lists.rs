@@ -15,12 +15,14 @@ use crate::page_writer::PageWriter;
 /// The ordinals of each indexed set: about a byte or two a row.
 pub struct SetLists {
     indexed: IndexedSets,
-    lists: HashMap<Box<[u8]>, OrdinalList>,
+    numbers: HashMap<Box<[u8]>, usize>,
+    /// By the set's number.
+    lists: Vec<OrdinalList>,
 }
 
 impl SetLists {
     pub fn new(indexed: IndexedSets) -> SetLists {
-        SetLists { indexed, lists: HashMap::new() }
+        SetLists { indexed, numbers: HashMap::new(), lists: Vec::new() }
     }
 
     pub fn indexed(&self) -> &IndexedSets {
@@ -41,19 +43,27 @@ impl SetLists {
         let first = u32::try_from(first + rows.len() as u64)
             .expect("a segment has fewer than 2^32 rows")
             - rows.len() as u32;
-        let mut of_code: Vec<Option<Vec<u32>>> =
-            codes.values.iter().map(|value| self.indexed.contains(value).then(Vec::new)).collect();
+        let numbers: Vec<Option<usize>> =
+            codes.values.into_iter().map(|value| self.number(value)).collect();
         for (row, &code) in codes.codes.iter().enumerate() {
-            if let Some(ordinals) = &mut of_code[code as usize] {
-                ordinals.push(first + row as u32);
-            }
-        }
-        for (value, ordinals) in codes.values.into_iter().zip(of_code) {
-            if let Some(ordinals) = ordinals {
-                self.lists.entry(value).or_default().extend(&ordinals);
+            if let Some(number) = numbers[code as usize] {
+                self.lists[number].push(first + row as u32);
             }
         }
         Ok(())
+    }
+
+    /// The number of an indexed set, a new one if need be.
+    fn number(&mut self, value: Box<[u8]>) -> Option<usize> {
+        if !self.indexed.contains(&value) {
+            return None;
+        }
+        if let Some(&number) = self.numbers.get(&value) {
+            return Some(number);
+        }
+        self.numbers.insert(value, self.lists.len());
+        self.lists.push(OrdinalList::default());
+        Some(self.lists.len() - 1)
     }
 
     /// The number of sets with rows.
@@ -63,17 +73,17 @@ impl SetLists {
 
     /// Each set with its ordinals, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &OrdinalList)> {
-        self.lists.iter().map(|(value, list)| (&**value, list))
+        self.numbers.iter().map(|(value, &number)| (&**value, &self.lists[number]))
     }
 
     /// Writes postings, directory and its summary, whose place is returned. The segment has `rows` rows.
-    pub fn write(self, rows: u64, file: &mut PageWriter) -> Result<(u64, u32)> {
-        let mut lists: Vec<(Box<[u8]>, OrdinalList)> = self.lists.into_iter().collect();
-        lists.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    pub fn write(&self, rows: u64, file: &mut PageWriter) -> Result<(u64, u32)> {
+        let mut lists: Vec<(&[u8], &OrdinalList)> = self.iter().collect();
+        lists.sort_unstable_by_key(|(value, _)| *value);
         let mut writer = PostingsWriter::new(file.id(), file.position());
         for (value, list) in lists {
             let all = list.len() == rows;
-            writer.push(&value, list.iter(), list.len(), all, file.pending());
+            writer.push(value, list.iter(), list.len(), all, file.pending());
             file.write_portion()?;
         }
         let directory = writer.finish(file.pending());
