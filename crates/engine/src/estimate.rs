@@ -106,8 +106,8 @@ pub struct Estimate {
     /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
     /// of rows drawn whose group was met once); 0 where an index lists all groups.
     pub unseen_share: f64,
-    /// For each average with heavy tails among the numbers drawn a sentence that says so: how skewed they are, and
-    /// whether their intervals were widened to what bounds of the column allow.
+    /// For each average that few rows may carry a sentence that says so: how skewed the numbers drawn are, whether the
+    /// intervals allow for what bounds of the column do, and what would make them narrower.
     pub notes: Vec<String>,
 }
 

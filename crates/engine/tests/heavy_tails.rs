@@ -55,7 +55,7 @@ fn ids(low: i64, high: i64) -> Selection {
     Selection { between: Some(between), ..Default::default() }
 }
 
-/// Almost no sample of 100 meets the one row that matters, and every interval holds.
+/// Almost no sample meets the one row that matters, and every interval holds, even that of ten rows.
 fn check(table: &Table, extreme_id: i64) {
     let table = table.snapshot().unwrap();
     let truth = EXTREME / ROWS as f64;
@@ -64,6 +64,9 @@ fn check(table: &Table, extreme_id: i64) {
         let interval = estimate.aggregates[0].intervals[0];
         assert!(interval.contains(truth), "{interval:?}");
         assert_eq!((estimate.method.as_str(), estimate.notes.len()), ("bounded", 1));
+        assert!(estimate.notes[0].contains("bounds, 0 to 1000000: more draws narrow it"));
+        let few = average(&table, Selection::default(), 10, seed).aggregates[0].intervals[0];
+        assert!(few.contains(truth) && 0.0 <= few.low && few.high <= EXTREME, "{few:?}");
         let part = ids(extreme_id.max(50) - 50, extreme_id + 2_000);
         let interval = average(&table, part, 100, seed).aggregates[0].intervals[0];
         assert!(interval.contains(EXTREME / 2_051.0), "{interval:?}");

@@ -34,11 +34,10 @@ pub const SEQUENCE_COUNT_MIN: u64 = 100;
 /// is then below 1e-6 of the quantile up to a confidence of 1 - 1e-9.
 const T_EXPANSION_FREEDOM_MIN: f64 = 1000.0;
 
-/// Below this many numbers bounds leave a good part of all that is possible open, and skewness says little.
-pub const BOUNDED_COUNT_MIN: u64 = 30;
+/// Of fewer numbers than this no heavy tail is noted: chance alone makes some skewed.
+const NOTED_COUNT_MIN: u64 = 30;
 
-/// From so many numbers on t gives way to bounds because of their skewness. Of fewer, chance alone makes some skewed, and
-/// bounds say too little of them to be worth it.
+/// From so many numbers on t gives way to bounds because of their skewness. Of fewer, bounds cost more width than t lacks.
 const T_SKEWNESS_COUNT_MIN: u64 = 1_000;
 
 /// As many numbers as this times their squared skewness are enough for t (Cochran 1977, section 2.15).
@@ -89,9 +88,9 @@ impl Interval {
 pub enum Method {
     /// Every row of the population was looked at, or an index knows the number.
     Exact,
-    /// Student's t; for a number of draws fixed beforehand.
+    /// Student's t, further out on the side of a longer tail; for a number of draws fixed beforehand.
     StudentT,
-    /// Student's t, but an end with a heavy tail behind it lies where the bounds of the numbers put it.
+    /// From the bounds of the numbers, where few rows may carry most of the mean; for a number of draws fixed beforehand.
     Bounded,
     /// Wilson's score interval; for a number of draws fixed beforehand.
     Wilson,
@@ -210,6 +209,12 @@ impl Design {
 /// (Cochran 1977, section 2.11) its standard error is that of a mean over the members met, with the finite
 /// population correction `1 - drawn / population` of the whole design.
 ///
+/// Of skewed numbers t is often too small on the side of the longer tail, since a sample without the tail has a small mean and a
+/// small spread at once. So that end lies `g (2 z^2 + 1) / 6 sqrt(n)` standard errors further out, with `g` the skewness of the
+/// `n` numbers and `z` the normal quantile (Johnson 1978, "Modified t tests and confidence intervals for asymmetrical
+/// populations"; Hall 1983). The other end might come closer by as much, but stays: of few numbers the skewness says too little
+/// to make anything narrower.
+///
 /// Unbounded on both sides with fewer than two members or a number that is not finite; value NaN without members.
 /// Members that are all equal give an interval of no width: the sample holds no sign of a difference.
 ///
@@ -223,19 +228,26 @@ pub fn mean_t(m: &Moments, design: &Design, confidence: Confidence) -> Interval 
     if m.count() < 2 {
         return Interval::unbounded(m.mean(), Method::StudentT);
     }
+    let standard_error = (variance_per_draw(m, design) / design.effective_draws()).sqrt();
     let quantile = t_quantile((m.count() - 1) as f64, confidence);
-    let half_width = quantile * (variance_per_draw(m, design) / design.effective_draws()).sqrt();
-    around_mean(m, half_width, Method::StudentT)
+    let even = around_mean(m, quantile * standard_error, Method::StudentT);
+    let z = normal_quantile(confidence);
+    let skew = m.skewness() * (2.0 * z * z + 1.0) / (6.0 * (m.count() as f64).sqrt());
+    // The lesser of NaN, which is the skewness of numbers that are not finite, and 0 is 0.
+    let further = skew * standard_error;
+    Interval { low: even.low + further.min(0.0), high: even.high + further.max(0.0), ..even }
 }
 
-/// [`mean_t`] for numbers that are known to lie between bounds: an end behind which there may be a heavy tail lies where the
-/// bounds put it, if that is further out. So it holds at least as often as t does; [`BoundedNumbers`] has the bet.
+/// [`mean_t`] for numbers that are known to lie between bounds. Where few rows may carry most of the mean, both ends are those
+/// of [`BoundedNumbers`], which lean on no limit theorem; elsewhere t's are narrower, and no further out than the bounds.
 ///
-/// Of [`BOUNDED_COUNT_MIN`] numbers or more there may be a heavy tail, if either
-/// - the draws say so: their skewness `g` towards that end is so large that there are less than `25 g^2` of them (Cochran
-///   1977, section 2.15), of 1,000 at least; or
-/// - the bounds say so: the rows that could be unmet with the chance to be wrong, all at the bound, would move the mean
-///   by ten times the half width of the t interval.
+/// Few rows may carry most of it, if either
+/// - the bounds say so: the rows that could be unmet with the chance to be wrong, all at a bound, would move the mean by more
+///   than ten times the half width of the t interval; or
+/// - the draws say so: of 1,000 or more, their skewness `g` is so large that there are less than `25 g^2` of them (Cochran 1977,
+///   section 2.15).
+///
+/// One number alone has the bounds for its interval.
 ///
 /// # Panics
 /// As [`mean_t`].
@@ -246,42 +258,38 @@ pub fn mean_t_or_bounded(
     confidence: Confidence,
 ) -> Interval {
     let t = mean_t(m, design, confidence);
-    if m.count() < BOUNDED_COUNT_MIN || t.method != Method::StudentT || !t.half_width().is_finite()
-    {
+    if t.method == Method::Exact || !t.value.is_finite() {
         return t;
     }
-    let bounds = numbers.bounds();
-    let (mean, half_width, count) = (m.mean(), t.half_width(), m.count() as f64);
-    let alpha_of_end = confidence.alpha() / 2.0;
+    let (bounds, count) = (numbers.bounds(), m.count() as f64);
     // What is left to draw may be all at a bound, and no more than that.
     let rest = design.population.map_or(f64::INFINITY, |all| (all - design.drawn) as f64);
     let rest_share = if rest.is_finite() { rest / (count + rest) } else { 1.0 };
-    let unmet_share = (-alpha_of_end.ln() / count).min(rest_share);
-    let is_skewed = m.count() >= T_SKEWNESS_COUNT_MIN
-        && count < T_SKEWNESS_FACTOR * m.skewness() * m.skewness();
-    let is_heavy = |bound: f64, is_behind: bool| {
-        let reach = unmet_share * (bound - mean).abs();
-        reach > T_REACH_MAX * half_width || is_skewed && is_behind && bound != mean
+    let least = t.value - rest_share * (t.value - bounds.low);
+    let most = t.value + rest_share * (bounds.high - t.value);
+    let within = |low: f64, high: f64, method: Method| {
+        let (low, high) = (low.clamp(least, t.value), high.clamp(t.value, most));
+        Interval { value: t.value, low, high, method }
     };
-    let mut interval = t;
-    if is_heavy(bounds.high, m.skewness() > 0.0) {
-        let most = mean + rest_share * (bounds.high - mean);
-        interval.high = t.high.max(numbers.mean_at_most(alpha_of_end).min(most));
-        interval.method = Method::Bounded;
+    let alpha_of_end = confidence.alpha() / 2.0;
+    let unmet_share = (-alpha_of_end.ln() / count).min(rest_share);
+    let reach = unmet_share * (bounds.high - t.value).max(t.value - bounds.low);
+    // On the side of the shorter tail, where skewness has not moved it.
+    let half_width = (t.high - t.value).min(t.value - t.low);
+    let is_skewed = m.count() >= T_SKEWNESS_COUNT_MIN && is_heavy_tailed(m);
+    if reach > T_REACH_MAX * half_width || is_skewed {
+        let (low, high) = (numbers.mean_at_least(alpha_of_end), numbers.mean_at_most(alpha_of_end));
+        within(low, high, Method::Bounded)
+    } else {
+        within(t.low, t.high, Method::StudentT)
     }
-    if is_heavy(bounds.low, m.skewness() < 0.0) {
-        let least = mean + rest_share * (bounds.low - mean);
-        interval.low = t.low.min(numbers.mean_at_least(alpha_of_end).max(least));
-        interval.method = Method::Bounded;
-    }
-    interval
 }
 
-/// Whether the draws show a tail so heavy that a t interval holds less often than it says: fewer of them than 25 times their
-/// squared skewness (Cochran 1977, section 2.15). Fewer than [`BOUNDED_COUNT_MIN`] can show nothing.
+/// Whether the draws show a tail so heavy that a t interval may hold less often than it says: fewer of them than 25 times their
+/// squared skewness (Cochran 1977, section 2.15). Fewer than 30 can show nothing.
 pub fn is_heavy_tailed(m: &Moments) -> bool {
     let skewness = m.skewness();
-    m.count() >= BOUNDED_COUNT_MIN && (m.count() as f64) < T_SKEWNESS_FACTOR * skewness * skewness
+    m.count() >= NOTED_COUNT_MIN && (m.count() as f64) < T_SKEWNESS_FACTOR * skewness * skewness
 }
 
 /// The share of the population with a property that `hits` of the draws have: Wilson's score interval (1927).

@@ -1,7 +1,7 @@
-//! Notes on averages with heavy tails among the numbers drawn, whose intervals lean on a central limit theorem that has
-//! not set in, or on bounds.
+//! Notes on averages that few rows may carry, whose intervals lean on a central limit theorem that has not set in, or on bounds:
+//! what that means for them, and what would make them narrower.
 
-use drillcore_sample::interval::{Interval, Method, is_heavy_tailed};
+use drillcore_sample::interval::{Bounds, Interval, Method, is_heavy_tailed};
 
 use crate::estimate::AggregateEstimate;
 use crate::estimate::tally::Tally;
@@ -44,19 +44,35 @@ fn sentence(
         skewness(worst),
         tally.moments(**worst, slot).count()
     );
+    let values = || {
+        let numbers = tally.bounded(**worst, slot).expect("bounded intervals are of such numbers");
+        let Bounds { low, high } = numbers.bounds();
+        format!("values as far as the column's bounds, {} to {}", shown(low), shown(high))
+    };
     let narrow = "may hold less often than said; draw more";
     Some(match (groups.len(), heavy.len() - bounded) {
         (1, 0) => {
-            format!("heavy tail ({tail}); the interval reaches as far as the column's bounds allow")
+            format!(
+                "heavy tail ({tail}); the interval allows for {}: more draws narrow it",
+                values()
+            )
         }
         (1, _) => format!("heavy tail ({tail}); the interval {narrow}"),
         (all, 0) => format!(
-            "heavy tails in {bounded} of {all} groups (most: {tail}); their intervals reach as far as the column's \
-             bounds allow"
+            "heavy tails in {bounded} of {all} groups (most: {tail}); their intervals allow for {}: more draws narrow them",
+            values()
         ),
         (all, narrow_ones) => format!(
             "heavy tails in {} of {all} groups (most: {tail}); {narrow_ones} of their intervals {narrow}",
             heavy.len()
         ),
     })
+}
+
+/// A bound without a row of zeros; no zero has a sign.
+fn shown(bound: f64) -> String {
+    match bound.abs() {
+        1e-4..1e15 | 0.0 => (bound + 0.0).to_string(),
+        _ => format!("{bound:e}"),
+    }
 }
