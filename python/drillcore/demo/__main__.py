@@ -162,7 +162,7 @@ def print_delays(console: Console, delays: list[CarrierDelay], estimate: drillco
         outside = sum(not each.covered for each in delays if each.few)
         console.print(
             f"Not counted: {len(delays) - trusted} carriers with fewer than {answers.FEW_DRAWS} draws, "
-            f"{outside} of them outside. Delays have a long tail, so such intervals miss more often."
+            f"{outside} of them outside. Delays have a long tail, which few draws may miss: such intervals are wide."
         )
 
 

@@ -38,7 +38,7 @@ class CarrierDelay:
 
     @property
     def few(self) -> bool:
-        """Whether so few rows were drawn that the interval misses more often than it says: delays have a long tail."""
+        """Whether so few rows were drawn that the interval has to allow for a tail that they did not meet."""
         return self.drawn < FEW_DRAWS
 
     @property

@@ -107,7 +107,7 @@ def carriers_text(report: Report, missed: list[CarrierDelay]) -> str:
         f"Each dot is an average estimated from one sample of {report.sampled:,} flights, each whisker its "
         f"{report.confidence:.0%} interval ({html.escape(report.method)}), each diamond the exact value from the "
         f"file. Of the {trusted} intervals from at least {FEW_DRAWS} draws about {expected:.1f} should miss; those "
-        f"from fewer, dotted, miss more often, because delays have a long tail. {outcome}"
+        f"from fewer, dotted, are wide, because delays have a long tail, which few draws may miss. {outcome}"
     )
 
 
