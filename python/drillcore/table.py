@@ -132,7 +132,7 @@ class Table(Reads):
         2
         >>> t.index_set("help", wait=True)
         >>> t.stats()["indexed_sets"]
-        {'all': False, 'exceptions': 1, 'rows_to_index': 0}
+        {'all': False, 'exceptions': 1, 'rows_to_index': 0, 'fault': None}
         >>> t.count(set="help"), t.count(set="home")
         (1, 1)
         """
@@ -165,7 +165,7 @@ class Table(Reads):
         >>> t = getfixture("flights")
         >>> t.unindex_set("UA")
         >>> t.count(set="UA"), t.stats()["indexed_sets"]
-        (2, {'all': True, 'exceptions': 1, 'rows_to_index': 0})
+        (2, {'all': True, 'exceptions': 1, 'rows_to_index': 0, 'fault': None})
         """
         self._native.unindex_sets(self._named_sets("unindex_set", names))
 

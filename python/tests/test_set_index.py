@@ -47,9 +47,9 @@ def test_answers_do_not_depend_on_the_index(merge: str) -> None:
         t = table_without_index(db, merge=merge)
         before = answers(t)
         assert before[0] == 2_100
-        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0}
+        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0, "fault": None}
         t.index_set("a", drillcore.NULL, wait=True)
-        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 2, "rows_to_index": 0}
+        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 2, "rows_to_index": 0, "fault": None}
         assert answers(t) == before
         t.index_all_sets(wait=True)
         assert answers(t) == before
@@ -111,14 +111,14 @@ def test_a_switch_outlasts_a_restart_and_readers_follow(tmp_path: Path) -> None:
             t.unindex_set("b")
             reader.refresh()
             assert answers(beside) == before
-            assert beside.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0}
+            assert beside.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0, "fault": None}
             with pytest.raises(drillcore.ReadOnlyError):
                 beside.index_all_sets()
             with pytest.raises(drillcore.ReadOnlyError):
                 beside.unindex_set("a")
     with drillcore.open(path) as db:
         t = db.create_table("t", SCHEMA, key="id", set="name", exist_ok=True)
-        assert t.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0}
+        assert t.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0, "fault": None}
         assert answers(t) == before
 
 
@@ -141,6 +141,6 @@ def test_what_is_no_set_is_refused() -> None:
             t.index_set(None)
         with pytest.raises(drillcore.Error):
             t.index_set("a", 7)
-        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0}
+        assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0, "fault": None}
     with pytest.raises(drillcore.ClosedError):
         t.index_set("a")

@@ -1,6 +1,6 @@
 //! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
 
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use drillcore_format::ids::{Lsn, SegmentId};
@@ -97,12 +97,17 @@ impl Core {
     /// `Closed`; in a fork of the process that opened the database `ReadOnly`, if a thread there held the lock at
     /// the fork: here nobody will free it.
     pub fn open_state(&self) -> Result<MutexGuard<'_, State>, Error> {
-        let state = match self.check_process() {
-            Ok(()) => self.state(),
-            Err(forked) => self.state_in_fork().ok_or(forked)?,
-        };
+        let state = self.state_unless_lost()?;
         state.check_open()?;
         Ok(state)
+    }
+
+    /// The state, also of a closed database; in a fork an error if it can never be had.
+    pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
+        match self.check_process() {
+            Ok(()) => Ok(self.state()),
+            Err(forked) => self.state_in_fork().ok_or(forked),
+        }
     }
 
     /// Refuses to write in a fork of the process that opened the database. To be called before any lock is taken.
@@ -113,8 +118,10 @@ impl Core {
 
     fn state_in_fork(&self) -> Option<MutexGuard<'_, State>> {
         for _ in 0..FORK_TRIES {
-            if let Ok(state) = self.state.try_lock() {
-                return Some(state);
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
             }
             thread::sleep(FORK_PAUSE);
         }

@@ -340,7 +340,9 @@ impl Table {
 
     /// The table's shape now; of a dropped table, when this handle was made.
     pub fn schema(&self) -> Arc<TableSchema> {
-        let state = self.database.core().state();
+        let Ok(state) = self.database.core().state_unless_lost() else {
+            return self.schema.clone();
+        };
         state.tables.get(&self.id).map_or(&self.schema, |table| &table.schema).clone()
     }
 
@@ -533,6 +535,10 @@ impl Drop for Open {
 
 impl Drop for MaintenanceHold {
     fn drop(&mut self) {
+        if self.core.check_process().is_err() {
+            // A fork has no maintenance.
+            return;
+        }
         self.core.state().holds -= 1;
         self.core.state_changed.notify_all();
     }

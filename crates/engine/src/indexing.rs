@@ -16,7 +16,11 @@ use crate::error::Result;
 use crate::state::{State, release};
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
-/// the database closes, or the sets need not be indexed any more.
+/// the database closes, or the list would not help any more. What keeps it from being written is noted with
+/// the table, and no failure of the database: answers do without.
+///
+/// # Errors
+/// The manifest could not be written.
 pub fn index(
     core: &Core,
     table: TableId,
@@ -24,39 +28,53 @@ pub fn index(
     indexed: &IndexedSets,
     rows_done: &AtomicU64,
 ) -> Result<()> {
-    let is_wanted = |state: &State| {
+    let helps = |state: &State| {
         let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
-        !state.closing && set.is_some_and(|set| set.indexed == *indexed)
+        let is_wanted = |wanted: &IndexedSets| wanted.cover(indexed) || indexed.cover(wanted);
+        !state.closing && set.is_some_and(|set| is_wanted(&set.indexed))
     };
     let file = core.new_segment_id();
     let written = write_postings(core.directory.clone(), file, segment, indexed, |rows| {
         rows_done.store(rows, Ordering::Relaxed);
-        is_wanted(&core.state())
+        helps(&core.state())
     });
-    if written.is_err() {
-        // A file left behind is removed at the next opening.
-        let _ = core.directory.remove(&SetPostings::file_name(file));
-    }
-    let Some(postings) = written? else {
-        give_back(core, table, segment);
-        return Ok(());
+    let opened = written.and_then(|meta| match meta {
+        None => Ok(None),
+        // Before the edit: nothing that cannot be opened gets into the manifest.
+        Some(meta) => Ok(Some((meta, segment.open_postings(core.directory.as_ref(), meta)?))),
+    });
+    let (meta, fresh) = match opened {
+        Ok(Some(opened)) => opened,
+        Ok(None) => {
+            give_back(core, table, segment);
+            return Ok(());
+        }
+        Err(error) => {
+            // A file left behind is removed at the next opening.
+            let _ = core.directory.remove(&SetPostings::file_name(file));
+            if let Some(entry) = core.state().tables.get_mut(&table) {
+                entry.index_fault = Some(error.into());
+            }
+            give_back(core, table, segment);
+            return Ok(());
+        }
     };
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
-        core.removals.defer(
-            SetPostings::file_name(file),
-            postings.bytes,
-            ManifestVersion::EVERYTHING,
-        );
+        drop((manifest, fresh));
+        let name = SetPostings::file_name(file);
+        core.removals.defer(name, meta.bytes, ManifestVersion::EVERYTHING);
         return Ok(core.removals.sweep()?);
     }
     // On failure the file stays: the edit may have reached the disk. The next opening knows.
-    manifest.commit(&[Edit::AttachPostings { segment: segment.id(), postings }])?;
-    let before = segment.attach_postings(core.directory.as_ref(), postings)?;
-    if let Some(before) = before {
+    manifest.commit(&[Edit::AttachPostings { segment: segment.id(), postings: meta }])?;
+    let before = segment.attach_postings(fresh);
+    if let Some(before) = &before {
         before.remove_when_unused(&core.removals, manifest.version());
     }
     drop(manifest);
+    // Dropping the last handle removes the file, which takes long.
+    drop(before);
     core.state().counts.segments_indexed += 1;
     give_back(core, table, segment);
     Ok(())
@@ -68,5 +86,6 @@ pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
     if let Some(entry) = state.tables.get_mut(&table) {
         entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
         release(&mut entry.segments, std::slice::from_ref(segment));
+        entry.is_indexed = false;
     }
 }

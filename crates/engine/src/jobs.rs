@@ -159,6 +159,7 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     replace(&mut entry.runs, runs, None);
     entry.segments.extend(segment.map(|piece| Slot { piece, taken: false }));
+    entry.is_indexed = false;
     entry.flushed = lsns.last;
     state.changed();
     drop(state);
@@ -205,6 +206,7 @@ fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool
     state.counts.rows_written += merged.as_ref().map_or(0, |segment| segment.rows());
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
     replace(&mut entry.segments, segments, merged);
+    entry.is_indexed = false;
     state.changed();
     drop(state);
     remove_unless_pinned(core, segments.iter(), manifest.version());

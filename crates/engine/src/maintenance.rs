@@ -14,7 +14,7 @@ use crate::core::Core;
 use crate::error::Result;
 use crate::jobs::{self, Job};
 use crate::ladder::Ladder;
-use crate::state::{Indexing, State, TableState, take};
+use crate::state::{Indexing, Slot, State, TableState, take};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
 const INLINE_JOIN_BYTES: u64 = 512 << 10;
@@ -214,8 +214,14 @@ fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
 fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let indexed = table.schema.set.as_ref()?.indexed.clone();
-    let lacks = |segment: &Segment| !segment.indexed().cover(&indexed);
-    let at = table.segments.iter().position(|slot| !slot.taken && lacks(&slot.piece))?;
+    if table.is_indexed || table.index_fault.is_some() {
+        return None;
+    }
+    let lacks = |slot: &Slot<Segment>| !slot.piece.indexed().cover(&indexed);
+    let Some(at) = table.segments.iter().position(|slot| !slot.taken && lacks(slot)) else {
+        table.is_indexed = !table.segments.iter().any(|slot| slot.taken);
+        return None;
+    };
     let segment = take(&mut table.segments[at..=at]).pop().expect("one was taken");
     let done = Arc::new(AtomicU64::new(0));
     table.indexing.push(Indexing { segment: segment.clone(), rows_done: done.clone() });

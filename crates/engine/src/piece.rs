@@ -218,17 +218,22 @@ impl Piece {
         }
     }
 
-    /// Calls `each` with every listed set and its number of rows, in value order.
-    pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+    /// Calls `each` with every set and its number of rows, in value order; or says no, and does nothing, if not
+    /// all sets are listed.
+    pub fn list_sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<bool> {
         match self {
-            Piece::Run(run) => run.sets().for_each(|(value, rows)| each(value, rows)),
+            Piece::Run(run) if run.indexed().is_all() => {
+                run.sets().for_each(|(value, rows)| each(value, rows));
+            }
+            Piece::Run(_) => return Ok(false),
             Piece::Segment(segment) => {
-                if let Some(postings) = segment.postings() {
-                    postings.sets(each)?;
+                match segment.postings().filter(|postings| postings.indexed().is_all()) {
+                    Some(postings) => postings.sets(each)?,
+                    None => return Ok(false),
                 }
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

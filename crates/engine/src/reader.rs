@@ -218,8 +218,10 @@ impl Reader {
             Some(segment) => segment.clone(),
             None => Segment::open(directory.as_ref(), id, layout, cache.clone())?.into(),
         };
-        if let Some(postings) = postings.get(&id) {
-            segment.attach_postings(directory.as_ref(), *postings)?;
+        if let Some(postings) = postings.get(&id)
+            && let Some(newer) = segment.open_newer_postings(directory.as_ref(), *postings)?
+        {
+            segment.attach_postings(newer);
         }
         if known.is_some() {
             return Ok(segment);

@@ -50,7 +50,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         }
         let segment = Segment::open(directory.as_ref(), id, layout, cache.clone())?;
         if let Some(postings) = postings.get(&id) {
-            segment.attach_postings(directory.as_ref(), *postings)?;
+            segment.attach_postings(segment.open_postings(directory.as_ref(), *postings)?);
         }
         let segment = Arc::new(segment);
         opened.insert(id, segment.clone());

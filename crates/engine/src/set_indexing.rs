@@ -71,6 +71,9 @@ pub fn wait(
             if entry.schema.set.is_none() {
                 return Err(Error::no_set_column());
             }
+            if let Some(fault) = &entry.index_fault {
+                return Err(fault.clone());
+            }
             (entry.rows_to_index(), entry.indexing.is_empty())
         };
         progress(waiting);

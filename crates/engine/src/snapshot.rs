@@ -231,6 +231,14 @@ impl TableSnapshot {
         let question = selection.check(&self.table.schema)?;
         let is_append = self.table.schema.merge == MergePolicy::Append;
         match &question.test {
+            None if is_append && question.filter.takes_a_pass(&self.table.pieces) => {
+                let TableVersion { layout, pieces, passed, .. } = &*self.table;
+                match passed.get(&question) {
+                    Some(known) => Ok(known.len()),
+                    // Nobody asked for the rows, so their list is not kept.
+                    None => Ok(question.filter.select(layout, pieces.clone(), interrupt)?.len()),
+                }
+            }
             // Listing what passes would take memory, and counting it does not.
             Some(test) if is_append && self.table.resolved.get(&question).is_none() => {
                 let candidates = self.candidates(&question.filter, interrupt)?;
@@ -277,10 +285,9 @@ impl TableSnapshot {
         } else {
             for piece in self.table.pieces.iter() {
                 interrupt.check()?;
-                match piece.indexed().is_all() {
-                    true => piece
-                        .sets(|value, rows| *rows_of.entry(value.into()).or_default() += rows)?,
-                    false => count_sets(&self.table.layout, piece, &mut rows_of, interrupt)?,
+                let add = |value: &[u8], rows| *rows_of.entry(value.into()).or_default() += rows;
+                if !piece.list_sets(add)? {
+                    count_sets(&self.table.layout, piece, &mut rows_of, interrupt)?;
                 }
             }
         }
@@ -289,9 +296,11 @@ impl TableSnapshot {
         Ok(Sets { values, rows: rows_of.into_values().collect() })
     }
 
-    /// Whether the rows of every set are listed in every piece.
+    /// Whether the rows of every set were listed in every piece when this was first asked of the snapshot: what
+    /// rests on it stays the same.
     pub(crate) fn lists_every_set(&self) -> bool {
-        self.table.pieces.iter().all(|piece| piece.indexed().is_all())
+        let all = || self.table.pieces.iter().all(|piece| piece.indexed().is_all());
+        *self.table.lists_every_set.get_or_init(all)
     }
 
     pub(crate) fn table(&self) -> &TableVersion {

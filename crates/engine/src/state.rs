@@ -67,6 +67,11 @@ pub struct TableState {
     pub runs: Vec<Slot<Run>>,
     /// Of the segments, those whose postings are being written.
     pub indexing: Vec<Indexing>,
+    /// Nothing has changed since no segment lacked postings.
+    pub is_indexed: bool,
+    /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
+    /// database is opened anew.
+    pub index_fault: Option<Error>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -102,6 +107,8 @@ pub struct TableVersion {
     pub resolved: ResolvedSelections,
     /// Rows of sets without an index that were looked for.
     pub passed: ResolvedSelections,
+    /// Whether all pieces listed all sets when somebody wanted to know.
+    pub lists_every_set: OnceLock<bool>,
 }
 
 impl State {
@@ -221,7 +228,19 @@ impl TableVersion {
         let schema = Arc::new(layout.schema().clone());
         let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
         let passed = ResolvedSelections::default();
-        TableVersion { id, name, lsn, layout, schema, pieces, whole, resolved, passed }
+        let lists_every_set = OnceLock::new();
+        TableVersion {
+            id,
+            name,
+            lsn,
+            layout,
+            schema,
+            pieces,
+            whole,
+            resolved,
+            passed,
+            lists_every_set,
+        }
     }
 }
 
@@ -235,6 +254,8 @@ impl TableState {
             segments: Vec::new(),
             runs: Vec::new(),
             indexing: Vec::new(),
+            is_indexed: false,
+            index_fault: None,
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -244,6 +265,8 @@ impl TableState {
     pub fn set_schema(&mut self, schema: TableSchema) {
         self.layout = Layout::new(&schema);
         self.schema = Arc::new(schema);
+        self.is_indexed = false;
+        self.index_fault = None;
     }
 
     /// Rows of segments whose postings are not all there yet, without those that were read for them.

@@ -9,7 +9,7 @@ use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::LogRead;
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory_meter::MemoryMeter;
 use crate::piece::Piece;
 use crate::rows_examined::RowsExamined;
@@ -103,6 +103,8 @@ pub struct IndexedSetsStats {
     pub exceptions: u64,
     /// Rows of segments whose lists are not whole yet.
     pub rows_to_index: u64,
+    /// Why they are not being listed, if so. Switching sets, or opening the database anew, tries again.
+    pub fault: Option<String>,
 }
 
 impl Stats {
@@ -114,7 +116,11 @@ impl Stats {
             let segments = table.segments.iter().map(|slot| &*slot.piece);
             TableStats {
                 run_bytes: table.run_bytes(),
-                indexed_sets: IndexedSetsStats::of(&table.schema, table.rows_to_index()),
+                indexed_sets: IndexedSetsStats::of(
+                    &table.schema,
+                    table.rows_to_index(),
+                    table.index_fault.as_ref(),
+                ),
                 appended_rows: Some(table.appended_rows),
                 appended_batches: Some(table.appended_batches),
                 ..TableStats::of(
@@ -165,7 +171,7 @@ impl Stats {
             let segments = table.pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
             let rows_to_index = rows_to_index(&table.schema, segments.clone());
             TableStats {
-                indexed_sets: IndexedSetsStats::of(&table.schema, rows_to_index),
+                indexed_sets: IndexedSetsStats::of(&table.schema, rows_to_index, None),
                 ..TableStats::of(&table.name, runs, segments)
             }
         });
@@ -265,11 +271,16 @@ fn held_alone(state: &State, older: &[Arc<TableVersion>]) -> (u64, u64) {
 }
 
 impl IndexedSetsStats {
-    fn of(schema: &TableSchema, rows_to_index: u64) -> Option<IndexedSetsStats> {
+    fn of(
+        schema: &TableSchema,
+        rows_to_index: u64,
+        fault: Option<&Error>,
+    ) -> Option<IndexedSetsStats> {
         let indexed = &schema.set.as_ref()?.indexed;
         let (all, exceptions) =
             (indexed.is_all_but_exceptions(), indexed.exceptions().len() as u64);
-        Some(IndexedSetsStats { all, exceptions, rows_to_index })
+        let fault = fault.map(ToString::to_string);
+        Some(IndexedSetsStats { all, exceptions, rows_to_index, fault })
     }
 
     fn to_json(&self) -> String {
@@ -277,6 +288,7 @@ impl IndexedSetsStats {
             ("all", self.all.to_string()),
             ("exceptions", self.exceptions.to_string()),
             ("rows_to_index", self.rows_to_index.to_string()),
+            ("fault", json(self.fault.as_deref().map(json_string))),
         ])
     }
 }

@@ -285,7 +285,10 @@ fn a_restart_goes_on_with_what_was_to_be_indexed() {
     db.flush().unwrap();
     let hold = db.hold_maintenance();
     table.index_all_sets().unwrap();
-    assert_eq!(of_table(&db), IndexedSetsStats { all: true, exceptions: 0, rows_to_index: 50_000 });
+    assert_eq!(
+        of_table(&db),
+        IndexedSetsStats { all: true, exceptions: 0, rows_to_index: 50_000, fault: None }
+    );
     drop((hold, table));
     db.close().unwrap();
     drop(db);
@@ -342,6 +345,48 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     db.drop_snapshot("before").unwrap();
     assert!(files(folder.path(), "postings-").is_empty());
     assert_eq!(files(folder.path(), "segment-").len(), 1);
+}
+
+#[test]
+fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = open(folder.path());
+    let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
+    table.append(&rows(0..50_000), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let segment = folder.path().join(&files(folder.path(), "segment-")[0]);
+    let sound = std::fs::read(&segment).unwrap();
+    let mut damaged = sound.clone();
+    damaged[100] ^= 1;
+    std::fs::write(&segment, &damaged).unwrap();
+    table.index_all_sets().unwrap();
+    let refused = |table: &Table| {
+        let waited = table.wait_for_set_index(&Interrupt::never(), |_| {});
+        let error = waited.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.to_string().contains("segment-"), "{error}");
+    };
+    refused(&table);
+    let stats = of_table(&db);
+    assert_eq!(stats.rows_to_index, 50_000);
+    assert!(stats.fault.unwrap().contains("segment-"));
+    assert!(files(folder.path(), "postings-").is_empty());
+    // The database goes on, and so it does when it is opened again.
+    table.append(&rows(50_000..51_000), OnError::Raise).unwrap();
+    drop(table);
+    db.close().unwrap();
+    drop(db);
+    let db = open(folder.path());
+    let table = db.table("t").unwrap();
+    refused(&table);
+    table.append(&rows(51_000..52_000), OnError::Raise).unwrap();
+    std::fs::write(&segment, &sound).unwrap();
+    // Another switch tries again.
+    table.unindex_sets(&names(&[Some("p0")])).unwrap();
+    wait(&table);
+    assert_eq!(of_table(&db).fault, None);
+    assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 52);
+    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
 }
 
 #[test]

@@ -99,8 +99,10 @@ impl Segment {
     pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
         let cache = Arc::new(PageCache::new(cache_bytes));
         let reopened = Segment::open(directory, self.id(), &self.layout, cache)?;
-        if let Some(meta) = self.postings_file() {
-            reopened.attach_postings(directory, meta)?;
+        // Held meanwhile, so that the file stays.
+        let postings = self.postings();
+        if let Some(meta) = postings.as_deref().and_then(|held| self.beside(held)) {
+            reopened.attach_postings(reopened.open_postings(directory, meta)?);
         }
         Ok(reopened)
     }
@@ -170,21 +172,38 @@ impl Segment {
         self.file.is_to_be_removed()
     }
 
-    /// Takes a postings file for the set index, in place of what was there, which is returned if it had a
-    /// file of its own. What is being read of the old one goes on. Does nothing if it is the same.
-    pub fn attach_postings(
+    /// Opens a postings file of this segment, to be attached; `None` if it, or a newer one, is already.
+    pub fn open_newer_postings(
         &self,
         directory: &dyn Directory,
         meta: PostingsMeta,
-    ) -> Result<Option<Arc<SetPostings>>> {
-        if self.postings_file() == Some(meta) {
+    ) -> Result<Option<SetPostings>> {
+        // Numbers rise, and a segment's own is below those of its postings files.
+        if self.postings().is_some_and(|present| present.file() >= meta.file) {
             return Ok(None);
         }
+        self.open_postings(directory, meta).map(Some)
+    }
+
+    /// Opens a postings file of this segment, to be attached.
+    pub fn open_postings(
+        &self,
+        directory: &dyn Directory,
+        meta: PostingsMeta,
+    ) -> Result<SetPostings> {
         let (id, rows, set_column) = (self.id(), self.rows(), self.footer.set_column);
-        let cache = self.cache.clone();
-        let fresh = SetPostings::open_file(directory, meta, id, rows, set_column, cache)?;
-        let old = self.lock_postings().replace(Arc::new(fresh));
-        Ok(old.filter(|old| old.file() != id))
+        SetPostings::open_file(directory, meta, id, rows, set_column, self.cache.clone())
+    }
+
+    /// Takes postings for the set index, unless there are newer ones. What was there is returned if it had a
+    /// file of its own; what is being read of it goes on.
+    pub fn attach_postings(&self, fresh: SetPostings) -> Option<Arc<SetPostings>> {
+        let mut present = self.lock_postings();
+        if present.as_ref().is_some_and(|present| present.file() >= fresh.file()) {
+            return None;
+        }
+        let old = present.replace(Arc::new(fresh));
+        old.filter(|old| old.file() != self.id())
     }
 
     /// The set index, if any set is indexed.
@@ -194,8 +213,13 @@ impl Segment {
 
     /// The file of the set index, if it has one of its own.
     pub fn postings_file(&self) -> Option<PostingsMeta> {
-        let beside = self.postings().filter(|postings| postings.file() != self.id())?;
-        Some(PostingsMeta { file: beside.file(), bytes: beside.file_bytes() })
+        self.postings().and_then(|postings| self.beside(&postings))
+    }
+
+    /// The file of postings, if it is not the segment's.
+    fn beside(&self, postings: &SetPostings) -> Option<PostingsMeta> {
+        let (file, bytes) = (postings.file(), postings.file_bytes());
+        (file != self.id()).then_some(PostingsMeta { file, bytes })
     }
 
     /// The sets whose rows are listed.

@@ -19,6 +19,8 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// A file is closed once it is larger than this.
 const FILE_BYTES: u64 = 16 << 20;
+/// What a disk writes whole or not at all.
+const SECTOR_BYTES: u64 = 512;
 
 /// The log of one database.
 pub struct Wal {
@@ -168,18 +170,23 @@ impl Wal {
                 Some((Ordering::Greater, _)) | None => 0,
             };
             if from > len {
-                let detail = format!("{len} bytes, but {from} were there before");
+                let detail = format!(
+                    "{len} bytes, but {from} were there before: commits that were read are gone; open \
+                     the database again"
+                );
                 return Err(StorageError::Inconsistent { file: name, detail }.into());
             }
-            let mut bytes = vec![0; (len - from) as usize];
-            file.read_exact_at(&mut bytes, from).context("read", &name)?;
-            read.bytes_read += bytes.len() as u64;
+            // Frames tell a torn end by the sectors of the file.
+            let begin = from / SECTOR_BYTES * SECTOR_BYTES;
+            let mut bytes = vec![0; (len - begin) as usize];
+            file.read_exact_at(&mut bytes, begin).context("read", &name)?;
+            read.bytes_read += len - from;
             let damaged = |offset: usize, source| StorageError::Damaged {
                 file: name.clone(),
-                offset: from + offset as u64,
+                offset: begin + offset as u64,
                 source,
             };
-            let mut at = 0;
+            let mut at = (from - begin) as usize;
             if from == 0 {
                 let header =
                     frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
@@ -193,7 +200,7 @@ impl Wal {
                 check_sequence(&name, read.last, needed_from, Lsn(sequence))?;
                 each(Lsn(sequence), payload)?;
                 read.last = Some(Lsn(sequence));
-                read.end = Some((name.clone(), from + end as u64));
+                read.end = Some((name.clone(), begin + end as u64));
                 at = end;
             }
         }

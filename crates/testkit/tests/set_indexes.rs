@@ -45,7 +45,8 @@ fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
         set_index: false,
         exist_ok: false,
     };
-    let state = |all, exceptions| IndexedSetsStats { all, exceptions, rows_to_index: 0 };
+    let state =
+        |all, exceptions| IndexedSetsStats { all, exceptions, rows_to_index: 0, fault: None };
     told.indexed = vec![state(false, 0)];
     let table = database.create_table("t", spec)?;
     told.has_table = true;

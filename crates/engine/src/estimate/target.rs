@@ -4,6 +4,7 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
+use drillcore_format::schema::MergePolicy;
 use drillcore_format::schema::is_key_type;
 
 use crate::conform::cast;
@@ -122,7 +123,7 @@ impl Target {
             return Ok(None);
         }
         // Without an index the sizes of sets are as unknown as those of other groups.
-        if !table.lists_every_set() {
+        if table.schema().merge == MergePolicy::Append && !table.lists_every_set() {
             return Ok(None);
         }
         let sets = table.sets_interruptibly(&request.interrupt)?;
