@@ -44,7 +44,7 @@ class TooFewRowsError(Error, ValueError):
 
 
 class OutOfRangeError(Error, OverflowError):
-    """An exact sum does not fit the type of its column."""
+    """An exact sum, or what SQL computes, does not fit its type."""
 
 
 class OutOfMemoryError(Error, MemoryError):

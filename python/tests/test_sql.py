@@ -179,6 +179,16 @@ def test_wrong_conditions_and_queries_are_named(db: drillcore.Database, events: 
         db.sql("select 1", threads=0)
     with pytest.raises(drillcore.InvalidArgumentError, match="DDL"):
         db.sql("create table x (a int)")
+    with pytest.raises(drillcore.NotFoundError, match="write hits without events"):
+        events.count(where="events.hits > 3")
+    with pytest.raises(drillcore.NotFoundError, match="text stands in single quotes"):
+        events.count(where='site = "s1"')
+    with pytest.raises(drillcore.NotFoundError, match='did you mean "length"'):
+        events.count(where="lenght(site) = 2")
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"^there is no sum\(Utf8\); there is sum\(Decimal\)"):
+        db.sql("select sum(site) from events")
+    with pytest.raises(drillcore.InvalidArgumentError, match="HAVING"):
+        db.sql("select site from events where sum(hits) > 3 group by site")
     with pytest.raises(drillcore.InvalidArgumentError, match="zero"):
         db.sql("select 1 / (hits - hits) from events").arrow()
     assert events.count() == N

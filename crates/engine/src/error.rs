@@ -16,7 +16,7 @@ pub enum ErrorKind {
     AlreadyExists,
     /// The call cannot be meant so: fix its arguments. Nothing was changed.
     InvalidArgument,
-    /// A sum does not fit the type it is shown in.
+    /// A sum, or what SQL computes, does not fit its type: ask for a wider one.
     OutOfRange,
     /// A query's operators would hold more memory than they may: give them more, or ask for less at once.
     OutOfMemory,

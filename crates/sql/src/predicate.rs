@@ -16,7 +16,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
 use crate::decimal_literals::with_decimal_literals;
-use crate::error::{from_datafusion, to_datafusion};
+use crate::error::{from_datafusion, to_datafusion, with_quotes_told};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::session;
 use crate::zones::ZoneTest;
@@ -55,21 +55,9 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
     match session::with_stack(parse) {
         Ok(condition) => Ok(Arc::new(condition)),
         Err(error) => {
-            let error = from_datafusion(&error);
-            let hint = quotes_hint(condition, &error.to_string());
-            Err(Error::new(error.kind(), format!("where: {error}{hint}")))
+            let error = with_quotes_told(from_datafusion(&error), condition);
+            Err(Error::new(error.kind(), format!("where: {error}")))
         }
-    }
-}
-
-/// What to tell whoever put a text in the quotes of names.
-fn quotes_hint(condition: &str, error: &str) -> &'static str {
-    let rest = error.strip_prefix("unknown column ");
-    let unknown =
-        rest.and_then(|rest| rest.split("; did you mean").next()?.split("; there").next());
-    match unknown.is_some_and(|quoted| condition.contains(quoted)) {
-        true => "; text stands in single quotes, double ones are for names",
-        false => "",
     }
 }
 

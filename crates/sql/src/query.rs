@@ -21,7 +21,7 @@ use tokio::task::{JoinError, JoinHandle};
 
 use crate::columns_first::ColumnsFirst;
 use crate::decimal_literals::DecimalLiterals;
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, with_quotes_told};
 use crate::key_order::KeyOrder;
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
@@ -106,7 +106,8 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let planning = plan(tables.clone(), text.to_string(), threads, memory_bytes);
     let planned = query.runtime().spawn(planning);
     let planned = query.wait(planned)?.map_err(broken)?;
-    let mut stream = planned.map_err(|error| explain(&error, snapshot, &tables))?;
+    let mut stream =
+        planned.map_err(|error| with_quotes_told(explain(&error, snapshot, &tables), text))?;
     query.schema = stream.schema();
     let (sender, batches) = channel(BATCHES_AHEAD);
     let sender = query.runtime().spawn(async move {

@@ -325,7 +325,11 @@ fn what_is_no_condition_is_refused() {
     assert!(refused("exists (select 1)").contains("query"));
     assert!(refused("random() < 0.5").contains("another answer"));
     assert!(refused("number > $1").contains("placeholder"));
-    assert!(refused("nonsense(number)").contains("nonsense"));
+    assert!(refused("nonsense(number)").contains("unknown function \"nonsense\""));
+    assert!(refused("lenght(place) > 1").contains("did you mean \"length\"?"));
+    assert!(refused("t.number > 3").contains("write number without t"));
+    assert!(refused("t.numbr > 3").contains("did you mean \"number\"?"));
+    assert!(refused("number < 9223372036854775807 + 'x'").contains("coerce"));
     assert!(refused("place > 5 and number = 'x'").contains("where"));
 }
 

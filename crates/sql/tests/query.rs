@@ -516,6 +516,20 @@ fn what_cannot_be_meant_is_refused() {
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
     assert!(unknown.to_string().contains("did you mean \"carrier\"?"), "{unknown}");
     assert!(said("select * fro flights").contains("not SQL"));
+    assert!(said("select x.carrier from flights f").contains("unknown table \"x\""));
+    let quoted = said("select carrier from flights where carrier = \"UA\"");
+    assert!(quoted.contains("text stands in single quotes"), "{quoted}");
+    assert!(said("select summ(delay) from flights").contains("did you mean \"sum\"?"));
+    assert!(said("select * from smple('flights', 3)").contains("did you mean \"sample\"?"));
+    let text = said("select sum(carrier) from flights");
+    assert!(text.starts_with("there is no sum(Utf8); there is sum(Decimal), "), "{text}");
+    assert!(!text.contains("bug"), "{text}");
+    let ambiguous = "select carrier from flights f join airlines a on f.carrier = a.carrier";
+    assert!(said(ambiguous).contains("carrier is a column of several tables"));
+    let ungrouped = said("select carrier, delay from flights group by carrier");
+    assert!(ungrouped.starts_with("flights.delay is neither in GROUP BY nor"), "{ungrouped}");
+    assert!(said("select * from flights where sum(delay) > 3").contains("HAVING"));
+    assert!(said("select * from flights limit delay").contains("no column can be named"));
     for text in [
         "create table x (a int)",
         "drop table flights",
