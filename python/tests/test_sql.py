@@ -192,3 +192,17 @@ def test_wrong_conditions_and_queries_are_named(db: drillcore.Database, events: 
     with pytest.raises(drillcore.InvalidArgumentError, match="zero"):
         db.sql("select 1 / (hits - hits) from events").arrow()
     assert events.count() == N
+
+
+def test_whole_numbers_never_wrap(db: drillcore.Database) -> None:
+    most = 2**63 - 1
+    table = db.create_table("numbers", {"id": "int64", "x": "int64"}, key="id")
+    table.append([{"id": i, "x": x} for i, x in enumerate([most, most, -most, -5])])
+    assert db.sql("select sum(x) as s from numbers").arrow()["s"].to_pylist() == [most - 5]
+    for query in ["select sum(x) from numbers where id < 2", "select x * 2 from numbers", "select -x - 5 from numbers"]:
+        with pytest.raises(OverflowError, match=r"does not fit a 64-bit integer; .*decimal"):
+            db.sql(query).arrow()
+    with pytest.raises(drillcore.OutOfRangeError, match=r"x \+ 1: 9223372036854775807 \+ 1 does not fit"):
+        table.count(where="x + 1 > 0")
+    wide = db.sql("select sum(cast(x as decimal(38, 0))) as s from numbers where id < 2").arrow()
+    assert wide["s"].to_pylist() == [2 * most]

@@ -8,7 +8,9 @@
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
 mod error;
+mod checked_arithmetic;
 mod session;
+mod checked_sum;
 mod narrow;
 mod zones;
 mod decimal_literals;

@@ -14,6 +14,8 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use datafusion::sql::unparser::Unparser;
 use drillcore::{Between, Closed, TableSchema};
 
+use crate::checked_arithmetic::as_written;
+
 /// Conditions, taken apart.
 #[derive(Debug, Default)]
 pub struct Narrowed {
@@ -230,9 +232,12 @@ fn set_values(condition: &Expr, field: &Field) -> Option<Vec<ScalarValue>> {
 /// Some conditions as one text, in SQL.
 pub fn joined(conditions: &[Expr]) -> String {
     let unparser = Unparser::default().with_pretty(true);
-    let text = |condition: &Expr| match unparser.expr_to_sql(condition) {
-        Ok(sql) => sql.to_string(),
-        Err(_) => condition.human_display().to_string(),
+    let text = |condition: &Expr| {
+        let condition = as_written(condition.clone()).unwrap_or_else(|_| condition.clone());
+        match unparser.expr_to_sql(&condition) {
+            Ok(sql) => sql.to_string(),
+            Err(_) => condition.human_display().to_string(),
+        }
     };
     conditions.iter().map(text).collect::<Vec<_>>().join(" AND ")
 }

@@ -8,13 +8,15 @@ use arrow_schema::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
+use crate::checked_arithmetic::{as_written, with_checks};
 use crate::decimal_literals::with_decimal_literals;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told};
 use crate::narrow::{Narrowed, joined, narrow};
@@ -90,7 +92,8 @@ impl Condition {
         };
         let indexes: Vec<usize> = (0..schema.columns.fields().len()).filter(is_read).collect();
         let columns = DFSchema::try_from(schema.columns.project(&indexes)?)?;
-        let test = state.create_physical_expr(tested, &columns)?;
+        let context = PhysicalPlanningContext::default();
+        let test = create_physical_expr(&tested, &columns, state.execution_props(), &context)?;
         let zones = ZoneTest::new(&test, columns.inner().clone());
         let columns = columns.fields().iter().map(|field| field.name().clone()).collect();
         Ok(Condition { narrowed, columns, test: Some(test), zones, text })
@@ -243,11 +246,12 @@ fn simplified(
         .with_current_time()
         .build();
     let simplifier = ExprSimplifier::new(context);
-    let expr = with_decimal_literals(expr, columns)?;
+    // Coercing operators is quicker than coercing functions, where they are many and nested.
+    let expr = with_decimal_literals(as_written(expr)?, columns)?;
     let mut expr = simplifier.coerce(expr, columns)?;
     for rewrite in state.analyzer().function_rewrites() {
         let config = state.config_options();
         expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
     }
-    simplifier.simplify(expr)
+    simplifier.simplify(with_checks(expr, columns)?)
 }

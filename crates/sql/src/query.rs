@@ -11,6 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SQLOptions, SessionContext};
 use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
@@ -19,6 +20,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::{JoinError, JoinHandle};
 
+use crate::checked_arithmetic::CheckedArithmetic;
+use crate::checked_sum::{CheckedAvg, CheckedSum};
 use crate::columns_first::ColumnsFirst;
 use crate::decimal_literals::DecimalLiterals;
 use crate::error::{from_datafusion, with_quotes_told};
@@ -112,7 +115,9 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let (sender, batches) = channel(BATCHES_AHEAD);
     let sender = query.runtime().spawn(async move {
         while let Some(batch) = stream.next().await {
-            if sender.send(batch).await.is_err() {
+            // Nothing comes behind an error, and operators need not bear to be asked.
+            let is_last = batch.is_err();
+            if sender.send(batch).await.is_err() || is_last {
                 break;
             }
         }
@@ -140,6 +145,7 @@ async fn plan(
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rules(rules)
+        .with_analyzer_rule(Arc::new(CheckedArithmetic))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .with_physical_optimizer_rule(Arc::new(KeyOrder))
@@ -148,6 +154,8 @@ async fn plan(
     let catalog = MemoryCatalogProvider::new();
     catalog.register_schema(SCHEMA, tables.clone())?;
     context.register_catalog(CATALOG, Arc::new(catalog));
+    context.register_udaf(AggregateUDF::new_from_impl(CheckedSum::default()));
+    context.register_udaf(AggregateUDF::new_from_impl(CheckedAvg::default()));
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

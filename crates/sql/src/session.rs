@@ -1,6 +1,6 @@
 //! The session that text is planned in: our names and functions, nothing of the machine around it.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
+
+use crate::checked_arithmetic::CheckedConstants;
 
 /// What queries call the database and its tables' home.
 pub const CATALOG: &str = "drillcore";
@@ -23,7 +25,10 @@ pub fn expressions() -> &'static SessionState {
 
 /// A session that works on so many partitions at once.
 pub fn builder(threads: usize) -> SessionStateBuilder {
-    SessionStateBuilder::new().with_config(config(threads)).with_default_features()
+    let mut builder =
+        SessionStateBuilder::new().with_config(config(threads)).with_default_features();
+    builder.expr_planners().get_or_insert_default().push(Arc::new(CheckedConstants));
+    builder
 }
 
 /// Parsing, planning and testing recurse as deep as conditions are joined: this deep they go.
