@@ -206,3 +206,17 @@ def test_whole_numbers_never_wrap(db: drillcore.Database) -> None:
         table.count(where="x + 1 > 0")
     wide = db.sql("select sum(cast(x as decimal(38, 0))) as s from numbers where id < 2").arrow()
     assert wide["s"].to_pylist() == [2 * most]
+
+
+def test_times_of_all_years_are_compared(db: drillcore.Database) -> None:
+    table = db.create_table("events", {"at": pa.timestamp("us", tz="UTC")}, key="at")
+    years = [1, 1400, 1900, 2300, 9999]
+    table.append([{"at": dt.datetime(year, 1, 1, tzinfo=dt.timezone.utc)} for year in years])
+    for year in years:
+        later = [other for other in years if other > year]
+        for time in [f"'{year:04}-01-01'", f"timestamp '{year:04}-01-01'", f"date '{year:04}-01-01'"]:
+            assert table.count(where=f"at > {time}") == len(later)
+            found = db.sql(f"select at from events where {time} < at").arrow()
+            assert [at.year for at in found["at"].to_pylist()] == later
+    with pytest.raises(drillcore.OutOfRangeError, match=r"timestamp\(6\)"):
+        db.sql("select timestamp '1400-01-01'").arrow()

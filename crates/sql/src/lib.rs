@@ -13,7 +13,7 @@ mod session;
 mod checked_sum;
 mod narrow;
 mod zones;
-mod decimal_literals;
+mod compared_literals;
 mod predicate;
 mod subqueries;
 mod scan_exec;

@@ -17,7 +17,7 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
 use crate::checked_arithmetic::{as_written, with_checks};
-use crate::decimal_literals::with_decimal_literals;
+use crate::compared_literals::with_literals_as_compared;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::session;
@@ -247,7 +247,7 @@ fn simplified(
         .build();
     let simplifier = ExprSimplifier::new(context);
     // Coercing operators is quicker than coercing functions, where they are many and nested.
-    let expr = with_decimal_literals(as_written(expr)?, columns)?;
+    let expr = with_literals_as_compared(as_written(expr)?, columns)?;
     let mut expr = simplifier.coerce(expr, columns)?;
     for rewrite in state.analyzer().function_rewrites() {
         let config = state.config_options();

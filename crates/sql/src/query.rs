@@ -23,7 +23,7 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::checked_arithmetic::CheckedArithmetic;
 use crate::checked_sum::{CheckedAvg, CheckedSum};
 use crate::columns_first::ColumnsFirst;
-use crate::decimal_literals::DecimalLiterals;
+use crate::compared_literals::ComparedLiterals;
 use crate::error::{from_datafusion, with_quotes_told};
 use crate::key_order::KeyOrder;
 use crate::scan_exec::Threads;
@@ -139,7 +139,7 @@ async fn plan(
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
     let memory = FairSpillPool::new(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
     let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(memory)).build_arc()?;
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(DecimalLiterals)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ComparedLiterals)];
     rules.extend(Analyzer::new().rules);
     let state = session::builder(threads)
         .with_runtime_env(memory)

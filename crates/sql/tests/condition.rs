@@ -247,6 +247,86 @@ fn a_scan_shows_what_a_filter_keeps() {
     assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
 }
 
+/// Days from 1970-01-01 to the first of January of a year, in the calendar of SQL.
+fn days_to(year: i64) -> i64 {
+    let leaps = |year: i64| year / 4 - year / 100 + year / 400;
+    (year - 1970) * 365 + leaps(year - 1) - leaps(1969)
+}
+
+#[test]
+fn times_of_all_years_are_compared_as_they_are() {
+    const YEARS: [i64; 10] = [1, 1400, 1676, 1678, 1970, 2000, 2262, 2263, 5000, 9999];
+    let stamp = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Into::into));
+    let columns = [
+        ("seconds", stamp(TimeUnit::Second, None)),
+        ("millis", stamp(TimeUnit::Millisecond, Some("UTC"))),
+        ("micros", stamp(TimeUnit::Microsecond, None)),
+        ("zoned", stamp(TimeUnit::Microsecond, Some("Europe/Berlin"))),
+    ];
+    // Noons, so that no zone makes it another day.
+    let noon = |year: i64| days_to(year) * 86_400 + 43_200;
+    for (name, data_type) in columns {
+        let DataType::Timestamp(unit, _) = &data_type else { unreachable!() };
+        let per_second = match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1_000,
+            _ => 1_000_000,
+        };
+        let times = Int64Array::from_iter_values(YEARS.map(|year| noon(year) * per_second));
+        let times = datafusion::arrow::compute::cast(&times, &data_type).unwrap();
+        let columns = Arc::new(Schema::new(vec![Field::new(name, data_type, false)]));
+        let spec = TableSpec {
+            columns: columns.clone(),
+            key: vec![name.into()],
+            set: None,
+            set_index: true,
+            weights: vec![],
+            merge: Merge::Append,
+            exist_ok: false,
+        };
+        let db = Database::in_memory(Options::default()).unwrap();
+        let table = db.create_table("t", spec).unwrap();
+        table.append(&RecordBatch::try_new(columns, vec![times]).unwrap(), OnError::Raise).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let check = |condition: String, expected: usize| {
+            let predicate = Some(predicate(&snapshot.schema(), &condition).unwrap());
+            let found = snapshot.count(&Selection { predicate, ..Default::default() }).unwrap();
+            assert_eq!(found, expected as u64, "{condition}");
+            let rows = query_of(&db, &format!("select * from t where {condition}"));
+            assert_eq!(rows.len(), expected, "query: {condition}");
+        };
+        for year in YEARS {
+            let day = format!("{year:04}-01-01");
+            let before = YEARS.iter().filter(|&&other| other < year).count();
+            for literal in [
+                format!("'{day}'"),
+                format!("'{day}T00:00:00.000'"),
+                format!("timestamp '{day} 00:00:00'"),
+                format!("cast('{day}' as timestamp)"),
+                format!("date '{day}'"),
+            ] {
+                check(format!("{name} < {literal}"), before);
+                check(format!("{literal} <= {name}"), YEARS.len() - before);
+                check(format!("{name} between {literal} and '9999-12-31'"), YEARS.len() - before);
+                check(format!("not ({name} > {literal}) or {name} is null"), before);
+            }
+            if name != "zoned" {
+                check(format!("{name} = '{day} 12:00:00'"), 1);
+                check(
+                    format!("{name} in ('{day} 12:00:00', '1970-01-01 12:00:00')"),
+                    2 - usize::from(year == 1970),
+                );
+                check(format!("{name} <> timestamp '{day} 12:00:00'"), YEARS.len() - 1);
+            }
+        }
+        // More digits than the unit has would make neighbours equal.
+        let fine = format!("{name} = '1970-01-01 12:00:00.0000001'");
+        let error = predicate(&snapshot.schema(), &fine).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("more digits"), "{error}");
+    }
+}
+
 fn table() -> (Database, TableSnapshot) {
     let db = Database::in_memory(Options::default()).unwrap();
     let spec = TableSpec {

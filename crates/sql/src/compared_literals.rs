@@ -1,0 +1,187 @@
+//! Numbers with a point and times, as literals, mean what they spell beside decimals and timestamps.
+//!
+//! DataFusion reads `99999.99` as a float and compares a decimal with what that float is exactly,
+//! 99999.990000000005 and so on, which it never equals. Where a decimal is on the other side, the shortest
+//! decimal that reads as that float takes its place: it is what was written, up to 15 digits. Numbers of more
+//! digits have to be written in quotes.
+//!
+//! It reads times as nanoseconds, of which 64 bits hold the years 1677 to 2262, and compares dates and timestamps as
+//! nanoseconds, too. Beside a timestamp of a coarser unit, a time out of these years is read in that unit, and a date
+//! becomes that unit, which hold more years.
+
+use arrow_schema::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Between, InList};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+use drillcore::{Error, ErrorKind};
+
+use crate::error::to_datafusion;
+
+/// Digits of a decimal of 128 bits.
+const DIGITS_MAX: usize = 38;
+
+/// Applies [`with_literals_as_compared`] to whole plans; to be run before types are brought together.
+#[derive(Debug)]
+pub struct ComparedLiterals;
+
+impl AnalyzerRule for ComparedLiterals {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let changed = plan.transform_up_with_subqueries(|plan| {
+            let schema = match &plan {
+                // Conditions of a scan are about its table's columns.
+                LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
+                plan => merge_schema(&plan.inputs()),
+            };
+            // Columns without a name of their own keep the one that the text gives them.
+            let names = NamePreserver::new(&plan);
+            let changed = plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|expr| spelled(expr, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            })?;
+            changed.map_data(LogicalPlan::recompute_schema)
+        })?;
+        Ok(changed.data)
+    }
+
+    fn name(&self) -> &str {
+        "compared_literals"
+    }
+}
+
+/// The expression with literals of the kind that they are compared with.
+pub fn with_literals_as_compared(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_up(|expr| spelled(expr, schema))?.data)
+}
+
+fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let beside = |operands, other: &Expr| match other.get_type(schema) {
+        Ok(other) => as_compared(operands, &other, schema),
+        Err(_) => Ok(operands),
+    };
+    Ok(match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            let mut of_left = beside(vec![left.as_ref().clone()], &right)?;
+            let mut of_right = beside(vec![*right], &left)?;
+            let [left, right] = [&mut of_left, &mut of_right].map(|one| Box::new(one.remove(0)));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        Expr::InList(InList { expr, list, negated }) => {
+            let list = beside(list, &expr)?;
+            Transformed::yes(Expr::InList(InList { expr, list, negated }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) => {
+            let mut ends = beside(vec![*low, *high], &expr)?;
+            let [low, high] = [0, 0].map(|at| Box::new(ends.remove(at)));
+            Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
+        }
+        expr => Transformed::no(expr),
+    })
+}
+
+/// Operands that are compared with something of a type.
+fn as_compared(operands: Vec<Expr>, other: &DataType, schema: &DFSchema) -> Result<Vec<Expr>> {
+    let each = |change: &dyn Fn(&Expr) -> Option<Expr>| {
+        operands.iter().map(|operand| change(operand).unwrap_or_else(|| operand.clone())).collect()
+    };
+    Ok(match other {
+        DataType::Decimal128(..) | DataType::Decimal256(..) => each(&as_decimal),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => operands,
+        DataType::Timestamp(unit, _) => {
+            operands.iter().try_for_each(|operand| check_digits(operand, unit))?;
+            // All or none, so that they are still of one type.
+            let is_beyond = operands.iter().any(|operand| is_beyond_nanoseconds(operand, other));
+            each(&|operand| match operand.get_type(schema) {
+                Ok(DataType::Date32 | DataType::Date64) => Some(as_midnight(operand, other)),
+                _ if is_beyond => as_time(operand, other),
+                _ => None,
+            })
+        }
+        _ => operands,
+    })
+}
+
+fn is_comparison(op: Operator) -> bool {
+    use Operator::*;
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// The decimal that a literal float spells, if it is one and has few enough digits.
+fn as_decimal(expr: &Expr) -> Option<Expr> {
+    let Expr::Literal(ScalarValue::Float64(Some(value)), metadata) = expr else { return None };
+    if !value.is_finite() {
+        return None;
+    }
+    let text = value.to_string();
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = format!("{whole}{fraction}");
+    let precision = digits.trim_start_matches('-').len();
+    if precision > DIGITS_MAX {
+        return None;
+    }
+    let number = digits.parse::<i128>().ok()?;
+    let decimal = ScalarValue::Decimal128(Some(number), precision as u8, fraction.len() as i8);
+    Some(Expr::Literal(decimal, metadata.clone()))
+}
+
+/// Whether a time, given as text, can be read in the unit of a timestamp and not in nanoseconds.
+fn is_beyond_nanoseconds(expr: &Expr, compared: &DataType) -> bool {
+    let DataType::Timestamp(_, zone) = compared else { return false };
+    let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, zone.clone());
+    as_time(expr, &nanoseconds).is_none() && as_time(expr, compared).is_some()
+}
+
+/// The time that a text, or a text cast to a timestamp, spells, in the type that it is compared with.
+fn as_time(expr: &Expr, compared: &DataType) -> Option<Expr> {
+    let DataType::Timestamp(unit, _) = compared else { return None };
+    let (text, is_cast) = time_text(expr)?;
+    let mut time = ScalarValue::Utf8(Some(text.to_string()));
+    if is_cast {
+        time = time.cast_to(&DataType::Timestamp(*unit, None)).ok()?;
+    }
+    Some(Expr::Literal(time.cast_to(compared).ok()?, None))
+}
+
+/// A literal text that is read as a time, and whether that is said.
+fn time_text(expr: &Expr) -> Option<(&str, bool)> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some((text, false)),
+        Expr::Cast(Cast { expr, field })
+            if *field.data_type() == DataType::Timestamp(TimeUnit::Nanosecond, None) =>
+        {
+            time_text(expr).map(|(text, _)| (text, true))
+        }
+        _ => None,
+    }
+}
+
+/// Refuses times with more digits than the unit has: DataFusion 55.2 drops these, and so takes neighbours for equal.
+fn check_digits(expr: &Expr, unit: &TimeUnit) -> Result<()> {
+    let Some((text, _)) = time_text(expr) else { return Ok(()) };
+    let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
+    let digits = fraction.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
+    let (digits_max, of) = match unit {
+        TimeUnit::Second => (0, "seconds"),
+        TimeUnit::Millisecond => (3, "milliseconds"),
+        TimeUnit::Microsecond => (6, "microseconds"),
+        TimeUnit::Nanosecond => return Ok(()),
+    };
+    if digits.trim_end_matches('0').len() <= digits_max {
+        return Ok(());
+    }
+    let message = format!("'{text}' is compared with a timestamp in {of} and has more digits");
+    Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)))
+}
+
+/// A date as its midnight in the unit of a timestamp. In UTC, as DataFusion has it.
+fn as_midnight(date: &Expr, compared: &DataType) -> Expr {
+    let DataType::Timestamp(unit, zone) = compared else { return date.clone() };
+    let midnight = DataType::Timestamp(*unit, zone.as_ref().map(|_| "UTC".into()));
+    Expr::Cast(Cast::new(Box::new(date.clone()), midnight))
+}
