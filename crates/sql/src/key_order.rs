@@ -4,6 +4,9 @@
 //! takes them as they come. Where that is all it does, the scan itself reads with as many threads and gives its
 //! rows in key order: no row is compared, and the same query gives the same rows in the same order. Columns are
 //! computed in several streams, unless these would be merged: comparing rows costs more than that gains.
+//!
+//! Groups of the first key columns are merged by key, too. One stretch comes after the other there, so the second
+//! thread would wait for the first to end, were its groups not put aside meanwhile.
 
 use std::sync::Arc;
 
@@ -11,8 +14,11 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::buffer::BufferExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
@@ -20,7 +26,10 @@ use crate::scan_exec::ScanExec;
 
 /// The rule, to come last.
 #[derive(Debug)]
-pub struct KeyOrder;
+pub struct KeyOrder {
+    /// How much of a stretch's groups may wait to be merged.
+    pub waiting_bytes: usize,
+}
 
 impl PhysicalOptimizerRule for KeyOrder {
     fn optimize(
@@ -34,7 +43,8 @@ impl PhysicalOptimizerRule for KeyOrder {
                 merge.map(|merge| in_one(merge.input(), merge.fetch(), true)).transpose()?;
             Ok(whole.flatten().map_or_else(|| Transformed::no(plan), Transformed::yes))
         })?;
-        let plan = merged.data;
+        let waiting = merged.data.transform_down(|plan| self.with_groups_put_aside(plan))?;
+        let plan = waiting.data;
         Ok(in_one(&plan, None, false)?.unwrap_or(plan))
     }
 
@@ -44,6 +54,24 @@ impl PhysicalOptimizerRule for KeyOrder {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+impl KeyOrder {
+    fn with_groups_put_aside(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+    ) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+        let merge = plan.downcast_ref::<RepartitionExec>();
+        let merge = merge.filter(|merge| merge.preserve_order());
+        let Some(groups) =
+            merge.map(RepartitionExec::input).filter(|input| input.is::<AggregateExec>())
+        else {
+            return Ok(Transformed::no(plan));
+        };
+        let waiting = BufferExec::new(Arc::clone(groups), self.waiting_bytes);
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        Ok(Transformed::yes(plan.replace_children(vec![Arc::new(waiting)], options)?))
     }
 }
 

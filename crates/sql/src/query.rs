@@ -40,6 +40,9 @@ const THREADS_MAX: usize = 512;
 /// Batches of the result that may wait for the caller.
 const BATCHES_AHEAD: usize = 2;
 
+/// The share of the memory that groups may take while they wait to be merged.
+const WAITING_SHARE: usize = 16;
+
 /// The default budget of a query.
 pub const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -137,8 +140,11 @@ async fn plan(
     threads: usize,
     memory_bytes: u64,
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
-    let memory = FairSpillPool::new(usize::try_from(memory_bytes).unwrap_or(usize::MAX));
+    let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
+    let memory = FairSpillPool::new(memory_bytes);
     let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(memory)).build_arc()?;
+    // Of all threads together.
+    let waiting_bytes = memory_bytes / WAITING_SHARE / threads;
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ComparedLiterals)];
     rules.extend(Analyzer::new().rules);
     let state = session::builder(threads)
@@ -148,7 +154,7 @@ async fn plan(
         .with_analyzer_rule(Arc::new(CheckedArithmetic))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
-        .with_physical_optimizer_rule(Arc::new(KeyOrder))
+        .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
