@@ -110,7 +110,7 @@ fn random(rng: &mut Rng, depth: u64) -> Expr {
         8 => Expr::Binary(operand(), ['/', '%'][depth as usize % 2], operand()),
         9 => Expr::Negative(operand()),
         10 => Expr::Abs(operand()),
-        _ => Expr::Cast(operand(), if depth % 2 == 0 { 64 } else { 32 }),
+        _ => Expr::Cast(operand(), if depth.is_multiple_of(2) { 64 } else { 32 }),
     }
 }
 
