@@ -69,8 +69,10 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let (manifest, _) = Manifest::open(directory.clone())?;
     let version = manifest.version();
     // A stranger that a reader still needs keeps its name.
-    let taken = strangers.iter().filter_map(|name| Some(file_of(name)?.1.0 + 1)).max();
-    let unused = next_segment.max(SegmentId(taken.unwrap_or(0)));
+    // A number that no database gets to was made up by somebody else.
+    let numbers = strangers.iter().filter_map(|name| Some(file_of(name)?.1.0));
+    let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
+    let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
     for name in strangers {
         let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);

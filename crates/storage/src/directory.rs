@@ -63,8 +63,11 @@ pub struct LocalDirectory {
 impl LocalDirectory {
     /// Opens a folder, and makes it where it is missing.
     pub fn create(path: &Path) -> io::Result<LocalDirectory> {
-        fs::create_dir_all(path)?;
-        LocalDirectory::open(path)
+        match fs::create_dir_all(path) {
+            // Something is there that is no folder: opening says so.
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => LocalDirectory::open(path),
+        }
     }
 
     /// Opens an existing folder. Where a standard stream is closed, no file in it takes its descriptor.

@@ -619,6 +619,10 @@ fn a_folder_that_is_no_database_is_left_alone() {
     let error = Database::open(folder.path(), Options::default()).err().unwrap();
     assert_eq!(error.kind(), InvalidArgument, "{error}");
     assert!(error.to_string().contains("not a Drillcore database"), "{error}");
+    let file = folder.path().join("letter.txt");
+    let error = Database::open(&file, Options::default()).err().unwrap();
+    assert_eq!(error.kind(), Io, "{error}");
+    assert!(error.to_string().contains("not a directory"), "{error}");
     assert_eq!(files(folder.path()), [("letter.txt".to_string(), 11)]);
 
     let error = Database::open(folder.path().join("letter.txt"), Options::default()).err().unwrap();
