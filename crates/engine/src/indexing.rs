@@ -30,7 +30,9 @@ pub fn index(
 ) -> Result<()> {
     let helps = |state: &State| {
         let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
-        let is_wanted = |wanted: &IndexedSets| wanted.cover(indexed) || indexed.cover(wanted);
+        let is_wanted = |wanted: &IndexedSets| {
+            !wanted.is_none() && (wanted.cover(indexed) || indexed.cover(wanted))
+        };
         !state.closing && set.is_some_and(|set| is_wanted(&set.indexed))
     };
     let file = core.new_segment_id();
