@@ -8,6 +8,9 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 
+NO_ARROW_FORM = (ValueError, TypeError, OverflowError, NotImplementedError)
+"""What pyarrow raises of values that it has no array for; its own exceptions derive from these."""
+
 
 def is_arrow(data: Any) -> bool:
     """Whether ``data`` has an Arrow capsule."""
@@ -36,7 +39,7 @@ def from_pandas(frame: Any) -> pa.Table:
     """
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+    except NO_ARROW_FORM as error:
         raise InvalidArgumentError(f"the data frame has no Arrow form: {error}") from None
 
 
@@ -57,7 +60,7 @@ def column_of(data: Any) -> pa.ChunkedArray | None:
             column = pa.chunked_array(data)
         else:
             return None
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except NO_ARROW_FORM as error:
         raise InvalidArgumentError(f"the series has no Arrow form: {error}") from None
     return None if pa.types.is_struct(column.type) else column
 

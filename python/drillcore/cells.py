@@ -55,6 +55,7 @@ def to_array(values: Sequence[Any], field: pa.Field) -> pa.Array:
             values = [None if value is None else convert(value) for value in plain]
         return pa.array(values, type=kind, from_pandas=False)
     except (TypeError, NotImplementedError) as error:
+        # The second is pyarrow's, of a pair of types that it cannot turn into each other: the value is of a wrong type.
         raise InvalidTypeError(f"column {field.name!r} ({kind}): {error}") from None
     except (ValueError, ArithmeticError) as error:
         raise InvalidArgumentError(f"column {field.name!r} ({kind}): {error}") from None

@@ -8,7 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from drillcore.arrow_data import from_pandas, is_arrow, is_pandas, is_polars, refuse_column, to_table
+from drillcore.arrow_data import (
+    NO_ARROW_FORM,
+    from_pandas,
+    is_arrow,
+    is_pandas,
+    is_polars,
+    refuse_column,
+    to_table,
+)
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, shown, unknown_name
@@ -176,7 +184,7 @@ def _column(values: list[Any], name: str, schema: pa.Schema) -> pa.Array:
     # The engine knows whether it is a dimension that is new, or a mistake, for which it has a better name.
     try:
         return pa.array(values)
-    except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+    except NO_ARROW_FORM as error:
         raise InvalidArgumentError(f"column {name!r} is new, and its values have no common type: {error}") from None
 
 
@@ -184,7 +192,7 @@ def _new_field(name: str, values: list[Any]) -> pa.Field:
     """The column that values make; the table keeps integers and floats of new columns in 64 bits."""
     try:
         kind = pa.array(values).type
-    except (ValueError, TypeError, OverflowError, NotImplementedError):
+    except NO_ARROW_FORM:
         kind = pa.array(values[:1]).type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         kind = pa.int64()

@@ -16,7 +16,6 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
     ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -27,6 +26,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::plan_schema::schema_of_expressions;
 
 /// Longer expressions are not spelled out in an error.
 const SHOWN_LEN_MAX: usize = 80;
@@ -38,11 +38,7 @@ pub struct CheckedArithmetic;
 impl AnalyzerRule for CheckedArithmetic {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let checked = plan.transform_up_with_subqueries(|plan| {
-            let schema = match &plan {
-                // Conditions of a scan are about its table's columns.
-                LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
-                plan => merge_schema(&plan.inputs()),
-            };
+            let schema = schema_of_expressions(&plan);
             plan.map_expressions(|expr| expr.transform_down(|expr| checked(expr, &schema)))?
                 .map_data(LogicalPlan::recompute_schema)
         })?;

@@ -16,12 +16,12 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::plan_schema::schema_of_expressions;
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: usize = 38;
@@ -33,11 +33,7 @@ pub struct ComparedLiterals;
 impl AnalyzerRule for ComparedLiterals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let changed = plan.transform_up_with_subqueries(|plan| {
-            let schema = match &plan {
-                // Conditions of a scan are about its table's columns.
-                LogicalPlan::TableScan(scan) => scan.projected_schema.as_ref().clone(),
-                plan => merge_schema(&plan.inputs()),
-            };
+            let schema = schema_of_expressions(&plan);
             // Columns without a name of their own keep the one that the text gives them.
             let names = NamePreserver::new(&plan);
             let changed = plan.map_expressions(|expr| {

@@ -8,6 +8,7 @@
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
 mod error;
+mod plan_schema;
 mod checked_arithmetic;
 mod session;
 mod checked_sum;
