@@ -51,6 +51,13 @@ class OutOfMemoryError(Error, MemoryError):
     """A query's joins, sorts and aggregates would hold more than their budget."""
 
 
+class InternalError(Error, RuntimeError):
+    """A bug in Drillcore or in a library that it uses; please report it.
+
+    Nothing stored is damaged, and the database can be used as before.
+    """
+
+
 class LoadError(Error, RuntimeError):
     """The stream given to ``load`` failed; its own exception is the cause."""
 

@@ -67,6 +67,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Corrupt => "CorruptError",
         ErrorKind::ReadOnly => "ReadOnlyError",
         ErrorKind::Io => "StorageError",
+        ErrorKind::Internal => "InternalError",
         ErrorKind::Interrupted => return None,
     })
 }

@@ -1,9 +1,10 @@
 //! A stream of rows on its way to Python: batch by batch, or handed over whole as an Arrow stream.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
+use drillcore::without_panic;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
@@ -33,7 +34,7 @@ impl Scan {
     }
 
     fn take(&self, py: Python<'_>) -> PyResult<Batches> {
-        py.detach(|| self.scan.lock().expect("no panic while held").take())
+        py.detach(|| self.scan.lock().unwrap_or_else(PoisonError::into_inner).take())
             .ok_or_else(|| error::invalid(py, "this scan was already handed over"))
     }
 }
@@ -48,8 +49,14 @@ impl Scan {
     /// The next batch, or `None` at the end.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         let batch = self.signals.run(py, || {
-            let mut scan = self.scan.lock().expect("no panic while held");
-            scan.as_mut().and_then(Iterator::next).transpose()
+            let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(batches) = scan.as_mut() else { return Ok(None) };
+            let batch = without_panic(|| batches.next().transpose());
+            if batch.is_err() {
+                // Nothing comes behind an error.
+                *scan = None;
+            }
+            batch
         })?;
         Ok(batch.map(PyRecordBatch::new))
     }
@@ -78,7 +85,8 @@ impl Iterator for ScanReader {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.scan.next()?;
+        // A panic must not unwind into the code that reads the stream, which is not Rust's.
+        let batch = without_panic(|| self.scan.next().transpose()).transpose()?;
         Some(batch.map_err(|error| ArrowError::ExternalError(error.to_string().into())))
     }
 }

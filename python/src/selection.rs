@@ -5,7 +5,7 @@ use drillcore::{Between, Closed, Selection, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
-use crate::error;
+use crate::{error, signals};
 
 /// The ends of `between`, each a key prefix as arrays of one value, or open.
 type Ends = (Option<Vec<PyArray>>, Option<Vec<PyArray>>);
@@ -33,10 +33,8 @@ impl SelectionArgument {
             closed,
         });
         let sets = self.sets.map(|values| values.into_inner().0);
-        let predicate = self.condition.map(|text| {
-            py.detach(|| drillcore_sql::predicate(schema, &text))
-                .map_err(|error| error::to_python(py, &error))
-        });
+        let predicate =
+            self.condition.map(|text| signals::run(py, || drillcore_sql::predicate(schema, &text)));
         Ok(Selection { between, sets, predicate: predicate.transpose()? })
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! The engine polls an [`Interrupt`] between blocks. Ours attaches to the interpreter at most every
 //! 50 ms and lets pending signal handlers run; what a handler raises stops the engine and is then
-//! raised from the call.
+//! raised from the call. A panic of the engine becomes an `InternalError`.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use drillcore::{Error, Interrupt};
+use drillcore::{Error, Interrupt, without_panic};
 use pyo3::prelude::*;
 
 use crate::error;
@@ -60,7 +60,7 @@ impl Signals {
     ) -> PyResult<T> {
         let result = py.detach(|| {
             let outer = DETACHED_HERE.replace(true);
-            let result = work();
+            let result = without_panic(work);
             DETACHED_HERE.set(outer);
             result
         });
@@ -101,5 +101,5 @@ impl State {
 
 /// [`Signals::run`] for calls that nothing interrupts.
 pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
-    py.detach(work).map_err(|error| error::to_python(py, &error))
+    py.detach(|| without_panic(work)).map_err(|error| error::to_python(py, &error))
 }

@@ -224,10 +224,11 @@ impl TableSnapshot {
         columns: Option<Vec<String>>,
     ) -> PyResult<PyRecordBatch> {
         let keys = into_arrays(keys);
-        let found = signals::run(py, || self.inner.get(&keys, columns.as_deref()))?;
-        let positions: UInt32Array =
-            found.positions.into_iter().flatten().collect::<Vec<_>>().into();
-        let rows = py.detach(|| take_record_batch(&found.rows, &positions));
+        let rows = signals::run(py, || {
+            let found = self.inner.get(&keys, columns.as_deref())?;
+            let positions = found.positions.into_iter().flatten().collect::<Vec<_>>();
+            Ok(take_record_batch(&found.rows, &UInt32Array::from(positions)))
+        })?;
         Ok(PyRecordBatch::new(rows.map_err(|error| error::from_arrow(py, error))?))
     }
 
@@ -321,15 +322,15 @@ pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
         AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
         AnyRecordBatch::Stream(stream) => stream.into_reader()?,
     };
-    let whole = py.detach(|| {
+    let whole = || {
         let schema = reader.schema();
         let batches = reader.collect::<Result<Vec<_>, _>>()?;
         match <[RecordBatch; 1]>::try_from(batches) {
             Ok([only]) => Ok(only),
             Err(batches) => concat_batches(&schema, &batches),
         }
-    });
-    whole.map_err(|error| error::from_arrow(py, error))
+    };
+    signals::run(py, || Ok(whole()))?.map_err(|error| error::from_arrow(py, error))
 }
 
 pub fn append_tuple(result: AppendResult) -> AppendTuple {

@@ -10,6 +10,8 @@ pub const NO: u8 = 1;
 const WRONG_CALL: u8 = 2;
 /// The database or a file cannot be used.
 const UNUSABLE: u8 = 3;
+/// A bug of the command or the engine.
+const INTERNAL: u8 = 4;
 /// Stopped by Ctrl-C, as shells count it.
 const INTERRUPTED: u8 = 130;
 
@@ -62,6 +64,7 @@ impl From<drillcore::Error> for Fault {
             | ErrorKind::OutOfMemory
             | ErrorKind::OutOfRange
             | ErrorKind::TooFewRows => WRONG_CALL,
+            ErrorKind::Internal => INTERNAL,
             ErrorKind::Interrupted => return Fault::interrupted(),
             _ => UNUSABLE,
         };

@@ -48,7 +48,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let flag = interrupted.clone();
     // Without a handler Ctrl-C ends the process at once, which loses nothing either.
     let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
-    match run(arguments.verb, interrupted) {
+    let mut ended = Ok(0);
+    let call = drillcore::without_panic(|| {
+        ended = run(arguments.verb, interrupted);
+        Ok(())
+    });
+    match call.map_err(Fault::from).and(ended) {
         Ok(code) => code,
         Err(fault) => {
             eprintln!("drillcore: {fault}");

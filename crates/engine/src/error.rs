@@ -1,7 +1,9 @@
 //! What callers see when something goes wrong.
 
+use std::any::Any;
 use std::fmt;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use drillcore_format::error::FormatError;
@@ -39,6 +41,9 @@ pub enum ErrorKind {
     Io,
     /// The caller's [`Interrupt`](crate::Interrupt) said stop.
     Interrupted,
+    /// A bug in Drillcore or in a library that it uses: please report it. Nothing stored is damaged, and the
+    /// database can be used as before.
+    Internal,
 }
 
 /// An error with its kind and a message that names what was being done, on what, and what was found.
@@ -46,6 +51,15 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+}
+
+/// Runs one call of a face. A panic in it, which is a bug, becomes an error of kind `Internal`, so that it
+/// neither ends the caller's process nor crosses into another language.
+///
+/// What the engine shares between calls stays usable after a panic: locks are taken over, and nothing is half
+/// done under one.
+pub fn without_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| Err(Error::panicked(&*payload)))
 }
 
 /// A result with Drillcore's error.
@@ -95,6 +109,18 @@ impl Error {
             },
         };
         Error::new(ErrorKind::NotFound, format!("unknown {what} {name:?}{hint}"))
+    }
+
+    /// The error of a thread or a call that panicked with `payload`.
+    pub fn panicked(payload: &(dyn Any + Send)) -> Error {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let found = text.unwrap_or("no message");
+        let message = format!(
+            "internal error: {found}. Nothing stored is damaged, and the database can be used as before; \
+             please report this, with the call that led to it"
+        );
+        Error::new(ErrorKind::Internal, message)
     }
 
     /// What the caller can do about it.

@@ -68,7 +68,7 @@ pub use drillcore_format::statistics_page::{ColumnZones, Zones};
 pub use drillcore_sample::interval::{Interval, Method};
 pub use drillcore_storage::directory;
 pub use drillcore_storage::standard_streams::open_closed_streams;
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, without_panic};
 pub use estimate::{AggregateEstimate, Estimate, EstimateRequest, HalfWidth, Stop, Watch};
 pub use interrupt::Interrupt;
 pub use key_range::{Between, Closed};

@@ -1,5 +1,8 @@
 //! What DataFusion says, as our errors.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use arrow_schema::ArrowError;
 use datafusion::common::{SchemaError, TableReference};
 use datafusion::error::DataFusionError;
@@ -7,6 +10,14 @@ use drillcore::{Error, ErrorKind};
 
 /// Functions that queries may read from.
 const TABLE_FUNCTIONS: [&str; 3] = ["sample", "generate_series", "range"];
+
+/// Runs code of a library; a panic in it becomes an error.
+pub fn without_panic<T>(
+    work: impl FnOnce() -> Result<T, DataFusionError>,
+) -> Result<T, DataFusionError> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(to_datafusion(from_panic(&*payload))))
+}
 
 /// Keeps our own errors as they are; names columns as the engine does; the rest is about the text of the
 /// query or about values that an expression met.
@@ -50,8 +61,27 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             Error::new(ErrorKind::InvalidArgument, format!("not SQL: {message}"))
         }
         DataFusionError::ArrowError(arrow_error, _) => from_arrow(arrow_error),
+        DataFusionError::ExecutionJoin(error) => {
+            Error::new(ErrorKind::Internal, format!("the query broke off: {error}"))
+        }
+        DataFusionError::Internal(message) => {
+            Error::new(ErrorKind::Internal, format!("internal error of the query: {message}"))
+        }
         other => Error::new(ErrorKind::InvalidArgument, other.strip_backtrace()),
     }
+}
+
+/// What a panic of a library means: that a column got too long is the caller's to mend, the rest is a bug.
+pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
+    let error = Error::panicked(payload);
+    let is_too_long = ["offset overflow", "offset too large", "capacity overflow"];
+    let message = error.to_string();
+    if is_too_long.iter().any(|found| message.contains(found)) {
+        let message = "a column of text or lists would take more than 2 GiB in one batch; ask for shorter \
+                       results, or for fewer rows at once";
+        return Error::new(ErrorKind::OutOfMemory, message);
+    }
+    error
 }
 
 /// Says in fewer words, or in better ones, what DataFusion says often.

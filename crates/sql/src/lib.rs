@@ -10,6 +10,8 @@
 mod error;
 mod plan_schema;
 mod checked_arithmetic;
+mod bounded_functions;
+mod constants;
 mod session;
 mod checked_sum;
 mod narrow;

@@ -18,7 +18,8 @@ use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones
 
 use crate::checked_arithmetic::{as_written, with_checks};
 use crate::compared_literals::with_literals_as_compared;
-use crate::error::{from_datafusion, to_datafusion, with_quotes_told};
+use crate::constants::constant_bytes;
+use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
 use crate::narrow::{Narrowed, joined, narrow};
 use crate::session;
 use crate::zones::ZoneTest;
@@ -47,6 +48,7 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         let expr = state.create_logical_expr(condition, &columns)?;
         check_plain(&expr)?;
         let expr = simplified(state, expr, &columns)?;
+        check_constants(&expr)?;
         let data_type = expr.get_type(&columns)?;
         if !matches!(data_type, DataType::Boolean | DataType::Null) {
             let message = format!("a condition is true or false, but {condition:?} is {data_type}");
@@ -54,7 +56,7 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         }
         Condition::new(schema, split_conjunction_owned(expr), state)
     };
-    match session::with_stack(parse) {
+    match session::with_stack(|| without_panic(parse)) {
         Ok(condition) => Ok(Arc::new(condition)),
         Err(error) => {
             let error = with_quotes_told(from_datafusion(&error), condition);
@@ -148,8 +150,19 @@ impl Predicate for Condition {
             return Ok(BooleanArray::from(vec![true; len]));
         };
         let evaluate = || test.evaluate(rows).and_then(|value| value.into_array(len));
-        let passes = session::with_stack(evaluate);
-        let passes = passes.map_err(|error| from_datafusion(&error))?;
+        let passes = session::with_stack(|| without_panic(evaluate));
+        let passes = match passes.map_err(|error| from_datafusion(&error)) {
+            Ok(passes) => passes,
+            // What one expression makes of all these rows is too much: it may not be of half of them.
+            Err(error) if error.kind() == ErrorKind::OutOfMemory && len > 1 => {
+                let half = len / 2;
+                let halves = [rows.slice(0, half), rows.slice(half, len - half)];
+                let [first, second] = halves.map(|rows| self.select(&rows));
+                let (first, second) = (first?, second?);
+                return Ok(first.iter().chain(second.iter()).collect());
+            }
+            Err(error) => return Err(error),
+        };
         Ok(match passes.as_boolean_opt() {
             Some(passes) => passes.clone(),
             // Null as a type of its own.
@@ -165,7 +178,7 @@ impl Predicate for Condition {
         match &self.zones {
             None => Ok(BooleanArray::from(vec![true; zones.len()])),
             Some(test) => {
-                let may_match = session::with_stack(|| test.may_match(zones));
+                let may_match = session::with_stack(|| without_panic(|| test.may_match(zones)));
                 may_match.map_err(|error| from_datafusion(&error))
             }
         }
@@ -192,6 +205,19 @@ fn identity(conditions: &[Expr]) -> std::result::Result<String, DataFusionError>
     }
     let conditions: Vec<String> = conditions.iter().map(Expr::to_string).collect();
     Ok(format!("{} {}", conditions.join(" AND "), quoted.join(" ")))
+}
+
+/// Refuses a condition whose constants take more than one may.
+fn check_constants(expr: &Expr) -> std::result::Result<(), DataFusionError> {
+    let bytes = constant_bytes(expr)?;
+    if bytes as u64 <= session::CONDITION_BYTES {
+        return Ok(());
+    }
+    let message = format!(
+        "the constants of the condition take {bytes} bytes; the limit is {}. Use shorter texts or fewer of them",
+        session::CONDITION_BYTES
+    );
+    Err(to_datafusion(Error::new(ErrorKind::OutOfMemory, message)))
 }
 
 /// Refuses what is no condition on single rows.

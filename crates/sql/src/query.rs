@@ -9,7 +9,7 @@ use arrow_schema::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
@@ -24,7 +24,8 @@ use crate::checked_arithmetic::CheckedArithmetic;
 use crate::checked_sum::{CheckedAvg, CheckedSum};
 use crate::columns_first::ColumnsFirst;
 use crate::compared_literals::ComparedLiterals;
-use crate::error::{from_datafusion, with_quotes_told};
+use crate::constants::CountedConstants;
+use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::key_order::KeyOrder;
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
@@ -131,7 +132,10 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
 
 /// A task that ended in a panic: a bug, which must not pass for the end of the rows.
 fn broken(error: JoinError) -> Error {
-    Error::new(ErrorKind::Corrupt, format!("the query broke off: {error}"))
+    match error.try_into_panic() {
+        Ok(payload) => from_panic(&*payload),
+        Err(error) => Error::new(ErrorKind::Internal, format!("the query broke off: {error}")),
+    }
 }
 
 async fn plan(
@@ -142,18 +146,21 @@ async fn plan(
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
     let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
     let memory = FairSpillPool::new(memory_bytes);
-    let memory = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(memory)).build_arc()?;
+    let memory: Arc<dyn MemoryPool> = Arc::new(memory);
+    let constants = CountedConstants::new(&memory);
+    let memory = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
     // Of all threads together.
     let waiting_bytes = memory_bytes / WAITING_SHARE / threads;
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ComparedLiterals)];
     rules.extend(Analyzer::new().rules);
-    let state = session::builder(threads)
+    let state = session::builder(threads, memory_bytes as u64)
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rules(rules)
         .with_analyzer_rule(Arc::new(CheckedArithmetic))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
+        .with_optimizer_rule(Arc::new(constants))
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -11,6 +11,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 
+use crate::bounded_functions::bounded;
 use crate::checked_arithmetic::CheckedConstants;
 
 /// What queries call the database and its tables' home.
@@ -20,13 +21,19 @@ pub const SCHEMA: &str = "main";
 /// A session without tables, for expressions. Made once: registering all functions takes about a millisecond.
 pub fn expressions() -> &'static SessionState {
     static STATE: OnceLock<SessionState> = OnceLock::new();
-    STATE.get_or_init(|| builder(1).build())
+    STATE.get_or_init(|| builder(1, CONDITION_BYTES).build())
 }
 
-/// A session that works on so many partitions at once.
-pub fn builder(threads: usize) -> SessionStateBuilder {
+/// What one function of a condition may make at once; the condition is then tested on fewer rows at a time.
+pub const CONDITION_BYTES: u64 = 256 << 20;
+
+/// A session that works on so many partitions at once, in which no function makes more than `result_bytes` of
+/// one batch.
+pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
     let mut builder =
         SessionStateBuilder::new().with_config(config(threads)).with_default_features();
+    let functions = builder.scalar_functions().get_or_insert_default();
+    *functions = functions.drain(..).map(|function| bounded(function, result_bytes)).collect();
     builder.expr_planners().get_or_insert_default().push(Arc::new(CheckedConstants));
     builder
 }
