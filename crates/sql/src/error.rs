@@ -71,7 +71,7 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
     }
 }
 
-/// What a panic of a library means: that a column got too long is the caller's to mend, the rest is a bug.
+/// What a panic of a library means: a column that got too long is for the caller to fix, the rest is a bug.
 pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
     let error = Error::panicked(payload);
     let is_too_long = ["offset overflow", "offset too large", "capacity overflow"];
