@@ -1,17 +1,20 @@
 //! A folder in memory that fails on demand and shows what a power cut would leave of it.
 //!
-//! It keeps apart what was written and what was synced: bytes of files, and entries of the folder. A
-//! crash image is a fresh folder with everything synced and some of the rest.
+//! It keeps apart what was written and what was synced: bytes of files ([`CachedFile`]), and entries of the
+//! folder. Like those of files, changes of the folder whose sync failed are there for all who look, but no later sync
+//! makes them durable. A crash image is a fresh folder with everything synced and some of the rest.
 
-use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use drillcore_sample::rng::Rng;
-use drillcore_storage::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
+use drillcore_storage::directory::{
+    Directory, Lock, MemoryDirectory, ReadFile, WriteFile, read_file,
+};
 
-/// The unit in which a disk writes.
-const SECTOR_BYTES: usize = 512;
+use crate::cached_file::CachedFile;
+pub use crate::cached_file::Unsynced;
 
 /// A call that changes the folder or makes a change durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub enum Fault {
     Once(u64),
     /// This one and all after it.
     Forever(u64),
+    /// The first, and from the second on all.
+    OnceThenForever(u64, u64),
     /// Of this one and all after it those that need room: the disk is full.
     DiskFull(u64),
 }
@@ -39,24 +44,6 @@ impl Operation {
     fn needs_room(self) -> bool {
         matches!(self, Operation::Create | Operation::Write)
     }
-}
-
-/// What a power cut does to bytes that were not synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsynced {
-    /// They are gone, and so are unsynced changes of the folder.
-    Dropped,
-    /// They are all there, and so are unsynced changes of the folder.
-    Kept,
-    /// Each file ends at a random one of them; each change of the folder happened or did not.
-    Cut,
-    /// Each file has its length, but is zero from a random sector on; the folder as with `Cut`.
-    Zeroed,
-}
-
-impl Unsynced {
-    pub const ALL: [Unsynced; 4] =
-        [Unsynced::Dropped, Unsynced::Kept, Unsynced::Cut, Unsynced::Zeroed];
 }
 
 /// A folder whose clones share the files and the fault.
@@ -68,20 +55,16 @@ pub struct FaultDirectory {
 #[derive(Default)]
 struct Shared {
     files: BTreeMap<String, FileState>,
-    /// The folder as of its last sync; files that both know share their bytes.
+    /// The folder as a power cut cannot take it; files that both know share their bytes.
     synced_files: BTreeMap<String, FileState>,
+    /// Names that the next sync of the folder makes durable, or their being gone.
+    dirty_names: BTreeSet<String>,
     fault: Option<Fault>,
     operations: Vec<Operation>,
     is_locked: bool,
 }
 
-type FileState = Arc<Mutex<FileBytes>>;
-
-#[derive(Default)]
-struct FileBytes {
-    bytes: Vec<u8>,
-    synced_len: usize,
-}
+type FileState = Arc<Mutex<CachedFile>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -90,6 +73,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl FaultDirectory {
     pub fn new() -> FaultDirectory {
         FaultDirectory::default()
+    }
+
+    /// What a power cut left, all of it on disk.
+    pub fn restarted(image: &MemoryDirectory) -> FaultDirectory {
+        let directory = FaultDirectory::new();
+        let mut shared = lock(&directory.shared);
+        for name in image.list().expect("memory lists its files") {
+            let bytes = read_file(image, &name).expect("memory reads back");
+            shared.files.insert(name, Arc::new(Mutex::new(CachedFile::on_disk(bytes))));
+        }
+        shared.synced_files = shared.files.clone();
+        drop(shared);
+        directory
     }
 
     /// Arms a fault, or none. Operations go on counting.
@@ -115,10 +111,10 @@ impl FaultDirectory {
             let change_happened = match unsynced {
                 Unsynced::Dropped => false,
                 Unsynced::Kept => true,
-                Unsynced::Cut | Unsynced::Zeroed => rng.below(2) == 0,
+                _ => rng.below(2) == 0,
             };
             let Some(file) = (if change_happened { now } else { synced }) else { continue };
-            let bytes = lock(file).after_crash(unsynced, rng);
+            let bytes = lock(file).after_power_cut(unsynced, rng);
             let mut copy = image.create(name).expect("each name comes once");
             copy.write_all(&bytes).expect("memory takes everything");
         }
@@ -134,6 +130,9 @@ impl FaultDirectory {
         match shared.fault {
             Some(Fault::Once(nth)) if number == nth => Err(io::Error::other(message)),
             Some(Fault::Forever(nth)) if number >= nth => Err(io::Error::other(message)),
+            Some(Fault::OnceThenForever(nth, then)) if number == nth || number >= then => {
+                Err(io::Error::other(message))
+            }
             Some(Fault::DiskFull(nth)) if number >= nth && operation.needs_room() => {
                 Err(io::Error::new(io::ErrorKind::StorageFull, format!("{message}: no space left")))
             }
@@ -143,24 +142,6 @@ impl FaultDirectory {
 
     fn file(&self, name: &str) -> io::Result<FileState> {
         lock(&self.shared).files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
-    }
-}
-
-impl FileBytes {
-    fn after_crash(&self, unsynced: Unsynced, rng: &mut Rng) -> Vec<u8> {
-        let loose = (self.bytes.len() - self.synced_len) as u64;
-        let cut = self.synced_len + rng.below(loose + 1) as usize;
-        let mut bytes = self.bytes.clone();
-        match unsynced {
-            Unsynced::Dropped => bytes.truncate(self.synced_len),
-            Unsynced::Kept => {}
-            Unsynced::Cut => bytes.truncate(cut),
-            Unsynced::Zeroed => {
-                let from = (cut / SECTOR_BYTES * SECTOR_BYTES).max(self.synced_len);
-                bytes[from..].fill(0);
-            }
-        }
-        bytes
     }
 }
 
@@ -180,26 +161,35 @@ impl Directory for FaultDirectory {
         }
         let file = FileState::default();
         shared.files.insert(name.to_string(), file.clone());
+        shared.dirty_names.insert(name.to_string());
         Ok(Box::new(Writer { directory: self.clone(), file }))
     }
 
     fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
         drop(self.operate(Operation::Truncate)?);
         let file = self.file(name)?;
-        let mut file = lock(&file);
-        file.bytes.truncate(len as usize);
-        file.synced_len = file.bytes.len();
+        lock(&file).truncate(len as usize);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut shared = self.operate(Operation::Remove)?;
+        shared.dirty_names.insert(name.to_string());
         shared.files.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut shared = self.operate(Operation::SyncFolder)?;
-        shared.synced_files = shared.files.clone();
+        let operated = self.operate(Operation::SyncFolder).map(drop);
+        let mut shared = lock(&self.shared);
+        let Shared { files, synced_files, dirty_names, .. } = &mut *shared;
+        let names = std::mem::take(dirty_names);
+        operated?;
+        for name in names {
+            match files.get(&name) {
+                Some(file) => synced_files.insert(name, file.clone()),
+                None => synced_files.remove(&name),
+            };
+        }
         Ok(())
     }
 
@@ -227,13 +217,13 @@ struct Reader(FileState);
 
 impl ReadFile for Reader {
     fn byte_len(&self) -> io::Result<u64> {
-        Ok(lock(&self.0).bytes.len() as u64)
+        Ok(lock(&self.0).bytes().len() as u64)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let file = lock(&self.0);
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let found = file.bytes.get(from..from.saturating_add(buffer.len()));
+        let found = file.bytes().get(from..from.saturating_add(buffer.len()));
         buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -251,15 +241,17 @@ impl WriteFile for Writer {
         if operated.is_err() {
             bytes = &bytes[..bytes.len() / 2];
         }
-        Write::write_all(&mut lock(&self.file).bytes, bytes)?;
+        lock(&self.file).append(bytes);
         operated
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        drop(self.directory.operate(Operation::Sync)?);
-        let mut file = lock(&self.file);
-        file.synced_len = file.bytes.len();
-        Ok(())
+        let operated = self.directory.operate(Operation::Sync).map(drop);
+        match operated {
+            Ok(()) => lock(&self.file).sync(),
+            Err(_) => lock(&self.file).fail_sync(),
+        }
+        operated
     }
 }
 
@@ -283,10 +275,22 @@ mod tests {
         let image = directory.crash_image(Unsynced::Kept, &mut rng);
         assert_eq!(image.list().unwrap(), ["kept", "loose"]);
         assert_eq!(read_file(&image, "kept").unwrap().len(), 1600);
-        let image = directory.crash_image(Unsynced::Zeroed, &mut rng);
-        let bytes = read_file(&image, "kept").unwrap();
-        assert_eq!((bytes.len(), &bytes[..600]), (1600, &[1u8; 600][..]));
-        assert_eq!(bytes[1599], 0);
+        let restarted = FaultDirectory::restarted(&image);
+        assert_eq!(restarted.crash_image(Unsynced::Dropped, &mut rng).list().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_change_of_the_folder_whose_sync_failed_is_there_until_a_power_cut() {
+        let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(1, 0));
+        let _ = directory.create("lost").unwrap();
+        directory.set_fault(Some(Fault::Once(1)));
+        assert!(directory.sync().is_err());
+        let _ = directory.create("kept").unwrap();
+        directory.sync().unwrap();
+        assert_eq!(directory.list().unwrap(), ["kept", "lost"]);
+        let mut after_cut = |unsynced| directory.crash_image(unsynced, &mut rng).list().unwrap();
+        assert_eq!(after_cut(Unsynced::Dropped), ["kept"]);
+        assert_eq!(after_cut(Unsynced::Kept), ["kept", "lost"]);
     }
 
     #[test]

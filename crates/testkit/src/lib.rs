@@ -8,6 +8,7 @@ pub mod shape;
 pub mod model;
 pub mod read_back;
 pub mod random_ops;
+pub mod cached_file;
 pub mod fault_directory;
 pub mod gate_directory;
 pub mod numbered_batches;
