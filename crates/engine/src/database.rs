@@ -10,7 +10,9 @@ use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::directory::{Directory, LocalDirectory, MemoryDirectory, Process};
+use drillcore_storage::directory::{
+    Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
+};
 use drillcore_storage::manifest;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::sync::Mutex;
@@ -26,6 +28,7 @@ use crate::maintenance::{self, Duty, pick_full_merge};
 use crate::named_snapshot;
 use crate::options::{Durability, Options};
 use crate::recovery;
+use crate::sample::fresh_seed;
 use crate::select::encode_sets;
 use crate::set_indexing;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
@@ -99,7 +102,8 @@ impl Database {
                 "memory_bytes is {given}; at least {least} are needed"
             )));
         }
-        let core = Arc::new(recovery::open(directory, options, Probe(probe))?);
+        let nonce = fresh_seed() as u32;
+        let core = Arc::new(recovery::open(directory, options, Probe(probe), nonce)?);
         let threads = core.options.maintenance_threads.max(1);
         let workers = (0..threads)
             .map(|number| {
@@ -305,8 +309,8 @@ impl Database {
     /// returns. Snapshots stay readable. A second call does nothing.
     ///
     /// # Errors
-    /// With durability `none`, why rows could not be written out, now or by a write that failed earlier. The
-    /// database is closed all the same.
+    /// With durability `none`, why rows could not be written out, now or by a write that failed earlier; with `os`,
+    /// why the log could not be synced. The database is closed all the same.
     pub fn close(&self) -> Result<()> {
         self.open.close()
     }
@@ -501,13 +505,10 @@ impl Open {
             state = core.wait(state);
         }
         drop(state);
-        drop(core.manifest());
-        if let Some(wal) = core.wal.get() {
-            // An append that fails here tells its own caller.
-            let _ = wal.write_all_enqueued();
-        }
+        core.manifest().close();
+        let ended = core.wal.get().map_or(Ok(()), |wal| Ok(wal.close()?));
         core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        flushed
+        flushed.and(ended)
     }
 
     /// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
@@ -556,7 +557,8 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
     let names = directory
         .list()
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot list {path}: {error}")))?;
-    if names.iter().any(|name| name != recovery::LOCK_FILE) {
+    // A first manifest that was being begun has no name yet.
+    if names.iter().any(|name| name != recovery::LOCK_FILE && !is_unfinished(name)) {
         return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));
     }
     if !create {

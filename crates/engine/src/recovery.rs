@@ -8,7 +8,7 @@ use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_storage::directory::Directory;
+use drillcore_storage::directory::{Directory, is_unfinished};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
@@ -29,8 +29,14 @@ use crate::state::{Slot, State, TableState, TableVersion, Version};
 /// The file whose lock the writer holds.
 pub const LOCK_FILE: &str = "LOCK";
 
-/// Brings a database into memory as it was after its last acknowledged commit, or a later one.
-pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Result<Core> {
+/// Brings a database into memory as it was after its last acknowledged commit, or a later one. `nonce` should be a
+/// number that no other opening uses.
+pub fn open(
+    directory: Arc<dyn Directory>,
+    options: Options,
+    probe: Probe,
+    nonce: u32,
+) -> Result<Core> {
     let lock = directory
         .lock(LOCK_FILE)
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot lock the database: {error}")))?;
@@ -67,6 +73,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;
     let (manifest, _) = Manifest::open(directory.clone())?;
+    remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
     // A stranger that a reader still needs keeps its name.
     // A number that no database gets to was made up by somebody else.
@@ -79,7 +86,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, probe: Probe) -> Re
         core.removals.defer(name, bytes, version);
     }
     core.removals.sweep()?;
-    replay(&core, needed_from)?;
+    replay(&core, needed_from, nonce)?;
     Ok(core)
 }
 
@@ -99,6 +106,16 @@ fn check_has_manifest(directory: &dyn Directory) -> Result<()> {
             format!("the database folder holds {name}, but no manifest; nothing was changed"),
         )),
     }
+}
+
+/// Removes log files that were being begun when the process died.
+fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
+    let io =
+        |error| Error::new(ErrorKind::Io, format!("cannot remove an unfinished file: {error}"));
+    let names = directory.list().map_err(io)?;
+    let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
+    let unfinished = names.iter().filter(|name| is_log(name) && is_unfinished(name));
+    unfinished.into_iter().try_for_each(|name| directory.remove(name).map_err(io))
 }
 
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
@@ -201,9 +218,10 @@ pub fn open_described(
 
 /// Reads the log; rows that a segment already holds are passed over. Keeps to the memory budget by
 /// spilling on the way.
-fn replay(core: &Core, needed_from: Lsn) -> Result<()> {
+fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
     let sync = core.options.durability == Durability::Fsync;
-    let (wal, last) = Wal::recover(core.directory.clone(), sync, needed_from, |lsn, payload| {
+    let directory = core.directory.clone();
+    let (wal, last) = Wal::recover(directory, sync, nonce, needed_from, |lsn, payload| {
         for (table, block) in decode_commit(payload)? {
             replay_batch(core, table, lsn, block)?;
         }

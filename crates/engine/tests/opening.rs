@@ -59,8 +59,9 @@ fn a_refused_opening_changes_nothing_and_what_was_damaged_can_be_put_back() {
         let segment = of("segment-");
         let len = whole[&manifest].len();
         let damages = [
-            (&manifest, Some(len - 1)),
-            (&manifest, Some(len - 3)),
+            // Behind the last edit is a closing frame of 29 bytes.
+            (&manifest, Some(len - 30)),
+            (&manifest, Some(len - 32)),
             (&manifest, Some(0)),
             (&manifest, Some(3)),
             (&manifest, None),

@@ -23,7 +23,8 @@ use drillcore::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
 use drillcore::*;
-use drillcore_format::frame::{self, LogKind, Read};
+use drillcore_format::frame::{FILE_HEADER_BYTES, LogKind};
+use drillcore_format::frame_reader::FrameReader;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::thread;
 use shuttle::{Config, FailurePersistence, Runner};
@@ -55,9 +56,8 @@ struct LogFile {
     file: Box<dyn WriteFile>,
     log: Arc<LogWrites>,
     unsynced: Vec<u8>,
-    /// All that the file holds, and how far its frames were counted.
+    /// All that the file holds.
     held: Vec<u8>,
-    counted: usize,
 }
 
 impl LogFolder {
@@ -95,11 +95,11 @@ impl Directory for LogFolder {
             return Ok(file);
         }
         let log = self.log.clone();
-        Ok(Box::new(LogFile { file, log, unsynced: Vec::new(), held: Vec::new(), counted: 0 }))
+        Ok(Box::new(LogFile { file, log, unsynced: Vec::new(), held: Vec::new() }))
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        self.files.truncate(name, len)
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -134,18 +134,12 @@ impl LogFile {
     }
 
     fn count_frames(&mut self) {
-        if self.counted == 0 {
-            self.counted =
-                frame::read_file_header(&self.held, LogKind::Wal).unwrap().unwrap_or_default();
-        }
-        if self.counted == 0 {
+        if self.held.len() < FILE_HEADER_BYTES {
             return;
         }
-        while let Read::Frame { sequence, end, .. } =
-            frame::read_frame(&self.held, self.counted).unwrap()
-        {
-            self.log.logged.fetch_max(sequence, Ordering::SeqCst);
-            self.counted = end;
+        let (_, mut frames) = FrameReader::new(&self.held, LogKind::Wal).unwrap();
+        while let Some(frame) = frames.next_frame().unwrap() {
+            self.log.logged.fetch_max(frame.sequence, Ordering::SeqCst);
         }
     }
 }

@@ -20,4 +20,5 @@ pub mod file_tail;
 pub mod segment_footer;
 pub mod postings_footer;
 pub mod frame;
+pub mod frame_reader;
 pub mod manifest_edit;

@@ -9,9 +9,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
-use drillcore_format::frame::{
-    LogKind, Read, encode_commit, put_file_header, put_frame, read_file_header, read_frame,
-};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, encode_commit};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
 use drillcore_format::indexed_sets::IndexedSets;
@@ -52,28 +51,32 @@ fn address(offset: u64) -> PageAddress {
 
 /// The frames of a log file that ends with its last frame.
 fn frames(bytes: &[u8], kind: LogKind) -> Vec<(u64, &[u8])> {
-    let mut at = read_file_header(bytes, kind).unwrap().expect("the header is complete");
+    let (_, mut reader) = FrameReader::new(bytes, kind).unwrap();
     let mut frames = Vec::new();
-    while let Read::Frame { sequence, payload, end } = read_frame(bytes, at).unwrap() {
-        frames.push((sequence, payload));
-        at = end;
+    while let Some(frame) = reader.next_frame().unwrap() {
+        frames.push((frame.sequence, frame.payload));
     }
-    assert_eq!(at, bytes.len());
+    assert_eq!(reader.at(), bytes.len());
     frames
 }
 
 #[test]
 fn a_wal_keeps_its_bytes() {
     let first = [(TableId(1), &b"rows of table 1"[..]), (TableId(7), b"rows of table 7")];
-    let second = [(TableId(7), &[0u8; 300][..])];
+    // The last one fills a sector with zeros.
+    let second = [(TableId(7), &[0u8; 1200][..])];
     let mut bytes = Vec::new();
-    put_file_header(LogKind::Wal, &mut bytes);
-    for (lsn, commit) in [(5, &first[..]), (6, &second[..])] {
+    let header = FileHeader { kind: LogKind::Wal, nonce: 0x5eed, first: 5 };
+    let mut writer = FrameWriter::begin(header, &mut bytes);
+    for commit in [&first[..], &second[..]] {
         let mut payload = Vec::new();
         encode_commit(commit, &mut payload);
-        put_frame(lsn, &payload, &mut bytes);
+        writer.put(&payload, &mut bytes);
     }
-    let pinned = golden("wal-v1.bin", &bytes);
+    writer.note_synced();
+    writer.put_closing(&mut bytes);
+    let pinned = golden("wal-v2.bin", &bytes);
+    assert_eq!(FileHeader::read(&pinned, LogKind::Wal), Ok(header));
     let commits: Vec<_> = frames(&pinned, LogKind::Wal)
         .into_iter()
         .map(|(lsn, payload)| (lsn, drillcore_format::frame::decode_commit(payload).unwrap()))
@@ -85,19 +88,21 @@ fn a_wal_keeps_its_bytes() {
 fn a_manifest_keeps_its_bytes() {
     let lists = manifest_edits(1, true);
     let mut bytes = Vec::new();
-    put_file_header(LogKind::Manifest, &mut bytes);
-    for (edits, number) in lists.iter().zip(1..) {
+    let header = FileHeader { kind: LogKind::Manifest, nonce: 3, first: 0 };
+    let mut writer = FrameWriter::begin(header, &mut bytes);
+    for edits in &lists {
         let mut payload = Vec::new();
         encode_edits(edits, &mut payload);
-        put_frame(number, &payload, &mut bytes);
+        writer.put(&payload, &mut bytes);
+        writer.note_synced();
     }
-    let pinned = golden("manifest-v1.bin", &bytes);
+    let pinned = golden("manifest-v2.bin", &bytes);
     assert_eq!(edits_of(&pinned), lists);
 }
 
 #[test]
 fn rollup_tables_from_before_dimensions_could_be_added_are_read() {
-    let path = "tests/golden/manifest-v1-merge-2.bin";
+    let path = "tests/golden/manifest-v2-merge-2.bin";
     let bytes = std::fs::read(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
     assert_eq!(edits_of(&bytes), manifest_edits(2, false));
 }

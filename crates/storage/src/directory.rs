@@ -1,7 +1,8 @@
 //! The door to files: everything the store keeps goes through a [`Directory`].
 //!
 //! Files are written once, front to back, and never changed afterwards. A new file is durable after
-//! [`WriteFile::sync`] and [`Directory::sync`]; until then a power cut may take it away.
+//! [`WriteFile::sync`] and [`Directory::sync`]; until then a power cut may take it away, or any of its pages.
+//! After a sync that failed, what is read proves nothing, nor does a later sync: write it anew.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, unlinkat};
+use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
 
 use crate::standard_streams::open_closed_streams;
 
@@ -22,10 +23,11 @@ pub trait Directory: Send + Sync {
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>>;
     /// Creates a file; one of that name must not exist.
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>>;
-    /// Cuts a file off behind its first `len` bytes, durably.
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()>;
+    /// Gives a file another name, and takes it from the file that had it. A power cut leaves the name with the one
+    /// or the other.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
-    /// Makes creations and removals durable.
+    /// Makes creations, removals and names durable.
     fn sync(&self) -> io::Result<()>;
     /// Takes the writer's lock, or `None` where another holder lives. Freed on drop, and by the kernel
     /// when the process dies.
@@ -106,11 +108,9 @@ impl Directory for LocalDirectory {
         Ok(Box::new(LocalFile { file, process: self.process }))
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.process.check()?;
-        let file = self.open_file(name, OFlags::WRONLY)?;
-        file.set_len(len)?;
-        file.sync_all()
+        Ok(renameat(&self.folder, from, &self.folder, to)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
@@ -243,10 +243,10 @@ impl Directory for MemoryDirectory {
         Ok(Box::new(MemoryWriter(file)))
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        let file = self.file(name)?;
-        let mut bytes = file.bytes.write().unwrap_or_else(PoisonError::into_inner);
-        bytes.truncate(usize::try_from(len).unwrap_or(usize::MAX));
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_string(), file);
         Ok(())
     }
 
@@ -306,6 +306,37 @@ pub fn read_file(directory: &dyn Directory, name: &str) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// What the name of a file ends in until it is whole.
+const UNFINISHED: &str = ".new";
+
+/// Makes a file that is never seen without these bytes: it gets its name, in the place of the file that has it, once
+/// they are on stable storage. When this returns, the name is as well. What is written to the file then is up
+/// to the caller to sync.
+pub fn create_whole(
+    directory: &dyn Directory,
+    name: &str,
+    bytes: &[u8],
+) -> io::Result<Box<dyn WriteFile>> {
+    let unfinished = format!("{name}{UNFINISHED}");
+    let mut file = match directory.create(&unfinished) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            directory.remove(&unfinished)?;
+            directory.create(&unfinished)?
+        }
+        created => created?,
+    };
+    file.write_all(bytes)?;
+    file.sync()?;
+    directory.rename(&unfinished, name)?;
+    directory.sync()?;
+    Ok(file)
+}
+
+/// Whether a file of this name was being made by [`create_whole`], perhaps when the process died.
+pub fn is_unfinished(name: &str) -> bool {
+    name.ends_with(UNFINISHED)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,17 +348,15 @@ mod tests {
     }
 
     #[test]
-    fn a_file_reads_back_and_can_be_cut_off() {
+    fn a_file_reads_back() {
         both(|directory| {
             let mut file = directory.create("a").unwrap();
             file.write_all(b"hello ").unwrap();
             file.write_all(b"world").unwrap();
             file.sync().unwrap();
             assert_eq!(read_file(directory, "a").unwrap(), b"hello world");
-            directory.truncate("a", 5).unwrap();
-            assert_eq!(read_file(directory, "a").unwrap(), b"hello");
             let mut beyond = [0; 2];
-            let error = directory.open("a").unwrap().read_exact_at(&mut beyond, 4).unwrap_err();
+            let error = directory.open("a").unwrap().read_exact_at(&mut beyond, 10).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         });
     }
@@ -340,6 +369,22 @@ mod tests {
             directory.remove("a").unwrap();
             directory.create("a").unwrap();
             assert_eq!(directory.list().unwrap(), ["a"]);
+        });
+    }
+
+    #[test]
+    fn a_file_that_is_made_whole_takes_the_place_of_another_and_can_be_written_to() {
+        both(|directory| {
+            directory.create("a").unwrap().write_all(b"old").unwrap();
+            directory.create("a.new").unwrap().write_all(b"left behind").unwrap();
+            let before = directory.open("a").unwrap();
+            let mut file = create_whole(directory, "a", b"new").unwrap();
+            file.write_all(b"er").unwrap();
+            assert_eq!(directory.list().unwrap(), ["a"]);
+            assert_eq!(read_file(directory, "a").unwrap(), b"newer");
+            assert_eq!(before.byte_len().unwrap(), 3, "who reads the old one goes on");
+            assert!(directory.rename("b", "a").is_err());
+            assert!(is_unfinished("a.new") && !is_unfinished("a"));
         });
     }
 

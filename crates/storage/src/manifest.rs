@@ -1,20 +1,22 @@
 //! The manifest: which tables and segments make up the database, as a log of atomic edits.
 //!
 //! Opening folds the log into a [`ManifestState`] and starts a new file with that state as its first
-//! frame, so the log stays short and a crash at any moment leaves one complete file behind. The file
-//! with the highest number whose first frame is whole is the manifest.
+//! frame, so the log stays short. A file gets its name once that frame is on stable storage, and the one before goes
+//! once the name is: so the file with the highest number is the manifest, and an edit that was read from the
+//! system's cache only, since its sync had failed, is durable before anything is built upon it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use drillcore_format::frame::{self, LogKind, Read};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::{
     Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
 use drillcore_format::schema::TableSchema;
 
-use crate::directory::{Directory, WriteFile, read_file};
+use crate::directory::{Directory, WriteFile, create_whole, read_file};
 use crate::error::{IoContext, Result, StorageError};
 use crate::lease::ManifestVersion;
 
@@ -56,7 +58,7 @@ pub struct Manifest {
     file: Box<dyn WriteFile>,
     name: String,
     number: u64,
-    next_sequence: u64,
+    frames: FrameWriter,
     failure: Option<String>,
 }
 
@@ -79,19 +81,18 @@ impl Manifest {
         let state = newest(directory.as_ref(), &files)?.state;
         let number = files.last().map_or(1, |(number, _)| number + 1);
         let name = format!("manifest-{number:08}.log");
-        let mut bytes = Vec::new();
-        frame::put_file_header(LogKind::Manifest, &mut bytes);
-        let mut payload = Vec::new();
+        let (mut bytes, mut payload) = (Vec::new(), Vec::new());
+        // Another one than those of the files before.
+        let header = FileHeader { kind: LogKind::Manifest, nonce: number as u32, first: 0 };
+        let mut frames = FrameWriter::begin(header, &mut bytes);
         encode_edits(&state.as_edits(), &mut payload);
-        frame::put_frame(0, &payload, &mut bytes);
-        let mut file = directory.create(&name).context("create", &name)?;
-        file.write_all(&bytes).context("write", &name)?;
-        file.sync().context("sync", &name)?;
-        directory.sync().context("sync the folder of", &name)?;
+        frames.put(&payload, &mut bytes);
+        let file = create_whole(directory.as_ref(), &name, &bytes).context("create", &name)?;
+        frames.note_synced();
         for (_, old) in files {
             directory.remove(&old).context("remove", &old)?;
         }
-        Ok((Manifest { directory, file, name, number, next_sequence: 1, failure: None }, state))
+        Ok((Manifest { directory, file, name, number, frames, failure: None }, state))
     }
 
     /// Reads the manifest without touching it; that of a folder without one is empty.
@@ -104,7 +105,7 @@ impl Manifest {
 
     /// The version that the last commit made.
     pub fn version(&self) -> ManifestVersion {
-        ManifestVersion { file: self.number, edit: self.next_sequence - 1 }
+        ManifestVersion { file: self.number, edit: self.frames.next_sequence() - 1 }
     }
 
     /// Makes a list of edits durable, all or none. After a failure nothing more is accepted.
@@ -112,17 +113,27 @@ impl Manifest {
         if let Some(first) = &self.failure {
             return Err(StorageError::LogFailed { first: first.clone() });
         }
-        let mut payload = Vec::new();
+        let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         encode_edits(edits, &mut payload);
-        let mut bytes = Vec::new();
-        frame::put_frame(self.next_sequence, &payload, &mut bytes);
+        self.frames.put(&payload, &mut bytes);
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync());
         if let Err(error) = written.context("append to", &self.name) {
             self.failure = Some(error.to_string());
             return Err(error);
         }
-        self.next_sequence += 1;
+        self.frames.note_synced();
         Ok(())
+    }
+
+    /// Notes behind the last edit that all of them are synced, so that nothing of them can be taken for the end of the
+    /// manifest later.
+    pub fn close(&mut self) {
+        if self.failure.is_none() {
+            let mut closing = Vec::new();
+            self.frames.put_closing(&mut closing);
+            // Without it the manifest says the same.
+            let _ = self.file.write_all(&closing);
+        }
     }
 
     /// The folder the database lives in.
@@ -276,58 +287,44 @@ fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
     Ok(files)
 }
 
-/// Reads the newest file whose first frame is whole. A newer one without was being written when the
-/// process died, and says nothing that the older one does not.
+/// What the newest file says.
 fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestFound> {
-    for (number, name) in files.iter().rev() {
-        if let Some(found) = read_state(directory, *number, name)? {
-            return Ok(found);
+    match files.last() {
+        Some((number, name)) => read_state(directory, *number, name),
+        None => {
+            Ok(ManifestFound { state: ManifestState::new(), version: ManifestVersion::EVERYTHING })
         }
     }
-    let state = ManifestState::new();
-    let nothing = ManifestFound { state, version: ManifestVersion::EVERYTHING };
-    let Some((number, name)) = files.last() else { return Ok(nothing) };
-    let names = directory.list().context("list", "the database folder")?;
-    let is_of_tables = |name: &String| name.starts_with("segment-") || name.starts_with("wal-");
-    if *number == 1 && files.len() == 1 && !names.iter().any(is_of_tables) {
-        // The first manifest ever was cut short: no table had been made yet.
-        return Ok(nothing);
-    }
-    Err(StorageError::Inconsistent {
-        file: name.clone(),
-        detail: "the manifest is cut short and no older one is left".to_string(),
-    })
 }
 
-/// The state that a file's frames add up to; `None` if not even the first is whole.
-fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Option<ManifestFound>> {
+/// The state that a file's frames add up to.
+fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<ManifestFound> {
     let bytes = read_file(directory, name).context("read", name)?;
     let damaged = |offset: usize, source| StorageError::Damaged {
         file: name.to_string(),
         offset: offset as u64,
         source,
     };
-    let header = frame::read_file_header(&bytes, LogKind::Manifest).map_err(|e| damaged(0, e))?;
-    let Some(mut at) = header else { return Ok(None) };
+    let (_, mut frames) = FrameReader::new(&bytes, LogKind::Manifest).map_err(|e| damaged(0, e))?;
+    // The file got its name with the first one in it.
+    frames.expect_synced(1);
     let mut state = ManifestState::new();
-    let mut expected = 0;
-    // What a frame cut short would have said was never acknowledged.
-    while let Read::Frame { sequence, payload, end } =
-        frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
-    {
+    let mut last = None;
+    loop {
+        let at = frames.at();
+        // What a frame cut short would have said was never acknowledged.
+        let Some(frame) = frames.next_frame().map_err(|e| damaged(at, e))? else { break };
         let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
-        if sequence != expected {
-            return Err(inconsistent(format!("edit {sequence} where edit {expected} belongs")));
-        }
-        for edit in decode_edits(payload).map_err(|e| damaged(at, e))? {
+        for edit in decode_edits(frame.payload).map_err(|e| damaged(at, e))? {
             state.apply(&edit).map_err(inconsistent)?;
         }
-        expected += 1;
-        at = end;
+        last = Some(frame.sequence);
     }
-    let version = |last| ManifestVersion { file: number, edit: last };
-    let last: Option<u64> = expected.checked_sub(1);
-    Ok(last.map(|last| ManifestFound { state, version: version(last) }))
+    let Some(edit) = last else {
+        let detail = "the manifest is cut short: it has no edit".to_string();
+        return Err(StorageError::Inconsistent { file: name.to_string(), detail });
+    };
+    Ok(ManifestFound { state, version: ManifestVersion { file: number, edit } })
 }
 
 #[cfg(test)]
@@ -421,35 +418,28 @@ mod tests {
         }
     }
 
+    /// It has its name only once it is whole.
     #[test]
-    fn a_new_manifest_cut_short_falls_back_to_the_old_one() {
+    fn a_manifest_that_was_being_made_is_none_and_one_without_an_edit_is_an_error() {
         let directory = MemoryDirectory::new();
         let (mut manifest, _) = open(&directory).unwrap();
         manifest.commit(&[create_table()]).unwrap();
+        manifest.close();
         let unfinished = read_file(&directory, &manifest.name).unwrap()[..20].to_vec();
-        directory.create("manifest-00000002.log").unwrap().write_all(&unfinished).unwrap();
+        let mut left = directory.create("manifest-00000002.log.new").unwrap();
+        left.write_all(&unfinished).unwrap();
         assert_eq!(open(&directory).unwrap().1.tables.len(), 1);
-    }
-
-    #[test]
-    fn a_first_manifest_without_an_edit_is_an_error_where_tables_have_files() {
-        for file in ["segment-00000001.drill", "wal-00000000000000000001.log"] {
-            let directory = MemoryDirectory::new();
-            directory.create("manifest-00000001.log").unwrap();
-            assert!(Manifest::read(&directory).unwrap().state.tables.is_empty(), "begun, no more");
-            directory.create(file).unwrap();
+        for len in [0, 20] {
+            directory
+                .create("manifest-00000003.log")
+                .unwrap()
+                .write_all(&unfinished[..len])
+                .unwrap();
             let error = Manifest::read(&directory).unwrap_err().to_string();
-            assert!(error.contains("manifest-00000001.log"), "{error}");
+            assert!(error.contains("manifest-00000003.log"), "{error}");
             assert!(open(&directory).is_err());
-            assert_eq!(directory.list().unwrap().len(), 2, "nothing was changed");
+            directory.remove("manifest-00000003.log").unwrap();
         }
-    }
-
-    #[test]
-    fn a_reader_takes_no_emptied_manifest_for_an_empty_database() {
-        let directory = MemoryDirectory::new();
-        directory.create("manifest-00000002.log").unwrap();
-        assert!(Manifest::read(&directory).is_err());
     }
 
     #[test]

@@ -3,29 +3,36 @@
 //! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. Whoever writes
 //! first takes all frames that wait, so threads that commit together share one write and one sync.
 //! A log that failed to write is finished: what its file holds is unknown, so it refuses all that
-//! follows. Files are named by their first LSN and removed whole.
+//! follows.
+//!
+//! Files are named by their first LSN, and removed whole. A file is begun only once all before it is on stable
+//! storage, and it takes the place of what an older file holds from its first LSN on. So what lies behind the end
+//! of the log need not be cut off: the next file says that it is no part of it.
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
-use drillcore_format::frame::{self, LogKind, Read};
+use drillcore_format::frame::{
+    FILE_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FileHeader, FrameWriter, LogKind,
+};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::Lsn;
 
-use crate::directory::{Directory, WriteFile, read_file};
+use crate::directory::{Directory, ReadFile, WriteFile, create_whole, read_file};
 use crate::error::{IoContext, Result, StorageError};
 use crate::sync::atomic::{self, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A file is closed once it is larger than this.
 const FILE_BYTES: u64 = 16 << 20;
-/// What a disk writes whole or not at all.
+/// Where frames are read from, a multiple of this lies before them.
 const SECTOR_BYTES: u64 = 512;
 
 /// The log of one database.
 pub struct Wal {
     directory: Arc<dyn Directory>,
     sync: bool,
+    nonce: u32,
     queue: Mutex<Vec<(Lsn, Vec<u8>)>>,
     log: Mutex<Log>,
     logged: AtomicU64,
@@ -35,10 +42,15 @@ pub struct Wal {
 
 struct Log {
     /// The newest file, the only one with bytes not yet synced.
-    open: Option<Box<dyn WriteFile>>,
+    open: Option<OpenFile>,
     /// Oldest first; the last one is `open`, if any is.
     files: VecDeque<LogFile>,
     failure: Option<String>,
+}
+
+struct OpenFile {
+    writer: Box<dyn WriteFile>,
+    frames: FrameWriter,
 }
 
 struct LogFile {
@@ -62,70 +74,57 @@ pub struct LogRead {
 
 impl Wal {
     /// Reads the log from `needed_from` on, hands every commit to `replay` in LSN order, and opens the
-    /// log for what follows. Returns it with the last LSN that it holds, if any.
+    /// log for what follows. Returns it with the last LSN that it holds, if any. `nonce` should be a number that
+    /// no other opening uses.
     ///
-    /// A frame cut short at the very end was never acknowledged: it is removed. Any other damage, and
-    /// any gap, is an error. A commit is durable before it is replayed, as what comes of it may be. Memory:
-    /// one file at a time.
+    /// The log ends where [`FrameReader`] says; damage before that, and any gap, is an error. What is not known to be
+    /// synced is written anew, to a file of its own, before it is replayed: it may be in the system's cache only,
+    /// and where an earlier sync failed, no later one brings it to the disk. That is the end of the newest file at
+    /// most: those before it were synced.
+    ///
+    /// Memory: one file at a time, the newest twice.
     pub fn recover<E: From<StorageError>>(
         directory: Arc<dyn Directory>,
         sync: bool,
+        nonce: u32,
         needed_from: Lsn,
         mut replay: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<(Wal, Option<Lsn>), E> {
         let names = log_files(directory.as_ref())?;
         let mut files = VecDeque::new();
         let mut last: Option<Lsn> = None;
-        for (number, name) in names.iter().enumerate() {
-            let is_newest = number + 1 == names.len();
+        for (number, (first, name)) in names.iter().enumerate() {
+            let next_file = names.get(number + 1).map(|(first, _)| *first);
+            check_starts(name, last, needed_from, *first)?;
             let bytes = read_file(directory.as_ref(), name).context("read", name)?;
-            let damaged = |offset: usize, source| StorageError::Damaged {
-                file: name.clone(),
-                offset: offset as u64,
-                source,
-            };
-            let header =
-                frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
-            let mut at = match header {
-                Some(first_frame) => first_frame,
-                None if is_newest => {
-                    remove(directory.as_ref(), name)?;
-                    continue;
-                }
-                None => {
-                    let detail = "has no header, but the log goes on in another file".to_string();
-                    return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());
-                }
-            };
-            let mut commits: Vec<(Lsn, &[u8])> = Vec::new();
-            loop {
-                match frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))? {
-                    Read::Frame { sequence, payload, end } => {
-                        check_sequence(name, last, needed_from, Lsn(sequence))?;
-                        commits.push((Lsn(sequence), payload));
-                        last = Some(Lsn(sequence));
-                        at = end;
-                    }
-                    Read::End => break,
-                    Read::Torn { .. } if is_newest => break,
-                    Read::Torn { at: torn } => {
-                        let detail = format!(
-                            "ends inside a frame at byte {torn}, but the log goes on in another file"
-                        );
-                        return Err(
-                            StorageError::Inconsistent { file: name.clone(), detail }.into()
-                        );
-                    }
-                }
+            let mut frames = frames_of(name, *first, &bytes)?;
+            if let Some(next) = next_file.filter(|next| *next > needed_from) {
+                frames.expect_synced(next.0);
             }
-            match last {
-                Some(last) if at > frame::FILE_HEADER_BYTES => {
-                    // Cuts a torn frame off, and makes durable what will be replayed: the process that
-                    // wrote it may have died before it was.
-                    directory.truncate(name, at as u64).context("truncate", name)?;
-                    files.push_back(LogFile { name: name.clone(), last, bytes: at as u64 });
+            let mut commits: Vec<(Lsn, &[u8])> = Vec::new();
+            while let Some(commit) = next_commit(name, 0, next_file, &mut frames)? {
+                commits.push(commit);
+            }
+            let Some((file_last, _)) = commits.last().copied() else {
+                remove(directory.as_ref(), name)?;
+                continue;
+            };
+            last = Some(file_last);
+            // What is before `needed_from` is in segments.
+            let unproven = match next_file {
+                Some(_) => commits.len(),
+                None => {
+                    let unproven = frames.synced_before().max(needed_from.0);
+                    commits.partition_point(|(lsn, _)| lsn.0 < unproven)
                 }
-                _ => remove(directory.as_ref(), name)?,
+            };
+            if let Some((last, _)) = commits[..unproven].last() {
+                let (name, bytes) = (name.clone(), bytes.len() as u64);
+                files.push_back(LogFile { name, last: *last, bytes });
+            }
+            if let Some((first, _)) = commits.get(unproven) {
+                let header = FileHeader { kind: LogKind::Wal, nonce, first: first.0 };
+                files.push_back(write_anew(directory.as_ref(), header, &commits[unproven..])?);
             }
             commits.into_iter().try_for_each(|(lsn, payload)| replay(lsn, payload))?;
         }
@@ -133,6 +132,7 @@ impl Wal {
         let wal = Wal {
             directory,
             sync,
+            nonce,
             queue: Mutex::default(),
             log: Mutex::new(Log { open: None, files, failure: None }),
             logged: AtomicU64::new(last.unwrap_or_default().0),
@@ -156,52 +156,54 @@ impl Wal {
     ) -> std::result::Result<LogRead, E> {
         let names = log_files(directory)?;
         let before = before.filter(|before| {
-            before.end.as_ref().is_some_and(|(file, _)| names.binary_search(file).is_ok())
+            let end = before.end.as_ref();
+            end.is_some_and(|(file, _)| names.iter().any(|(_, name)| name == file))
         });
         let mut read = LogRead { bytes: 0, bytes_read: 0, ..before.cloned().unwrap_or_default() };
         let start = read.end.clone();
-        for name in names {
-            let file = directory.open(&name).context("open", &name)?;
-            let len = file.byte_len().context("measure", &name)?;
+        for (number, (first, name)) in names.iter().enumerate() {
+            let next_file = names.get(number + 1).map(|(first, _)| *first);
+            let file = directory.open(name).context("open", name)?;
+            let len = file.byte_len().context("measure", name)?;
             read.bytes += len;
-            let from = match start.as_ref().map(|(last, end)| (name.cmp(last), *end)) {
-                Some((Ordering::Less, _)) => continue,
-                Some((Ordering::Equal, end)) => end,
-                Some((Ordering::Greater, _)) | None => 0,
+            // An earlier call ended in the next file, or at its beginning: it takes the place of what is left here.
+            let known = read.last.map_or(0, |last| last.0 + 1);
+            if next_file.is_some_and(|next| next.0 <= known) {
+                continue;
+            }
+            check_starts(name, read.last, needed_from, *first)?;
+            let from = match &start {
+                Some((end_file, end)) if end_file == name => *end,
+                _ => 0,
             };
             if from > len {
                 let detail = format!(
                     "{len} bytes, but {from} were there before: commits that were read are gone; open \
                      the database again"
                 );
-                return Err(StorageError::Inconsistent { file: name, detail }.into());
+                return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());
             }
-            // Frames tell a torn end by the sectors of the file.
             let begin = from / SECTOR_BYTES * SECTOR_BYTES;
             let mut bytes = vec![0; (len - begin) as usize];
-            file.read_exact_at(&mut bytes, begin).context("read", &name)?;
+            file.read_exact_at(&mut bytes, begin).context("read", name)?;
             read.bytes_read += len - from;
-            let damaged = |offset: usize, source| StorageError::Damaged {
-                file: name.clone(),
-                offset: begin + offset as u64,
-                source,
+            let mut frames = match from {
+                0 => frames_of(name, *first, &bytes)?,
+                _ => {
+                    let header = header_of(name, file.as_ref())?;
+                    FrameReader::resume(&header, &bytes, (from - begin) as usize, known)
+                }
             };
-            let mut at = (from - begin) as usize;
-            if from == 0 {
-                let header =
-                    frame::read_file_header(&bytes, LogKind::Wal).map_err(|e| damaged(0, e))?;
-                // If the log goes on behind a file without a header, its next frame shows the gap.
-                let Some(first_frame) = header else { continue };
-                at = first_frame;
+            if let Some(next) = next_file.filter(|next| *next > needed_from) {
+                frames.expect_synced(next.0);
             }
-            while let Read::Frame { sequence, payload, end } =
-                frame::read_frame(&bytes, at).map_err(|e| damaged(at, e))?
-            {
-                check_sequence(&name, read.last, needed_from, Lsn(sequence))?;
-                each(Lsn(sequence), payload)?;
-                read.last = Some(Lsn(sequence));
-                read.end = Some((name.clone(), begin + end as u64));
-                at = end;
+            while let Some((lsn, payload)) = next_commit(name, begin, next_file, &mut frames)? {
+                if lsn.0 < known {
+                    continue;
+                }
+                each(lsn, payload)?;
+                read.last = Some(lsn);
+                read.end = Some((name.clone(), begin + frames.at() as u64));
             }
         }
         Ok(read)
@@ -247,9 +249,26 @@ impl Wal {
         if let Some(first) = &log.failure {
             return Err(StorageError::LogFailed { first: first.clone() });
         }
-        if let Err(error) = self.sync_open_file(&mut log) {
-            log.failure = Some(error.to_string());
-            return Err(error);
+        log.sync_open_file()
+    }
+
+    /// Ends the log: writes what waits, makes it durable, and notes that behind it, so that nothing of it can be
+    /// taken for the end of the log later. Does nothing in a log that failed.
+    ///
+    /// # Errors
+    /// The log could not be synced. Who enqueued what could not be written hears of that itself.
+    pub fn close(&self) -> Result<()> {
+        let _ = self.write_all_enqueued();
+        let mut log = self.log();
+        if log.failure.is_some() {
+            return Ok(());
+        }
+        log.sync_open_file()?;
+        if let Some(OpenFile { mut writer, mut frames }) = log.open.take() {
+            let mut closing = Vec::new();
+            frames.put_closing(&mut closing);
+            // Where it is missing, the next opening writes anew what it speaks of.
+            let _ = writer.write_all(&closing);
         }
         Ok(())
     }
@@ -304,19 +323,20 @@ impl Wal {
         if log.open.is_none() || log.files.back().is_none_or(|file| file.bytes > FILE_BYTES) {
             self.start_file(log, commits[0].0)?;
         }
-        let payload_len: usize = commits.iter().map(|(_, payload)| payload.len()).sum();
-        let mut bytes =
-            Vec::with_capacity(payload_len + commits.len() * frame::FRAME_OVERHEAD_BYTES);
-        for (lsn, payload) in commits {
-            frame::put_frame(lsn.0, payload, &mut bytes);
-        }
         let Log { open, files, .. } = log;
-        let (Some(writer), Some(file)) = (open, files.back_mut()) else {
+        let (Some(OpenFile { writer, frames }), Some(file)) = (open, files.back_mut()) else {
             unreachable!("a file was started above");
         };
+        let payload_len: usize = commits.iter().map(|(_, payload)| payload.len()).sum();
+        let mut bytes = Vec::with_capacity(payload_len + commits.len() * FRAME_OVERHEAD_BYTES);
+        for (lsn, payload) in commits {
+            assert_eq!(lsn.0, frames.next_sequence(), "LSNs rise by one");
+            frames.put(payload, &mut bytes);
+        }
         writer.write_all(&bytes).context("append to", &file.name)?;
         if self.sync {
             writer.sync().context("sync", &file.name)?;
+            frames.note_synced();
             self.syncs.fetch_add(1, atomic::Ordering::Relaxed);
         }
         file.bytes += bytes.len() as u64;
@@ -325,60 +345,128 @@ impl Wal {
         Ok(())
     }
 
-    /// Makes the newest file durable, with its name.
-    fn sync_open_file(&self, log: &mut Log) -> Result<()> {
-        if let (Some(open), Some(file)) = (&mut log.open, log.files.back()) {
-            open.sync().context("sync", &file.name)?;
-        }
-        self.directory.sync().context("sync", "the folder of the log")
-    }
-
+    /// Begins a file with commit `first`, once all before it is on stable storage.
     fn start_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
-        if !self.sync && log.open.is_some() {
-            // A power cut must not tear a file that the log goes on behind: that reads as damage.
-            self.sync_open_file(log)?;
-        }
-        let name = format!("wal-{:020}.log", first.0);
+        log.sync_open_file()?;
+        let name = file_name(first);
         let mut header = Vec::new();
-        frame::put_file_header(LogKind::Wal, &mut header);
-        let mut writer = self.directory.create(&name).context("create", &name)?;
-        writer.write_all(&header).context("write", &name)?;
-        if self.sync {
-            self.directory.sync().context("sync the folder of", &name)?;
-        }
+        let kind = LogKind::Wal;
+        let frames =
+            FrameWriter::begin(FileHeader { kind, nonce: self.nonce, first: first.0 }, &mut header);
+        let writer =
+            create_whole(self.directory.as_ref(), &name, &header).context("create", &name)?;
         let bytes = header.len() as u64;
         self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
         log.files.push_back(LogFile { name, last: first, bytes });
-        log.open = Some(writer);
+        log.open = Some(OpenFile { writer, frames });
         Ok(())
     }
 }
 
-/// The names of the log's files, oldest first: names are zero-padded, so they sort by LSN.
-fn log_files(directory: &dyn Directory) -> Result<Vec<String>> {
-    let mut names = directory.list().context("list", "the database folder")?;
-    names.retain(|name| name.starts_with("wal-") && name.ends_with(".log"));
-    names.sort_unstable();
-    Ok(names)
+impl Log {
+    /// Makes the newest file durable; its name is. A failure is the log's end.
+    fn sync_open_file(&mut self) -> Result<()> {
+        let (Some(open), Some(file)) = (&mut self.open, self.files.back()) else { return Ok(()) };
+        if open.frames.is_synced() {
+            return Ok(());
+        }
+        let synced = open.writer.sync().context("sync", &file.name);
+        match &synced {
+            Ok(()) => open.frames.note_synced(),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+        synced
+    }
+}
+
+/// Writes commits to a file of their own, on stable storage with its name when this returns. The file says so.
+fn write_anew(
+    directory: &dyn Directory,
+    header: FileHeader,
+    commits: &[(Lsn, &[u8])],
+) -> Result<LogFile> {
+    let mut bytes = Vec::new();
+    let mut frames = FrameWriter::begin(header, &mut bytes);
+    commits.iter().for_each(|(_, payload)| frames.put(payload, &mut bytes));
+    let name = file_name(Lsn(header.first));
+    let mut writer = create_whole(directory, &name, &bytes).context("create", &name)?;
+    frames.note_synced();
+    let mut closing = Vec::new();
+    frames.put_closing(&mut closing);
+    // Not before, although nothing of the file is seen before it is synced: its name may not be durable.
+    writer.write_all(&closing).context("append to", &name)?;
+    let last = commits.last().expect("there is something to write anew").0;
+    Ok(LogFile { name, last, bytes: (bytes.len() + closing.len()) as u64 })
+}
+
+fn file_name(first: Lsn) -> String {
+    format!("wal-{:020}.log", first.0)
+}
+
+/// The log's files with the first LSN of each, oldest first.
+fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
+    let first = |name: &str| {
+        let first = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok().map(Lsn)?;
+        (file_name(first) == name).then_some(first)
+    };
+    let names = directory.list().context("list", "the database folder")?;
+    let mut files: Vec<(Lsn, String)> =
+        names.into_iter().filter_map(|name| Some((first(&name)?, name))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// The frames of a log file, whose content is `bytes`.
+fn frames_of<'a>(name: &str, first: Lsn, bytes: &'a [u8]) -> Result<FrameReader<'a>> {
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
+    let (header, frames) = FrameReader::new(bytes, LogKind::Wal).map_err(damaged)?;
+    if header.first != first.0 {
+        let detail = format!("its header says that it begins with commit {}", header.first);
+        return Err(StorageError::Inconsistent { file: name.to_string(), detail });
+    }
+    Ok(frames)
+}
+
+/// The header of a file that is read from somewhere in the middle.
+fn header_of(name: &str, file: &dyn ReadFile) -> Result<FileHeader> {
+    let mut header = [0; FILE_HEADER_BYTES];
+    file.read_exact_at(&mut header, 0).context("read", name)?;
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
+    FileHeader::read(&header, LogKind::Wal).map_err(damaged)
+}
+
+/// The next commit of a file that is read from its byte `begin` on: up to where the next file takes over.
+fn next_commit<'a>(
+    name: &str,
+    begin: u64,
+    next_file: Option<Lsn>,
+    frames: &mut FrameReader<'a>,
+) -> Result<Option<(Lsn, &'a [u8])>> {
+    if next_file.is_some_and(|next| frames.next_sequence() >= next.0) {
+        return Ok(None);
+    }
+    let offset = begin + frames.at() as u64;
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset, source };
+    let frame = frames.next_frame().map_err(damaged)?;
+    Ok(frame.map(|frame| (Lsn(frame.sequence), frame.payload)))
 }
 
 fn remove(directory: &dyn Directory, name: &str) -> Result<()> {
     directory.remove(name).context("remove", name)
 }
 
-/// LSNs rise by one from frame to frame, and the log starts no later than it is needed. Before that a
-/// file may be missing: of several removed ones a power cut can bring some back.
-fn check_sequence(file: &str, last: Option<Lsn>, needed_from: Lsn, found: Lsn) -> Result<()> {
+/// The log starts no later than it is needed, and goes on in the next file where it ends in the one before. Before
+/// that a file may be missing: of several removed ones a power cut can bring some back.
+fn check_starts(file: &str, last: Option<Lsn>, needed_from: Lsn, first: Lsn) -> Result<()> {
     let detail = match last {
-        Some(last) if found <= last || found.0 > last.0 + 1 && found > needed_from => {
-            format!("commit {found} follows commit {last}")
-        }
-        None if found > needed_from => {
+        _ if first <= needed_from => return Ok(()),
+        Some(last) if first.0 <= last.0 + 1 => return Ok(()),
+        Some(last) => format!("commit {first} follows commit {last}"),
+        None => {
             format!(
-                "the log starts at commit {found}, but commits from {needed_from} on are needed"
+                "the log starts at commit {first}, but commits from {needed_from} on are needed"
             )
         }
-        _ => return Ok(()),
     };
     Err(StorageError::Inconsistent { file: file.to_string(), detail })
 }
@@ -394,7 +482,8 @@ mod tests {
     fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Commit>)> {
         let mut commits = Vec::new();
         let shared: Arc<dyn Directory> = Arc::new(directory.clone());
-        let (wal, _) = Wal::recover(shared, true, Lsn(needed_from), |lsn, payload| {
+        let nonce = directory.list().unwrap().len() as u32;
+        let (wal, _) = Wal::recover(shared, true, nonce, Lsn(needed_from), |lsn, payload| {
             commits.push((lsn.0, payload.to_vec()));
             Ok::<(), StorageError>(())
         })?;
@@ -406,8 +495,12 @@ mod tests {
         wal.write_through(Lsn(lsn)).unwrap();
     }
 
+    fn names(directory: &MemoryDirectory) -> Vec<String> {
+        log_files(directory).unwrap().into_iter().map(|(_, name)| name).collect()
+    }
+
     fn rewrite(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
-        let name = log_files(directory).unwrap().pop().unwrap();
+        let name = names(directory).pop().unwrap();
         let mut bytes = read_file(directory, &name).unwrap();
         change(&mut bytes);
         directory.remove(&name).unwrap();
@@ -483,20 +576,88 @@ mod tests {
         assert_eq!(recover(&directory, 2).unwrap().1.len(), 1);
     }
 
+    /// A file has its name only with a header, and is begun only once all before it is synced.
     #[test]
-    fn a_reader_takes_a_file_without_a_header_for_a_gap_unless_it_is_the_newest() {
-        for (cut, expected) in [(2, Some(Some(Lsn(2)))), (1, None)] {
+    fn a_file_without_a_header_or_cut_short_before_another_one_is_an_error() {
+        for (cut, left, expected) in
+            [(2, 50, Some(2)), (2, 3, None), (1, 3, None), (1, 50, None), (1, 32, None)]
+        {
             let directory = MemoryDirectory::new();
             for lsn in 1..=3 {
-                log(&recover(&directory, 1).unwrap().0, lsn, b"x");
+                log(&recover(&directory, 1).unwrap().0, lsn, b"a commit");
             }
             let read = || Wal::read(&directory, Lsn(1), None, |_, _| Ok::<(), StorageError>(()));
-            let whole = read().unwrap();
-            assert_eq!(whole.last, Some(Lsn(3)));
-            directory.truncate(&log_files(&directory).unwrap()[cut], 3).unwrap();
-            let found = read().ok();
-            assert_eq!(found.as_ref().map(|found| found.last), expected, "file {cut} is cut short");
-            assert!(found.is_none_or(|found| found.bytes < whole.bytes));
+            assert_eq!(read().unwrap().last, Some(Lsn(3)));
+            let name = &names(&directory)[cut];
+            let bytes = read_file(&directory, name).unwrap();
+            directory.remove(name).unwrap();
+            directory.create(name).unwrap().write_all(&bytes[..left]).unwrap();
+            let found = read().ok().map(|found| found.last.unwrap().0);
+            assert_eq!(found, expected, "of file {cut}, {left} bytes");
+            assert_eq!(recover(&directory, 1).is_err(), expected.is_none());
+        }
+    }
+
+    #[test]
+    fn what_no_mark_covers_is_written_anew_once_and_a_closed_log_not_at_all() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        (1..=3).for_each(|lsn| log(&wal, lsn, b"a commit"));
+        let whole = read_file(&directory, &names(&directory)[0]).unwrap();
+        // The third says that those before it are synced.
+        let first_lsns = || -> Vec<u64> {
+            log_files(&directory).unwrap().into_iter().map(|(first, _)| first.0).collect()
+        };
+        for _ in 0..2 {
+            assert_eq!(recover(&directory, 1).unwrap().1.len(), 3);
+            assert_eq!(first_lsns(), [1, 3]);
+        }
+        assert_eq!(read_file(&directory, &names(&directory)[0]).unwrap(), whole, "not touched");
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 4, b"another");
+        wal.close().unwrap();
+        for _ in 0..2 {
+            assert_eq!(recover(&directory, 1).unwrap().1.len(), 4);
+            assert_eq!(first_lsns(), [1, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn what_is_in_segments_is_not_written_anew() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        (1..=3).for_each(|lsn| wal.enqueue(Lsn(lsn), b"a commit".to_vec()));
+        wal.write_through(Lsn(3)).unwrap();
+        assert_eq!(recover(&directory, 4).unwrap().1.len(), 3);
+        assert_eq!(names(&directory).len(), 1);
+        recover(&directory, 3).unwrap();
+        assert_eq!(names(&directory).len(), 2);
+    }
+
+    /// A reader goes on where it was, although the writer has started anew and written its last commits to another
+    /// file, or to another one of the same name.
+    #[test]
+    fn a_reader_goes_on_over_a_new_opening_of_the_writer() {
+        for commits in [1, 3] {
+            let directory = MemoryDirectory::new();
+            let (wal, _) = recover(&directory, 1).unwrap();
+            (1..=commits).for_each(|lsn| log(&wal, lsn, b"a commit"));
+            let read = |before: Option<&LogRead>| {
+                let mut heard = Vec::new();
+                let read = Wal::read(&directory, Lsn(1), before, |lsn, _| {
+                    heard.push(lsn.0);
+                    Ok::<(), StorageError>(())
+                });
+                (read.unwrap(), heard)
+            };
+            let (before, heard) = read(None);
+            assert!(heard.into_iter().eq(1..=commits));
+            let (wal, _) = recover(&directory, 1).unwrap();
+            let (before, heard) = read(Some(&before));
+            assert_eq!(heard, [0; 0]);
+            log(&wal, commits + 1, b"another");
+            assert_eq!(read(Some(&before)).1, [commits + 1]);
+            assert!(read(None).1.into_iter().eq(1..=commits + 1));
         }
     }
 
@@ -507,7 +668,8 @@ mod tests {
         for lsn in 1..=3 {
             let (wal, _) = recover(&directory, 1).unwrap();
             log(&wal, lsn, b"x");
-            let name = log_files(&directory).unwrap()[0].clone();
+            wal.close().unwrap();
+            let name = names(&directory)[0].clone();
             first_file.get_or_insert_with(|| (name.clone(), read_file(&directory, &name).unwrap()));
         }
         let (wal, _) = recover(&directory, 1).unwrap();

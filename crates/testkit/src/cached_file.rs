@@ -35,8 +35,14 @@ pub enum Unsynced {
 }
 
 impl Unsynced {
-    pub const ALL: [Unsynced; 4] =
-        [Unsynced::Dropped, Unsynced::Kept, Unsynced::Cut, Unsynced::Zeroed];
+    pub const ALL: [Unsynced; 6] = [
+        Unsynced::Dropped,
+        Unsynced::Kept,
+        Unsynced::Cut,
+        Unsynced::Zeroed,
+        Unsynced::Pages,
+        Unsynced::Sectors,
+    ];
 }
 
 /// One file.
@@ -76,9 +82,6 @@ impl CachedFile {
     pub fn sync(&mut self) {
         self.disk.resize(self.seen.len(), 0);
         for page in std::mem::take(&mut self.dirty) {
-            if page * PAGE_BYTES >= self.seen.len() {
-                break;
-            }
             let range = page * PAGE_BYTES..self.seen.len().min((page + 1) * PAGE_BYTES);
             self.disk[range.clone()].copy_from_slice(&self.seen[range]);
         }
@@ -88,12 +91,6 @@ impl CachedFile {
     /// Takes the dirty pages for written, although the disk refused them.
     pub fn fail_sync(&mut self) {
         self.dirty.clear();
-    }
-
-    /// Cuts the file off, durably.
-    pub fn truncate(&mut self, len: usize) {
-        self.seen.truncate(len);
-        self.sync();
     }
 
     /// What a power cut leaves.
@@ -169,8 +166,7 @@ mod tests {
         file.sync();
         file.append(&[2; 9000]);
         file.append(&[3; 1000]);
-        let all = Unsynced::ALL.into_iter().chain([Unsynced::Pages, Unsynced::Sectors]);
-        for unsynced in all {
+        for unsynced in Unsynced::ALL {
             assert!(images(&file, unsynced).all(|image| image[..600] == [1; 600]), "{unsynced:?}");
         }
         assert!(images(&file, Unsynced::Dropped).all(|image| image.len() == 600));

@@ -22,7 +22,7 @@ pub enum Operation {
     Create,
     Write,
     Sync,
-    Truncate,
+    Rename,
     Remove,
     SyncFolder,
 }
@@ -165,10 +165,11 @@ impl Directory for FaultDirectory {
         Ok(Box::new(Writer { directory: self.clone(), file }))
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        drop(self.operate(Operation::Truncate)?);
-        let file = self.file(name)?;
-        lock(&file).truncate(len as usize);
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut shared = self.operate(Operation::Rename)?;
+        let file = shared.files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        shared.files.insert(to.to_string(), file);
+        shared.dirty_names.extend([from.to_string(), to.to_string()]);
         Ok(())
     }
 

@@ -76,8 +76,8 @@ impl Directory for GateDirectory {
         self.inner.create(name)
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        self.inner.truncate(name, len)
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

@@ -108,8 +108,8 @@ impl Directory for BrokenDirectory {
         self.0.create(name)
     }
 
-    fn truncate(&self, name: &str, len: u64) -> io::Result<()> {
-        self.0.truncate(name, len)
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.0.rename(from, to)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {

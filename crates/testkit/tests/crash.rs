@@ -240,9 +240,13 @@ impl Drop for Context {
 }
 
 /// Runs the script once for each of its operations and each fault at it, and checks what a power cut
-/// afterwards leaves: two of the four ways of it, in a longer run all.
-fn fail_each_operation(durability: Durability, faults: &[fn(u64) -> Fault]) {
+/// afterwards leaves: two of the six ways of it, in a longer run all. Of the faults the last is one after which the
+/// script goes on until a later operation, where the power goes.
+fn fail_each_operation(durability: Durability) {
     let operations = operations_of_script(durability);
+    let faults: [fn(u64) -> Fault; 4] = [Fault::Once, Fault::Forever, Fault::DiskFull, |nth| {
+        Fault::OnceThenForever(nth, nth + 1 + Rng::keyed(nth, 6).below(60))
+    }];
     for (nth, operation) in (0..).zip(&operations) {
         for (turn, fault) in (nth..).zip(faults) {
             let fault = fault(nth);
@@ -253,8 +257,8 @@ fn fail_each_operation(durability: Durability, faults: &[fn(u64) -> Fault]) {
                 let _context = Context(context.clone());
                 run_script(&directory, durability)
             };
-            for number in turn..turn + repetitions(2).min(4) {
-                let unsynced = Unsynced::ALL[number as usize % 4];
+            for number in turn..turn + repetitions(2).min(6) {
+                let unsynced = Unsynced::ALL[number as usize % 6];
                 let _context = Context(format!("{context}, unsynced: {unsynced:?}"));
                 let image = directory.crash_image(unsynced, &mut Rng::keyed(nth, number));
                 check_image(image, unsynced, durability, &told);
@@ -266,17 +270,80 @@ fn fail_each_operation(durability: Durability, faults: &[fn(u64) -> Fault]) {
 
 #[test]
 fn after_any_failed_operation_calls_return_and_all_acknowledged_batches_survive_a_power_cut() {
-    fail_each_operation(Durability::Fsync, &[Fault::Once, Fault::Forever, Fault::DiskFull]);
+    fail_each_operation(Durability::Fsync);
 }
 
 #[test]
 fn a_power_cut_leaves_a_prefix_of_the_commits_that_were_not_synced() {
-    fail_each_operation(Durability::Os, &[Fault::Forever, Fault::DiskFull]);
+    fail_each_operation(Durability::Os);
 }
 
 #[test]
 fn without_a_log_a_power_cut_leaves_what_was_flushed_and_of_each_table_a_prefix_of_the_rest() {
-    fail_each_operation(Durability::None, &[Fault::Forever, Fault::DiskFull]);
+    fail_each_operation(Durability::None);
+}
+
+/// The log of this one fills some hundred pages, of which nothing was synced.
+#[test]
+fn whichever_unsynced_pages_a_power_cut_takes_a_prefix_of_the_commits_is_left() {
+    let directory = FaultDirectory::new();
+    let database = open(Arc::new(directory.clone()), Durability::Os).unwrap();
+    let _hold = database.hold_maintenance();
+    create_tables(&database).unwrap();
+    let appended = 300;
+    for number in 1..=appended {
+        append(&database, WRITER, number).unwrap();
+    }
+    let mut found = [0; 2];
+    for (kind, unsynced) in [Unsynced::Pages, Unsynced::Sectors].into_iter().enumerate() {
+        for seed in 0..repetitions(50) {
+            let _context = Context(format!("seed {seed}, {unsynced:?}"));
+            let image = directory.crash_image(unsynced, &mut Rng::keyed(seed, 3));
+            let database = open(Arc::new(image), Durability::Os).expect("an image opens");
+            let last = last_batch(&database.snapshot().unwrap());
+            assert!(last <= appended);
+            found[kind] += last;
+        }
+    }
+    println!("of {appended} batches, {found:?} in all images");
+    assert!(found.iter().all(|&found| found > 0), "some images keep some batches: {found:?}");
+}
+
+/// The first commit whose sync failed is in the system's cache, so the next opening finds it; its pages are not
+/// on disk, and no later sync brings them there.
+#[test]
+fn a_commit_whose_sync_failed_is_not_built_upon_before_it_is_durable() {
+    for durability in [Durability::Fsync, Durability::Os] {
+        let directory = FaultDirectory::new();
+        let database = open(Arc::new(directory.clone()), durability).unwrap();
+        let hold = database.hold_maintenance();
+        create_tables(&database).unwrap();
+        append(&database, WRITER, 1).unwrap();
+        database.flush().unwrap();
+        append(&database, WRITER, 2).unwrap();
+        // The commit is one write and, with `fsync`, one sync; with `os` the flush syncs it next.
+        let next = directory.operations().len() as u64;
+        directory.set_fault(Some(Fault::Once(next + 1)));
+        let failed = append(&database, WRITER, 3).map(drop).and_then(|()| database.flush());
+        assert!(failed.unwrap_err().to_string().contains("sync"), "{durability:?}");
+        drop(hold);
+        let _ = database.close();
+        drop(database);
+
+        let database = open(Arc::new(directory.clone()), durability).unwrap();
+        let found = last_batch(&database.snapshot().unwrap());
+        assert_eq!(found, 3, "it is in the cache");
+        append(&database, WRITER, 4).unwrap();
+        append(&database, WRITER, 5).unwrap();
+        let acknowledged = if durability == Durability::Fsync { 5 } else { 3 };
+        for (number, unsynced) in Unsynced::ALL.into_iter().enumerate() {
+            let _context = Context(format!("{durability:?}, {unsynced:?}"));
+            let image = directory.crash_image(unsynced, &mut Rng::keyed(4, number as u64));
+            let database = open(Arc::new(image), durability).expect("an image opens");
+            let found = last_batch(&database.snapshot().unwrap());
+            assert!((acknowledged..=5).contains(&found), "{found} of {acknowledged}");
+        }
+    }
 }
 
 /// Without a log: a flush of all tables, with a power cut `nth` operations into it. Returns the number
@@ -450,7 +517,7 @@ fn recover_log(
     directory: Arc<dyn Directory>,
 ) -> std::result::Result<(Wal, Vec<u64>), StorageError> {
     let mut commits = Vec::new();
-    let (wal, _) = Wal::recover(directory, false, Lsn(1), |lsn, _| {
+    let (wal, _) = Wal::recover(directory, false, 1, Lsn(1), |lsn, _| {
         commits.push(lsn.0);
         Ok::<(), StorageError>(())
     })?;
@@ -492,7 +559,7 @@ fn a_commit_is_durable_before_it_is_replayed() {
     let written = read_file(&directory, &name).unwrap();
     let mut replayed = 0;
     let shared: Arc<dyn Directory> = Arc::new(directory.clone());
-    Wal::recover(shared, false, Lsn(1), |_, _| {
+    Wal::recover(shared, false, 2, Lsn(1), |_, _| {
         replayed += 1;
         let image = directory.crash_image(Unsynced::Dropped, &mut Rng::keyed(0, 0));
         assert_eq!(read_file(&image, &name).unwrap(), written);
