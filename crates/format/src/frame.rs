@@ -275,3 +275,26 @@ pub fn decode_commit(payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
     cursor.finish()?;
     Ok(batches)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn a_commit_reads_back_and_every_prefix_of_it_is_an_error(
+            batches in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..50)), 0..5)
+        ) {
+            let batches: Vec<(TableId, &[u8])> =
+                batches.iter().map(|(table, block)| (TableId(*table), &block[..])).collect();
+            let mut payload = Vec::new();
+            encode_commit(&batches, &mut payload);
+            prop_assert_eq!(decode_commit(&payload), Ok(batches));
+            for len in 0..payload.len() {
+                prop_assert!(decode_commit(&payload[..len]).is_err());
+            }
+        }
+    }
+}

@@ -239,17 +239,17 @@ impl Drop for Context {
     }
 }
 
-/// Runs the script once for each of its operations and each fault at it, and checks what a power cut
-/// afterwards leaves: two of the six ways of it, in a longer run all. Of the faults the last is one after which the
-/// script goes on until a later operation, where the power goes.
+/// Runs the script for each of its operations with two of four faults at it, and checks what a power cut afterwards
+/// leaves: two of the six ways of it. In a longer run, all of both. After the last of the faults the script goes on
+/// until a later operation, where the power goes.
 fn fail_each_operation(durability: Durability) {
     let operations = operations_of_script(durability);
     let faults: [fn(u64) -> Fault; 4] = [Fault::Once, Fault::Forever, Fault::DiskFull, |nth| {
         Fault::OnceThenForever(nth, nth + 1 + Rng::keyed(nth, 6).below(60))
     }];
     for (nth, operation) in (0..).zip(&operations) {
-        for (turn, fault) in (nth..).zip(faults) {
-            let fault = fault(nth);
+        for turn in nth..nth + repetitions(2).min(4) {
+            let fault = faults[turn as usize % 4](nth);
             let context = format!("{durability:?}, operation {nth} ({operation:?}), {fault:?}");
             let directory = FaultDirectory::new();
             directory.set_fault(Some(fault));
