@@ -2,6 +2,7 @@
 //! LEB128 variable-length integers and length-prefixed byte strings.
 
 use crate::error::{FormatError, Result};
+use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 
 /// Appends a little-endian `u16`.
 pub fn put_u16(out: &mut Vec<u8>, value: u16) {
@@ -151,6 +152,37 @@ impl<'a> Cursor<'a> {
             }
         }
         Err(self.error("a variable-length integer does not fit 128 bits"))
+    }
+
+    /// The number of a table.
+    pub fn table_id(&mut self) -> Result<TableId> {
+        Ok(TableId(self.varint_below("table", TableId::MAX.0.into())? as u32))
+    }
+
+    /// The number of a segment, or of a postings file.
+    pub fn segment_id(&mut self) -> Result<SegmentId> {
+        Ok(SegmentId(self.varint_below("segment", SegmentId::MAX.0)?))
+    }
+
+    pub fn lsn(&mut self) -> Result<Lsn> {
+        Ok(Lsn(self.varint_below("LSN", Lsn::MAX.0)?))
+    }
+
+    /// The first and the last of some commits.
+    pub fn lsns(&mut self) -> Result<LsnRange> {
+        let (first, last) = (self.lsn()?, self.lsn()?);
+        if first > last {
+            return Err(self.error(format!("LSNs {first}..={last}")));
+        }
+        Ok(LsnRange { first, last })
+    }
+
+    pub(crate) fn varint_below(&mut self, what: &str, end: u64) -> Result<u64> {
+        let value = self.varint()?;
+        if value >= end {
+            return Err(self.error(format!("{what} {value} does not lie below {end}")));
+        }
+        Ok(value)
     }
 
     /// A byte string behind its varint length.

@@ -14,6 +14,22 @@ pub struct SegmentId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Lsn(pub u64);
 
+impl TableId {
+    /// Files name tables below this one, and at most this one as the next. It lies beyond all that are ever given
+    /// out, so that counting on from what a file names does not overflow.
+    pub const MAX: TableId = TableId(u32::MAX >> 1);
+}
+
+impl SegmentId {
+    /// Files name only those below, as with [`TableId::MAX`].
+    pub const MAX: SegmentId = SegmentId(u64::MAX >> 1);
+}
+
+impl Lsn {
+    /// Files name only those below, as with [`TableId::MAX`].
+    pub const MAX: Lsn = Lsn(u64::MAX >> 1);
+}
+
 /// The commits `first..=last`, as covered by a run or a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LsnRange {

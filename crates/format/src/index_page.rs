@@ -66,6 +66,7 @@ impl IndexPageBuilder {
         }
         assert!(rows > 0, "a block has rows");
         assert!((1..=BLOCK_PAGES_MAX).contains(&pages), "a block of {pages} pages");
+        assert!(rows as usize <= pages as usize * PAGE_BYTES, "{rows} rows in {pages} pages");
         assert!(!key_hashes.is_empty(), "a filter that leaves keys out would hide them");
         self.prefix_len = match self.separator_ends.last() {
             None => separator.len(),
@@ -268,7 +269,9 @@ impl IndexPage {
         Ok(page)
     }
 
-    /// What the searches rely on: rows and pages rise, separators do not fall, positions fit.
+    /// What the searches rely on: rows and pages rise, and so that a number of rows is worth as many bytes,
+    /// separators and weights do not fall, positions fit. That the page is the one it was looked up as, is
+    /// left to who reads it.
     fn check(&self) -> std::result::Result<(), String> {
         let last = |entries: Entries| u64::from(entries.get(&self.payload, self.blocks - 1));
         let bytes = last(self.page_ends) * PAGE_BYTES as u64;
@@ -281,7 +284,10 @@ impl IndexPage {
             let (rows, pages) =
                 (self.span(self.row_ends, number), self.span(self.page_ends, number));
             let suffix = self.span(self.suffix_ends, number);
-            if rows.is_empty() || !(1..=BLOCK_PAGES_MAX as usize).contains(&pages.len()) {
+            // Each row takes at least a byte of its block.
+            if !(1..=pages.len() * PAGE_BYTES).contains(&rows.len())
+                || !(1..=BLOCK_PAGES_MAX as usize).contains(&pages.len())
+            {
                 return Err(format!(
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
@@ -323,6 +329,18 @@ impl IndexPage {
         self.first_ordinal
     }
 
+    /// The file offset behind the last block.
+    pub fn blocks_end(&self) -> u64 {
+        let pages = self.span(self.page_ends, self.blocks - 1).end;
+        self.first_block_offset + (pages * PAGE_BYTES) as u64
+    }
+
+    /// Whether this is the separator of the first block.
+    pub fn begins_with(&self, separator: &[u8]) -> bool {
+        let prefix = &self.payload[FIXED_BYTES..FIXED_BYTES + self.prefix_len];
+        separator.strip_prefix(prefix) == Some(self.suffix(0))
+    }
+
     /// The place of block `number`. Costs O(1).
     pub fn block(&self, number: usize) -> BlockPlace {
         assert!(number < self.blocks, "block {number} of {}", self.blocks);
@@ -355,6 +373,11 @@ impl IndexPage {
     pub fn block_of_bound(&self, bound: &Bound) -> BlockPlace {
         let bound = bound.within(&self.payload[FIXED_BYTES..FIXED_BYTES + self.prefix_len]);
         self.block(last_before(self.blocks, |number| bound.lies_before(self.suffix(number))))
+    }
+
+    /// The sum of a weight column over the rows of block `number`.
+    pub fn weight_of(&self, weight: usize, number: usize) -> u128 {
+        self.weight_end(weight, number) - self.weight_before(weight, number)
     }
 
     /// The sum of a weight column over the page's blocks before block `number`.

@@ -206,23 +206,29 @@ fn put_tag(out: &mut Vec<u8>, tag: u8, id: u64) {
 fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
     let edit = match cursor.u8()? {
         tag::CREATE_TABLE => Edit::CreateTable {
-            table: table_id(cursor)?,
+            table: cursor.table_id()?,
             name: cursor.str()?.to_string(),
             schema: TableSchema::decode(cursor)?,
         },
-        tag::DROP_TABLE => Edit::DropTable { table: table_id(cursor)? },
+        tag::DROP_TABLE => Edit::DropTable { table: cursor.table_id()? },
         tag::ADD_SEGMENT => {
-            Edit::AddSegment { table: table_id(cursor)?, segment: segment_meta(cursor)? }
+            Edit::AddSegment { table: cursor.table_id()?, segment: segment_meta(cursor)? }
         }
         tag::REMOVE_SEGMENT => {
-            Edit::RemoveSegment { table: table_id(cursor)?, segment: SegmentId(cursor.varint()?) }
+            Edit::RemoveSegment { table: cursor.table_id()?, segment: cursor.segment_id()? }
         }
-        tag::FLUSHED => Edit::Flushed { table: table_id(cursor)?, lsn: Lsn(cursor.varint()?) },
-        tag::NEXT_TABLE => Edit::NextTable(table_id(cursor)?),
-        tag::NEXT_SEGMENT => Edit::NextSegment(SegmentId(cursor.varint()?)),
-        tag::NEXT_LSN => Edit::NextLsn(Lsn(cursor.varint()?)),
+        tag::FLUSHED => Edit::Flushed { table: cursor.table_id()?, lsn: cursor.lsn()? },
+        tag::NEXT_TABLE => {
+            let end = u64::from(TableId::MAX.0) + 1;
+            Edit::NextTable(TableId(cursor.varint_below("next table", end)? as u32))
+        }
+        tag::NEXT_SEGMENT => {
+            let end = SegmentId::MAX.0 + 1;
+            Edit::NextSegment(SegmentId(cursor.varint_below("next segment", end)?))
+        }
+        tag::NEXT_LSN => Edit::NextLsn(Lsn(cursor.varint_below("next LSN", Lsn::MAX.0 + 1)?)),
         tag::PIN_SNAPSHOT => {
-            let lsn = Lsn(cursor.varint()?);
+            let lsn = cursor.lsn()?;
             let name = cursor.str()?.to_string();
             let mut tables = Vec::new();
             for _ in 0..cursor.varint()? {
@@ -232,7 +238,7 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         }
         tag::DROP_SNAPSHOT => Edit::DropSnapshot { name: cursor.str()?.to_string() },
         tag::ADD_COLUMN => {
-            let (table, column) = (table_id(cursor)?, read_column(cursor)?);
+            let (table, column) = (cursor.table_id()?, read_column(cursor)?);
             if !column.is_nullable() {
                 let name = column.name();
                 return Err(cursor.error(format!("added column {name:?} takes no nulls")));
@@ -240,11 +246,11 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             Edit::AddColumn { table, column: column.into() }
         }
         tag::INDEX_SETS => {
-            Edit::IndexSets { table: table_id(cursor)?, indexed: IndexedSets::decode(cursor)? }
+            Edit::IndexSets { table: cursor.table_id()?, indexed: IndexedSets::decode(cursor)? }
         }
         tag::ATTACH_POSTINGS => {
-            let segment = SegmentId(cursor.varint()?);
-            let (file, bytes) = (SegmentId(cursor.varint()?), cursor.varint()?);
+            let segment = cursor.segment_id()?;
+            let (file, bytes) = (cursor.segment_id()?, cursor.varint()?);
             Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
         }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
@@ -253,7 +259,7 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
 }
 
 fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
-    let table = table_id(cursor)?;
+    let table = cursor.table_id()?;
     let name = cursor.str()?.to_string();
     let schema = TableSchema::decode(cursor)?;
     let mut segments = Vec::new();
@@ -264,27 +270,13 @@ fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
 }
 
 fn segment_meta(cursor: &mut Cursor<'_>) -> Result<SegmentMeta> {
-    let segment = SegmentMeta {
-        id: SegmentId(cursor.varint()?),
+    Ok(SegmentMeta {
+        id: cursor.segment_id()?,
         rows: cursor.varint()?,
         bytes: cursor.varint()?,
-        lsns: LsnRange { first: Lsn(cursor.varint()?), last: Lsn(cursor.varint()?) },
+        lsns: cursor.lsns()?,
         blocks: cursor.varint()?,
-    };
-    if segment.lsns.first > segment.lsns.last {
-        let LsnRange { first, last } = segment.lsns;
-        return Err(
-            cursor.error(format!("segment {} covers the LSNs {first}..={last}", segment.id))
-        );
-    }
-    Ok(segment)
-}
-
-fn table_id(cursor: &mut Cursor<'_>) -> Result<TableId> {
-    let id = cursor.varint()?;
-    let id =
-        u32::try_from(id).map_err(|_| cursor.error(format!("table {id} does not fit 32 bits")))?;
-    Ok(TableId(id))
+    })
 }
 
 #[cfg(test)]
@@ -304,8 +296,9 @@ mod tests {
         let sets = prop::option::of(indexed_sets());
         (names, any::<prop::sample::Index>(), sets).prop_map(|(names, index, indexed)| {
             let width = names.len();
+            let names = names.into_iter().enumerate().map(|(at, name)| format!("{at}{name}"));
             let fields: Vec<Field> =
-                names.into_iter().map(|name| Field::new(name, DataType::Utf8, true)).collect();
+                names.map(|name| Field::new(name, DataType::Utf8, true)).collect();
             let key = vec![index.index(width)];
             let set = indexed.map(|indexed| SetColumn { column: index.index(width), indexed });
             TableSchema {
@@ -319,11 +312,14 @@ mod tests {
     }
 
     fn any_edit() -> impl Strategy<Value = Edit> {
-        let table = || any::<u32>().prop_map(TableId);
+        let table = || (0..TableId::MAX.0).prop_map(TableId);
+        let segment = || (0..SegmentId::MAX.0).prop_map(SegmentId);
+        let lsn = || (0..Lsn::MAX.0).prop_map(Lsn);
         let meta =
-            any::<(u64, u64, u64, u64, u64, u64)>().prop_map(|(id, rows, bytes, a, b, blocks)| {
-                let lsns = LsnRange { first: Lsn(a.min(b)), last: Lsn(a.max(b)) };
-                SegmentMeta { id: SegmentId(id), rows, bytes, lsns, blocks }
+            (segment(), any::<(u64, u64, u64)>(), lsn(), lsn()).prop_map(|(id, numbers, a, b)| {
+                let (rows, bytes, blocks) = numbers;
+                let lsns = LsnRange { first: a.min(b), last: a.max(b) };
+                SegmentMeta { id, rows, bytes, lsns, blocks }
             });
         let segments = prop::collection::vec(meta.clone(), 0..3);
         let pinned = (table(), ".{0,12}", any_schema(), segments).prop_map(
@@ -334,14 +330,14 @@ mod tests {
                 .prop_map(|(table, name, schema)| Edit::CreateTable { table, name, schema }),
             table().prop_map(|table| Edit::DropTable { table }),
             (table(), meta).prop_map(|(table, segment)| Edit::AddSegment { table, segment }),
-            (table(), any::<u64>())
-                .prop_map(|(table, id)| Edit::RemoveSegment { table, segment: SegmentId(id) }),
-            (table(), any::<u64>()).prop_map(|(table, lsn)| Edit::Flushed { table, lsn: Lsn(lsn) }),
+            (table(), segment())
+                .prop_map(|(table, segment)| Edit::RemoveSegment { table, segment }),
+            (table(), lsn()).prop_map(|(table, lsn)| Edit::Flushed { table, lsn }),
             table().prop_map(Edit::NextTable),
-            any::<u64>().prop_map(|id| Edit::NextSegment(SegmentId(id))),
-            any::<u64>().prop_map(|lsn| Edit::NextLsn(Lsn(lsn))),
-            (any::<u64>(), ".{0,12}", prop::collection::vec(pinned, 0..3))
-                .prop_map(|(lsn, name, tables)| Edit::PinSnapshot { name, lsn: Lsn(lsn), tables }),
+            segment().prop_map(Edit::NextSegment),
+            lsn().prop_map(Edit::NextLsn),
+            (lsn(), ".{0,12}", prop::collection::vec(pinned, 0..3))
+                .prop_map(|(lsn, name, tables)| Edit::PinSnapshot { name, lsn, tables }),
             ".{0,12}".prop_map(|name| Edit::DropSnapshot { name }),
             (table(), ".{0,12}", data_type()).prop_map(|(table, name, data_type)| {
                 let column = Arc::new(Field::new(name, data_type, true));
@@ -349,9 +345,8 @@ mod tests {
             }),
             (table(), indexed_sets())
                 .prop_map(|(table, indexed)| Edit::IndexSets { table, indexed }),
-            any::<(u64, u64, u64)>().prop_map(|(segment, file, bytes)| {
-                let postings = PostingsMeta { file: SegmentId(file), bytes };
-                Edit::AttachPostings { segment: SegmentId(segment), postings }
+            (segment(), segment(), any::<u64>()).prop_map(|(segment, file, bytes)| {
+                Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
             }),
         ]
     }

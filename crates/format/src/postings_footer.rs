@@ -41,8 +41,8 @@ impl PostingsFooter {
     pub fn decode(payload: &[u8]) -> Result<PostingsFooter> {
         let mut cursor = Cursor::new(payload, "postings footer");
         let footer = PostingsFooter {
-            file: SegmentId(cursor.varint()?),
-            segment: SegmentId(cursor.varint()?),
+            file: cursor.segment_id()?,
+            segment: cursor.segment_id()?,
             rows: cursor.varint()?,
             set_column: cursor.varint_u32()?,
             indexed: IndexedSets::decode(&mut cursor)?,
@@ -63,11 +63,12 @@ mod tests {
     proptest! {
         #[test]
         fn a_footer_reads_back_and_every_prefix_of_it_is_an_error(
-            numbers: (u64, u64, u64, u32),
+            ids in (0..SegmentId::MAX.0, 0..SegmentId::MAX.0),
+            numbers: (u64, u32),
             indexed in indexed_sets(),
             set_directory: (u64, u32),
         ) {
-            let (file, segment, rows, set_column) = numbers;
+            let ((file, segment), (rows, set_column)) = (ids, numbers);
             let (file, segment) = (SegmentId(file), SegmentId(segment));
             let footer =
                 PostingsFooter { file, segment, rows, set_column, indexed, set_directory };

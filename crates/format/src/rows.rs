@@ -11,6 +11,7 @@ mod set_codes;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -179,6 +180,18 @@ impl Rows {
                 .then(left.1.cmp(&right.1))
         });
         order.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// The first row whose key does not stand behind that of the row before: is less or, where keys are to be
+    /// `distinct`, the same. O(rows).
+    pub fn first_out_of_order(&self, distinct: bool) -> Option<usize> {
+        let keys = self.keys();
+        let in_order = |row: usize| match keys.value(row - 1).cmp(keys.value(row)) {
+            Ordering::Less => true,
+            Ordering::Equal => !distinct,
+            Ordering::Greater => false,
+        };
+        (1..self.len).find(|row| !in_order(*row))
     }
 
     /// Bytes of the keys and strings of these rows alone, whatever buffers they share. O(columns).

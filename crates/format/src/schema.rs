@@ -1,7 +1,10 @@
 //! A table's shape: its columns, sort key, set column and merge policy.
 
+mod check;
+
 use std::sync::Arc;
 
+use arrow_array::types::{Decimal128Type, validate_decimal_precision_and_scale};
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 
 use crate::cursor::{Cursor, put_bytes, put_varint};
@@ -93,9 +96,33 @@ impl From<usize> for SetColumn {
     }
 }
 
+impl MetricKind {
+    /// The type in which a metric of a column is shown, and whether it may be null; `None` if there is no such
+    /// metric of that column, or of none.
+    pub fn shown(self, input: Option<&Field>) -> Option<(DataType, bool)> {
+        let Some(input) = input else {
+            return (self == MetricKind::Count).then_some((DataType::Int64, false));
+        };
+        let shown = match input.data_type() {
+            _ if self == MetricKind::Count => return None,
+            DataType::UInt64 => return None,
+            integer if integer.is_integer() && self != MetricKind::Avg => DataType::Int64,
+            number if number.is_integer() || number.is_floating() => DataType::Float64,
+            _ => return None,
+        };
+        Some((shown, input.is_nullable()))
+    }
+}
+
 /// Whether a column of this type can be stored.
 pub fn is_supported(data_type: &DataType) -> bool {
-    type_tag(data_type).is_some()
+    let is_sound = match data_type {
+        DataType::Decimal128(precision, scale) => {
+            validate_decimal_precision_and_scale::<Decimal128Type>(*precision, *scale).is_ok()
+        }
+        _ => true,
+    };
+    is_sound && type_tag(data_type).is_some()
 }
 
 /// Whether a column of this type can be in the key or name the sets: its values have an order.
@@ -195,7 +222,7 @@ impl TableSchema {
         }
     }
 
-    /// Reads what [`TableSchema::encode`] wrote.
+    /// Reads what [`TableSchema::encode`] wrote. Fails on a shape that no table has, see [`TableSchema::check`].
     pub fn decode(cursor: &mut Cursor<'_>) -> Result<TableSchema> {
         let columns = read_columns(cursor)?;
         let width = columns.fields().len();
@@ -242,7 +269,9 @@ impl TableSchema {
                 Some(SetColumn { column, indexed: IndexedSets::decode(cursor)? })
             }
         };
-        Ok(TableSchema { columns, key, set, merge, weights })
+        let schema = TableSchema { columns, key, set, merge, weights };
+        schema.check().map_err(|detail| cursor.error(detail))?;
+        Ok(schema)
     }
 }
 
@@ -409,8 +438,8 @@ mod tests {
 
     #[test]
     fn a_schema_reads_back() {
-        let mut fields: Vec<Field> = TYPE_TAGS
-            .iter()
+        let plain = TYPE_TAGS.iter().filter(|(_, data_type)| is_supported(data_type));
+        let mut fields: Vec<Field> = plain
             .map(|(tag, data_type)| Field::new(format!("c{tag}"), data_type.clone(), tag % 2 == 0))
             .collect();
         let zoned = DataType::Timestamp(TimeUnit::Microsecond, Some("America/New_York".into()));
@@ -419,7 +448,7 @@ mod tests {
         fields.push(Field::new("money", DataType::Decimal128(20, 4), true));
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
-            key: vec![18, 4],
+            key: vec![16, 4],
             set: Some(0.into()),
             merge: MergePolicy::Append,
             weights: vec![3, 9],

@@ -6,7 +6,7 @@
 
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
-use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
+use crate::ids::{LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
 use crate::page::{put_page_place, read_page_place};
 
@@ -17,6 +17,7 @@ const FOOTER: &str = "segment footer";
 pub struct SegmentFooter {
     pub segment: SegmentId,
     pub table: TableId,
+    /// At least 1, and fewer than 2^32.
     pub rows: u64,
     /// The commits whose rows the segment holds.
     pub lsns: LsnRange,
@@ -32,6 +33,7 @@ pub struct SegmentFooter {
     pub indexed: IndexedSets,
     /// The column whose values name the sets.
     pub set_column: Option<u32>,
+    /// At least 1, as each block has rows, and each index page blocks.
     pub blocks: u64,
     pub index_pages: u64,
 }
@@ -69,13 +71,13 @@ impl SegmentFooter {
         put_varint(out, self.index_pages);
     }
 
-    /// Reads what [`SegmentFooter::encode`] wrote.
+    /// Reads what [`SegmentFooter::encode`] wrote. Fails on numbers that no segment has; whether they are those of
+    /// the file is left to who reads it.
     pub fn decode(payload: &[u8]) -> Result<SegmentFooter> {
         let mut cursor = Cursor::new(payload, FOOTER);
-        let segment = SegmentId(cursor.varint()?);
-        let table = TableId(cursor.varint_u32()?);
+        let (segment, table) = (cursor.segment_id()?, cursor.table_id()?);
         let rows = cursor.varint()?;
-        let lsns = LsnRange { first: Lsn(cursor.varint()?), last: Lsn(cursor.varint()?) };
+        let lsns = cursor.lsns()?;
         let columns = cursor.varint_u32()?;
         let (first_key, last_key) = (cursor.bytes()?.to_vec(), cursor.bytes()?.to_vec());
         let summary = read_page_place(&mut cursor)?;
@@ -103,8 +105,13 @@ impl SegmentFooter {
             blocks: cursor.varint()?,
             index_pages: cursor.varint()?,
         };
-        if footer.lsns.first > footer.lsns.last {
-            return Err(cursor.error(format!("LSNs {}..={}", footer.lsns.first, footer.lsns.last)));
+        let fits = (1..=u64::from(u32::MAX)).contains(&footer.rows)
+            && (1..=footer.rows).contains(&footer.blocks)
+            && (1..=footer.blocks).contains(&footer.index_pages);
+        if !fits {
+            let SegmentFooter { rows, blocks, index_pages, .. } = footer;
+            let detail = format!("{rows} rows in {blocks} blocks of {index_pages} index pages");
+            return Err(cursor.error(detail));
         }
         if footer.first_key > footer.last_key {
             return Err(cursor.error("the first key lies behind the last"));
@@ -119,11 +126,12 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::ids::Lsn;
     use crate::indexed_sets::arbitrary::indexed_sets;
 
     fn any_footer() -> impl Strategy<Value = SegmentFooter> {
-        let ids = (any::<u64>(), any::<u32>(), any::<u64>(), any::<u32>());
-        let lsns = (any::<u64>(), any::<u64>());
+        let ids = (0..SegmentId::MAX.0, 0..TableId::MAX.0, 1..=u64::from(u32::MAX), any::<u32>());
+        let lsns = (0..Lsn::MAX.0, 0..Lsn::MAX.0);
         let keys =
             (prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(any::<u8>(), 0..20));
         let places = (any::<(u64, u32)>(), any::<Option<(u64, u32)>>(), indexed_sets());
@@ -152,8 +160,8 @@ mod tests {
                         Some(_) => indexed,
                     },
                     set_column,
-                    blocks: counts.0,
-                    index_pages: counts.1,
+                    blocks: 1 + counts.0 % rows,
+                    index_pages: 1 + counts.1 % (1 + counts.0 % rows),
                 }
             },
         )

@@ -34,7 +34,8 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
                 .zip(separators)
                 .map(|((_, rows, pages, hashes, weights), separator)| Block {
                     separator,
-                    rows,
+                    // A row takes a byte at least.
+                    rows: rows.min(pages * PAGE_BYTES as u32),
                     pages,
                     hashes,
                     weights,

@@ -53,8 +53,8 @@ pub struct PostingChunk<'a> {
 impl<'a> PostingChunk<'a> {
     /// The chunk at `position` of a postings page's payload. Costs O(1).
     ///
-    /// Fails if the chunk runs past the page or past the last ordinal. That the ordinals between
-    /// the first and the last rise is the page checksum's word.
+    /// Fails if the chunk runs past the page or past the last ordinal. Whether the ordinals between the
+    /// first and the last ascend shows when they are read.
     pub fn parse(payload: &'a [u8], position: u16) -> Result<PostingChunk<'a>> {
         let mut cursor = Cursor::new(item_at(payload, position)?, "posting chunk");
         let (first, len, width) = (cursor.u32()?, usize::from(cursor.u16()?), cursor.u8()?);

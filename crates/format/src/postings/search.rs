@@ -55,7 +55,7 @@ impl SetEntry {
         Ok(chunk.select(within))
     }
 
-    /// Appends the ordinals of `members`, counted from 0 and none past the set's count.
+    /// Appends the ordinals of `members`, counted from 0 and none past the set's count: they ascend.
     ///
     /// `read` returns the payload of the postings page at a file offset; it is called at most twice a chunk.
     pub fn ordinals<P: AsRef<[u8]>, E: From<FormatError>>(
@@ -64,7 +64,7 @@ impl SetEntry {
         mut read: impl FnMut(u64) -> Result<P, E>,
         out: &mut Vec<u32>,
     ) -> Result<(), E> {
-        let mut next = members.start;
+        let (start, mut next) = (out.len(), members.start);
         while next < members.end {
             let Some((place, within)) = self.chunk_of_member(next, &mut read)? else {
                 out.extend((next..members.end).map(|member| member as u32));
@@ -79,6 +79,11 @@ impl SetEntry {
             }
             out.extend((within..end).map(|member| chunk.select(member)));
             next += (end - within) as u64;
+        }
+        if !out[start..].is_sorted_by(|a, b| a < b) {
+            return Err(
+                FormatError::malformed("posting chunk", "its ordinals do not ascend").into()
+            );
         }
         Ok(())
     }
@@ -105,6 +110,11 @@ impl SetEntry {
         };
         let payload = read(place.page_offset)?;
         let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
-        Ok(members_before + chunk.rank(ordinal) as u64)
+        let rank = members_before + chunk.rank(ordinal) as u64;
+        if rank > self.count {
+            let detail = format!("{rank} members lie before {ordinal}, of {}", self.count);
+            return Err(FormatError::malformed("posting chunk", detail).into());
+        }
+        Ok(rank)
     }
 }

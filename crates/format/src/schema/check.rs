@@ -1,0 +1,208 @@
+//! Whether a shape is one that a table can have: what all who read rows rely on.
+
+use std::collections::BTreeSet;
+
+use arrow_schema::{DataType, Fields};
+
+use super::{MergePolicy, Rollup, TableSchema, is_key_type, is_supported};
+use crate::weight::is_weight_type;
+
+/// The number of a table's weight columns is a byte in its index pages.
+pub const WEIGHTS_MAX: usize = u8::MAX as usize;
+
+impl TableSchema {
+    /// What is wrong with the shape. `create_table` makes none that fails, nor do added columns. O(columns).
+    ///
+    /// Indexes lie within the columns, which whoever made the schema has seen to.
+    pub fn check(&self) -> Result<(), String> {
+        let fields = self.columns.fields();
+        check_columns(fields)?;
+        let key: BTreeSet<usize> = self.key.iter().copied().collect();
+        if key.is_empty() || key.len() < self.key.len() {
+            return Err(format!("the key's columns are {:?}", self.key));
+        }
+        let ordered = self.key.iter().copied().chain(self.set_column());
+        if let Some(column) = ordered.into_iter().find(|&c| !is_key_type(fields[c].data_type())) {
+            let (name, found) = (fields[column].name(), fields[column].data_type());
+            return Err(format!("column {name:?} of {found} is in the key or names the sets"));
+        }
+        let weights: BTreeSet<usize> = self.weights.iter().copied().collect();
+        let is_weight =
+            |column: &usize| is_weight_type(fields[*column].data_type()) && !key.contains(column);
+        if weights.len() < self.weights.len()
+            || weights.len() > WEIGHTS_MAX
+            || !weights.iter().all(is_weight)
+        {
+            return Err(format!("the weights are {:?}", self.weights));
+        }
+        match &self.merge {
+            MergePolicy::Append | MergePolicy::Upsert => Ok(()),
+            MergePolicy::Rollup(rollup) => self.check_rollup(rollup),
+        }
+    }
+
+    fn check_rollup(&self, rollup: &Rollup) -> Result<(), String> {
+        let fields = self.columns.fields();
+        if !self.weights.is_empty() || self.set_column().is_some_and(|set| !self.key.contains(&set))
+        {
+            return Err("a rollup table has weights, or a set column outside its key".into());
+        }
+        check_columns(rollup.events.fields())?;
+        for &column in &self.key {
+            let (name, data_type) = (fields[column].name(), fields[column].data_type());
+            let of_events = rollup.events.field_with_name(name).map(|field| field.data_type());
+            if of_events.ok() != Some(data_type) {
+                return Err(format!("the events have no column {name:?} of {data_type}"));
+            }
+        }
+        if !(1..=self.key.len()).contains(&rollup.declared) {
+            return Err(format!(
+                "{} of {} dimensions are declared",
+                rollup.declared,
+                self.key.len()
+            ));
+        }
+        if let Some(position) = rollup.time {
+            let column = self.key.get(position).map(|&column| fields[column].data_type());
+            if !matches!(column, Some(DataType::Timestamp(..))) {
+                return Err(format!("the time at position {position} of the key is no timestamp"));
+            }
+        }
+        let shown = (0..fields.len()).filter(|column| !self.key.contains(column));
+        let shown: Vec<usize> = shown.collect();
+        if shown.len() != rollup.metrics.len() {
+            return Err(format!("{} metrics in {} columns", rollup.metrics.len(), shown.len()));
+        }
+        for (metric, column) in rollup.metrics.iter().zip(shown) {
+            let input = metric.input.map(|input| rollup.events.field(input));
+            let field = &fields[column];
+            if metric.kind.shown(input) != Some((field.data_type().clone(), field.is_nullable())) {
+                let (kind, name, found) = (metric.kind, field.name(), field.data_type());
+                return Err(format!("column {name:?} of {found} is no {kind:?} of {input:?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Names differ, and types are stored.
+fn check_columns(fields: &Fields) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for field in fields {
+        if !names.insert(field.name()) {
+            return Err(format!("column {:?} appears twice", field.name()));
+        }
+        if !is_supported(field.data_type()) {
+            return Err(format!("column {:?} has type {}", field.name(), field.data_type()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_schema::{Field, Schema};
+
+    use super::*;
+    use crate::schema::{Granularity, Metric, MetricKind, SetColumn, list_of_strings};
+
+    fn append() -> TableSchema {
+        let columns = vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("city", DataType::Utf8, true),
+            Field::new("tags", list_of_strings(), true),
+            Field::new("n", DataType::UInt8, false),
+        ];
+        TableSchema {
+            columns: Arc::new(Schema::new(columns)),
+            key: vec![0, 1],
+            set: Some(1.into()),
+            merge: MergePolicy::Append,
+            weights: vec![3],
+        }
+    }
+
+    fn rollup() -> TableSchema {
+        let events =
+            vec![Field::new("city", DataType::Utf8, true), Field::new("n", DataType::UInt8, true)];
+        let columns = vec![
+            Field::new("city", DataType::Utf8, true),
+            Field::new("sum", DataType::Int64, true),
+            Field::new("rows", DataType::Int64, false),
+        ];
+        let metrics = vec![
+            Metric { kind: MetricKind::Sum, input: Some(1) },
+            Metric { kind: MetricKind::Count, input: None },
+        ];
+        let events = Arc::new(Schema::new(events));
+        let (granularity, discovers) = (Granularity::None, false);
+        let rollup = Rollup { events, time: None, granularity, metrics, declared: 1, discovers };
+        TableSchema {
+            columns: Arc::new(Schema::new(columns)),
+            key: vec![0],
+            set: None,
+            merge: MergePolicy::Rollup(rollup),
+            weights: Vec::new(),
+        }
+    }
+
+    fn faulty(sound: fn() -> TableSchema, change: impl Fn(&mut TableSchema)) -> bool {
+        let mut schema = sound();
+        assert_eq!(schema.check(), Ok(()));
+        change(&mut schema);
+        schema.check().is_err()
+    }
+
+    #[test]
+    fn a_shape_that_readers_cannot_rely_on_is_refused() {
+        type Change = fn(&mut TableSchema);
+        let changes: [Change; 9] = [
+            |schema| schema.key.clear(),
+            |schema| schema.key = vec![0, 0],
+            |schema| schema.key = vec![2],
+            |schema| schema.set = Some(SetColumn::from(2)),
+            |schema| schema.weights = vec![3, 3],
+            |schema| schema.weights = vec![0],
+            |schema| schema.weights = vec![1],
+            |schema| {
+                let twice = schema.columns.fields()[0].clone();
+                schema.columns = Arc::new(Schema::new(vec![twice.clone(), twice]));
+                schema.set = None;
+                schema.weights.clear();
+            },
+            |schema| {
+                let wide = Field::new("d", DataType::Decimal128(39, 0), true);
+                schema.columns = Arc::new(Schema::new(vec![wide]));
+                (schema.key, schema.set, schema.weights) = (vec![0], None, Vec::new());
+            },
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            assert!(faulty(append, change), "change {number}");
+        }
+    }
+
+    #[test]
+    fn a_rollup_whose_columns_and_metrics_do_not_fit_is_refused() {
+        type Change = fn(&mut Rollup);
+        let changes: [Change; 7] = [
+            |rollup| rollup.metrics.truncate(1),
+            |rollup| rollup.metrics.swap(0, 1),
+            |rollup| rollup.metrics[0].kind = MetricKind::Avg,
+            |rollup| rollup.metrics[1].input = Some(1),
+            |rollup| rollup.declared = 2,
+            |rollup| rollup.time = Some(0),
+            |rollup| rollup.events = Arc::new(Schema::empty()),
+        ];
+        for (number, change) in changes.into_iter().enumerate() {
+            let changed = |schema: &mut TableSchema| match &mut schema.merge {
+                MergePolicy::Rollup(rollup) => change(rollup),
+                _ => unreachable!("made so"),
+            };
+            assert!(faulty(rollup, changed), "change {number}");
+        }
+        assert!(faulty(rollup, |schema| schema.weights = vec![2]));
+        assert!(faulty(rollup, |schema| schema.set = Some(SetColumn::from(1))));
+    }
+}
