@@ -79,7 +79,13 @@ impl Manifest {
     pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState)> {
         let files = manifest_files(directory.as_ref())?;
         let state = newest(directory.as_ref(), &files)?.state;
-        let number = files.last().map_or(1, |(number, _)| number + 1);
+        let number = match files.last() {
+            None => 1,
+            Some((last, name)) => last.checked_add(1).ok_or_else(|| {
+                let (file, detail) = (name.clone(), "no number is left for the next one".into());
+                StorageError::Inconsistent { file, detail }
+            })?,
+        };
         let name = format!("manifest-{number:08}.log");
         let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         // Another one than those of the files before.
@@ -183,6 +189,9 @@ impl ManifestState {
             |table: TableId| format!("an edit names table {}, which does not exist", table.0);
         match edit {
             Edit::CreateTable { table, name, schema } => {
+                if self.tables.values().any(|known| known.name == *name) {
+                    return Err(format!("a second table {name:?} is created"));
+                }
                 let entry = ManifestTable {
                     name: name.clone(),
                     schema: schema.clone(),
@@ -239,6 +248,7 @@ impl ManifestState {
                     return Err(format!("column {name:?} is added to table {table} twice"));
                 }
                 entry.schema = entry.schema.with_column(column.clone());
+                entry.schema.check()?;
             }
             Edit::IndexSets { table, indexed } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
@@ -257,6 +267,43 @@ impl ManifestState {
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
+        }
+        Ok(())
+    }
+
+    /// What is wrong with the state that all edits add up to, though each of them could be carried out.
+    fn check(&self) -> std::result::Result<(), String> {
+        for table in self.tables.values() {
+            let last = table.segments.last().map_or(Lsn(0), |segment| segment.lsns.last);
+            if last > table.flushed {
+                let (name, flushed) = (&table.name, table.flushed);
+                return Err(format!(
+                    "segments of {name:?} hold {last}, but it has {flushed} at most"
+                ));
+            }
+        }
+        let mut shapes: BTreeMap<TableId, Vec<&TableSchema>> = BTreeMap::new();
+        for (id, table) in &self.tables {
+            shapes.entry(*id).or_default().push(&table.schema);
+        }
+        for (name, snapshot) in &self.snapshots {
+            let mut names = BTreeSet::new();
+            for table in &snapshot.tables {
+                shapes.entry(table.table).or_default().push(&table.schema);
+                let lsns = table.segments.iter().map(|segment| segment.lsns);
+                let is_in_order = lsns.clone().is_sorted_by(|a, b| a.last < b.first)
+                    && lsns.last().is_none_or(|lsns| lsns.last <= snapshot.lsn);
+                if !is_in_order || !names.insert(&table.name) {
+                    return Err(format!("snapshot {name:?} has no sound table {:?}", table.name));
+                }
+            }
+        }
+        // Segments that several of them have are opened once, as one of them.
+        for (table, mut shapes) in shapes {
+            shapes.sort_by_key(|schema| schema.columns.fields().len());
+            if !shapes.is_sorted_by(|narrow, wide| wide.widens(narrow)) {
+                return Err(format!("table {} has several shapes", table.0));
+            }
         }
         Ok(())
     }
@@ -308,13 +355,13 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
     let (_, mut frames) = FrameReader::new(&bytes, LogKind::Manifest).map_err(|e| damaged(0, e))?;
     // The file got its name with the first one in it.
     frames.expect_synced(1);
+    let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
     let mut state = ManifestState::new();
     let mut last = None;
     loop {
         let at = frames.at();
         // What a frame cut short would have said was never acknowledged.
         let Some(frame) = frames.next_frame().map_err(|e| damaged(at, e))? else { break };
-        let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
         for edit in decode_edits(frame.payload).map_err(|e| damaged(at, e))? {
             state.apply(&edit).map_err(inconsistent)?;
         }
@@ -324,6 +371,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
         let detail = "the manifest is cut short: it has no edit".to_string();
         return Err(StorageError::Inconsistent { file: name.to_string(), detail });
     };
+    state.check().map_err(inconsistent)?;
     Ok(ManifestFound { state, version: ManifestVersion { file: number, edit } })
 }
 
@@ -380,7 +428,9 @@ mod tests {
         let (mut manifest, _) = open(&directory).unwrap();
         let (table, id) = (TableId(1), SegmentId(2));
         manifest.commit(&[create_table()]).unwrap();
-        manifest.commit(&[Edit::AddSegment { table, segment: segment(2, 1, 9) }]).unwrap();
+        let flushed = Edit::Flushed { table, lsn: Lsn(9) };
+        let add = Edit::AddSegment { table, segment: segment(2, 1, 9) };
+        manifest.commit(&[add, flushed]).unwrap();
         let postings = |file| PostingsMeta { file: SegmentId(file), bytes: 4096 };
         let attach = |file| Edit::AttachPostings { segment: id, postings: postings(file) };
         manifest.commit(&[attach(5)]).unwrap();

@@ -3,6 +3,8 @@
 //! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
 //! What was read is verified before it is used; damage is an error that names file and offset.
 
+mod fit;
+
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -76,14 +78,11 @@ impl Segment {
         let payload = file.read_whole_page(footer.summary, PageKind::Summary)?;
         let summary =
             Summary::decode(&payload).map_err(|error| file.damaged(footer.summary.0, error))?;
-        if summary.weights() != layout.weight_count() {
-            let (found, expected) = (summary.weights(), layout.weight_count());
-            let detail = format!("{found} weight columns, but the table has {expected}");
-            return Err(file.inconsistent(detail));
-        }
-        let file = Arc::new(file);
-        let open =
-            |place| SetPostings::open(file.clone(), place, footer.indexed.clone(), cache.clone());
+        fit::check_resident(&footer, &summary, layout)
+            .map_err(|detail| file.inconsistent(detail))?;
+        let (file, rows) = (Arc::new(file), footer.rows);
+        let indexed = || footer.indexed.clone();
+        let open = |place| SetPostings::open(file.clone(), place, indexed(), rows, cache.clone());
         let postings = footer.set_directory.map(open).transpose()?;
         let postings = Mutex::new(postings.map(Arc::new));
         Ok(Segment { file, layout: layout.clone(), footer, summary, postings, cache })
@@ -380,15 +379,11 @@ impl Segment {
                 self.summary.page_of_ordinal(ordinals.start)..last + 1
             }
         };
-        let first_ordinal = |page: usize| match page == self.summary.len() {
-            true => self.rows(),
-            false => self.summary.first_ordinal(page),
-        };
-        let mut zones = ZonesBuilder::new(layout, columns, first_ordinal(pages.start));
+        let mut zones = ZonesBuilder::new(layout, columns, self.first_ordinal(pages.start));
         for page in pages {
             let (offset, bytes) = self.summary.statistics_place(page);
             let payload = self.statistics_page(offset, bytes)?;
-            let rows = first_ordinal(page + 1).saturating_sub(first_ordinal(page));
+            let rows = self.first_ordinal(page + 1) - self.first_ordinal(page);
             zones.append_page(&payload, rows).map_err(|error| self.damaged(offset, error))?;
         }
         let zones = zones.finish().map_err(|error| self.inconsistent(error.to_string()))?;
@@ -422,7 +417,7 @@ impl Segment {
         if rows_before == 0 {
             return Ok(before);
         }
-        let units = self.block_weights(weight, &place)?;
+        let units = self.block_weights(weight, &page, &place)?;
         Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
     }
 
@@ -432,26 +427,27 @@ impl Segment {
         let number = self.summary.page_of_weight(weight, target);
         let page = self.index_page(number)?;
         let in_page = target - self.summary.weight_before(weight, number);
-        if in_page >= page.weight_before(weight, page.blocks()) {
-            let (offset, _) = self.summary.place(number);
-            let detail = "its weights are less than the summary says";
-            return Err(self.damaged(offset, FormatError::malformed("index page", detail)));
-        }
         let place = page.block_of_weight(weight, in_page);
         let mut rest = in_page - page.weight_before(weight, place.number);
-        for (row, unit) in self.block_weights(weight, &place)?.into_iter().enumerate() {
+        for (row, unit) in self.block_weights(weight, &page, &place)?.into_iter().enumerate() {
             match rest.checked_sub(u128::from(unit)) {
                 None => return Ok((place.first_ordinal + row as u64, u128::from(unit))),
                 Some(left) => rest = left,
             }
         }
-        let detail = "its weights are less than its index page says";
-        Err(self.damaged(place.offset, FormatError::malformed("block", detail)))
+        unreachable!(
+            "index pages sum up to what the summary says, and blocks to what their index page says"
+        )
     }
 
     /// The blocks of the segment with their index page, in order. For verification.
     pub(crate) fn index_pages(&self) -> impl Iterator<Item = Result<Arc<IndexPage>>> + '_ {
         (0..self.summary.len()).map(|number| self.index_page(number))
+    }
+
+    /// The first key and the last, as the footer says.
+    pub(crate) fn key_ends(&self) -> (&[u8], &[u8]) {
+        (&self.footer.first_key, &self.footer.last_key)
     }
 
     pub(crate) fn layout(&self) -> &Layout {
@@ -466,7 +462,8 @@ impl Segment {
         self.file.damaged(offset, source)
     }
 
-    pub(crate) fn inconsistent(&self, detail: String) -> StorageError {
+    /// What of the segment does not fit together.
+    pub fn inconsistent(&self, detail: String) -> StorageError {
         self.file.inconsistent(detail)
     }
 
@@ -476,7 +473,7 @@ impl Segment {
     }
 
     /// The block with the first row at or past `bound`, or whose end it is, and its index page.
-    fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
+    pub(crate) fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
         let page = self.index_page(self.summary.page_of_bound(bound))?;
         let place = page.block_of_bound(bound);
         Ok((page, place))
@@ -489,12 +486,19 @@ impl Segment {
             let page = self.read_bytes(offset, u64::from(bytes))?;
             let payload = self.file.payload(&page, PageKind::Index, offset)?;
             let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
-            if page.weights() != self.summary.weights() {
-                let detail = format!("{} weight columns", page.weights());
-                return Err(self.damaged(offset, FormatError::malformed("index page", detail)));
-            }
+            fit::check_index_page(self, number, &page).map_err(|detail| {
+                self.damaged(offset, FormatError::malformed("index page", detail))
+            })?;
             Ok(page)
         })
+    }
+
+    /// The first ordinal of an index page; of the page behind the last one the number of rows.
+    fn first_ordinal(&self, page: usize) -> u64 {
+        match page == self.summary.len() {
+            true => self.rows(),
+            false => self.summary.first_ordinal(page),
+        }
     }
 
     fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
@@ -513,8 +517,13 @@ impl Segment {
         })
     }
 
-    /// The weights of a block's rows.
-    fn block_weights(&self, weight: usize, place: &BlockPlace) -> Result<Vec<u64>> {
+    /// The weights of a block's rows, which sum to what its index page says.
+    fn block_weights(
+        &self,
+        weight: usize,
+        page: &IndexPage,
+        place: &BlockPlace,
+    ) -> Result<Vec<u64>> {
         let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
         let projection = self.layout.stored(false, vec![value]);
         let payload = self.block(place)?;
@@ -522,9 +531,14 @@ impl Segment {
         let mut builder = RowsBuilder::new(&projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
-        stored_units(builder.finish().map_err(damaged)?.value(0)).map_err(|(row, why)| {
-            damaged(FormatError::malformed("block", format!("the weight of row {row} is {why:?}")))
-        })
+        let malformed = |detail| damaged(FormatError::malformed("block", detail));
+        let units = stored_units(builder.finish().map_err(damaged)?.value(0))
+            .map_err(|(row, why)| malformed(format!("the weight of row {row} is {why:?}")))?;
+        let expected = page.weight_of(weight, place.number);
+        if units.iter().map(|&unit| u128::from(unit)).sum::<u128>() != expected {
+            return Err(malformed(format!("its weights {weight} do not sum to {expected}")));
+        }
+        Ok(units)
     }
 
     /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends

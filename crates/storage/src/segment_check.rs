@@ -4,7 +4,9 @@
 use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{IndexPage, key_hash};
+use drillcore_format::key::Bound;
 use drillcore_format::rows::Rows;
+use drillcore_format::schema::MergePolicy;
 use drillcore_format::statistics_page::Zones;
 
 use crate::directory::Directory;
@@ -34,8 +36,9 @@ pub fn check_segment(
     let fields = segment.layout().schema().columns.fields();
     let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
     let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
+    let distinct = segment.layout().schema().merge != MergePolicy::Append;
     let mut last_key: Vec<u8> = Vec::new();
-    let mut next_ordinal = 0u64;
+    let (mut next_ordinal, mut blocks) = (0u64, 0u64);
     let mut sets = SetLists::new(segment.indexed());
     for page in segment.index_pages() {
         if !go_on() {
@@ -49,9 +52,12 @@ pub fn check_segment(
             ));
         }
         let rows = segment.read(next_ordinal, next_ordinal + page.rows(), &all)?;
+        let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
         for row in 0..rows.len() {
             let key = rows.key(row);
-            if *last_key > *key {
+            // The first row has none before it, and its key may be empty.
+            let is_first = next_ordinal == 0 && row == 0;
+            if *last_key > *key || distinct && !is_first && *last_key == *key {
                 return Err(fault(
                     segment,
                     format!("row {} lies before the one before it", next_ordinal + row as u64),
@@ -67,8 +73,8 @@ pub fn check_segment(
             last_key.extend_from_slice(key);
         }
         for (weight, value) in segment.layout().weight_values().enumerate() {
-            let sum: u128 =
-                weight_units(rows.value(value)).iter().map(|&unit| u128::from(unit)).sum();
+            let units = weight_units(rows.value(value)).map_err(decode)?;
+            let sum: u128 = units.iter().map(|&unit| u128::from(unit)).sum();
             let (before, after) = (next_ordinal, next_ordinal + page.rows());
             let found =
                 segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
@@ -79,11 +85,16 @@ pub fn check_segment(
                 ));
             }
         }
+        check_searches(segment, &page, &rows)?;
         check_zones(segment, &page, &rows)?;
-        let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
         segment.layout().decode(&rows, &lists).map_err(decode)?;
         sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
         next_ordinal += page.rows();
+        blocks += page.blocks() as u64;
+    }
+    if blocks != known.blocks {
+        let detail = format!("{blocks} blocks, but the footer says {}", known.blocks);
+        return Err(fault(segment, detail));
     }
     if next_ordinal != segment.rows() {
         return Err(fault(
@@ -92,6 +103,22 @@ pub fn check_segment(
         ));
     }
     check_sets(segment, &sets)
+}
+
+/// Looks for the first and the last key of each block of an index page, as reads do.
+fn check_searches(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
+    for place in (0..page.blocks()).map(|number| page.block(number)) {
+        let first = (place.first_ordinal - page.first_ordinal()) as usize;
+        let (first, last) = (rows.key(first), rows.key(first + place.rows as usize - 1));
+        let (low, high) = segment.key_ends();
+        let found = segment.block_of_bound(&Bound::at_key(last))?.1.first_ordinal
+            ..=segment.block_of_bound(&Bound::past_key(first))?.1.first_ordinal;
+        if !found.contains(&place.first_ordinal) || first < low || last > high {
+            let detail = format!("the keys of the block at byte {} are not found", place.offset);
+            return Err(fault(segment, detail));
+        }
+    }
+    Ok(())
 }
 
 /// Compares the zones of an index page with what its rows, which hold all columns, say.

@@ -42,6 +42,8 @@ pub struct SegmentWriter {
     statistics: StatisticsPageBuilder,
     summary: Summary,
     sets: SetLists,
+    block_bytes: usize,
+    index_page_bytes: usize,
 }
 
 impl SegmentWriter {
@@ -82,24 +84,34 @@ impl SegmentWriter {
             statistics: StatisticsPageBuilder::new(layout),
             summary: Summary::new(),
             sets: SetLists::new(indexed),
+            block_bytes: BLOCK_BYTES,
+            index_page_bytes: INDEX_PAGE_BYTES,
         })
     }
 
-    /// Adds rows, which hold all columns and follow those before them in key order.
+    /// Closes blocks and index pages at other sizes than usual: for tests, in which a few rows are to make many pages.
+    pub fn with_page_bytes(self, block_bytes: usize, index_page_bytes: usize) -> SegmentWriter {
+        SegmentWriter { block_bytes, index_page_bytes, ..self }
+    }
+
+    /// Adds rows, which hold all columns and follow those before them in key order. Fails on values that do not
+    /// decode; that the order is kept, is for the caller to see to.
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
         let noted = self.sets.note(&self.layout, rows, self.footer.rows);
-        noted.map_err(|source| self.damaged(source))?;
-        self.statistics.begin_batch(rows).map_err(|source| self.damaged(source))?;
-        let weights: Vec<Vec<u64>> =
-            self.layout.weight_values().map(|value| weight_units(rows.value(value))).collect();
+        noted.map_err(|error| self.unwritable(error))?;
+        self.statistics.begin_batch(rows).map_err(|error| self.unwritable(error))?;
+        let weights = self.layout.weight_values().map(|value| weight_units(rows.value(value)));
+        let weights: Vec<Vec<u64>> = weights
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| self.unwritable(error))?;
         let mut from = 0;
         while from < rows.len() {
-            let to = from + block::rows_that_fit(rows, from, BLOCK_BYTES);
+            let to = from + block::rows_that_fit(rows, from, self.block_bytes);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
             let sums: Vec<u128> = weights.iter().map(sum).collect();
             self.put_block(rows, from, to, &sums);
             from = to;
-            if self.index.encoded_len() >= INDEX_PAGE_BYTES {
+            if self.index.encoded_len() >= self.index_page_bytes {
                 self.put_index_page();
             }
             self.file.write_portion()?;
@@ -173,14 +185,17 @@ impl SegmentWriter {
         self.footer.index_pages += 1;
     }
 
-    /// Rows that do not decode.
-    fn damaged(&self, source: FormatError) -> StorageError {
-        let (file, offset) = (self.file.name().to_string(), self.file.position());
-        StorageError::Damaged { file, offset, source }
+    /// Rows that do not decode: what they were read from is damaged, not this file.
+    fn unwritable(&self, error: FormatError) -> StorageError {
+        let (file, rows) = (self.file.name().to_string(), self.footer.rows);
+        let detail = format!("the rows that were to follow the first {rows} are damaged: {error}");
+        StorageError::Inconsistent { file, detail }
     }
 }
 
-/// Weights were checked when they were appended.
-pub(crate) fn weight_units(values: &ArrayRef) -> Vec<u64> {
-    stored_units(values).expect("append refuses rows without a weight")
+/// The weight of each row.
+pub(crate) fn weight_units(values: &ArrayRef) -> std::result::Result<Vec<u64>, FormatError> {
+    stored_units(values).map_err(|(row, why)| {
+        FormatError::malformed("block", format!("the weight of row {row} is {why:?}"))
+    })
 }

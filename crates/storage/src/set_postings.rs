@@ -12,7 +12,7 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::page::{PAGE_BYTES, PageKind};
-use drillcore_format::postings::{DirectoryPage, SetDirectorySummary, SetEntry};
+use drillcore_format::postings::{DirectoryPage, ListPlace, SetDirectorySummary, SetEntry};
 use drillcore_format::postings_footer::PostingsFooter;
 
 use crate::directory::Directory;
@@ -28,6 +28,8 @@ pub struct SetPostings {
     /// Where the summary lies: it stands for the pages that it names when damage has no place of its own.
     summary_offset: u64,
     indexed: IndexedSets,
+    /// Those of the segment, below which all ordinals lie.
+    rows: u64,
     cache: Arc<PageCache>,
 }
 
@@ -57,12 +59,14 @@ impl SetPostings {
         file: Arc<PagedFile>,
         summary: (u64, u32),
         indexed: IndexedSets,
+        rows: u64,
         cache: Arc<PageCache>,
     ) -> Result<SetPostings> {
         let payload = file.read_whole_page(summary, PageKind::SetSummary)?;
         let directory = SetDirectorySummary::decode(&payload)
             .map_err(|error| file.damaged(summary.0, error))?;
-        Ok(SetPostings { file, summary: directory, summary_offset: summary.0, indexed, cache })
+        let summary_offset = summary.0;
+        Ok(SetPostings { file, summary: directory, summary_offset, indexed, rows, cache })
     }
 
     /// Opens the postings file of a segment, if it is the one that the manifest describes.
@@ -86,7 +90,7 @@ impl SetPostings {
             let detail = format!("lists sets of column {}, not {set_column:?}", found.set_column);
             return Err(file.inconsistent(detail));
         }
-        SetPostings::open(Arc::new(file), found.set_directory, found.indexed, cache)
+        SetPostings::open(Arc::new(file), found.set_directory, found.indexed, rows, cache)
     }
 
     /// The name of a postings file.
@@ -134,6 +138,7 @@ impl SetPostings {
                 let (offset, bytes) = self.summary.place(page);
                 let payload = self.page(offset, u64::from(bytes), PageKind::SetDirectory)?;
                 let entry = DirectoryPage::parse(&payload).and_then(|page| page.find(set));
+                let entry = entry.and_then(|entry| entry.map(|e| self.checked(e)).transpose());
                 entry.map_err(|error| self.file.damaged(offset, error))?
             }
         };
@@ -147,11 +152,35 @@ impl SetPostings {
             let payload = self.page(offset, u64::from(bytes), PageKind::SetDirectory)?;
             let damaged = |error| self.file.damaged(offset, error);
             for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
-                let entry = entry.map_err(damaged)?;
+                let entry = entry.and_then(|entry| self.checked(entry)).map_err(damaged)?;
                 each(&entry.value, entry.count);
             }
         }
         Ok(())
+    }
+
+    /// An entry of the directory, if its set has no more rows than the segment.
+    fn checked(&self, entry: SetEntry) -> std::result::Result<SetEntry, FormatError> {
+        let fits = match entry.place {
+            ListPlace::All => entry.count == self.rows,
+            ListPlace::Chunk(_) | ListPlace::Skips(_) => entry.count <= self.rows,
+        };
+        if fits {
+            return Ok(entry);
+        }
+        let detail = format!("{} members of a segment of {} rows", entry.count, self.rows);
+        Err(FormatError::malformed("set directory entry", detail))
+    }
+
+    /// Fails on an ordinal past the rows of the segment.
+    fn check_ordinal(&self, ordinal: Option<u32>) -> std::result::Result<(), SearchFault> {
+        match ordinal.map(u64::from).filter(|ordinal| *ordinal >= self.rows) {
+            None => Ok(()),
+            Some(ordinal) => {
+                let detail = format!("row {ordinal} of a segment of {} rows", self.rows);
+                Err(FormatError::malformed("posting chunk", detail).into())
+            }
+        }
     }
 
     fn postings_page(&self, offset: u64) -> std::result::Result<Arc<[u8]>, SearchFault> {
@@ -189,16 +218,22 @@ impl SegmentMembers {
     /// The ordinal of the `position`-th member: two pages of postings at most.
     pub fn ordinal(&self, position: u64) -> Result<u64> {
         let entry = self.entry.as_ref().expect("a position lies below the length");
-        let ordinal = entry.select(position, |offset| self.postings.postings_page(offset));
-        Ok(u64::from(ordinal.map_err(|fault| self.postings.search_fault(fault))?))
+        let postings = &self.postings;
+        let ordinal = entry.select(position, |offset| postings.postings_page(offset));
+        let ordinal = ordinal
+            .and_then(|ordinal| postings.check_ordinal(Some(ordinal)).map(|()| u64::from(ordinal)));
+        ordinal.map_err(|fault| postings.search_fault(fault))
     }
 
-    /// Appends the ordinals of the members at `positions`: two pages of postings for each 256 of them.
+    /// Appends the ordinals of the members at `positions`, ascending: two pages of postings for each 256 of
+    /// them.
     pub fn ordinals(&self, positions: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
         let Some(entry) = &self.entry else { return Ok(()) };
-        entry
-            .ordinals(positions, |offset| self.postings.postings_page(offset), out)
-            .map_err(|fault| self.postings.search_fault(fault))
+        let postings = &self.postings;
+        let listed = entry.ordinals(positions, |offset| postings.postings_page(offset), out);
+        // They ascend, so the last is the greatest.
+        let checked = listed.and_then(|()| postings.check_ordinal(out.last().copied()));
+        checked.map_err(|fault| postings.search_fault(fault))
     }
 
     /// How many members have an ordinal below `ordinal`: two pages of postings at most.
