@@ -193,7 +193,7 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
             row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
         };
         let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
-        rows = fold(layout, rollup, &rows, &ends);
+        rows = fold(layout, rollup, &rows, &ends)?;
     }
     UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
 }

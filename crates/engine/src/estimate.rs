@@ -199,7 +199,7 @@ fn estimate(
         numbers.clear();
         chooser.draw_into(&mut rng, round as usize, &mut numbers);
         let batch = rows_at(table, &selected, target.columns(), &numbers, &request.interrupt)?;
-        tally.add(&target.passing(batch)?);
+        tally.add(&target.passing(batch)?)?;
         drawn += numbers.len() as u64;
     }
 }

@@ -289,7 +289,7 @@ fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merg
     let all = layout.all();
     let sources = pieces
         .into_iter()
-        .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward))
+        .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward).in_checked_order())
         .collect();
     Merger::new(sources, Direction::Forward, Fold::of(layout), batch_rows)
 }

@@ -140,7 +140,7 @@ impl<S: RowSource> Merger<S> {
             self.sources[winner].advance()?;
             self.replay(winner);
         }
-        Ok(self.gather())
+        self.gather()
     }
 
     /// The source with the next row, unless all have ended.
@@ -205,15 +205,15 @@ impl<S: RowSource> Merger<S> {
         self.picked_bytes = self.picked_bytes.saturating_add(head.row_bytes);
     }
 
-    fn gather(&mut self) -> Option<Rows> {
+    fn gather(&mut self) -> Result<Option<Rows>> {
         if self.picked.is_empty() {
-            return None;
+            return Ok(None);
         }
         let parts: Vec<&Rows> = self.parts.iter().collect();
         let mut rows = Rows::interleave(&parts, &self.picked);
         if let Fold::Combine(layout) = &self.fold {
             let rollup = layout.rollup().expect("only rollup tables combine");
-            rows = rollup::fold(layout, rollup, &rows, &self.group_ends);
+            rows = rollup::fold(layout, rollup, &rows, &self.group_ends)?;
         }
         self.group_ends.clear();
         self.parts.clear();
@@ -222,7 +222,7 @@ impl<S: RowSource> Merger<S> {
         for head in &mut self.sources {
             head.part = None;
         }
-        Some(rows)
+        Ok(Some(rows))
     }
 
     /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.

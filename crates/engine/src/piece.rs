@@ -14,7 +14,7 @@ use drillcore_format::statistics_page::Zones;
 use drillcore_storage::segment::{Hits, Segment};
 use drillcore_storage::set_postings::SegmentMembers;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::run::Run;
 
 /// A run or a segment.
@@ -216,6 +216,15 @@ impl Piece {
             Piece::Run(_) => Ok(None),
             Piece::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
         }
+    }
+
+    /// The error of a row whose key is not found.
+    ///
+    /// # Panics
+    /// If the piece is a run, in which every key is found.
+    pub fn hides(&self, ordinal: u32) -> Error {
+        let segment = self.segment().expect("a run finds its keys");
+        segment.inconsistent(format!("row {ordinal} is not found by its key")).into()
     }
 
     /// Calls `each` with every set and its number of rows, in value order; or says no, and does nothing, if not

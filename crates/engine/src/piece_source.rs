@@ -30,6 +30,8 @@ pub struct PieceSource {
     rest: Rest,
     pruning: Option<Pruning>,
     chunk_rows: u64,
+    /// The last key read, where the order of keys is checked.
+    last_key: Option<Vec<u8>>,
 }
 
 /// What has not been read yet.
@@ -78,12 +80,31 @@ impl PieceSource {
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
         let chunk_rows = chunk_rows(piece.mean_row_bytes());
-        PieceSource { piece, projection, direction, rest, pruning: None, chunk_rows }
+        let (pruning, last_key) = (None, None);
+        PieceSource { piece, projection, direction, rest, pruning, chunk_rows, last_key }
     }
 
     /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
     pub fn pruned(self, pruning: Option<&Pruning>) -> PieceSource {
         PieceSource { pruning: pruning.cloned(), ..self }
+    }
+
+    /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.
+    /// They are read forwards.
+    pub fn in_checked_order(self) -> PieceSource {
+        PieceSource { last_key: Some(Vec::new()), ..self }
+    }
+
+    fn check_order(&mut self, rows: &Rows) -> Result<()> {
+        let (Some(last), Some(segment)) = (&mut self.last_key, self.piece.segment()) else {
+            return Ok(());
+        };
+        if *last.as_slice() > *rows.key(0) || rows.first_out_of_order(false).is_some() {
+            return Err(segment.inconsistent("its keys do not rise".into()).into());
+        }
+        last.clear();
+        last.extend_from_slice(rows.key(rows.len() - 1));
+        Ok(())
     }
 
     /// The next rows, at least one, with their ordinals; `None` at the end.
@@ -105,6 +126,7 @@ impl PieceSource {
             Rest::Members(_) => self.next_members()?,
         };
         let Some((rows, ordinals)) = chunk else { return Ok(None) };
+        self.check_order(&rows)?;
         self.chunk_rows = chunk_rows((rows.string_bytes() / rows.len()) as u64);
         let rows = match self.direction {
             Direction::Forward => rows,
@@ -150,6 +172,12 @@ impl PieceSource {
         }
         if self.direction == Direction::Reverse {
             ordinals.reverse();
+        }
+        // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
+        if let Some(segment) = self.piece.segment()
+            && !ordinals.is_sorted_by(|a, b| a < b)
+        {
+            return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
         }
         let rows = self.piece.fetch(&ordinals, &self.projection)?;
         Ok(Some((rows, Ordinals::Listed(ordinals))))

@@ -14,7 +14,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use drillcore_format::block;
-use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
 use drillcore_format::manifest_edit::PostingsMeta;
@@ -33,7 +32,9 @@ use crate::jobs;
 use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
 use crate::piece::Piece;
-use crate::recovery::{check_log_reaches, logged_rows, open_described, open_snapshot, open_tables};
+use crate::recovery::{
+    check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot, open_tables,
+};
 use crate::rows_examined::RowsExamined;
 use crate::run::{Run, UncommittedRun};
 use crate::sample::fresh_seed;
@@ -278,7 +279,7 @@ impl Reader {
         lsn: Lsn,
         payload: &[u8],
     ) -> std::result::Result<(), LoadFault> {
-        for (id, bytes) in decode_commit(payload).map_err(Error::from)? {
+        for (id, bytes) in logged_batches(lsn, payload)? {
             if id >= state.next_table {
                 // Made since the manifest was read: what was read does not hold the whole commit.
                 let message = format!("commit {lsn} is of a table made meanwhile");
@@ -296,7 +297,7 @@ impl Reader {
             if values > table.layout.value_types().len() as u64 {
                 return Err(LoadFault::of_added_column(lsn, &table.name));
             }
-            let rows = logged_rows(&table.layout, bytes)?;
+            let rows = logged_rows(lsn, &table.layout, bytes)?;
             if has_more_dimensions(&table.layout, &rows)? {
                 return Err(LoadFault::of_added_column(lsn, &table.name));
             }

@@ -1,6 +1,7 @@
 //! Opening: manifest, segments, then the log's commits that are in no segment yet.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Display;
 use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, RowsBuilder};
@@ -8,6 +9,7 @@ use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::MergePolicy;
 use drillcore_storage::directory::{Directory, is_unfinished};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
@@ -222,7 +224,7 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
     let sync = core.options.durability == Durability::Fsync;
     let directory = core.directory.clone();
     let (wal, last) = Wal::recover(directory, sync, nonce, needed_from, |lsn, payload| {
-        for (table, block) in decode_commit(payload)? {
+        for (table, block) in logged_batches(lsn, payload)? {
             replay_batch(core, table, lsn, block)?;
         }
         let mut state = core.state();
@@ -281,7 +283,7 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
         }
         table.layout.clone()
     };
-    let rows = logged_rows(&layout, block)?;
+    let rows = logged_rows(lsn, &layout, block)?;
     let run = UncommittedRun::new(&layout, rows, &core.meter, &core.rows_examined)?;
     let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
     let mut state = core.state();
@@ -292,12 +294,38 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     Ok(())
 }
 
-/// Decodes the rows that a frame holds for one table.
-pub fn logged_rows(layout: &Layout, block: &[u8]) -> Result<Rows> {
-    let view = BlockView::parse(block, layout)?;
-    let mut builder = RowsBuilder::new(&layout.all(), view.rows());
-    builder.append_range(&view, 0, view.rows())?;
-    Ok(builder.finish()?)
+/// The batches of a logged commit, one a table.
+pub fn logged_batches(lsn: Lsn, payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
+    let batches = decode_commit(payload).map_err(|error| damaged_commit(lsn, &error))?;
+    let mut tables = HashSet::new();
+    if batches.iter().all(|(table, _)| tables.insert(*table)) {
+        return Ok(batches);
+    }
+    Err(damaged_commit(lsn, &"a table has two batches"))
+}
+
+/// Decodes the rows that a commit holds for one table: some, sorted by key, and where keys fold each key once.
+pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
+    let decode = || {
+        let view = BlockView::parse(block, layout)?;
+        let mut builder = RowsBuilder::new(&layout.all(), view.rows());
+        builder.append_range(&view, 0, view.rows())?;
+        builder.finish()
+    };
+    let rows = decode().map_err(|error| damaged_commit(lsn, &error))?;
+    let distinct = layout.schema().merge != MergePolicy::Append;
+    match rows.first_out_of_order(distinct) {
+        None if rows.is_empty() => Err(damaged_commit(lsn, &"a batch has no rows")),
+        None => Ok(rows),
+        Some(row) => {
+            let detail = format!("row {row} of a batch does not lie behind the one before it");
+            Err(damaged_commit(lsn, &detail))
+        }
+    }
+}
+
+fn damaged_commit(lsn: Lsn, detail: &dyn Display) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("commit {lsn} in the log is damaged: {detail}"))
 }
 
 fn make_room(core: &Core) -> Result<()> {

@@ -70,9 +70,12 @@ pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> R
 }
 
 /// Folds neighbouring rows with all values: group `i` ends before row `ends[i]`.
-pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Rows {
+///
+/// # Errors
+/// `Corrupt` if a count or a sum of integers fits its type no more, which needs more events than there can be.
+pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Result<Rows> {
     if ends.len() == rows.len() {
-        return rows.clone();
+        return Ok(rows.clone());
     }
     let groups = Groups { ends };
     let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
@@ -82,25 +85,25 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Rows
     });
     let mut at = hidden_count(rollup);
     let mut values: Vec<ArrayRef> =
-        (0..at).map(|hidden| groups.add_counts(rows.value(hidden))).collect();
+        (0..at).map(|hidden| groups.add_counts(rows.value(hidden))).collect::<Result<_>>()?;
     for metric in &rollup.metrics {
         let stored = rows.value(at);
         match (metric.kind, stored.data_type()) {
-            (MetricKind::Count, _) => values.push(groups.add_integers(stored)),
+            (MetricKind::Count, _) => values.push(groups.add_integers(stored)?),
             (MetricKind::Sum | MetricKind::Avg, DataType::Float64) => {
                 let (sums, left_over) = groups.add_floats(stored, rows.value(at + 1));
                 values.push(sums);
                 values.push(left_over);
                 at += 1;
             }
-            (MetricKind::Sum | MetricKind::Avg, _) => values.push(groups.add_decimals(stored)),
+            (MetricKind::Sum | MetricKind::Avg, _) => values.push(groups.add_decimals(stored)?),
             (MetricKind::Min, _) => values.push(groups.extreme(stored, true)),
             (MetricKind::Max, _) => values.push(groups.extreme(stored, false)),
         }
         at += 1;
     }
     debug_assert_eq!(values.len(), layout.value_types().len());
-    Rows::new(ends.len(), keys, values)
+    Ok(Rows::new(ends.len(), keys, values))
 }
 
 /// What is shown of whole rows: the given columns of the table's schema. A sum that does not fit matters
@@ -238,34 +241,34 @@ impl Groups<'_> {
         starts.zip(self.ends).map(|(start, &end)| start as usize..end as usize)
     }
 
-    fn add_counts(&self, values: &ArrayRef) -> ArrayRef {
+    fn add_counts(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<UInt64Type>().values();
-        let sum = |range: std::ops::Range<usize>| values[range].iter().sum::<u64>();
-        Arc::new(
-            self.ranges()
-                .map(sum)
-                .collect::<Vec<u64>>()
-                .into_iter()
-                .map(Some)
-                .collect::<UInt64Array>(),
-        )
+        let sum = |range: std::ops::Range<usize>| {
+            values[range].iter().try_fold(0u64, |sum, &count| sum.checked_add(count))
+        };
+        let sums = self.ranges().map(|range| sum(range).ok_or_else(too_large));
+        Ok(Arc::new(UInt64Array::from(sums.collect::<Result<Vec<u64>>>()?)))
     }
 
-    fn add_integers(&self, values: &ArrayRef) -> ArrayRef {
+    fn add_integers(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<Int64Type>().values();
-        let sum = |range: std::ops::Range<usize>| Some(values[range].iter().sum::<i64>());
-        Arc::new(self.ranges().map(sum).collect::<Int64Array>())
+        let sum = |range: std::ops::Range<usize>| {
+            values[range].iter().try_fold(0i64, |sum, &count| sum.checked_add(count))
+        };
+        let sums = self.ranges().map(|range| sum(range).ok_or_else(too_large));
+        Ok(Arc::new(Int64Array::from(sums.collect::<Result<Vec<i64>>>()?)))
     }
 
-    fn add_decimals(&self, values: &ArrayRef) -> ArrayRef {
+    fn add_decimals(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let values = values.as_primitive::<Decimal128Type>();
         let sum = |range: std::ops::Range<usize>| {
-            range
-                .filter(|&row| values.is_valid(row))
-                .map(|row| values.value(row))
-                .reduce(|a, b| a + b)
+            let mut present =
+                range.filter(|&row| values.is_valid(row)).map(|row| values.value(row));
+            let Some(first) = present.next() else { return Ok(None) };
+            let sum = present.try_fold(first, |sum, value| sum.checked_add(value));
+            sum.map(Some).ok_or_else(too_large)
         };
-        Arc::new(decimals(self.ranges().map(sum).collect()))
+        Ok(Arc::new(decimals(self.ranges().map(sum).collect::<Result<_>>()?)))
     }
 
     /// Sums, and what rounding left over of them.
@@ -299,6 +302,12 @@ impl Groups<'_> {
         };
         Arc::new(self.ranges().map(of).collect::<Int64Array>())
     }
+}
+
+/// No table has so many events.
+fn too_large() -> Error {
+    let message = "partial rows of one key hold more events than there can be: they are damaged";
+    Error::new(ErrorKind::Corrupt, message)
 }
 
 /// Adds two sums with what rounding left over of each.
@@ -373,8 +382,8 @@ mod tests {
         ];
         let events = RecordBatch::try_new(events, columns).unwrap();
         let rows = partial_rows(&layout, &rollup, &events);
-        let folded = fold(&layout, &rollup, &rows, &[3, 4]);
-        let folded = fold(&layout, &rollup, &folded, &[2]);
+        let folded = fold(&layout, &rollup, &rows, &[3, 4]).unwrap();
+        let folded = fold(&layout, &rollup, &folded, &[2]).unwrap();
         let count = |at: usize| folded.value(at).as_primitive::<UInt64Type>().value(0);
         assert_eq!((count(0), count(1)), (4, 2));
         assert_eq!(folded.values().len(), 2 + 3, "events, delays, and three metrics");

@@ -59,8 +59,10 @@ impl UncommittedRun {
             }
         };
         let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
-        let weights: Vec<WeightIndex> =
-            layout.weight_values().map(|value| WeightIndex::new(rows.value(value))).collect();
+        let weights: Vec<WeightIndex> = layout
+            .weight_values()
+            .map(|value| WeightIndex::new(rows.value(value)))
+            .collect::<Result<_>>()?;
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
         let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);

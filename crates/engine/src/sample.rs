@@ -287,7 +287,7 @@ fn sample_events(
         let events = Weighted::new(candidates.clone(), layout, EVENTS, interrupt)?;
         let passes = |places: &[Place]| rows_pass(table, &candidates, test, places, interrupt);
         if request.n < candidates.len() {
-            let mut draws = ByNumber::events(&events);
+            let mut draws = ByNumber::events(&events)?;
             let places = by_rejection(&mut draws, passes, request, rng, &mut report)?;
             if places.len() as u64 == request.n {
                 return Ok((
@@ -300,9 +300,9 @@ fn sample_events(
     }
     let partials = table.partials(&question, interrupt)?;
     let events = Weighted::new(partials.clone(), layout, EVENTS, interrupt)?;
-    let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
+    let population = events.events()?;
     let n = checked_count(population, request)?;
-    let places = ByNumber::events(&events).draw(rng, n, request)?;
+    let places = ByNumber::events(&events)?.draw(rng, n, request)?;
     report.attempts += places.len() as u64;
     let rows = show(table, &partials, columns, &places, request.threads, interrupt)?;
     if !request.with_probability {
@@ -323,9 +323,11 @@ fn whole_rows_at(
     let only_keys = Projection { keys: true, ..Default::default() };
     let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
     let found = table.whole_rows(keys.keys(), interrupt)?;
-    let rows: Vec<u32> =
-        found.positions.iter().map(|row| row.expect("a partial row has a whole one")).collect();
-    Ok(found.rows.take(&rows))
+    let rows = found.positions.iter().zip(places).map(|(row, place)| {
+        // Its own piece has the key, if it was not hidden there.
+        row.ok_or_else(|| partials.pieces()[place.piece].hides(place.ordinal))
+    });
+    Ok(found.rows.take(&rows.collect::<Result<Vec<u32>>>()?))
 }
 
 /// Successive draws, all with replacement or all without.
@@ -353,13 +355,13 @@ impl ByNumber<'_> {
         }
     }
 
-    fn events(events: &Weighted) -> ByNumber<'_> {
-        let population = u64::try_from(events.total()).expect("events are counted in 64 bits");
-        ByNumber {
+    fn events(events: &Weighted) -> Result<ByNumber<'_>> {
+        let population = events.events()?;
+        Ok(ByNumber {
             population,
             place: Box::new(|number| Ok(events.at(u128::from(number))?.0)),
             without: WithoutReplacement::new(population),
-        }
+        })
     }
 }
 

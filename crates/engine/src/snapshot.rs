@@ -267,7 +267,7 @@ impl TableSnapshot {
         let question = selection.check(&self.table.schema)?;
         let partials = self.partials(&question, interrupt)?;
         let events = Weighted::new(partials, layout, EVENTS, interrupt)?;
-        Ok(u64::try_from(events.total()).expect("events are counted in 64 bits"))
+        events.events()
     }
 
     /// Every set with its exact number of rows. Reads the set directories of all pieces; where not all sets
@@ -479,7 +479,7 @@ fn fold_partials(
         end += group.len() as u32;
         end
     });
-    Ok(fold(layout, rollup, &gather(parts, &picks)?, &ends.collect::<Vec<_>>()))
+    fold(layout, rollup, &gather(parts, &picks)?, &ends.collect::<Vec<_>>())
 }
 
 /// Encodes whole keys, given as one array a key column.

@@ -104,20 +104,21 @@ impl TableSpec {
         key.iter().try_for_each(|&of_key| check_is_scalar("key column", columns.field(of_key)))?;
         set.iter().try_for_each(|&of_set| check_is_scalar("set column", columns.field(of_set)))?;
         let weights = self.checked_weights(&key)?;
-        match &self.merge {
+        let schema = match &self.merge {
             Merge::Append => {
                 let (set, merge) = (set.map(set_column), MergePolicy::Append);
-                Ok(TableSchema { columns, key, set, merge, weights })
+                TableSchema { columns, key, set, merge, weights }
             }
             Merge::Upsert => {
                 let (set, merge) = (set.map(set_column), MergePolicy::Upsert);
-                Ok(TableSchema { columns, key, set, merge, weights })
+                TableSchema { columns, key, set, merge, weights }
             }
             Merge::Rollup(rollup) => {
-                let schema = self.rollup_schema(rollup, columns, key, set)?;
-                Ok(schema.with_indexed(indexed))
+                self.rollup_schema(rollup, columns, key, set)?.with_indexed(indexed)
             }
-        }
+        };
+        assert_eq!(schema.check(), Ok(()), "what is stored can be read");
+        Ok(schema)
     }
 
     fn rollup_schema(
@@ -228,21 +229,14 @@ impl TableSpec {
             (_, Some(column)) => self.index("column", column)?,
         };
         let field = self.columns.field(column);
-        let shown = match field.data_type() {
-            DataType::UInt64 => None,
-            integer if integer.is_integer() && kind != MetricKind::Avg => Some(DataType::Int64),
-            integer if integer.is_integer() => Some(DataType::Float64),
-            float if float.is_floating() => Some(DataType::Float64),
-            _ => None,
-        };
-        let shown = shown.ok_or_else(|| {
+        let (shown, nullable) = kind.shown(Some(field)).ok_or_else(|| {
             let (column, found) = (field.name(), field.data_type());
             Error::invalid(format!(
                 "metric {expression:?} needs signed or narrower integers, or floats, but column \
                  {column:?} holds {found}"
             ))
         })?;
-        Ok((Metric { kind, input: Some(column) }, shown, field.is_nullable()))
+        Ok((Metric { kind, input: Some(column) }, shown, nullable))
     }
 
     fn checked_weights(&self, key: &[usize]) -> Result<Vec<usize>> {

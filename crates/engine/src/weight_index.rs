@@ -4,7 +4,9 @@
 //! interval, and the row that holds a given unit, cost a binary search and at most a stride.
 
 use arrow_array::ArrayRef;
-use drillcore_format::weight::stored_units;
+use drillcore_format::weight::{NoWeight, stored_units};
+
+use crate::error::{Error, ErrorKind, Result};
 
 /// Rows between two sums: a quarter of a byte a row, and a few cache lines to add up.
 const STRIDE: usize = 64;
@@ -18,16 +20,20 @@ pub struct WeightIndex {
 }
 
 impl WeightIndex {
-    /// Sums up a column whose values were checked.
-    pub fn new(values: &ArrayRef) -> WeightIndex {
+    /// Sums up a column.
+    ///
+    /// # Errors
+    /// `Corrupt` if a value is no weight: appends refuse those.
+    pub fn new(values: &ArrayRef) -> Result<WeightIndex> {
         let mut sums = Vec::with_capacity(values.len() / STRIDE + 2);
         let mut sum = 0u128;
         for start in (0..values.len()).step_by(STRIDE) {
             sums.push(sum);
-            sum += stride(values, start).iter().map(|&unit| u128::from(unit)).sum::<u128>();
+            let units = stored_units(&stride_of(values, start)).map_err(no_weight)?;
+            sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
         }
         sums.push(sum);
-        WeightIndex { values: values.clone(), sums }
+        Ok(WeightIndex { values: values.clone(), sums })
     }
 
     /// The sum over the rows before `ordinal`.
@@ -62,9 +68,20 @@ impl WeightIndex {
     }
 }
 
+/// The units of a stride.
 fn stride(values: &ArrayRef, start: usize) -> Vec<u64> {
-    let len = STRIDE.min(values.len() - start);
-    stored_units(&values.slice(start, len)).expect("append refuses rows without a weight")
+    stored_units(&stride_of(values, start)).expect("every value was found to be a weight")
+}
+
+fn stride_of(values: &ArrayRef, start: usize) -> ArrayRef {
+    values.slice(start, STRIDE.min(values.len() - start))
+}
+
+/// The error of a stored row that has no weight.
+pub fn no_weight((row, why): (usize, NoWeight)) -> Error {
+    let message =
+        format!("the weight of row {row} is {why:?}, which no append takes: it is damaged");
+    Error::new(ErrorKind::Corrupt, message)
 }
 
 #[cfg(test)]
@@ -78,7 +95,8 @@ mod tests {
         for rows in [1usize, 63, 64, 65, 200] {
             let weights: Vec<i64> = (0..rows as i64).map(|row| row * 7 % 5).collect();
             let index =
-                WeightIndex::new(&(Arc::new(Int64Array::from(weights.clone())) as ArrayRef));
+                WeightIndex::new(&(Arc::new(Int64Array::from(weights.clone())) as ArrayRef))
+                    .unwrap();
             let mut before = 0u128;
             for (row, &weight) in weights.iter().enumerate() {
                 assert_eq!(index.before(row as u64), before);

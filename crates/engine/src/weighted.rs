@@ -11,9 +11,10 @@ use drillcore_format::rows::Layout;
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::select::{Part, Place, Selected};
+use crate::weight_index::no_weight;
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
@@ -76,6 +77,17 @@ impl Weighted {
     /// The units of all rows.
     pub fn total(&self) -> u128 {
         self.starts[self.starts.len() - 1]
+    }
+
+    /// The units of all rows of a rollup table, which are events.
+    ///
+    /// # Errors
+    /// `Corrupt` if they are more than there can be.
+    pub fn events(&self) -> Result<u64> {
+        u64::try_from(self.total()).map_err(|_| {
+            let message = format!("partial rows hold {} events: they are damaged", self.total());
+            Error::new(ErrorKind::Corrupt, message)
+        })
     }
 
     /// Draws a row with the chance of its weight, and says how many units it has. The total must be
@@ -258,7 +270,7 @@ fn for_each_weight(
             None => piece.read(from, to, &projection)?,
             Some(_) => piece.fetch(&ordinals, &projection)?,
         };
-        let units = stored_units(rows.value(0)).expect("append refuses rows without a weight");
+        let units = stored_units(rows.value(0)).map_err(no_weight)?;
         for (&ordinal, unit) in ordinals.iter().zip(units) {
             each(Place { piece: part.piece, ordinal }, unit);
         }

@@ -10,6 +10,7 @@ use drillcore_format::key::encode_value;
 use drillcore_sample::interval::{BoundedNumbers, Bounds};
 use drillcore_sample::moments::Moments;
 
+use crate::error::{Error, ErrorKind, Result};
 use crate::estimate::target::{KnownGroup, Target};
 
 /// Counts and moments of each group met or known of.
@@ -64,7 +65,10 @@ impl Tally {
     }
 
     /// Adds drawn rows that pass, which hold the target's columns.
-    pub fn add(&mut self, batch: &RecordBatch) {
+    ///
+    /// # Errors
+    /// `Corrupt` if a number lies outside of what bounds its column.
+    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
         let group_of_row = self.group_of_rows(batch);
         for &group in &group_of_row {
             self.groups[group].drawn += 1;
@@ -76,10 +80,13 @@ impl Tally {
             let values = values.as_primitive::<Float64Type>();
             for (row, &group) in group_of_row.iter().enumerate() {
                 if values.is_valid(row) {
-                    self.groups[group].push(slot, values.value(row));
+                    let number = values.value(row);
+                    check_bounds(number, self.bounds[slot])?;
+                    self.groups[group].push(slot, number);
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether there is one group, and every row belongs to it.
@@ -166,6 +173,19 @@ impl Tally {
         });
         self.group_of.insert(value.to_vec(), self.groups.len() - 1);
         self.groups.len() - 1
+    }
+}
+
+/// Refuses a number that its column's bounds leave out: an interval would rest on them.
+fn check_bounds(number: f64, bounds: Option<Bounds>) -> Result<()> {
+    match bounds.filter(|bounds| !(bounds.low..=bounds.high).contains(&number)) {
+        None => Ok(()),
+        Some(Bounds { low, high }) => Err(Error::new(
+            ErrorKind::Corrupt,
+            format!(
+                "statistics say {low} to {high} of a column, but a row has {number}: one of them is damaged"
+            ),
+        )),
     }
 }
 
