@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 thread_local! {
     static ALLOCATED_BYTES: Cell<u64> = const { Cell::new(0) };
+    static LARGEST_REQUEST: Cell<u64> = const { Cell::new(0) };
 }
 
 /// The system's allocator, counted.
@@ -25,15 +26,26 @@ impl CountingAllocator {
         let result = work();
         (result, CountingAllocator::allocated_bytes() - before)
     }
+
+    /// The most bytes that this thread has asked for at once since it began, or since they were forgotten.
+    pub fn largest_request() -> u64 {
+        LARGEST_REQUEST.get()
+    }
+
+    /// Begins anew with [`CountingAllocator::largest_request`].
+    pub fn forget_largest_request() {
+        LARGEST_REQUEST.set(0);
+    }
 }
 
 fn count(bytes: usize) {
     // A thread that is ending has lost its counter, and nobody can ask it any more.
     let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
+    let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes as u64)));
 }
 
 // SAFETY: every call is handed on to `System` as it came, which keeps the contract; counting touches
-// only a thread-local cell without a destructor, and allocates nothing.
+// only thread-local cells without a destructor, and allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

@@ -19,3 +19,4 @@ pub mod event_table;
 pub mod table_states;
 pub mod statistics;
 pub mod biased_samplers;
+pub mod fuzzing;

@@ -1,0 +1,174 @@
+//! Files of a database as parts: their frames and pages, without checksums.
+//!
+//! [`assemble`] writes each page at the place where it comes to lie, and each frame, with the checksums that belong to it;
+//! [`take_apart`] does the reverse with files of the store. So a mutation of the parts is a file that somebody else made up.
+
+use drillcore::directory::{Directory, MemoryDirectory, read_file};
+use drillcore_format::file_tail::{FileKind, TAIL_BYTES, write_tail};
+use drillcore_format::frame::{
+    LogKind, Read, put_file_header, put_frame, read_file_header, read_frame,
+};
+use drillcore_format::ids::SegmentId;
+use drillcore_format::page::{PageAddress, PageKind, page_len, read_page, write_page};
+use drillcore_storage::paged_file::{file_name, file_of};
+
+use super::pages::KINDS;
+use super::parts::number;
+
+// The first byte of a part. Pages have that of their kind, 1 to 8.
+/// A manifest begins: its number, eight bytes.
+const MANIFEST: u8 = 0x10;
+/// A frame of the log file that was begun: its sequence number, eight bytes, and its payload.
+const FRAME: u8 = 0x11;
+/// A file of the write-ahead log begins: the commit that names it, eight bytes.
+const WAL: u8 = 0x20;
+/// A segment begins: its number, eight bytes.
+const SEGMENT: u8 = 0x30;
+/// A postings file begins: its number, eight bytes.
+const POSTINGS: u8 = 0x31;
+
+/// A file that parts are being added to.
+struct File {
+    name: String,
+    /// Of a file of pages.
+    paged: Option<(FileKind, SegmentId)>,
+    bytes: Vec<u8>,
+    /// Where the last footer page lies.
+    footer: (u64, u32),
+}
+
+impl File {
+    fn begin(mark: u8, at: u64) -> File {
+        let mut bytes = Vec::new();
+        let (name, paged) = match mark {
+            MANIFEST => {
+                put_file_header(LogKind::Manifest, &mut bytes);
+                (format!("manifest-{at:08}.log"), None)
+            }
+            WAL => {
+                put_file_header(LogKind::Wal, &mut bytes);
+                (format!("wal-{at:020}.log"), None)
+            }
+            SEGMENT => named(FileKind::Segment, at),
+            _ => named(FileKind::Postings, at),
+        };
+        File { name, paged, bytes, footer: (0, 0) }
+    }
+
+    fn add(&mut self, part: &[u8]) {
+        match (part[0], self.paged) {
+            (FRAME, None) => {
+                let payload = part.get(9..).unwrap_or_default();
+                put_frame(number(part, 1), payload, &mut self.bytes);
+            }
+            (mark, Some((_, segment))) => {
+                let Some(kind) = KINDS.into_iter().find(|kind| *kind as u8 == mark) else { return };
+                let offset = self.bytes.len() as u64;
+                let address = PageAddress { segment, offset };
+                write_page(kind, address, &part[1..], is_padded(kind), &mut self.bytes);
+                if kind == PageKind::Footer {
+                    self.footer = (offset, (self.bytes.len() as u64 - offset) as u32);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(mut self, directory: &MemoryDirectory) {
+        if let Some((kind, _)) = self.paged {
+            write_tail(kind, self.footer.0, self.footer.1, &mut self.bytes);
+        }
+        // Of two files of one name the first stays.
+        if let Ok(mut file) = directory.create(&self.name) {
+            file.write_all(&self.bytes).expect("memory is there");
+        }
+    }
+}
+
+fn named(kind: FileKind, at: u64) -> (String, Option<(FileKind, SegmentId)>) {
+    let id = SegmentId(at);
+    (file_name(kind, id), Some((kind, id)))
+}
+
+/// Whether pages of a kind are filled up to whole pages.
+fn is_padded(kind: PageKind) -> bool {
+    !matches!(kind, PageKind::SetSummary | PageKind::Summary | PageKind::Footer)
+}
+
+/// The folder of these files.
+pub fn assemble<'a>(parts: impl IntoIterator<Item = &'a Vec<u8>>) -> MemoryDirectory {
+    let directory = MemoryDirectory::new();
+    let mut file: Option<File> = None;
+    for part in parts {
+        match part.first() {
+            None => {}
+            Some(&mark @ (MANIFEST | WAL | SEGMENT | POSTINGS)) => {
+                let begun = file.replace(File::begin(mark, number(part, 1)));
+                begun.into_iter().for_each(|file| file.finish(&directory));
+            }
+            Some(_) => file.iter_mut().for_each(|file| file.add(part)),
+        }
+    }
+    file.into_iter().for_each(|file| file.finish(&directory));
+    directory
+}
+
+/// The parts of all files of a closed database.
+///
+/// # Panics
+/// If they are not whole.
+pub fn take_apart(directory: &MemoryDirectory) -> Vec<Vec<u8>> {
+    let mut parts = Vec::new();
+    for name in directory.list().expect("memory is there") {
+        let bytes = read_file(directory, &name).expect("the file is there");
+        let log = |stem: &str| name.strip_prefix(stem)?.strip_suffix(".log")?.parse::<u64>().ok();
+        if let Some((kind, id)) = file_of(&name) {
+            parts.push(mark(if kind == FileKind::Segment { SEGMENT } else { POSTINGS }, id.0));
+            parts.extend(pages(&bytes, id));
+        } else if let Some(number) = log("manifest-") {
+            parts.push(mark(MANIFEST, number));
+            parts.extend(frames(&bytes, LogKind::Manifest));
+        } else if let Some(number) = log("wal-") {
+            parts.push(mark(WAL, number));
+            parts.extend(frames(&bytes, LogKind::Wal));
+        }
+    }
+    parts
+}
+
+fn mark(mark: u8, number: u64) -> Vec<u8> {
+    let mut part = vec![mark];
+    part.extend_from_slice(&number.to_le_bytes());
+    part
+}
+
+fn frames(bytes: &[u8], kind: LogKind) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    let mut at = read_file_header(bytes, kind).expect("a whole log").expect("with a header");
+    while let Read::Frame { sequence, payload, end, .. } =
+        read_frame(bytes, at).expect("a whole log")
+    {
+        let mut part = mark(FRAME, sequence);
+        part.extend_from_slice(payload);
+        frames.push(part);
+        at = end;
+    }
+    frames
+}
+
+/// The pages of a file of pages: the kind of each and its payload.
+pub fn pages(bytes: &[u8], segment: SegmentId) -> Vec<Vec<u8>> {
+    let (mut pages, mut at) = (Vec::new(), 0);
+    while at < bytes.len() - TAIL_BYTES {
+        let payload_len =
+            u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
+        let kind = KINDS.into_iter().find(|kind| *kind as u8 == bytes[at + 4]);
+        let kind = kind.expect("a whole file of pages");
+        let len = page_len(payload_len as usize, is_padded(kind));
+        let address = PageAddress { segment, offset: at as u64 };
+        let payload = read_page(&bytes[at..at + len], kind, address).expect("a whole page");
+        pages.push([&[kind as u8], payload].concat());
+        at += len;
+    }
+    pages
+}

@@ -1,0 +1,119 @@
+//! What logs hold: frames, commits, edits of the manifest, and the schemas in them.
+
+use std::sync::Arc;
+
+use drillcore::arrow_schema::{DataType, Field};
+use drillcore_format::block::RowsBuilder;
+use drillcore_format::cursor::Cursor;
+use drillcore_format::frame::{
+    LogKind, Read, decode_commit, put_file_header, put_frame, read_file_header, read_frame,
+};
+use drillcore_format::manifest_edit::{decode_edits, encode_edits};
+use drillcore_format::rows::Layout;
+use drillcore_format::schema::TableSchema;
+use drillcore_format::statistics_page::ZonesBuilder;
+use drillcore_storage::manifest::Manifest;
+
+use super::files::assemble;
+use super::outcome::Outcome;
+use super::pages::use_block;
+use super::parts::{byte, part};
+use super::tables::{table, use_rows};
+
+/// A table's shape, and what is made of it before there are rows.
+pub fn schema(parts: &[Vec<u8>]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let mut cursor = Cursor::new(part(parts, 1), "schema");
+    let decoded = TableSchema::decode(&mut cursor);
+    if let Some(schema) = outcome.note(decoded) {
+        use_schema(&schema, &mut outcome);
+    }
+    outcome
+}
+
+fn use_schema(schema: &TableSchema, outcome: &mut Outcome) {
+    let mut again = Vec::new();
+    schema.encode(&mut again);
+    let read = TableSchema::decode(&mut Cursor::new(&again, "schema"));
+    assert_eq!(read.as_ref(), Ok(schema), "what was read can be written");
+    assert!(schema.widens(schema));
+    let layout = Layout::new(schema);
+    outcome.note(RowsBuilder::new(&layout.all(), 0).finish()).iter().for_each(|rows| {
+        use_rows(&layout, rows, &mut Outcome::default());
+    });
+    let columns: Vec<usize> = (0..schema.columns.fields().len()).collect();
+    outcome.note(ZonesBuilder::new(&layout, &columns, 0).finish());
+    let names = schema.columns.fields().iter().map(|field| field.name().len()).max();
+    let fresh = "x".repeat(names.unwrap_or(0) + 1);
+    let wider = schema.with_column(Arc::new(Field::new(fresh, DataType::Int64, true)));
+    assert!(wider.widens(schema));
+    Layout::new(&wider);
+}
+
+/// A log file. The selector says of which kind; every other part is a frame's payload behind a 0, or bytes as they
+/// are.
+pub fn frames(parts: &[Vec<u8>]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let kind = if byte(part(parts, 0), 0) % 2 == 0 { LogKind::Wal } else { LogKind::Manifest };
+    let (mut log, mut sequence) = (Vec::new(), 1);
+    put_file_header(kind, &mut log);
+    for part in parts.iter().skip(1) {
+        match part.split_first() {
+            Some((0, payload)) => {
+                put_frame(sequence, payload, &mut log);
+                sequence += 1;
+            }
+            Some((_, bytes)) => log.extend_from_slice(bytes),
+            None => {}
+        }
+    }
+    let Some(Some(mut at)) = outcome.note(read_file_header(&log, kind)) else { return outcome };
+    while let Some(Read::Frame { payload, end, .. }) = outcome.note(read_frame(&log, at)) {
+        assert!(at < end && end <= log.len());
+        // Not every frame holds a commit, nor edits.
+        let _ = decode_commit(payload);
+        let _ = decode_edits(payload);
+        at = end;
+    }
+    // From the middle of things.
+    for at in (0..=log.len()).step_by(log.len().div_ceil(200)) {
+        let _ = read_frame(&log, at);
+        let _ = read_file_header(&log[at..], kind);
+    }
+    outcome
+}
+
+/// The payload of a commit: rows of the selected table.
+pub fn commit(parts: &[Vec<u8>]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let layout = &table(byte(part(parts, 0), 0)).layout;
+    let decoded = decode_commit(part(parts, 1));
+    for (_, block) in outcome.note(decoded).into_iter().flatten() {
+        use_block(layout, block, &mut outcome);
+    }
+    outcome
+}
+
+/// A manifest, read as a whole and frame by frame.
+pub fn manifest(parts: &[Vec<u8>]) -> Outcome {
+    let mut outcome = Outcome::default();
+    for part in parts {
+        let Ok(edits) = decode_edits(part.get(9..).unwrap_or_default()) else { continue };
+        let mut again = Vec::new();
+        encode_edits(&edits, &mut again);
+        assert_eq!(decode_edits(&again), Ok(edits), "what was read can be written");
+    }
+    let directory = assemble(parts);
+    let Some(found) = outcome.note(Manifest::read(&directory)) else { return outcome };
+    let pinned = found.state.snapshots.values().flat_map(|snapshot| &snapshot.tables);
+    let schemas = pinned.map(|table| &table.schema);
+    for schema in schemas.chain(found.state.tables.values().map(|table| &table.schema)) {
+        use_schema(schema, &mut outcome);
+    }
+    if let Some((_, opened)) = outcome.note(Manifest::open(Arc::new(directory.clone()))) {
+        assert_eq!(opened, found.state);
+        let again = outcome.note(Manifest::read(&directory));
+        assert_eq!(again.map(|found| found.state), Some(opened), "what was read can be written");
+    }
+    outcome
+}

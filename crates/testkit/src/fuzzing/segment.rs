@@ -1,0 +1,171 @@
+//! A whole segment, read through the storage floor in all ways.
+//!
+//! The first part of an input selects the table; the others are the segment's file.
+
+use std::sync::Arc;
+
+use drillcore::arrow_array::BinaryArray;
+use drillcore::directory::{Directory, MemoryDirectory};
+use drillcore_format::ids::SegmentId;
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::postings_writer::write_postings;
+use drillcore_storage::segment::Segment;
+use drillcore_storage::segment_check::check_segment;
+use drillcore_storage::segment_writer::SegmentWriter;
+
+use super::files::assemble;
+use super::outcome::Outcome;
+use super::parts::{byte, part};
+use super::tables::{bounds, projections, table, use_rows};
+
+/// A segment that rows are copied to, and a postings file for their sets.
+const COPY: SegmentId = SegmentId(1 << 30);
+const POSTINGS: SegmentId = SegmentId((1 << 30) + 1);
+/// Rows that are read one by one, at most.
+const ROWS_MAX: u64 = 3_000;
+
+/// Opens the file, reads it in all ways, checks it, and copies what it holds.
+pub fn segment(parts: &[Vec<u8>]) -> Outcome {
+    let mut outcome = Outcome::default();
+    let layout = &table(byte(part(parts, 0), 0)).layout;
+    let directory = assemble(parts.iter().skip(1));
+    let names = directory.list().expect("memory is there");
+    let Some(id) = names.iter().find_map(|name| Segment::id_of(name)) else { return outcome };
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let opened = Segment::open(&directory, id, layout, cache);
+    let Some(segment) = outcome.note(opened) else { return outcome };
+    let rows = use_segment(&segment, layout, &mut outcome);
+    outcome.note(check_segment(&directory, &segment, || true));
+    if let Some(rows) = rows {
+        copy(&directory, &segment, layout, &rows, &mut outcome);
+    }
+    if layout.schema().set.is_some() {
+        let indexed = IndexedSets::all();
+        let directory = Arc::new(directory);
+        let written = write_postings(directory.clone(), POSTINGS, &segment, &indexed, |_| true);
+        if let Some(Some(meta)) = outcome.note(written) {
+            let postings = outcome.note(segment.open_postings(directory.as_ref(), meta));
+            postings.into_iter().for_each(|postings| drop(segment.attach_postings(postings)));
+            use_sets(&segment, &mut outcome);
+        }
+    }
+    outcome
+}
+
+/// Gives all rows, if they can be read and are not too many.
+fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Option<Rows> {
+    let rows = segment.rows();
+    let few = rows.min(ROWS_MAX);
+    let everything = outcome.note(segment.read(0, few, &layout.all()));
+    let keys: Vec<Vec<u8>> = everything.iter().flat_map(keys_of).collect();
+    everything.iter().for_each(|rows| use_rows(layout, rows, outcome));
+    for bound in bounds(&keys) {
+        let rank = outcome.note(segment.rank(&bound));
+        assert!(rank.is_none_or(|rank| rank <= rows), "a rank lies past the rows");
+    }
+    let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b""[..], b"\x01zzz"]).collect();
+    let numbers: Vec<u32> = (0..asked.len() as u32).step_by(asked.len().div_ceil(60)).collect();
+    let keys = BinaryArray::from_iter_values(&asked);
+    for &number in &numbers {
+        outcome.note(segment.has_key(asked[number as usize]));
+    }
+    for projection in projections(layout) {
+        outcome.note(segment.get(&keys, &numbers, &projection));
+        for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
+            outcome.note(segment.read(from, to.max(from), &projection));
+        }
+        let every_third: Vec<u32> = (0..few as u32).step_by(3).collect();
+        let last = (rows - 1) as u32;
+        for ordinals in [vec![0], vec![last], every_third, vec![0, 0, last, last], Vec::new()] {
+            outcome.note(segment.fetch(&ordinals, &projection));
+        }
+    }
+    let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
+    for ordinals in [0..rows, rows / 3..rows, rows - 1..rows, 0..0] {
+        outcome.note(segment.zones(layout, ordinals.clone(), &columns));
+        columns.iter().for_each(|&column| {
+            outcome.note(segment.zones(layout, ordinals.clone(), &[column]));
+        });
+    }
+    use_weights(segment, layout, outcome);
+    use_sets(segment, outcome);
+    (rows == few).then_some(everything).flatten()
+}
+
+fn use_weights(segment: &Segment, layout: &Layout, outcome: &mut Outcome) {
+    let rows = segment.rows();
+    for weight in 0..layout.weight_count() {
+        let mut last = 0;
+        for ordinal in (0..rows.min(ROWS_MAX)).chain([rows - 1, rows]) {
+            let before = outcome.note(segment.weight_before(weight, ordinal));
+            // Draws take the difference of two of them.
+            assert!(before.is_none_or(|before| before >= last), "running sums do not fall");
+            last = before.unwrap_or(last);
+        }
+        let Some(total) = outcome.note(segment.weight_before(weight, rows)) else { continue };
+        for unit in [0, 1, total / 3, total / 2, total.saturating_sub(1)] {
+            if unit < total {
+                let found = outcome.note(segment.row_of_weight(weight, unit));
+                assert!(found.is_none_or(|(row, units)| row < rows && units > 0));
+            }
+        }
+    }
+}
+
+fn use_sets(segment: &Segment, outcome: &mut Outcome) {
+    let Some(postings) = segment.postings() else { return };
+    let mut values: Vec<Vec<u8>> = vec![Vec::new(), vec![0], vec![1, 0xff]];
+    outcome.note(postings.sets(|value, rows| {
+        assert!((1..=segment.rows()).contains(&rows), "a set has {rows} rows");
+        values.push(value.to_vec());
+    }));
+    values.truncate(100);
+    for value in &values {
+        let Some(Some(members)) = outcome.note(postings.members(value)) else { continue };
+        let count = members.len();
+        assert!(count <= segment.rows() && members.is_empty() == (count == 0));
+        for position in [0, count / 2, count.saturating_sub(1)] {
+            if position < count {
+                let ordinal = outcome.note(members.ordinal(position));
+                assert!(ordinal.is_none_or(|ordinal| ordinal < segment.rows()));
+            }
+        }
+        for ordinal in [0, 1, segment.rows() / 2, segment.rows(), u64::MAX] {
+            let rank = outcome.note(members.rank(ordinal));
+            assert!(rank.is_none_or(|rank| rank <= count), "a rank lies past the members");
+        }
+        for positions in [0..count.min(ROWS_MAX), count / 3..count.min(count / 3 + 300)] {
+            let mut ordinals = Vec::new();
+            if outcome.note(members.ordinals(positions, &mut ordinals)).is_some() {
+                assert!(ordinals.is_sorted_by(|a, b| a < b), "ordinals ascend");
+                assert!(ordinals.iter().all(|ordinal| u64::from(*ordinal) < segment.rows()));
+            }
+        }
+    }
+}
+
+/// What a merge does with rows: writes them to a segment of their own.
+fn copy(
+    directory: &MemoryDirectory,
+    segment: &Segment,
+    layout: &Layout,
+    rows: &Rows,
+    outcome: &mut Outcome,
+) {
+    let (directory, table) = (Arc::new(directory.clone()), segment.table());
+    let writer = SegmentWriter::create(directory.clone(), COPY, table, layout, segment.lsns());
+    let Some(mut writer) = outcome.note(writer) else { return };
+    if outcome.note(writer.append(rows)).is_none() || outcome.note(writer.finish()).is_none() {
+        return;
+    }
+    let cache = Arc::new(PageCache::new(1 << 20));
+    let opened = Segment::open(directory.as_ref(), COPY, layout, cache);
+    let copied = outcome.note(opened).expect("what was written can be opened");
+    assert_eq!(copied.rows(), rows.len() as u64);
+}
+
+fn keys_of(rows: &Rows) -> Vec<Vec<u8>> {
+    (0..rows.len()).map(|row| rows.key(row).to_vec()).collect()
+}
