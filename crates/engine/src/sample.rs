@@ -237,8 +237,12 @@ fn sample(
                 stays = are_live(layout, candidates.pieces(), places)?;
             }
             if let Some(test) = &question.test {
-                let passes = pass(&candidates, layout, test, places, interrupt)?;
-                stays.iter_mut().zip(passes).for_each(|(stays, passes)| *stays &= passes);
+                // Tombstones have no values that could be tested.
+                let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);
+                let live: Vec<Place> = live.map(|(place, _)| *place).collect();
+                let passes = pass(&candidates, layout, test, &live, interrupt)?;
+                let tested = stays.iter_mut().filter(|stays| **stays);
+                tested.zip(passes).for_each(|(stays, passes)| *stays = passes);
             }
             Ok(stays)
         };
