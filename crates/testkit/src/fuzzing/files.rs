@@ -5,9 +5,8 @@
 
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, write_tail};
-use drillcore_format::frame::{
-    LogKind, Read, put_file_header, put_frame, read_file_header, read_frame,
-};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, page_len, read_page, write_page};
 use drillcore_storage::paged_file::{file_name, file_of};
@@ -18,7 +17,8 @@ use super::parts::number;
 // The first byte of a part. Pages have that of their kind, 1 to 8.
 /// A manifest begins: its number, eight bytes.
 const MANIFEST: u8 = 0x10;
-/// A frame of the log file that was begun: its sequence number, eight bytes, and its payload.
+/// A frame of the log file that was begun: eight bytes that only tell what it is, and its payload. Frames are numbered as
+/// they come.
 const FRAME: u8 = 0x11;
 /// A file of the write-ahead log begins: the commit that names it, eight bytes.
 const WAL: u8 = 0x20;
@@ -32,6 +32,8 @@ struct File {
     name: String,
     /// Of a file of pages.
     paged: Option<(FileKind, SegmentId)>,
+    /// Of a log file.
+    frames: Option<FrameWriter>,
     bytes: Vec<u8>,
     /// Where the last footer page lies.
     footer: (u64, u32),
@@ -40,26 +42,26 @@ struct File {
 impl File {
     fn begin(mark: u8, at: u64) -> File {
         let mut bytes = Vec::new();
-        let (name, paged) = match mark {
-            MANIFEST => {
-                put_file_header(LogKind::Manifest, &mut bytes);
-                (format!("manifest-{at:08}.log"), None)
-            }
-            WAL => {
-                put_file_header(LogKind::Wal, &mut bytes);
-                (format!("wal-{at:020}.log"), None)
-            }
-            SEGMENT => named(FileKind::Segment, at),
-            _ => named(FileKind::Postings, at),
+        let nonce = at as u32;
+        let mut log = |kind, first| {
+            // Room for the numbers of the frames that follow.
+            let first = u64::min(first, u64::MAX / 2);
+            Some(FrameWriter::begin(FileHeader { kind, nonce, first }, &mut bytes))
         };
-        File { name, paged, bytes, footer: (0, 0) }
+        let ((name, paged), frames) = match mark {
+            MANIFEST => ((format!("manifest-{at:08}.log"), None), log(LogKind::Manifest, 0)),
+            WAL => ((format!("wal-{at:020}.log"), None), log(LogKind::Wal, at)),
+            SEGMENT => (named(FileKind::Segment, at), None),
+            _ => (named(FileKind::Postings, at), None),
+        };
+        File { name, paged, frames, bytes, footer: (0, 0) }
     }
 
     fn add(&mut self, part: &[u8]) {
         match (part[0], self.paged) {
             (FRAME, None) => {
-                let payload = part.get(9..).unwrap_or_default();
-                put_frame(number(part, 1), payload, &mut self.bytes);
+                let frames = self.frames.as_mut().expect("it is a log");
+                put_frame(frames, part.get(9..).unwrap_or_default(), &mut self.bytes);
             }
             (mark, Some((_, segment))) => {
                 let Some(kind) = KINDS.into_iter().find(|kind| *kind as u8 == mark) else { return };
@@ -82,6 +84,16 @@ impl File {
         if let Ok(mut file) = directory.create(&self.name) {
             file.write_all(&self.bytes).expect("memory is there");
         }
+    }
+}
+
+/// Appends a frame; one without a payload is a closing one.
+pub fn put_frame(frames: &mut FrameWriter, payload: &[u8], out: &mut Vec<u8>) {
+    if payload.is_empty() {
+        frames.note_synced();
+        frames.put_closing(out);
+    } else {
+        frames.put(payload, out);
     }
 }
 
@@ -144,14 +156,11 @@ fn mark(mark: u8, number: u64) -> Vec<u8> {
 
 fn frames(bytes: &[u8], kind: LogKind) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let mut at = read_file_header(bytes, kind).expect("a whole log").expect("with a header");
-    while let Read::Frame { sequence, payload, end, .. } =
-        read_frame(bytes, at).expect("a whole log")
-    {
-        let mut part = mark(FRAME, sequence);
-        part.extend_from_slice(payload);
+    let (_, mut reader) = FrameReader::new(bytes, kind).expect("a whole log");
+    while let Some(frame) = reader.next_frame().expect("a whole log") {
+        let mut part = mark(FRAME, frame.sequence);
+        part.extend_from_slice(frame.payload);
         frames.push(part);
-        at = end;
     }
     frames
 }

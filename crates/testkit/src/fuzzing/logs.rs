@@ -5,20 +5,22 @@ use std::sync::Arc;
 use drillcore::arrow_schema::{DataType, Field};
 use drillcore_format::block::RowsBuilder;
 use drillcore_format::cursor::Cursor;
-use drillcore_format::frame::{
-    LogKind, Read, decode_commit, put_file_header, put_frame, read_file_header, read_frame,
-};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, decode_commit};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::manifest_edit::{decode_edits, encode_edits};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::statistics_page::ZonesBuilder;
 use drillcore_storage::manifest::Manifest;
 
-use super::files::assemble;
+use super::files::{assemble, put_frame};
 use super::outcome::Outcome;
 use super::pages::use_block;
 use super::parts::{byte, part};
 use super::tables::{table, use_rows};
+
+/// A log is read on from a multiple of this.
+const SECTOR_BYTES: usize = 512;
 
 /// A table's shape, and what is made of it before there are rows.
 pub fn schema(parts: &[Vec<u8>]) -> Outcome {
@@ -55,30 +57,30 @@ fn use_schema(schema: &TableSchema, outcome: &mut Outcome) {
 pub fn frames(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
     let kind = if byte(part(parts, 0), 0) % 2 == 0 { LogKind::Wal } else { LogKind::Manifest };
-    let (mut log, mut sequence) = (Vec::new(), 1);
-    put_file_header(kind, &mut log);
+    let mut log = Vec::new();
+    let header = FileHeader { kind, nonce: 7, first: 1 };
+    let mut frames = FrameWriter::begin(header, &mut log);
     for part in parts.iter().skip(1) {
         match part.split_first() {
-            Some((0, payload)) => {
-                put_frame(sequence, payload, &mut log);
-                sequence += 1;
-            }
+            Some((0, payload)) => put_frame(&mut frames, payload, &mut log),
             Some((_, bytes)) => log.extend_from_slice(bytes),
             None => {}
         }
     }
-    let Some(Some(mut at)) = outcome.note(read_file_header(&log, kind)) else { return outcome };
-    while let Some(Read::Frame { payload, end, .. }) = outcome.note(read_frame(&log, at)) {
-        assert!(at < end && end <= log.len());
+    let Some((_, mut reader)) = outcome.note(FrameReader::new(&log, kind)) else { return outcome };
+    loop {
+        let at = reader.at();
+        let Some(Some(frame)) = outcome.note(reader.next_frame()) else { break };
+        assert!(at < reader.at() && reader.at() <= log.len());
         // Not every frame holds a commit, nor edits.
-        let _ = decode_commit(payload);
-        let _ = decode_edits(payload);
-        at = end;
+        let _ = decode_commit(frame.payload);
+        let _ = decode_edits(frame.payload);
     }
     // From the middle of things.
     for at in (0..=log.len()).step_by(log.len().div_ceil(200)) {
-        let _ = read_frame(&log, at);
-        let _ = read_file_header(&log[at..], kind);
+        let sector = at / SECTOR_BYTES * SECTOR_BYTES;
+        let _ = FrameReader::resume(&header, &log[sector..], at - sector, 2).next_frame();
+        let _ = FileHeader::read(&log[at..], kind);
     }
     outcome
 }

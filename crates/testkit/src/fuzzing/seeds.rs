@@ -10,6 +10,8 @@ use drillcore::arrow_schema::DataType;
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{Database, Interrupt, OnError, Options, Table};
 use drillcore_format::file_tail::{FileKind, write_tail};
+use drillcore_format::frame::{FrameWriter, LogKind};
+use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{SegmentId, TableId};
 use drillcore_format::index_page::IndexPage;
 use drillcore_format::indexed_sets::IndexedSets;
@@ -327,14 +329,12 @@ fn rewrite(
 
 /// A manifest that describes other files of the same segments.
 fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<u8> {
-    use drillcore_format::frame::{self, LogKind, Read};
     let mut rewritten = Vec::new();
-    frame::put_file_header(LogKind::Manifest, &mut rewritten);
-    let mut at = rewritten.len();
-    while let Read::Frame { sequence, payload, end, .. } =
-        frame::read_frame(manifest, at).expect("a healthy manifest")
-    {
-        let mut edits = decode_edits(payload).expect("a healthy manifest");
+    let (header, mut reader) =
+        FrameReader::new(manifest, LogKind::Manifest).expect("a healthy manifest");
+    let mut frames = FrameWriter::begin(header, &mut rewritten);
+    while let Some(frame) = reader.next_frame().expect("a healthy manifest") {
+        let mut edits = decode_edits(frame.payload).expect("a healthy manifest");
         for edit in &mut edits {
             let segments: Vec<&mut SegmentMeta> = match edit {
                 Edit::AddSegment { segment, .. } => vec![segment],
@@ -350,8 +350,7 @@ fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<
         }
         let mut payload = Vec::new();
         encode_edits(&edits, &mut payload);
-        frame::put_frame(sequence, &payload, &mut rewritten);
-        at = end;
+        frames.put(&payload, &mut rewritten);
     }
     rewritten
 }
