@@ -11,8 +11,8 @@ pub enum FormatError {
     /// The checksum holds, but the content breaks a rule of the format.
     #[error("{what} is malformed: {detail}")]
     Malformed { what: &'static str, detail: String },
-    /// Written by a later version.
-    #[error("{what} has format version {found}; this build reads versions up to {supported}")]
+    /// Written by another version.
+    #[error("{what} has format version {found}; this build reads version {supported}")]
     Version { what: &'static str, found: u32, supported: u32 },
 }
 
