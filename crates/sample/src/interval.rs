@@ -1,19 +1,21 @@
 //! [`Interval`]: how far an estimate can be from the truth.
 //!
 //! Two families, told apart by how the drawing stops. [`mean_t`] and [`share_wilson`] hold for a number of draws fixed
-//! beforehand, looked at once. [`mean_sequence`] and [`share_sequence`] hold at *all* looks together, so
-//! drawing may stop when the interval is small enough, at the price of about half again the width at the number of
-//! draws they are tuned to. For intervals that hold together with others, [`Confidence::spending`] divides what may go
-//! wrong, and [`group_share`] and [`group_share_sequence`] do it for groups that nobody knew before they were drawn.
-//! All take uniform draws and know the finite population they come from.
-//! Those for means lean on the central limit theorem: heavy tails want many draws. Wilson's is approximate too;
-//! the others for shares are exact. When all of a population is drawn, the answer is a number without error (NaN if
-//! there is no row to take a mean or share of).
+//! beforehand, looked at once. [`mean_sequence_bounded`], [`mean_sequence`] and [`share_sequence`] hold at *all* looks together,
+//! so drawing may stop when the interval is small enough, at the price of half again the width or more.
+//! For intervals that hold together with others, [`Confidence::spending`] divides what may go wrong, and [`group_share`] and
+//! [`group_share_sequence`] do it for groups that were not known before they were drawn; [`NewGroups`] says how many rows may lie in
+//! groups not met. All take uniform draws and know the finite population they come from.
+//! Those for means lean on the central limit theorem, unless bounds of the numbers are known: heavy tails want many draws.
+//! Wilson's is approximate too; the others for shares are exact. When all of a population is drawn, the answer is a number
+//! without error (NaN if there is no row to take a mean or share of).
 //! What the numbers mean, and which rows count as drawn, is left to the caller.
 
 mod beta_binomial;
+mod betting;
 mod bounded;
 mod hypergeometric;
+mod new_groups;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +24,10 @@ use std::fmt;
 use statrs::distribution::{Continuous, ContinuousCDF, Normal, StudentsT};
 
 use self::beta_binomial::Candidates;
+pub use self::betting::mean_sequence_bounded;
 pub use self::bounded::{BoundedNumbers, Bounds};
 use self::hypergeometric::Urn;
+pub use self::new_groups::NewGroups;
 use crate::moments::Moments;
 
 /// Below this many numbers a confidence sequence for a mean is unbounded. It is asymptotic: it must not be believed
@@ -96,8 +100,12 @@ pub enum Method {
     Wilson,
     /// The exact test of a share; for a number of draws fixed beforehand.
     Hypergeometric,
-    /// Valid at all looks together, however the drawing is stopped.
+    /// The exact sequence of a share: valid at all looks together, however the drawing is stopped.
     ConfidenceSequence,
+    /// The sequence of a mean from the bounds of its numbers: valid at all looks together, whatever the numbers.
+    BoundedSequence,
+    /// The sequence of a mean without bounds: valid at all looks together where the central limit theorem has set in.
+    AsymptoticSequence,
 }
 
 impl Method {
@@ -110,6 +118,8 @@ impl Method {
             Method::Wilson => "wilson",
             Method::Hypergeometric => "hypergeometric",
             Method::ConfidenceSequence => "confidence sequence",
+            Method::BoundedSequence => "bounded confidence sequence",
+            Method::AsymptoticSequence => "asymptotic confidence sequence",
         }
     }
 }
@@ -340,6 +350,9 @@ pub fn share_wilson(hits: u64, design: &Design, confidence: Confidence) -> Inter
 /// so few are left of a finite population that their sum is not normal again, the interval stops shrinking until all
 /// are drawn.
 ///
+/// If bounds of the numbers are known, [`mean_sequence_bounded`] needs no limit theorem: this one is badly wrong where the mean
+/// rests on rows so rare that the draws so far have not met one.
+///
 /// Unbounded below [`SEQUENCE_COUNT_MIN`] members, or with a number that is not finite. Members that are all
 /// equal give an interval of no width: a caller who stops on a small error should ask for a look at more draws then,
 /// since a rare large value may not have been met.
@@ -352,14 +365,14 @@ pub fn mean_sequence(m: &Moments, design: &Design, confidence: Confidence, n_opt
         return Interval::exact(m.mean());
     }
     if m.count() < SEQUENCE_COUNT_MIN {
-        return Interval::unbounded(m.mean(), Method::ConfidenceSequence);
+        return Interval::unbounded(m.mean(), Method::AsymptoticSequence);
     }
     // Where fewer members than this are left, their sum is as far from normal as that of the first few was.
     let rest_min = SEQUENCE_COUNT_MIN as f64 * (design.drawn as f64 / m.count() as f64);
     let effective = design.effective_draws_leaving(rest_min);
     let z_squared = sequence_z_squared(effective, design, confidence, n_opt);
     let half_width = (z_squared * variance_per_draw(m, design) / effective).sqrt();
-    around_mean(m, half_width, Method::ConfidenceSequence)
+    around_mean(m, half_width, Method::AsymptoticSequence)
 }
 
 /// The share of the population with a property, valid at all looks together: the shares against which no

@@ -29,8 +29,8 @@ pub use choose::{WithReplacement, WithoutReplacement};
 pub use fences::Fences;
 pub use goodness::{chi_square_p_value, never_drawn_p_value};
 pub use interval::{
-    Confidence, ConfidenceError, Design, Interval, Method, mean_sequence, mean_t, share_sequence,
-    share_wilson,
+    Confidence, ConfidenceError, Design, Interval, Method, mean_sequence, mean_sequence_bounded,
+    mean_t, share_sequence, share_wilson,
 };
 pub use moments::Moments;
 pub use rng::Rng;

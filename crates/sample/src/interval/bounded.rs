@@ -61,6 +61,11 @@ impl BoundedNumbers {
         self.bounds
     }
 
+    /// The numbers in the order in which they came: the first million.
+    pub(super) fn kept(&self) -> &[f64] {
+        &self.numbers
+    }
+
     /// Takes one more number, which lies between the bounds.
     pub fn push(&mut self, x: f64) {
         debug_assert!((self.bounds.low..=self.bounds.high).contains(&x), "{x}: {:?}", self.bounds);

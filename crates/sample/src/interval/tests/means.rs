@@ -7,16 +7,16 @@ use super::*;
 
 const ALL: u64 = 100_000;
 
-fn population(stream: u64, draw: impl Fn(&mut Rng) -> f64) -> Vec<f64> {
+pub(super) fn population(stream: u64, draw: impl Fn(&mut Rng) -> f64) -> Vec<f64> {
     let mut rng = Rng::keyed(SEED, u64::MAX - stream);
     (0..ALL).map(|_| draw(&mut rng)).collect()
 }
 
-fn lognormal(sigma: f64) -> impl Fn(&mut Rng) -> f64 {
+pub(super) fn lognormal(sigma: f64) -> impl Fn(&mut Rng) -> f64 {
     move |rng| (sigma * normal(rng)).exp()
 }
 
-fn pareto(rng: &mut Rng) -> f64 {
+pub(super) fn pareto(rng: &mut Rng) -> f64 {
     (1.0 - rng.unit_f64()).powf(-1.0 / 1.5)
 }
 
@@ -30,7 +30,7 @@ fn rare(rng: &mut Rng) -> f64 {
 }
 
 /// In minutes, like those of flights: most leave a little early or late, some much later, very few the next day.
-fn delay(rng: &mut Rng) -> f64 {
+pub(super) fn delay(rng: &mut Rng) -> f64 {
     match rng.below(1_000) {
         0..700 => -5.0 + 6.0 * normal(rng),
         700..995 => 45.0 * exponential(rng) - 5.0,
@@ -38,7 +38,7 @@ fn delay(rng: &mut Rng) -> f64 {
     }
 }
 
-fn bounds_of(numbers: &[f64]) -> Bounds {
+pub(super) fn bounds_of(numbers: &[f64]) -> Bounds {
     let ends = (f64::INFINITY, f64::NEG_INFINITY);
     let (low, high) = numbers.iter().fold(ends, |(low, high), &x| (low.min(x), high.max(x)));
     Bounds::new(low, high).unwrap()
