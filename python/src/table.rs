@@ -1,6 +1,5 @@
 //! Tables and their snapshots.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
@@ -302,7 +301,7 @@ impl TableSnapshot {
     fn estimate(&self, py: Python<'_>, request: EstimateArgument) -> PyResult<Estimate> {
         let signals = Signals::new();
         let request = request.into_request(py, &self.inner.schema(), &signals)?;
-        let run = || self.inner.estimate(&request, &mut |_| ControlFlow::Continue(()));
+        let run = || self.inner.estimate(&request);
         Ok(Estimate::new(signals.run(py, run)?))
     }
 

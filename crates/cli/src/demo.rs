@@ -3,7 +3,7 @@
 //! Writers and a thread that estimates run beside each other; then the table is asked in every way, and what
 //! is known exactly in two ways is compared. An answer that does not fit ends the demo with exit code 1.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -241,7 +241,7 @@ fn average_delay(
         interrupt: interrupt.clone(),
         ..EstimateRequest::default()
     };
-    Ok(departures.estimate(&request, &mut |_| ControlFlow::Continue(()))?)
+    Ok(departures.estimate(&request)?)
 }
 
 /// Exact averages, from the rollup, beside estimated ones. Counts that both tables know must be equal.

@@ -1,6 +1,5 @@
 //! The verbs that read, each as of one moment.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -89,10 +88,14 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         seed: arguments.seed,
         interrupt,
     };
-    let estimate = table.estimate(&request, &mut |_| ControlFlow::Continue(()))?;
+    let estimate = table.estimate(&request)?;
     print_one(arguments.output.output, estimate.to_batch())?;
+    let read = match estimate.scanned {
+        0 => String::new(),
+        scanned => format!(", {scanned} read"),
+    };
     eprintln!(
-        "{} of {} rows drawn; intervals: {}, {} at {} %",
+        "{} of {} rows drawn{read}; intervals: {}, {} at {} %",
         estimate.sampled,
         estimate.population,
         estimate.method,

@@ -3,43 +3,45 @@
 //!
 //! Rows are drawn without replacement, in growing rounds, from the same numbering that samples use. Of a
 //! rollup table they are whole rows, not events: what a scan shows is estimated. What an index knows (the
-//! number of rows selected; of each set, when grouped by the set column) is not estimated but given.
+//! number of rows selected; of each set, when grouped by the set column) is not estimated but given, and where reading rows
+//! costs less than drawing on, they are read.
 
 mod bounds;
-mod heavy_tails;
 mod levels;
+mod looks;
+mod next_step;
+mod notes;
+mod result;
 mod tally;
 mod target;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
-use arrow_schema::{Field, Schema};
 use drillcore_format::key::decode_values;
 use drillcore_sample::choose::WithoutReplacement;
-use drillcore_sample::interval::{
-    Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence, mean_t,
-    mean_t_or_bounded, share_sequence, share_wilson,
-};
 use drillcore_sample::rng::Rng;
-use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::estimate::bounds::bounds;
-use crate::estimate::heavy_tails::heavy_tails;
 use crate::estimate::levels::Levels;
+use crate::estimate::looks::{Look, Looks};
+use crate::estimate::next_step::{Step, next_step};
+pub use crate::estimate::result::{AggregateEstimate, Estimate};
 use crate::estimate::tally::Tally;
-use crate::estimate::target::{Aggregate, Target};
+use crate::estimate::target::Target;
 use crate::interrupt::Interrupt;
 use crate::sample::{fresh_seed, rows_at};
-use crate::select::{Question, Selection};
+use crate::scan::ScanRequest;
+use crate::select::{Question, Selected, Selection};
 use crate::snapshot::TableSnapshot;
 
 /// The stream of a seed that estimates draw from.
 const STREAM: u64 = 2;
 /// The first round; later ones grow with what was drawn.
 const ROUND_MIN: u64 = 1_000;
+/// A round beyond this is at most a quarter of what was drawn.
 const ROUND_MAX: u64 = 50_000;
 /// The number of draws at which intervals that hold at all looks are tightest, unless `n` is known.
 const USUAL_DRAWS: u64 = 10_000;
@@ -49,24 +51,27 @@ const USUAL_DRAWS: u64 = 10_000;
 pub struct EstimateRequest {
     /// Result name and expression: `count`, `count(*)` or `avg(column)`.
     pub aggregates: Vec<(String, String)>,
-    /// One result for each value of this column.
+    /// Group by this column: one result per value.
     pub by: Option<String>,
     pub selection: Selection,
     pub stop: Stop,
-    /// How often the truth shall lie inside, for each interval by itself.
+    /// Confidence level of each interval, between 0 and 1.
     pub confidence: f64,
-    /// All intervals of a result shall hold together as often: of all aggregates and all groups.
+    /// Whether the confidence is that of all intervals together, over all aggregates and groups.
     pub simultaneous: bool,
     pub seed: Option<u64>,
     pub interrupt: Interrupt,
 }
 
 /// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
+///
+/// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
+/// index knows, and all rows once that costs less than drawing on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stop {
     /// After so many rows.
     Rows(u64),
-    /// When every interval is this narrow.
+    /// When every interval is this narrow. The average of a group without values among 1,000 rows drawn of it is not waited for.
     Error(HalfWidth),
     /// After so many seconds.
     Seconds(f64),
@@ -82,42 +87,6 @@ pub enum HalfWidth {
 
 /// Sees an estimate while it is being refined. Its intervals hold at all looks together.
 pub type Watch<'a> = dyn FnMut(&Estimate) -> ControlFlow<()> + 'a;
-
-/// Estimated aggregates, one interval a group.
-#[derive(Debug, Clone)]
-pub struct Estimate {
-    /// The groups' values, ascending; absent without `by`, where there is one group.
-    pub groups: Option<ArrayRef>,
-    pub by: Option<String>,
-    pub aggregates: Vec<AggregateEstimate>,
-    /// Rows drawn of each group.
-    pub drawn: Vec<u64>,
-    /// Rows drawn in all; those that fail the predicate, and so belong to no group, among them.
-    pub sampled: u64,
-    /// Rows that were drawn from: those selected, before a predicate that has to be tested.
-    pub population: u64,
-    pub confidence: f64,
-    /// Whether the confidence is that of all intervals together, not of each.
-    pub simultaneous: bool,
-    /// The ways the intervals were found, joined by ", ".
-    pub method: String,
-    /// Nothing was estimated.
-    pub exact: bool,
-    /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
-    /// of rows drawn whose group was met once); 0 where an index lists all groups.
-    pub unseen_share: f64,
-    /// For each average that few rows may carry a sentence that says so: how skewed the numbers drawn are, whether the
-    /// intervals allow for what bounds of the column do, and what would make them narrower.
-    pub notes: Vec<String>,
-}
-
-/// One aggregate of an estimate.
-#[derive(Debug, Clone)]
-pub struct AggregateEstimate {
-    pub name: String,
-    /// One a group.
-    pub intervals: Vec<Interval>,
-}
 
 impl Default for EstimateRequest {
     fn default() -> EstimateRequest {
@@ -135,214 +104,173 @@ impl Default for EstimateRequest {
 }
 
 impl TableSnapshot {
-    /// Estimates from a sample that grows until it may stop; `watch` sees each refinement and may stop
-    /// it earlier. See [`EstimateRequest`].
-    pub fn estimate(&self, request: &EstimateRequest, watch: &mut Watch<'_>) -> Result<Estimate> {
-        estimate(self, request, watch)
-    }
-}
-
-/// Draws rows until the request is met, or `watch` breaks.
-fn estimate(
-    table: &TableSnapshot,
-    request: &EstimateRequest,
-    watch: &mut Watch<'_>,
-) -> Result<Estimate> {
-    let draws_max = check_stop(request.stop)?;
-    // Rows that fail the test are drawn too, and count as rows of no group.
-    let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
-    let target = Target::new(table, request, test)?;
-    let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
-    let bounds = match request.stop {
-        // They would serve no interval that holds at all looks.
-        Stop::Error(_) => vec![None; target.measures.len()],
-        Stop::Rows(_) | Stop::Seconds(_) => {
-            let layout = &table.table().layout;
-            let (columns, pages_max) = (target.measured_columns(), draws_max.min(USUAL_DRAWS));
-            bounds(layout, &selected, &columns, pages_max, &request.interrupt)?
-        }
-    };
-    let mut tally = Tally::new(&target, bounds);
-    if let Some(sets) = target.known_groups(table, request)? {
-        tally.expect_groups(sets);
-    }
-    let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
-    let mut chooser = WithoutReplacement::new(selected.len());
-    let started = Instant::now();
-    let mut looks = Looks {
-        levels: Levels::new(request, &target, &tally)?,
-        population: selected.len(),
-        tightest_at: match request.stop {
-            Stop::Rows(n) => n,
-            _ => USUAL_DRAWS,
-        },
-    };
-    let mut drawn = 0;
-    let mut numbers = Vec::new();
-    loop {
-        let estimate = looks.estimate(&target, &tally, drawn, Look::Running)?;
-        let done = drawn == selected.len()
-            || match request.stop {
-                Stop::Rows(n) => drawn >= n,
-                Stop::Seconds(seconds) => started.elapsed() >= Duration::from_secs_f64(seconds),
-                Stop::Error(width) => drawn > 0 && is_within(&estimate, width),
-            };
-        if done || drawn > 0 && watch(&estimate).is_break() {
-            // Stopped by what was seen, an interval must hold at every look.
-            let look = match request.stop {
-                Stop::Rows(_) | Stop::Seconds(_) if done => Look::Last,
-                _ => Look::Running,
-            };
-            return looks.estimate(&target, &tally, drawn, look);
-        }
-        let round = (drawn / 2).clamp(ROUND_MIN, ROUND_MAX).min(draws_max - drawn);
-        numbers.clear();
-        chooser.draw_into(&mut rng, round as usize, &mut numbers);
-        let batch = rows_at(table, &selected, target.columns(), &numbers, &request.interrupt)?;
-        tally.add(&target.passing(batch)?)?;
-        drawn += numbers.len() as u64;
-    }
-}
-
-/// Whether an interval will be looked at once, after a number of draws that did not depend on it.
-#[derive(Clone, Copy, PartialEq)]
-enum Look {
-    Running,
-    Last,
-}
-
-struct Looks {
-    levels: Levels,
-    population: u64,
-    tightest_at: u64,
-}
-
-impl Looks {
-    fn estimate(
-        &mut self,
-        target: &Target,
-        tally: &Tally,
-        drawn: u64,
-        look: Look,
-    ) -> Result<Estimate> {
-        let order = tally.groups_in_order();
-        let design = Design { population: Some(self.population), drawn };
-        let mut aggregates = Vec::with_capacity(target.aggregates.len());
-        for (name, aggregate) in &target.aggregates {
-            let intervals = match *aggregate {
-                Aggregate::Count => self.counts(tally, &order, &design, look),
-                Aggregate::Avg(slot) => self.averages(tally, slot, &order, &design, look),
-            };
-            aggregates.push(AggregateEstimate { name: name.clone(), intervals });
-        }
-        let groups = match &target.by {
-            None => None,
-            Some((_, data_type)) => {
-                let values: Vec<&[u8]> = order.iter().map(|&group| tally.value(group)).collect();
-                Some(decode_values(&values, data_type)?)
-            }
-        };
-        let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
-        let mut methods: Vec<&str> = intervals().map(|interval| interval.method.as_str()).collect();
-        methods.sort_unstable();
-        methods.dedup();
-        Ok(Estimate {
-            groups,
-            by: target.by_name.clone(),
-            drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
-            sampled: drawn,
-            population: self.population,
-            confidence: self.levels.confidence().get(),
-            simultaneous: self.levels.are_together(),
-            method: methods.join(", "),
-            // Of groups not met, nothing is known.
-            exact: methods.iter().all(|method| *method == "exact")
-                && (!methods.is_empty() || drawn == self.population),
-            notes: heavy_tails(target, tally, &order, &aggregates),
-            unseen_share: if drawn == self.population { 0.0 } else { tally.unseen_share() },
-            aggregates,
-        })
+    /// Estimates from a sample that grows until it may stop. See [`EstimateRequest`].
+    pub fn estimate(&self, request: &EstimateRequest) -> Result<Estimate> {
+        Drawing::start(self, request)?.run(None)
     }
 
-    fn counts(
+    /// The same, while `watch` sees each refinement and may stop it earlier. The intervals that it sees and those of the result
+    /// hold at all looks together, whatever it stops for; so those of the result are wider than without a watcher if the
+    /// request fixes when to stop.
+    pub fn estimate_watched(
         &self,
-        tally: &Tally,
-        groups: &[usize],
-        design: &Design,
-        look: Look,
-    ) -> Vec<Interval> {
-        let level = self.levels.of_count();
-        let is_one_of_many = self.levels.are_together() && tally.known_groups().is_none();
-        let count = |&group: &usize| {
-            if let Some(rows) = tally.known_rows(group) {
-                return Interval::exact(rows as f64);
-            }
-            if tally.counts_all() {
-                return Interval::exact(self.population as f64);
-            }
-            let hits = tally.drawn(group);
-            if design.drawn == self.population {
-                // All were counted. A share times the population would be off by a rounding.
-                return Interval::exact(hits as f64);
-            }
-            let share = match (look, is_one_of_many) {
-                (Look::Last, false) => share_wilson(hits, design, level),
-                (Look::Last, true) => group_share(hits, design, level),
-                (Look::Running, false) => share_sequence(hits, design, level, self.tightest_at),
-                (Look::Running, true) => {
-                    group_share_sequence(hits, design, level, self.tightest_at)
-                }
-            };
-            scale(share, self.population as f64)
-        };
-        groups.iter().map(count).collect()
-    }
-
-    fn averages(
-        &mut self,
-        tally: &Tally,
-        slot: usize,
-        groups: &[usize],
-        design: &Design,
-        look: Look,
-    ) -> Vec<Interval> {
-        let levels = self.levels.of_averages(tally, slot, groups, look);
-        let average = |(&group, level): (&usize, Confidence)| {
-            let moments = tally.moments(group, slot);
-            match look {
-                Look::Last => match tally.bounded(group, slot) {
-                    Some(bounded) => mean_t_or_bounded(moments, bounded, design, level),
-                    None => mean_t(moments, design, level),
-                },
-                Look::Running => mean_sequence(moments, design, level, self.tightest_at),
-            }
-        };
-        groups.iter().zip(levels).map(average).collect()
+        request: &EstimateRequest,
+        watch: &mut Watch<'_>,
+    ) -> Result<Estimate> {
+        Drawing::start(self, request)?.run(Some(watch))
     }
 }
 
-fn scale(share: Interval, by: f64) -> Interval {
-    Interval { value: share.value * by, low: share.low * by, high: share.high * by, ..share }
+/// Rows of a selection, drawn round by round.
+struct Drawing<'a> {
+    table: &'a TableSnapshot,
+    request: &'a EstimateRequest,
+    target: Target,
+    selected: Arc<Selected>,
+    tally: Tally,
+    looks: Looks,
+    rng: Rng,
+    chooser: WithoutReplacement,
+    drawn: u64,
+    draws_max: u64,
 }
 
-/// Whether every interval is narrow enough. One of no width says only that the numbers drawn were all
-/// equal; a rare different one gets the usual number of draws to show up.
-fn is_within(estimate: &Estimate, width: HalfWidth) -> bool {
-    let mut intervals = estimate.aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
-    // Groups may be still to be met.
-    let is_met = !estimate.drawn.is_empty();
-    is_met
-        && intervals.all(|interval| {
-            let limit = match width {
-                HalfWidth::Absolute(limit) => limit,
-                HalfWidth::Relative(share) => share * interval.value.abs(),
-            };
-            let half_width = interval.half_width();
-            let is_trusted = half_width > 0.0
-                || interval.method == Method::Exact
-                || estimate.sampled >= USUAL_DRAWS;
-            is_trusted && half_width <= limit
+impl<'a> Drawing<'a> {
+    fn start(table: &'a TableSnapshot, request: &'a EstimateRequest) -> Result<Drawing<'a>> {
+        let draws_max = check_stop(request.stop)?;
+        // Rows that fail the test are drawn too, and count as rows of no group.
+        let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
+        let target = Target::new(table, request, test)?;
+        let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
+        let (columns, pages_max) = (target.measured_columns(), draws_max.min(USUAL_DRAWS));
+        let layout = &table.table().layout;
+        let known = bounds(layout, &selected, &columns, pages_max, &request.interrupt)?;
+        let mut tally = Tally::new(&target, known);
+        if let Some(sets) = target.known_groups(table, request)? {
+            tally.expect_groups(sets);
+        }
+        let looks = Looks {
+            levels: Levels::new(request, &target, &tally)?,
+            population: selected.len(),
+            tightest_at: match request.stop {
+                Stop::Rows(n) => n,
+                _ => USUAL_DRAWS,
+            },
+        };
+        let rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+        let chooser = WithoutReplacement::new(selected.len());
+        Ok(Drawing {
+            table,
+            request,
+            target,
+            selected,
+            tally,
+            looks,
+            rng,
+            chooser,
+            drawn: 0,
+            draws_max,
         })
+    }
+
+    /// Draws until the request is met, or `watch` breaks.
+    fn run(&mut self, mut watch: Option<&mut Watch<'_>>) -> Result<Estimate> {
+        let started = Instant::now();
+        loop {
+            let is_done = self.drawn == self.selected.len()
+                || match self.request.stop {
+                    Stop::Rows(n) => self.drawn >= n,
+                    Stop::Seconds(seconds) => started.elapsed() >= Duration::from_secs_f64(seconds),
+                    Stop::Error(_) => false,
+                };
+            if is_done {
+                // Stopped by what was seen, or seen beside others, an interval must hold at every look.
+                let is_only_look = watch.is_none() && !matches!(self.request.stop, Stop::Error(_));
+                return self.look(if is_only_look { Look::Last } else { Look::Running });
+            }
+            if let Stop::Error(width) = self.request.stop {
+                let estimate = self.look(Look::Running)?;
+                match next_step(&estimate, &self.target, &self.tally, width) {
+                    Step::Stop => return Ok(estimate),
+                    Step::Scan => {
+                        self.scan()?;
+                        return self.look(Look::Running);
+                    }
+                    Step::ReadGroups(groups) => {
+                        self.read_groups(&groups)?;
+                        continue;
+                    }
+                    Step::Draw => {}
+                }
+                if self.is_stopped_by(&mut watch, &estimate) {
+                    return Ok(estimate);
+                }
+            } else if watch.is_some() {
+                let estimate = self.look(Look::Running)?;
+                if self.is_stopped_by(&mut watch, &estimate) {
+                    return Ok(estimate);
+                }
+            }
+            self.draw_round()?;
+        }
+    }
+
+    fn look(&mut self, look: Look) -> Result<Estimate> {
+        self.looks.estimate(&self.target, &self.tally, self.drawn, look)
+    }
+
+    /// Shows an estimate of some rows.
+    fn is_stopped_by(&self, watch: &mut Option<&mut Watch<'_>>, estimate: &Estimate) -> bool {
+        self.drawn > 0 && watch.as_mut().is_some_and(|watch| watch(estimate).is_break())
+    }
+
+    fn draw_round(&mut self) -> Result<()> {
+        let round_max = match self.request.stop {
+            // A look takes time in proportion to all that was drawn.
+            Stop::Error(_) => ROUND_MAX.max(self.drawn / 4),
+            _ => ROUND_MAX,
+        };
+        let round = (self.drawn / 2).clamp(ROUND_MIN, round_max).min(self.draws_max - self.drawn);
+        let mut numbers = Vec::new();
+        self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
+        let Drawing { table, request, target, selected, tally, .. } = self;
+        for numbers in numbers.chunks(ROUND_MAX as usize) {
+            let batch = rows_at(table, selected, target.columns(), numbers, &request.interrupt)?;
+            tally.add(&target.passing(batch)?)?;
+        }
+        self.drawn += numbers.len() as u64;
+        Ok(())
+    }
+
+    /// Reads all rows that are selected.
+    fn scan(&mut self) -> Result<()> {
+        self.tally.read_all(self.selected.len());
+        self.read(self.request.selection.clone())
+    }
+
+    /// Reads all rows of some sets, which are the groups.
+    fn read_groups(&mut self, groups: &[usize]) -> Result<()> {
+        let values: Vec<&[u8]> = groups.iter().map(|&group| self.tally.value(group)).collect();
+        let (_, data_type) = self.target.by.as_ref().expect("sets are groups of an estimate");
+        let sets = decode_values(&values, data_type)?;
+        self.tally.read_whole(groups);
+        self.read(Selection { sets: Some(sets), ..self.request.selection.clone() })
+    }
+
+    fn read(&mut self, selection: Selection) -> Result<()> {
+        let schema = &self.table.table().layout.schema().columns;
+        let names = self.target.columns().iter().map(|&column| schema.field(column).name().clone());
+        let request = ScanRequest {
+            selection,
+            columns: Some(names.collect()),
+            interrupt: self.request.interrupt.clone(),
+            ..ScanRequest::default()
+        };
+        for batch in self.table.scan(request)? {
+            self.tally.add_read(&batch?)?;
+        }
+        Ok(())
+    }
 }
 
 /// The most rows that will be drawn.
@@ -360,40 +288,4 @@ fn check_stop(stop: Stop) -> Result<u64> {
         }
         _ => Ok(u64::MAX),
     }
-}
-
-impl Estimate {
-    /// One row a group: its value, then for each aggregate the estimate and its ends as `name`,
-    /// `name_low` and `name_high`, then the rows drawn as `sampled`.
-    pub fn to_batch(&self) -> RecordBatch {
-        let mut columns: Vec<ArrayRef> = self.groups.iter().cloned().collect();
-        for aggregate in &self.aggregates {
-            let ends: [fn(&Interval) -> f64; 3] =
-                [|interval| interval.value, |interval| interval.low, |interval| interval.high];
-            for end in ends {
-                let values = Float64Array::from_iter_values(aggregate.intervals.iter().map(end));
-                columns.push(Arc::new(values));
-            }
-        }
-        columns.push(Arc::new(UInt64Array::from(self.drawn.clone())));
-        let aggregates = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
-        let names = column_names(self.by.as_deref(), aggregates);
-        let field = |(name, values): (&String, &ArrayRef)| {
-            Field::new(name, values.data_type().clone(), name != SAMPLED)
-        };
-        let fields: Vec<Field> = names.iter().zip(&columns).map(field).collect();
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
-            .expect("columns have one row a group")
-    }
-}
-
-/// The rows drawn of each group, as a column.
-const SAMPLED: &str = "sampled";
-
-/// The names of the columns of an estimate as a batch, in order.
-fn column_names<'a>(by: Option<&'a str>, aggregates: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let of_aggregates =
-        aggregates.flat_map(|name| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
-    let group = by.map(str::to_string);
-    group.into_iter().chain(of_aggregates).chain([SAMPLED.to_string()]).collect()
 }

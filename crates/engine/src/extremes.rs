@@ -46,6 +46,11 @@ impl Extremes {
         self.are_known = false;
     }
 
+    /// Whether it is known that there are no numbers.
+    pub fn are_of_nothing(&self) -> bool {
+        self.are_known && self.low > self.high
+    }
+
     /// What bounds the numbers; `None` if some are unknown or not finite, or there are none.
     pub fn bounds(&self) -> Option<Bounds> {
         self.are_known.then(|| Bounds::new(self.low, self.high)).flatten()

@@ -65,7 +65,7 @@ pub use conform::{OnError, Rejected};
 pub use database::{Database, MaintenanceHold, Table};
 pub use drillcore_format::schema::{MergePolicy, TableSchema};
 pub use drillcore_format::statistics_page::{ColumnZones, Zones};
-pub use drillcore_sample::interval::{Interval, Method};
+pub use drillcore_sample::interval::{Bounds, Interval, Method};
 pub use drillcore_storage::directory;
 pub use drillcore_storage::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};

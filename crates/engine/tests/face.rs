@@ -1,6 +1,5 @@
 //! The public face, end to end: what is appended comes back by every read, from memory and from disk.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
@@ -112,8 +111,7 @@ fn check_reads(table: &Table, rows: i64) {
         seed: Some(1),
         ..Default::default()
     };
-    let estimate =
-        snapshot.estimate(&request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let estimate = snapshot.estimate(&request).unwrap();
     assert_eq!(estimate.aggregates[0].intervals[0], Interval::exact(1_900.0));
     let delay = estimate.aggregates[1].intervals[0];
     let exact = (100 + 1_999) as f64 / 4.0;
@@ -172,7 +170,7 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
         ..Default::default()
     };
     let snapshot = table.snapshot().unwrap();
-    let estimate = snapshot.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+    let estimate = snapshot.estimate(&request).unwrap();
     assert!(estimate.exact, "{}", estimate.method);
     let counts: Vec<f64> = estimate.aggregates[0].intervals.iter().map(|i| i.value).collect();
     assert_eq!(counts, [14.0, 14.0]);
@@ -191,6 +189,6 @@ fn once_all_rows_are_drawn_the_count_of_a_group_is_a_whole_number() {
         ..Default::default()
     };
     let snapshot = table.snapshot().unwrap();
-    let estimate = snapshot.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+    let estimate = snapshot.estimate(&request).unwrap();
     assert_eq!(estimate.aggregates[0].intervals, [Interval::exact(1.0); 49]);
 }

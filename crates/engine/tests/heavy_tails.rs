@@ -1,7 +1,6 @@
 //! Averages of columns in which few rows may carry most of the sum: what bounds a column is found wherever its
 //! extreme values lie, and their intervals reach far enough.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
@@ -46,7 +45,7 @@ fn average(table: &TableSnapshot, selection: Selection, n: u64, seed: u64) -> Es
         seed: Some(seed),
         ..Default::default()
     };
-    table.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap()
+    table.estimate(&request).unwrap()
 }
 
 fn ids(low: i64, high: i64) -> Selection {
@@ -111,12 +110,13 @@ fn a_range_has_bounds_of_its_own() {
     db.compact().unwrap();
     let table = table.snapshot().unwrap();
     let far_off = average(&table, ids(10_000, ROWS), 100, 1);
-    assert_eq!((far_off.method.as_str(), far_off.aggregates[0].intervals[0].high), ("t", 0.0));
+    // Between equal bounds there is one number.
+    assert_eq!((far_off.exact, far_off.aggregates[0].intervals[0]), (true, Interval::exact(0.0)));
 }
 
-/// One value that is not finite, or none at all, leaves t in place.
+/// One value that is not finite leaves t in place, and the result says so. Without any value there is no average.
 #[test]
-fn a_column_without_bounds_has_t_intervals() {
+fn a_column_without_bounds_has_t_intervals_that_say_so() {
     for odd in [Some(f64::NAN), Some(f64::INFINITY), None] {
         for is_flushed in [false, true] {
             let folder = tempfile::tempdir().unwrap();
@@ -132,7 +132,9 @@ fn a_column_without_bounds_has_t_intervals() {
                 db.flush().unwrap();
             }
             let estimate = average(&table.snapshot().unwrap(), Selection::default(), 100, 3);
-            assert_eq!(estimate.method, "t");
+            assert_eq!(estimate.method, if is_all_null { "exact" } else { "t" });
+            assert_eq!(estimate.asymptotic, !is_all_null);
+            assert_eq!(estimate.notes.len(), usize::from(!is_all_null), "{:?}", estimate.notes);
         }
     }
 }

@@ -485,9 +485,7 @@ fn estimates_are_of_the_rows_that_pass() {
             seed: Some(seed),
             ..Default::default()
         };
-        let estimate = |request: &EstimateRequest| {
-            snapshot.estimate(request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap()
-        };
+        let estimate = |request: &EstimateRequest| snapshot.estimate(request).unwrap();
         let whole = estimate(&request(20_000, 0));
         assert!(whole.exact);
         assert_eq!(whole.aggregates[0].intervals[0].value, count);

@@ -202,9 +202,7 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
         stop: Stop::Rows(u64::MAX),
         ..Default::default()
     };
-    let estimate = |request: &EstimateRequest| {
-        table.estimate(request, &mut |_| std::ops::ControlFlow::Continue(())).unwrap()
-    };
+    let estimate = |request: &EstimateRequest| table.estimate(request).unwrap();
     for by in [None, Some("place"), Some("n")] {
         let mut groups: BTreeMap<(Option<String>, i64), Vec<&Folded>> = BTreeMap::new();
         for (key, row) in expected {

@@ -1,7 +1,6 @@
 //! Set indexes switched on and off: answers never differ, work is done once, and nothing is lost.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -494,11 +493,7 @@ fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
         ..Default::default()
     };
     let width = |table: &Table| {
-        let estimate = table
-            .snapshot()
-            .unwrap()
-            .estimate(&request, &mut |_| ControlFlow::Continue(()))
-            .unwrap();
+        let estimate = table.snapshot().unwrap().estimate(&request).unwrap();
         let rare = estimate.groups.as_ref().unwrap().as_string::<i32>().iter();
         let rare = rare.zip(&estimate.aggregates[0].intervals);
         let (_, rare) = rare.into_iter().find(|(name, _)| *name == Some("rare")).unwrap();

@@ -1,7 +1,6 @@
 //! Comparing what a table says with what the model says.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
@@ -213,7 +212,7 @@ impl Selected<'_> {
             ..Default::default()
         };
         let what = format!("estimate of {:?} by {by:?}", self.wanted);
-        let estimate = self.table.estimate(&request, &mut |_| ControlFlow::Continue(())).unwrap();
+        let estimate = self.table.estimate(&request).unwrap();
         assert_eq!(estimate.population, self.expected.len() as u64, "{what}");
         let groups = match by {
             None => vec![(Cell::Null, self.expected.len() as u64)],

@@ -1,6 +1,5 @@
 //! Calls that cannot be meant: each is refused with its kind and a message that helps, and changes nothing.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -202,7 +201,7 @@ fn a_table_that_cannot_be_is_refused() {
         let aggregates = vec![("n".to_string(), "count".to_string())];
         let by = Some("wide".to_string());
         let request = EstimateRequest { aggregates, by, ..Default::default() };
-        let error = table.estimate(&request, &mut |_| ControlFlow::Continue(())).err().unwrap();
+        let error = table.estimate(&request).err().unwrap();
         assert_eq!(error.kind(), InvalidArgument, "{error}");
         assert!(error.to_string().contains(r#"cannot group by column "wide""#), "{error}");
     }
@@ -474,9 +473,7 @@ fn more_rows_than_there_are_is_an_error_and_none_is_an_empty_sample() {
 #[test]
 fn an_estimate_that_cannot_be_made_is_refused() {
     let f = Fixture::new();
-    let estimate = |request: EstimateRequest| {
-        move |f: &Fixture| f.snapshot().estimate(&request, &mut |_| ControlFlow::Continue(()))
-    };
+    let estimate = |request: EstimateRequest| move |f: &Fixture| f.snapshot().estimate(&request);
     let of = |expression: &str| EstimateRequest {
         aggregates: vec![("x".into(), expression.into())],
         ..Default::default()
@@ -558,7 +555,7 @@ fn an_interrupted_call_says_so() {
             interrupt: stop.clone(),
             ..Default::default()
         };
-        f.snapshot().estimate(&request, &mut |_| ControlFlow::Continue(()))
+        f.snapshot().estimate(&request)
     });
 }
 

@@ -2,7 +2,8 @@
 //!
 //! On disk the statistics pages do, in memory the column itself, once a run. Bounds are of all rows of the pieces that the
 //! selection has rows in, in a range of it of the zones it touches; versions of rows that are dead may widen them.
-//! So they hold for every row drawn. The partial rows of a rollup table do not bound what they fold to.
+//! So they hold for every row drawn. The partial rows of a rollup table do not bound the metrics that they fold to; its
+//! dimensions do not fold.
 
 use arrow_array::{Array, ArrayRef, UInt64Array};
 use drillcore_format::rows::Layout;
@@ -15,35 +16,63 @@ use crate::piece::Piece;
 use crate::run::Run;
 use crate::select::{Part, Selected};
 
-/// The bounds of some columns of a selection; none of a column with a value that is not finite, or without any
-/// value. None at all if that would take more than `pages_max` statistics pages: an estimate is not to read more
-/// of them than rows.
+/// What is known of the numbers of a column without drawing any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Known {
+    /// That they lie between bounds.
+    Between(Bounds),
+    /// That there are none: every value is null.
+    NoValues,
+    /// Nothing: some are not finite, or fold, or it would take too much reading.
+    Nothing,
+}
+
+impl Known {
+    pub fn bounds(self) -> Option<Bounds> {
+        match self {
+            Known::Between(bounds) => Some(bounds),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of some columns of a selection. Nothing if that would take more than `pages_max` statistics pages: an estimate
+/// is not to read more of them than rows.
 pub fn bounds(
     layout: &Layout,
     selected: &Selected,
     columns: &[usize],
     pages_max: u64,
     interrupt: &Interrupt,
-) -> Result<Vec<Option<Bounds>>> {
+) -> Result<Vec<Known>> {
     let pieces = || selected.parts().chunk_by(|a, b| a.piece == b.piece);
     let pages = pieces().filter_map(|parts| selected.pieces()[parts[0].piece].segment());
     let is_too_much = pages.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
-    if layout.rollup().is_some() || columns.is_empty() || is_too_much {
-        return Ok(vec![None; columns.len()]);
+    // Of a column that folds, what partial rows hold says nothing.
+    let schema = layout.schema();
+    let folds = |column: &usize| schema.rollup().is_some() && !schema.key.contains(column);
+    let plain: Vec<usize> = columns.iter().copied().filter(|column| !folds(column)).collect();
+    if plain.is_empty() || is_too_much {
+        return Ok(vec![Known::Nothing; columns.len()]);
     }
-    let mut found: Vec<Extremes> = vec![Extremes::default(); columns.len()];
+    let mut found: Vec<Extremes> = vec![Extremes::default(); plain.len()];
     for parts in pieces() {
         interrupt.check()?;
         match &selected.pieces()[parts[0].piece] {
             Piece::Run(run) => {
-                for (extremes, &column) in found.iter_mut().zip(columns) {
+                for (extremes, &column) in found.iter_mut().zip(&plain) {
                     extremes.merge(&of_run(run, layout, column)?);
                 }
             }
-            piece => of_zones(piece, layout, parts, columns, &mut found)?,
+            piece => of_zones(piece, layout, parts, &plain, &mut found)?,
         }
     }
-    Ok(found.iter().map(Extremes::bounds).collect())
+    let known_of = |column: &usize| match plain.iter().position(|each| each == column) {
+        None => Known::Nothing,
+        Some(at) if found[at].are_of_nothing() => Known::NoValues,
+        Some(at) => found[at].bounds().map_or(Known::Nothing, Known::Between),
+    };
+    Ok(columns.iter().map(known_of).collect())
 }
 
 fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {

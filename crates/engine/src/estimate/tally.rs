@@ -1,4 +1,4 @@
-//! What the draws so far say, by group.
+//! What the rows read so far say, by group: rows drawn, and those of groups that are read whole.
 
 use std::collections::HashMap;
 
@@ -7,23 +7,28 @@ use arrow_array::types::Float64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
-use drillcore_sample::interval::{BoundedNumbers, Bounds};
+use drillcore_sample::interval::{BoundedNumbers, Bounds, Confidence, Design, NewGroups};
 use drillcore_sample::moments::Moments;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::estimate::bounds::Known;
 use crate::estimate::target::{KnownGroup, Target};
 
 /// Counts and moments of each group met or known of.
 pub struct Tally {
     by: Option<usize>,
     measures: Vec<usize>,
-    /// What bounds each measure, if that is known.
-    bounds: Vec<Option<Bounds>>,
+    /// What is known of each measure without drawing.
+    known: Vec<Known>,
     group_of: HashMap<Vec<u8>, usize>,
     groups: Vec<Group>,
+    new_groups: NewGroups,
     all_known: bool,
     /// Whether a row may be drawn that belongs to no group.
     is_tested: bool,
+    /// Rows that were read without drawing, and whether these are all rows.
+    scanned: u64,
+    is_scanned: bool,
 }
 
 struct Group {
@@ -31,23 +36,28 @@ struct Group {
     value: Vec<u8>,
     drawn: u64,
     known_rows: Option<u64>,
+    /// Whether its rows were read, instead of drawn.
+    is_read: bool,
     moments: Vec<Moments>,
     /// Of each measure that has bounds.
     bounded: Vec<Option<BoundedNumbers>>,
 }
 
 impl Tally {
-    /// `bounds` are those of the measures.
-    pub fn new(target: &Target, bounds: Vec<Option<Bounds>>) -> Tally {
-        assert_eq!(bounds.len(), target.measures.len());
+    /// `known` is what is known of the measures.
+    pub fn new(target: &Target, known: Vec<Known>) -> Tally {
+        assert_eq!(known.len(), target.measures.len());
         let mut tally = Tally {
             by: target.by.as_ref().map(|(place, _)| *place),
             measures: target.measures.clone(),
-            bounds,
+            known,
             group_of: HashMap::new(),
             groups: Vec::new(),
+            new_groups: NewGroups::default(),
             all_known: false,
             is_tested: target.is_tested(),
+            scanned: 0,
+            is_scanned: false,
         };
         if tally.by.is_none() {
             tally.group(&[]);
@@ -64,29 +74,48 @@ impl Tally {
         self.all_known = true;
     }
 
-    /// Adds drawn rows that pass, which hold the target's columns.
+    /// Adds drawn rows that pass, which hold the target's columns, in the order in which they were drawn. Of groups that are
+    /// read whole they say nothing new.
     ///
     /// # Errors
     /// `Corrupt` if a number lies outside of what bounds its column.
     pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let group_of_row = self.group_of_rows(batch);
-        for &group in &group_of_row {
-            self.groups[group].drawn += 1;
-        }
-        for slot in 0..self.measures.len() {
-            let values = batch.column(self.measures[slot]);
-            let values =
-                arrow_cast::cast(values, &DataType::Float64).expect("measures are numbers");
-            let values = values.as_primitive::<Float64Type>();
-            for (row, &group) in group_of_row.iter().enumerate() {
-                if values.is_valid(row) {
-                    let number = values.value(row);
-                    check_bounds(number, self.bounds[slot])?;
-                    self.groups[group].push(slot, number);
-                }
-            }
-        }
+        let known = self.groups.len();
+        self.take(batch, |group| !group.is_read)?;
+        let new = (self.groups.len() - known) as u64;
+        self.new_groups.push(batch.num_rows() as u64, new);
         Ok(())
+    }
+
+    /// Adds rows that were not drawn but read, of a group after [`Tally::read_whole`] or of all after
+    /// [`Tally::read_all`].
+    pub fn add_read(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.take(batch, |_| true)
+    }
+
+    /// Forgets what was drawn of some groups with a known number of rows: all of these will be read.
+    pub fn read_whole(&mut self, groups: &[usize]) {
+        for &group in groups {
+            self.groups[group].begin_reading();
+            self.scanned += self.groups[group].known_rows.expect("the set index knows its rows");
+        }
+    }
+
+    /// Forgets what was drawn: all of so many rows will be read.
+    pub fn read_all(&mut self, rows: u64) {
+        self.groups.iter_mut().for_each(|group| group.begin_reading());
+        self.scanned += rows;
+        self.is_scanned = true;
+    }
+
+    /// Rows that were read without drawing.
+    pub fn scanned(&self) -> u64 {
+        self.scanned
+    }
+
+    /// Whether all rows were read.
+    pub fn is_scanned(&self) -> bool {
+        self.is_scanned
     }
 
     /// Whether there is one group, and every row belongs to it.
@@ -121,12 +150,35 @@ impl Tally {
         &self.groups[group].value
     }
 
+    /// The rows of a group that were drawn, or read.
     pub fn drawn(&self, group: usize) -> u64 {
         self.groups[group].drawn
     }
 
     pub fn known_rows(&self, group: usize) -> Option<u64> {
         self.groups[group].known_rows
+    }
+
+    /// Whether the rows of a group were read, instead of drawn.
+    pub fn is_read(&self, group: usize) -> bool {
+        self.groups[group].is_read || self.is_scanned
+    }
+
+    /// Whether no row of a group is left to draw.
+    pub fn is_whole(&self, group: usize) -> bool {
+        let Group { drawn, known_rows, .. } = self.groups[group];
+        self.is_read(group) || known_rows == Some(drawn)
+    }
+
+    /// What the rows of a group were drawn from, if its rows are known.
+    pub fn design(&self, group: usize) -> Option<Design> {
+        let Group { drawn, known_rows, .. } = self.groups[group];
+        known_rows.map(|rows| Design { population: Some(rows), drawn })
+    }
+
+    /// What is known of a measure without drawing.
+    pub fn known(&self, slot: usize) -> Known {
+        self.known[slot]
     }
 
     pub fn moments(&self, group: usize, slot: usize) -> &Moments {
@@ -141,11 +193,44 @@ impl Tally {
     /// The estimated share of rows in groups not met: Good (1953), the share of rows alone in their group.
     pub fn unseen_share(&self) -> f64 {
         let drawn: u64 = self.groups.iter().map(|group| group.drawn).sum();
-        if self.all_known || self.by.is_none() || drawn == 0 {
+        if !self.may_miss_groups() || drawn == 0 {
             return 0.0;
         }
         let alone = self.groups.iter().filter(|group| group.drawn == 1).count();
         alone as f64 / drawn as f64
+    }
+
+    /// The upper end for that share, at all looks together.
+    pub fn unseen_share_max(&self, confidence: Confidence) -> f64 {
+        if self.may_miss_groups() { self.new_groups.unmet_share_max(confidence) } else { 0.0 }
+    }
+
+    fn may_miss_groups(&self) -> bool {
+        self.known_groups().is_none() && !self.is_scanned
+    }
+
+    /// Adds the rows of those groups that take them.
+    fn take(&mut self, batch: &RecordBatch, takes: impl Fn(&Group) -> bool) -> Result<()> {
+        let group_of_row = self.group_of_rows(batch);
+        for &group in &group_of_row {
+            let group = &mut self.groups[group];
+            group.drawn += u64::from(takes(group));
+        }
+        for slot in 0..self.measures.len() {
+            let values = batch.column(self.measures[slot]);
+            let values =
+                arrow_cast::cast(values, &DataType::Float64).expect("measures are numbers");
+            let values = values.as_primitive::<Float64Type>();
+            for (row, &group) in group_of_row.iter().enumerate() {
+                let group = &mut self.groups[group];
+                if values.is_valid(row) && takes(group) {
+                    let number = values.value(row);
+                    check_bounds(number, self.known[slot])?;
+                    group.push(slot, number);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn group_of_rows(&mut self, batch: &RecordBatch) -> Vec<usize> {
@@ -168,8 +253,13 @@ impl Tally {
             value: value.to_vec(),
             drawn: 0,
             known_rows: None,
+            is_read: false,
             moments: vec![Moments::new(); self.measures.len()],
-            bounded: self.bounds.iter().map(|bounds| bounds.map(BoundedNumbers::new)).collect(),
+            bounded: self
+                .known
+                .iter()
+                .map(|known| known.bounds().map(BoundedNumbers::new))
+                .collect(),
         });
         self.group_of.insert(value.to_vec(), self.groups.len() - 1);
         self.groups.len() - 1
@@ -177,23 +267,32 @@ impl Tally {
 }
 
 /// Refuses a number that its column's bounds leave out: an interval would rest on them.
-fn check_bounds(number: f64, bounds: Option<Bounds>) -> Result<()> {
-    match bounds.filter(|bounds| !(bounds.low..=bounds.high).contains(&number)) {
-        None => Ok(()),
-        Some(Bounds { low, high }) => Err(Error::new(
-            ErrorKind::Corrupt,
-            format!(
-                "statistics say {low} to {high} of a column, but a row has {number}: one of them is damaged"
-            ),
-        )),
-    }
+fn check_bounds(number: f64, known: Known) -> Result<()> {
+    let found = match known {
+        Known::Nothing => return Ok(()),
+        Known::Between(Bounds { low, high }) if (low..=high).contains(&number) => return Ok(()),
+        Known::Between(Bounds { low, high }) => format!("{low} to {high}"),
+        Known::NoValues => "no values".to_string(),
+    };
+    let message = format!(
+        "statistics say {found} of a column, but a row has {number}: one of them is damaged"
+    );
+    Err(Error::new(ErrorKind::Corrupt, message))
 }
 
 impl Group {
     fn push(&mut self, slot: usize, number: f64) {
         self.moments[slot].push(number);
-        if let Some(bounded) = &mut self.bounded[slot] {
+        // Of all rows the mean is enough.
+        if let Some(bounded) = self.bounded[slot].as_mut().filter(|_| !self.is_read) {
             bounded.push(number);
         }
+    }
+
+    fn begin_reading(&mut self) {
+        self.is_read = true;
+        self.drawn = 0;
+        self.moments.fill(Moments::new());
+        self.bounded.fill(None);
     }
 }

@@ -9,7 +9,8 @@ use drillcore_format::schema::is_key_type;
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
-use crate::estimate::{EstimateRequest, column_names};
+use crate::estimate::EstimateRequest;
+use crate::estimate::result::column_names;
 use crate::predicate::Test;
 use crate::snapshot::TableSnapshot;
 

@@ -1,0 +1,97 @@
+//! [`Estimate`]: what an estimate found.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use arrow_schema::{Field, Schema};
+use drillcore_sample::interval::{Bounds, Interval};
+
+/// Estimated aggregates, one interval per group.
+#[derive(Debug, Clone)]
+pub struct Estimate {
+    /// The groups' values, ascending; absent without `by`, where there is one group.
+    pub groups: Option<ArrayRef>,
+    pub by: Option<String>,
+    pub aggregates: Vec<AggregateEstimate>,
+    /// Rows read of each group: those drawn, or all of them where it was read whole.
+    pub drawn: Vec<u64>,
+    /// Rows drawn in all; those that fail the predicate, and so belong to no group, among them.
+    pub sampled: u64,
+    /// Rows read without drawing: of groups read whole, or all of them where a scan costs less than drawing on.
+    pub scanned: u64,
+    /// Rows that were drawn from: those selected, before a predicate that has to be tested.
+    pub population: u64,
+    pub confidence: f64,
+    /// Whether the confidence is that of all intervals together, not of each.
+    pub simultaneous: bool,
+    /// The ways the intervals were found, joined by ", ".
+    pub method: String,
+    /// Nothing was estimated.
+    pub exact: bool,
+    /// Whether the interval of an average leans on a limit theorem and no bounds of its values are known. Where few rows carry
+    /// most of the sum it may then hold less often than `confidence` says, and the rows drawn need not show it.
+    pub asymptotic: bool,
+    /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
+    /// of rows drawn whose group was met once); 0 where an index lists all groups.
+    pub unseen_share: f64,
+    /// The upper end for that share, which holds with `confidence` at all looks together.
+    pub unseen_share_high: f64,
+    /// Sentences on what the intervals allow for and what they do not, on groups not met, and on rows read without drawing.
+    pub notes: Vec<String>,
+}
+
+/// One aggregate of an estimate.
+#[derive(Debug, Clone)]
+pub struct AggregateEstimate {
+    pub name: String,
+    /// One per group. The average of a group without values, known to be one, is exactly NaN.
+    pub intervals: Vec<Interval>,
+    /// Of an average, whether a value was met in each group: there is no average where none was.
+    pub has_value: Vec<bool>,
+    /// What the intervals allow values to be, if any was made from bounds of the column.
+    pub bounds: Option<Bounds>,
+}
+
+impl Estimate {
+    /// One row per group: its value, then for each aggregate the estimate and its ends as `name`,
+    /// `name_low` and `name_high`, then the rows read of it as `sampled`. An average that does not exist, or of which
+    /// no value was met, is null; its ends are null once that is certain.
+    pub fn to_batch(&self) -> RecordBatch {
+        let mut columns: Vec<ArrayRef> = self.groups.iter().cloned().collect();
+        for aggregate in &self.aggregates {
+            let ends: [fn(&Interval) -> f64; 3] =
+                [|interval| interval.value, |interval| interval.low, |interval| interval.high];
+            for end in ends {
+                let number = |(interval, has_value): (&Interval, &bool)| {
+                    let number = end(interval);
+                    (*has_value || !number.is_nan()).then_some(number)
+                };
+                let numbers = aggregate.intervals.iter().zip(&aggregate.has_value).map(number);
+                columns.push(Arc::new(Float64Array::from_iter(numbers)));
+            }
+        }
+        columns.push(Arc::new(UInt64Array::from(self.drawn.clone())));
+        let aggregates = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
+        let names = column_names(self.by.as_deref(), aggregates);
+        let field = |(name, values): (&String, &ArrayRef)| {
+            Field::new(name, values.data_type().clone(), name != SAMPLED)
+        };
+        let fields: Vec<Field> = names.iter().zip(&columns).map(field).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+            .expect("columns have one row per group")
+    }
+}
+
+/// The rows read of each group, as a column.
+const SAMPLED: &str = "sampled";
+
+/// The names of the columns of an estimate as a batch, in order.
+pub fn column_names<'a>(
+    by: Option<&'a str>,
+    aggregates: impl Iterator<Item = &'a str>,
+) -> Vec<String> {
+    let of_aggregates =
+        aggregates.flat_map(|name| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
+    let group = by.map(str::to_string);
+    group.into_iter().chain(of_aggregates).chain([SAMPLED.to_string()]).collect()
+}

@@ -1,0 +1,358 @@
+//! Estimates that stop at a width read no more rows than that takes: what is known, small or cannot be had by drawing is read,
+//! and is exact. Told by counts of rows.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+
+const ROWS: i64 = 200_000;
+/// A scan costs as much as so many draws.
+const SCAN_DRAWS: u64 = ROWS as u64 / 16;
+
+fn spec(merge: Merge) -> TableSpec {
+    TableSpec {
+        columns: Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("name", DataType::Utf8, true),
+            Field::new("kind", DataType::Utf8, true),
+            Field::new("x", DataType::Float64, true),
+        ])),
+        key: vec!["id".into()],
+        set: Some("name".into()),
+        weights: vec![],
+        merge,
+        set_index: true,
+        exist_ok: false,
+    }
+}
+
+/// A row: its set, its kind, which no index knows, and its number.
+type Row = (Option<&'static str>, &'static str, Option<f64>);
+
+fn table(row: fn(i64) -> Row) -> (tempfile::TempDir, Database, Table) {
+    table_of(Merge::Append, ROWS, row)
+}
+
+/// The rows in four commits, of which two are on disk.
+fn table_of(merge: Merge, rows: i64, row: fn(i64) -> Row) -> (tempfile::TempDir, Database, Table) {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec(merge.clone())).unwrap();
+    for part in 0..4 {
+        let ids: Vec<i64> = (0..rows).filter(|id| id % 4 == part).collect();
+        let rows: Vec<Row> = ids.iter().map(|id| row(*id)).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ids)),
+            Arc::new(rows.iter().map(|row| row.0).collect::<StringArray>()),
+            Arc::new(rows.iter().map(|row| Some(row.1)).collect::<StringArray>()),
+            Arc::new(rows.iter().map(|row| row.2).collect::<Float64Array>()),
+        ];
+        let batch = RecordBatch::try_new(spec(merge.clone()).columns, columns).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+        if part == 1 {
+            db.flush().unwrap();
+        }
+    }
+    (folder, db, table)
+}
+
+/// Evenly spread from 0 to 100.
+fn spread(id: i64) -> f64 {
+    (id * 7_919 % 10_007) as f64 / 100.07
+}
+
+/// Two large sets and ten rows of a small one; 2,000 rows of a kind that no index knows.
+fn with_a_small_set(id: i64) -> Row {
+    let is_small = id % 20_000 == 77;
+    let name = if is_small { "tiny" } else { ["north", "south"][id as usize % 2] };
+    (Some(name), if id % 100 == 77 { "rare" } else { "usual" }, Some(spread(id)))
+}
+
+fn request(aggregates: &[&str], by: Option<&str>, stop: Stop) -> EstimateRequest {
+    EstimateRequest {
+        aggregates: aggregates.iter().map(|name| (name.to_string(), name.to_string())).collect(),
+        by: by.map(String::from),
+        stop,
+        seed: Some(7),
+        ..Default::default()
+    }
+}
+
+fn relative(error: f64) -> Stop {
+    Stop::Error(HalfWidth::Relative(error))
+}
+
+fn estimate(table: &Table, request: &EstimateRequest) -> Estimate {
+    table.snapshot().unwrap().estimate(request).unwrap()
+}
+
+/// The true count and average of each group, by its name.
+fn truths(
+    row: fn(i64) -> Row,
+    group: fn(&Row) -> &'static str,
+) -> BTreeMap<&'static str, [f64; 2]> {
+    let mut groups: BTreeMap<&str, (f64, Vec<f64>)> = BTreeMap::new();
+    for id in 0..ROWS {
+        let row = row(id);
+        let (rows, numbers) = groups.entry(group(&row)).or_default();
+        *rows += 1.0;
+        numbers.extend(row.2);
+    }
+    let mean = |numbers: &[f64]| numbers.iter().sum::<f64>() / numbers.len() as f64;
+    groups.into_iter().map(|(name, (rows, numbers))| (name, [rows, mean(&numbers)])).collect()
+}
+
+/// The groups of an estimate with the interval of an aggregate.
+fn of_groups(estimate: &Estimate, aggregate: usize) -> BTreeMap<String, Interval> {
+    let names = estimate.groups.as_ref().unwrap().as_string::<i32>();
+    let intervals = &estimate.aggregates[aggregate].intervals;
+    names.iter().zip(intervals).map(|(name, each)| (name.unwrap().to_string(), *each)).collect()
+}
+
+fn assert_close(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1.0), "{found}, not {expected}");
+}
+
+#[test]
+fn a_small_set_is_read_whole_and_others_are_drawn_from() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.05)));
+    assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
+    assert_eq!(found.scanned, 10);
+    assert!(!found.exact && !found.asymptotic);
+    let truths = truths(with_a_small_set, |row| row.0.unwrap());
+    let averages = of_groups(&found, 0);
+    assert_eq!(averages["tiny"].method, Method::Exact);
+    assert_close(averages["tiny"].value, truths["tiny"][1]);
+    for name in ["north", "south"] {
+        assert_eq!(averages[name].method, Method::BoundedSequence);
+        assert!(averages[name].contains(truths[name][1]), "{:?}", averages[name]);
+        assert!(averages[name].half_width() <= 0.05 * averages[name].value);
+    }
+    let counts: Vec<f64> = of_groups(&found, 1).values().map(|count| count.value).collect();
+    assert_eq!(counts, truths.values().map(|truth| truth[0]).collect::<Vec<_>>());
+    assert_eq!(found.drawn[2], 10, "all rows of the small set were read");
+    let note = "1 of 3 groups were read whole, 10 rows: their figures are exact";
+    assert!(found.notes.iter().any(|each| each == note), "{:?}", found.notes);
+    assert_eq!(found.unseen_share_high, 0.0, "an index lists all groups");
+}
+
+/// Rows that lie in more small sets than were drawn are not all read at once, and in the end no more of them than were drawn.
+#[test]
+fn sets_are_read_as_far_as_that_is_no_more_than_was_drawn() {
+    fn many(id: i64) -> Row {
+        const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        let name = if id % 500 < 8 { NAMES[id as usize % 500] } else { "large" };
+        (Some(name), "", Some(spread(id)))
+    }
+    let (_folder, _db, table) = table(many);
+    let found = estimate(&table, &request(&["avg(x)"], Some("name"), relative(0.05)));
+    let truths = truths(many, |row| row.0.unwrap());
+    for (name, interval) in of_groups(&found, 0) {
+        assert!(interval.half_width() <= 0.05 * interval.value, "{name}: {interval:?}");
+        let [_, mean] = truths[name.as_str()];
+        assert!(
+            interval.low - 1e-9 <= mean && mean <= interval.high + 1e-9,
+            "{name}: {interval:?}"
+        );
+    }
+    // 400 rows of each small set.
+    assert_eq!(found.scanned, 8 * 400);
+    assert!((found.scanned..SCAN_DRAWS).contains(&found.sampled), "{} drawn", found.sampled);
+}
+
+/// There is no average to wait for. One set is small enough to be read, the other is found to be empty-handed by drawing.
+#[test]
+fn sets_without_values_are_not_waited_for() {
+    fn with_nulls(id: i64) -> Row {
+        match id % 1_000 {
+            0..300 => (Some("nothing"), "", None),
+            300 if id < 10_000 => (Some("none"), "", None),
+            _ => (Some("some"), "", Some(spread(id))),
+        }
+    }
+    let (_folder, _db, table) = table(with_nulls);
+    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.05)));
+    assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
+    assert_eq!(found.scanned, 10);
+    let averages = of_groups(&found, 0);
+    assert_eq!(averages["none"].method, Method::Exact);
+    assert!(averages["none"].value.is_nan() && averages["nothing"].value.is_nan());
+    // It may have an average yet, and that lies between the bounds.
+    assert!((0.0..0.1).contains(&averages["nothing"].low));
+    assert!((99.0..=100.0).contains(&averages["nothing"].high));
+    let counts: Vec<f64> = of_groups(&found, 1).values().map(|count| count.value).collect();
+    assert_eq!(counts, [10.0, 60_000.0, 139_990.0]);
+    let batch = found.to_batch();
+    let is_null = |column: &str, row: usize| batch.column_by_name(column).unwrap().is_null(row);
+    assert_eq!([0, 1, 2].map(|row| is_null("avg(x)", row)), [true, true, false]);
+    assert_eq!([0, 1, 2].map(|row| is_null("avg(x)_high", row)), [true, false, false]);
+    let note = found.notes.iter().find(|note| note.contains("no value was met")).unwrap();
+    assert!(note.contains("in 1 of 3 groups"), "{note}");
+    assert!(note.contains("at most 0."), "{note}");
+}
+
+/// Zone maps say so, and no row is read.
+#[test]
+fn a_column_without_values_has_no_average_and_needs_no_draw() {
+    let (_folder, _db, table) = table(|_| (Some("all"), "", None));
+    for by in [None, Some("name")] {
+        let found = estimate(&table, &request(&["avg(x)"], by, relative(0.05)));
+        assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
+        let values = found.to_batch();
+        assert!(values.column_by_name("avg(x)").unwrap().is_null(0));
+    }
+}
+
+/// An average that only a scan can know: of a group that no index knows, and a width that is out of reach.
+#[test]
+fn all_rows_are_read_where_drawing_on_would_cost_more() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let all = truths(with_a_small_set, |_| "all")["all"];
+    let kinds = truths(with_a_small_set, |row| row.1);
+    for (by, error) in [(Some("kind"), 0.05), (None, 1e-4), (Some("name"), 1e-4)] {
+        let found = estimate(&table, &request(&["avg(x)", "count"], by, relative(error)));
+        assert!(found.sampled <= 2 * SCAN_DRAWS, "{by:?}: {} drawn", found.sampled);
+        assert!((ROWS as u64..ROWS as u64 + found.sampled + 1).contains(&found.scanned));
+        assert!(found.exact, "{by:?}: {}", found.method);
+        assert_eq!((found.unseen_share, found.unseen_share_high), (0.0, 0.0));
+        let note = "all 200,000 rows were read after ";
+        assert!(found.notes.iter().any(|each| each.starts_with(note)), "{:?}", found.notes);
+        match by {
+            None => assert_close(found.aggregates[0].intervals[0].value, all[1]),
+            Some("kind") => {
+                for (name, interval) in of_groups(&found, 0) {
+                    assert_close(interval.value, kinds[name.as_str()][1]);
+                }
+                assert_eq!(found.drawn, [2_000, ROWS as u64 - 2_000]);
+            }
+            _ => assert_eq!(found.drawn, [ROWS as u64 / 2 - 5, ROWS as u64 / 2 - 5, 10]),
+        }
+    }
+}
+
+/// The first round would cost as much.
+#[test]
+fn a_small_table_is_read_without_a_draw() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let (_folder, _db, table) = table_of(merge, 5_000, with_a_small_set);
+        let found = estimate(&table, &request(&["avg(x)"], Some("kind"), relative(0.1)));
+        assert_eq!((found.sampled, found.scanned, found.exact), (0, 5_000, true));
+        let truth = (0..5_000).filter(|id| id % 100 != 77).map(spread).sum::<f64>() / 4_950.0;
+        assert_close(of_groups(&found, 0)["usual"].value, truth);
+    }
+}
+
+#[test]
+fn what_an_index_knows_needs_no_draw() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    for by in [None, Some("name")] {
+        let found = estimate(&table, &request(&["count"], by, relative(0.01)));
+        assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
+    }
+}
+
+/// One that is not finite makes the average what it is, and no draw makes its interval narrower.
+#[test]
+fn a_value_that_is_not_finite_is_no_reason_to_draw_for_ever() {
+    let (_folder, _db, table) = table(|id| {
+        let odd = if id % 400 == 3 { f64::INFINITY } else { spread(id) };
+        (None, "", Some(odd))
+    });
+    let found = estimate(&table, &request(&["avg(x)"], None, relative(0.05)));
+    assert_eq!((found.sampled, found.scanned, found.exact), (1_000, ROWS as u64, true));
+    assert_eq!(found.aggregates[0].intervals[0].value, f64::INFINITY);
+}
+
+/// As with a seed: the first rows drawn are the same, whatever stops the drawing and whoever looks.
+#[test]
+fn a_seed_draws_the_same_rows_whatever_stops_them() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let snapshot = table.snapshot().unwrap();
+    let by_error = snapshot.estimate(&request(&["avg(x)"], None, relative(0.05))).unwrap();
+    assert!(!by_error.exact);
+    let rows = Stop::Rows(by_error.sampled);
+    let by_rows = snapshot.estimate(&request(&["avg(x)"], None, rows)).unwrap();
+    let mut looks = Vec::new();
+    let watched = snapshot
+        .estimate_watched(&request(&["avg(x)"], None, rows), &mut |look| {
+            looks.push(look.sampled);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    let value = |estimate: &Estimate| estimate.aggregates[0].intervals[0].value;
+    assert_eq!(value(&by_error), value(&by_rows));
+    assert_eq!(value(&by_error), value(&watched));
+    assert_eq!(looks[0], 1_000);
+    // A look of several, though the last one was fixed beforehand.
+    assert_eq!(
+        (by_rows.method.as_str(), watched.method.as_str()),
+        ("t", "bounded confidence sequence")
+    );
+}
+
+/// Of a rollup table only what does not fold has bounds, and the result says so.
+#[test]
+fn sums_that_fold_have_no_bounds_and_dimensions_do() {
+    let metrics = vec![("n".into(), "count".into()), ("x".into(), "sum(x)".into())];
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("x", DataType::Float64, true),
+    ]));
+    let spec = TableSpec {
+        columns: columns.clone(),
+        set: None,
+        merge: Merge::Rollup(RollupSpec {
+            time: None,
+            granularity: "none".into(),
+            metrics,
+            discover: false,
+        }),
+        ..spec(Merge::Append)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec).unwrap();
+    let rows = 40_000;
+    let values: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..rows)),
+        Arc::new(Float64Array::from_iter_values((0..rows).map(spread))),
+    ];
+    table.append(&RecordBatch::try_new(columns, values).unwrap(), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    let of_sums = estimate(&table, &request(&["avg(x)"], None, relative(0.2)));
+    assert_eq!(
+        (of_sums.method.as_str(), of_sums.asymptotic),
+        ("asymptotic confidence sequence", true)
+    );
+    assert_eq!(of_sums.aggregates[0].bounds, None);
+    assert!(of_sums.notes[0].starts_with("avg(x): no bounds of its values are known"));
+    assert!(of_sums.notes[0].contains("less often than in 95 % of cases"), "{}", of_sums.notes[0]);
+    let of_dimension = estimate(&table, &request(&["avg(id)"], None, relative(0.2)));
+    assert_eq!(of_dimension.method, "bounded confidence sequence");
+    assert!(!of_dimension.asymptotic);
+    assert_eq!(of_dimension.aggregates[0].bounds, Bounds::new(0.0, rows as f64 - 1.0));
+    let note = "avg(id): the interval allows for values as far as the column's bounds, 0 to 39999";
+    assert_eq!(of_dimension.notes, [note]);
+}
+
+/// Each row its own group, so that nothing is known of the others: the share of rows not met is said, with its upper end.
+#[test]
+fn groups_that_were_not_met_are_said_to_be_there() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let found = estimate(&table, &request(&["count"], Some("id"), Stop::Rows(2_000)));
+    assert_eq!((found.unseen_share, found.unseen_share_high), (1.0, 1.0));
+    let note = "groups not met hold an estimated 100 % of the rows, at most 100 %";
+    assert_eq!(found.notes, [note]);
+    let found = estimate(&table, &request(&["count"], Some("kind"), Stop::Rows(2_000)));
+    let truth = if found.drawn.len() == 1 { 2_000.0 / ROWS as f64 } else { 0.0 };
+    assert!((truth..0.01).contains(&found.unseen_share_high), "{}", found.unseen_share_high);
+    assert!(found.notes[0].starts_with("groups not met hold an estimated 0"), "{:?}", found.notes);
+    let found = estimate(&table, &request(&["count"], Some("name"), Stop::Rows(2_000)));
+    assert_eq!((found.unseen_share_high, found.notes), (0.0, vec![]));
+}
