@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +24,7 @@ Aggregates = str | Sequence[str] | Mapping[str, str]
 """``"avg(delay)"``, a list of such, or a dict from result name to aggregate."""
 
 _SHOWN_GROUPS = 20
+_EXACT = "exact"
 _PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
 
 
@@ -29,7 +32,7 @@ class Estimate:
     """Aggregates estimated from a sample, each with an interval.
 
     With one aggregate and no groups, :attr:`value`, :attr:`low` and :attr:`high` are numbers; otherwise
-    :meth:`arrow` and :meth:`df` hold one row a group.
+    :meth:`arrow` and :meth:`df` hold one row per group.
     """
 
     def __init__(self, native: _native.Estimate) -> None:
@@ -37,7 +40,7 @@ class Estimate:
 
     @property
     def value(self) -> float:
-        """The estimate."""
+        """The estimate; NaN if there is no value to average, or none was met."""
         return self._only()[0]
 
     @property
@@ -71,9 +74,28 @@ class Estimate:
         return self._native.sampled
 
     @property
+    def scanned(self) -> int:
+        """Rows read without drawing, where that costs less: those of small sets, or all rows."""
+        return self._native.scanned
+
+    @property
     def population(self) -> int:
         """Rows that could have been drawn."""
         return self._native.population
+
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Of each average with intervals made from bounds of its column, these: values that it allows for."""
+        return {name: (low, high) for name, low, high in self._native.bounds()}
+
+    @property
+    def asymptotic(self) -> bool:
+        """Whether the interval of an average leans on a limit theorem, with no bounds of the values known.
+
+        Where few rows carry most of the sum it may then hold less often than :attr:`confidence` says, and the rows
+        drawn need not show it.
+        """
+        return self._native.asymptotic
 
     @property
     def unseen_share(self) -> float:
@@ -81,17 +103,25 @@ class Estimate:
         return self._native.unseen_share
 
     @property
+    def unseen_share_high(self) -> float:
+        """The upper end for that share, which holds with :attr:`confidence`."""
+        return self._native.unseen_share_high
+
+    @property
     def notes(self) -> list[str]:
-        """A sentence for each average with heavy tails among the numbers drawn: what its intervals are worth."""
+        """Sentences on what the intervals allow for and what not, groups not met, and rows read instead of drawn."""
         return self._native.notes
 
     @property
     def exact(self) -> bool:
-        """Whether every figure is exact, known from an index or because all rows were read."""
+        """Whether every figure is exact, known from an index or because all its rows were read."""
         return self._native.exact
 
     def arrow(self) -> pa.Table:
-        """Return one row a group: the group, each aggregate with ``_low`` and ``_high``, and the rows drawn."""
+        """Return one row per group: the group, each aggregate with ``_low`` and ``_high``, and the rows read.
+
+        An average without values is null.
+        """
         return pa.Table.from_batches([pa.record_batch(self._native.batch())])
 
     def df(self) -> pandas.DataFrame:
@@ -100,42 +130,60 @@ class Estimate:
         return self.arrow().to_pandas()
 
     def __repr__(self) -> str:
-        return "\n".join([f"<Estimate: {self._facts()}>", *self._lines(), *self.notes])
+        lines = []
+        for group, cells in self._shown():
+            for name, value, low, high in cells:
+                interval = low if low == high == _EXACT else f"[{low}, {high}]"
+                lines.append(f"{group} {name}".strip() + f" = {value}  {interval}")
+        return "\n".join([f"<Estimate: {self._facts()}>", *lines, *self._more(), *self.notes])
 
     def _repr_html_(self) -> str:
-        table = self.arrow()
-        cells = [[text(value) for value in row.values()] for row in table.slice(0, _SHOWN_GROUPS).to_pylist()]
-        if table.num_rows > _SHOWN_GROUPS:
-            cells.append(["..."] * table.num_columns)
-        return html_table([table.column_names, *cells], self._facts())
+        table = self.arrow().slice(0, _SHOWN_GROUPS)
+        drawn = [text(rows) for rows in table.column(table.num_columns - 1).to_pylist()]
+        rows = []
+        for (group, cells), sampled in zip(self._shown(), drawn, strict=True):
+            figures = [figure for cell in cells for figure in cell[1:]]
+            rows.append([*([group] if self._native.grouped else []), *figures, sampled])
+        if self._native.group_count > _SHOWN_GROUPS:
+            rows.append(["..."] * table.num_columns)
+        remarks = [f"<p>{html.escape(remark)}</p>" for remark in [*self._more(), *self.notes]]
+        return "\n".join([html_table([table.column_names, *rows], self._facts()), *remarks])
 
     def _facts(self) -> str:
         if self.exact:
             return f"exact, {self.population:,} rows"
+        read = f", {self.scanned:,} read" if self.scanned else ""
         intervals = f"{self.confidence:.0%} intervals{' together' if self.simultaneous else ''} ({self.method})"
-        return f"{self.sampled:,} of {self.population:,} rows drawn, {intervals}"
+        return f"{self.sampled:,} of {self.population:,} rows drawn{read}, {intervals}"
 
-    def _lines(self) -> list[str]:
-        intervals = self._native.intervals()
+    def _shown(self) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
+        """The first groups, each with its name, and name, value and ends of each aggregate."""
         groups = [""]
         if self._native.grouped:
             groups = [text(group) for group in self.arrow().column(0).slice(0, _SHOWN_GROUPS).to_pylist()]
-        lines = []
+        intervals = self._native.intervals(_SHOWN_GROUPS)
+        shown = []
         for i, group in enumerate(groups):
+            cells = []
             for name, per_group in intervals:
-                value, low, high, _ = per_group[i]
-                label = f"{group} {name}".strip()
-                lines.append(f"{label} = {value:.6g}  [{low:.6g}, {high:.6g}]")
-        more = len(intervals[0][1]) - len(groups)
-        return [*lines, f"... and {more:,} more groups"] if more > 0 else lines
+                value, low, high, method = per_group[i]
+                ends = (_EXACT, _EXACT) if method == _EXACT else (text(low), text(high))
+                cells.append((name, text(value), *ends))
+            shown.append((group, cells))
+        return shown
 
-    def _only(self) -> tuple[float, float, float, str]:
-        intervals = self._native.intervals()
+    def _more(self) -> list[str]:
+        more = self._native.group_count - _SHOWN_GROUPS
+        return [f"... and {more:,} more groups"] if more > 0 else []
+
+    def _only(self) -> tuple[float, float, float]:
+        intervals = self._native.intervals(1)
         if self._native.grouped or len(intervals) != 1:
             raise InvalidArgumentError(
                 "there is no single value with several aggregates or groups; .arrow() and .df() hold them all"
             )
-        return intervals[0][1][0]
+        value, low, high, _ = intervals[0][1][0]
+        return tuple(math.nan if number is None else number for number in (value, low, high))
 
 
 def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:

@@ -302,11 +302,14 @@ class Reads(ABC):
             wider where few rows may carry the average; see :attr:`Estimate.notes`.
         error
             Stop when every half-width is at most this: ``0.5`` absolute, ``"2%"`` relative. Because the data
-            decides when to stop, the interval is one that holds at all looks together, and wider.
+            decides when to stop, the interval is one that holds at all looks together, and wider. Rows are read instead
+            of drawn where that costs less, and what rests on them is exact: small sets, and all rows if these are few
+            or drawing would take too long. Without known bounds of the column, as in sums of a rollup table, the
+            interval leans on a limit theorem: see :attr:`Estimate.asymptotic`.
         seconds
             Stop after this time.
         confidence
-            Of each interval.
+            Confidence level of each interval, between 0 and 1.
         simultaneous
             All intervals of the result, of every group and aggregate, hold together with this confidence. They
             are wider then.

@@ -8,8 +8,8 @@ use crate::error;
 use crate::selection::SelectionArgument;
 use crate::signals::Signals;
 
-/// A value, the low and the high end of its interval, and how the interval was found.
-type IntervalTuple = (f64, f64, f64, String);
+/// A value, the low and the high end of its interval, and how the interval was found. No numbers where there is no average.
+type IntervalTuple = (Option<f64>, Option<f64>, Option<f64>, String);
 
 /// An engine estimate. Figures that depend on the aggregate are read from [`Estimate::batch`] or,
 /// for the first aggregate, from [`Estimate::intervals`].
@@ -26,20 +26,38 @@ impl Estimate {
 
 #[pymethods]
 impl Estimate {
-    /// One row a group: the group, each aggregate with its low and high end, the rows drawn.
+    /// One row per group: the group, each aggregate with its low and high end, the rows read.
     fn batch(&self) -> PyRecordBatch {
         PyRecordBatch::new(self.inner.to_batch())
     }
 
-    /// Per aggregate its name and an interval a group.
-    fn intervals(&self) -> Vec<(String, Vec<IntervalTuple>)> {
+    /// Per aggregate its name and an interval per group, of the first groups.
+    fn intervals(&self, groups_max: usize) -> Vec<(String, Vec<IntervalTuple>)> {
         let mut all = Vec::with_capacity(self.inner.aggregates.len());
         for aggregate in &self.inner.aggregates {
-            let intervals = aggregate.intervals.iter();
-            let tuples = intervals.map(|i| (i.value, i.low, i.high, i.method.to_string()));
+            let intervals = aggregate.intervals.iter().zip(&aggregate.has_value).take(groups_max);
+            let tuples = intervals.map(|(interval, has_value)| {
+                let known = |number: f64| (*has_value || !number.is_nan()).then_some(number);
+                let [value, low, high] = [interval.value, interval.low, interval.high].map(known);
+                (value, low, high, interval.method.to_string())
+            });
             all.push((aggregate.name.clone(), tuples.collect()));
         }
         all
+    }
+
+    /// Per aggregate with intervals from bounds its name and these.
+    fn bounds(&self) -> Vec<(String, f64, f64)> {
+        let named = self.inner.aggregates.iter().filter_map(|aggregate| {
+            let bounds = aggregate.bounds?;
+            Some((aggregate.name.clone(), bounds.low, bounds.high))
+        });
+        named.collect()
+    }
+
+    #[getter]
+    fn group_count(&self) -> usize {
+        self.inner.drawn.len()
     }
 
     #[getter]
@@ -50,6 +68,11 @@ impl Estimate {
     #[getter]
     fn sampled(&self) -> u64 {
         self.inner.sampled
+    }
+
+    #[getter]
+    fn scanned(&self) -> u64 {
+        self.inner.scanned
     }
 
     #[getter]
@@ -75,6 +98,16 @@ impl Estimate {
     #[getter]
     fn unseen_share(&self) -> f64 {
         self.inner.unseen_share
+    }
+
+    #[getter]
+    fn unseen_share_high(&self) -> f64 {
+        self.inner.unseen_share_high
+    }
+
+    #[getter]
+    fn asymptotic(&self) -> bool {
+        self.inner.asymptotic
     }
 
     #[getter]

@@ -358,7 +358,7 @@ def test_many_columns_and_groups_are_shown_by_the_first(database: drillcore.Data
     assert "c19: int64, ... and 980 more" in repr(table)
     with pytest.raises(drillcore.NotFoundError, match=r"c19, \.\.\. and 980 more"):
         table.scan(columns=["unlike any"])
-    assert repr(grouped).splitlines()[-2:] == ["19 avg(c2) = 19  [19, 19]", "... and 10 more groups"]
+    assert repr(grouped).splitlines()[-2:] == ["19 avg(c2) = 19  exact", "... and 10 more groups"]
     assert grouped._repr_html_().count("<tr>") == 1 + 20 + 1
     few = table.get_many([1, 2], columns=[])
     assert repr(few) == "<Rows: 2 rows x 0 columns>\n" and "2 rows" in few._repr_html_()
