@@ -231,7 +231,7 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
                 }
                 assert_eq!(found.drawn, [2_000, ROWS as u64 - 2_000]);
             }
-            _ => assert_eq!(found.drawn, [ROWS as u64 / 2 - 5, ROWS as u64 / 2 - 5, 10]),
+            _ => assert_eq!(found.drawn, [ROWS as u64 / 2, ROWS as u64 / 2 - 10, 10]),
         }
     }
 }
