@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::estimate::bounds::bounds;
 use crate::estimate::levels::Levels;
 use crate::estimate::looks::{Look, Looks};
-use crate::estimate::next_step::{Step, next_step};
+use crate::estimate::next_step::{Step, draws_of_scan, next_step};
 pub use crate::estimate::result::{AggregateEstimate, Estimate};
 use crate::estimate::tally::Tally;
 use crate::estimate::target::Target;
@@ -133,6 +133,7 @@ struct Drawing<'a> {
     chooser: WithoutReplacement,
     drawn: u64,
     draws_max: u64,
+    scan_draws: u64,
 }
 
 impl<'a> Drawing<'a> {
@@ -141,6 +142,7 @@ impl<'a> Drawing<'a> {
         // Rows that fail the test are drawn too, and count as rows of no group.
         let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
         let target = Target::new(table, request, test)?;
+        let is_by_set = filter.is_by_set();
         let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
         let (columns, pages_max) = (target.measured_columns(), draws_max.min(USUAL_DRAWS));
         let layout = &table.table().layout;
@@ -159,6 +161,7 @@ impl<'a> Drawing<'a> {
         };
         let rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
         let chooser = WithoutReplacement::new(selected.len());
+        let scan_draws = draws_of_scan(selected.len(), is_by_set);
         Ok(Drawing {
             table,
             request,
@@ -170,6 +173,7 @@ impl<'a> Drawing<'a> {
             chooser,
             drawn: 0,
             draws_max,
+            scan_draws,
         })
     }
 
@@ -190,7 +194,7 @@ impl<'a> Drawing<'a> {
             }
             if let Stop::Error(width) = self.request.stop {
                 let estimate = self.look(Look::Running)?;
-                match next_step(&estimate, &self.target, &self.tally, width) {
+                match next_step(&estimate, &self.target, &self.tally, width, self.scan_draws) {
                     Step::Stop => return Ok(estimate),
                     Step::Scan => {
                         self.scan()?;

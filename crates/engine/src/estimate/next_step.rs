@@ -1,8 +1,8 @@
 //! What to do after a look, when drawing is to stop at a width: enough was drawn, or draw on, or read rows instead, which makes
 //! their part of the answer exact.
 //!
-//! Costs are counted in draws. Reading all rows costs what drawing one in [`ROWS_PER_DRAW`] does, reading a set no more than
-//! drawing as many rows. So
+//! Costs are counted in draws. Reading all rows costs what drawing one in [`ROWS_PER_DRAW`] does, of a selection by sets one in
+//! [`SET_ROWS_PER_DRAW`]. So
 //!
 //! - small groups that a set index knows are read whole, the smallest first, as soon as that is no more reading than was drawn
 //!   so far;
@@ -19,7 +19,9 @@ use crate::estimate::target::{Aggregate, Target};
 use crate::estimate::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 
 /// So many rows are read in order in the time of one draw, at least; `docs/sampling.md` has the measurement.
-pub const ROWS_PER_DRAW: u64 = 16;
+const ROWS_PER_DRAW: u64 = 16;
+/// And of sets, whose rows lie among others.
+const SET_ROWS_PER_DRAW: u64 = 4;
 
 /// A group of which so many rows were drawn, and no value among them, holds up nothing: a share of 1 % of its rows may have one.
 const NULLS_ENOUGH: u64 = 1_000;
@@ -35,13 +37,23 @@ pub enum Step {
     Scan,
 }
 
-/// Decides what comes after `estimate`, of the groups of `tally` in their order.
-pub fn next_step(estimate: &Estimate, target: &Target, tally: &Tally, width: HalfWidth) -> Step {
+/// How many draws cost as much as to read all of so many rows.
+pub fn draws_of_scan(rows: u64, is_by_set: bool) -> u64 {
+    rows / if is_by_set { SET_ROWS_PER_DRAW } else { ROWS_PER_DRAW }
+}
+
+/// Decides what comes after `estimate`, of the groups of `tally` in their order, where to read all rows costs `scan_draws`.
+pub fn next_step(
+    estimate: &Estimate,
+    target: &Target,
+    tally: &Tally,
+    width: HalfWidth,
+    scan_draws: u64,
+) -> Step {
     let Estimate { sampled: drawn, population, .. } = *estimate;
     if drawn == population || drawn == 0 && estimate.exact {
         return Step::Stop;
     }
-    let scan_draws = population / ROWS_PER_DRAW;
     // Before anything was drawn there is nothing to be expected.
     if drawn == 0 {
         return if scan_draws <= ROUND_MIN { Step::Scan } else { Step::Draw };
