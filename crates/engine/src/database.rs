@@ -21,6 +21,7 @@ use drillcore_storage::sync::thread::{self, JoinHandle};
 use crate::commit::{self, AppendResult, Target};
 use crate::conform::OnError;
 use crate::core::{Core, Probe};
+use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
@@ -70,11 +71,13 @@ impl Database {
     /// folder is missing or empty and `options.create` is set.
     ///
     /// # Errors
-    /// `Locked` if another process writes to it, `InvalidArgument` if the folder holds something else,
+    /// `Locked` if another process writes to it, `InvalidArgument` if the folder holds something else or the
+    /// path is a URL (`s3://bucket/x`; `file:///x` is refused, too: give `/x`),
     /// `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let path = path.as_ref();
         let directory = match options.create {
+        check_path(path)?;
             true => LocalDirectory::create(path),
             false => LocalDirectory::open(path),
         };

@@ -11,6 +11,8 @@ mod interrupt;
 mod side_by_side;
 mod options;
 mod memory_meter;
+mod database_path;
+mod name;
 mod table_spec;
 mod rows_examined;
 mod exact_cast;

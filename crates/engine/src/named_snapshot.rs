@@ -13,14 +13,13 @@ use drillcore_storage::lease::ManifestVersion;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::jobs::{self, Written};
+use crate::name::check_name;
 use crate::piece::Piece;
 use crate::state::{TableVersion, Version, covered};
 
 /// The snapshot of that name, made now if there is none.
 pub fn open_or_pin(core: &Core, name: &str) -> Result<Arc<Version>> {
-    if name.is_empty() {
-        return Err(Error::invalid("a snapshot's name is not empty"));
-    }
+    check_name("snapshot", name)?;
     {
         let state = core.open_state()?;
         if let Some(known) = state.named.get(name) {

@@ -26,6 +26,7 @@ use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::{LogRead, Wal};
 
+use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs;
@@ -81,9 +82,10 @@ impl Reader {
     /// writer or none.
     ///
     /// # Errors
-    /// `NotFound` if there is no database, `Corrupt`, `Unsupported`, `Io`.
+    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`.
     pub fn open(path: impl AsRef<Path>, cache_bytes: u64) -> Result<Reader> {
         let path = path.as_ref();
+        check_path(path)?;
         let directory =
             LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, &error))?;
         if !manifest::exists(&directory)? {

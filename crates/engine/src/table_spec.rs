@@ -1,5 +1,6 @@
 //! What a caller says of a new table, checked and turned into its stored shape.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
@@ -12,6 +13,7 @@ use drillcore_format::schema::{
 use drillcore_format::weight::is_weight_type;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::name::check_name;
 
 /// What a new table looks like.
 #[derive(Debug, Clone)]
@@ -78,9 +80,7 @@ const WEIGHTS_MAX: usize = 255;
 impl TableSpec {
     /// The stored shape of a table called `name`.
     pub(crate) fn schema(&self, name: &str) -> Result<TableSchema> {
-        if name.is_empty() {
-            return Err(Error::invalid("a table needs a name"));
-        }
+        check_name("table", name)?;
         // Metadata of the caller's schema is not stored, so it must not make two shapes differ.
         let plain = |field: &Arc<Field>| {
             Field::new(field.name(), stored_type(field.data_type()), field.is_nullable())
@@ -218,6 +218,7 @@ impl TableSpec {
             (MetricKind::Count, None | Some("" | "*")) => {
                 return Ok((Metric { kind, input: None }, DataType::Int64, false));
             }
+            check_name("column", name)?;
             (MetricKind::Count, Some(_)) => {
                 return Err(Error::invalid(format!(
                     "metric {expression:?}: count counts events and takes no column"
@@ -426,8 +427,10 @@ fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
 }
 
 fn check_columns(fields: &Fields) -> Result<()> {
-    for (index, field) in fields.iter().enumerate() {
-        if fields[..index].iter().any(|other| other.name() == field.name()) {
+    let mut seen = HashSet::new();
+    for field in fields {
+        check_name("column", field.name())?;
+        if !seen.insert(field.name()) {
             return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
         }
         if !is_supported(field.data_type()) {

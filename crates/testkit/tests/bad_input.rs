@@ -205,7 +205,7 @@ fn a_table_that_cannot_be_is_refused() {
         assert_eq!(error.kind(), InvalidArgument, "{error}");
         assert!(error.to_string().contains(r#"cannot group by column "wide""#), "{error}");
     }
-    f.refuses(InvalidArgument, "needs a name", |f| {
+    f.refuses(InvalidArgument, "is no name of a table", |f| {
         f.database.create_table("", spec_of(fields(), &["id"], None)).map(drop)
     });
 }
