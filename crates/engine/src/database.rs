@@ -30,6 +30,7 @@ use crate::named_snapshot;
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::sample::fresh_seed;
+use crate::schema_difference::difference;
 use crate::select::encode_sets;
 use crate::set_indexing;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
@@ -147,9 +148,13 @@ impl Database {
                     return Ok(self.handle(id, table));
                 }
                 let hint = if spec.exist_ok {
-                    " with another shape"
+                    let found = TableSpec::of(&table.schema);
+                    let differs = difference(&found, &TableSpec::of(&schema));
+                    format!(
+                        " with another shape: {differs}; ask for the shape it has, or drop it first"
+                    )
                 } else {
-                    "; exist_ok=True takes it as it is"
+                    "; open it, or create it with exist_ok".to_string()
                 };
                 return Err(Error::new(
                     ErrorKind::AlreadyExists,

@@ -14,6 +14,7 @@ mod memory_meter;
 mod database_path;
 mod name;
 mod table_spec;
+mod schema_difference;
 mod rows_examined;
 mod exact_cast;
 mod conform;

@@ -73,11 +73,72 @@ pub const GRANULARITIES: [(&str, u32); 8] = [
     ("1h", 3600),
     ("1d", 86_400),
 ];
-const METRICS: [&str; 5] = ["count", "sum", "min", "max", "avg"];
+const METRICS: [(&str, MetricKind); 5] = [
+    ("count", MetricKind::Count),
+    ("sum", MetricKind::Sum),
+    ("min", MetricKind::Min),
+    ("max", MetricKind::Max),
+    ("avg", MetricKind::Avg),
+];
 /// The most weight columns of a table: their number is a byte on disk.
 const WEIGHTS_MAX: usize = 255;
 
+impl Merge {
+    /// "append", "upsert" or "rollup".
+    pub fn name(&self) -> &'static str {
+        match self {
+            Merge::Append => "append",
+            Merge::Upsert => "upsert",
+            Merge::Rollup(_) => "rollup",
+        }
+    }
+}
+
 impl TableSpec {
+    /// What a table of a stored shape is made with. Columns that were added to it are among the columns, but
+    /// dimensions not in the key.
+    pub fn of(schema: &TableSchema) -> TableSpec {
+        let name = |columns: &Schema, column: usize| columns.field(column).name().clone();
+        let names = |columns: &[usize]| -> Vec<String> {
+            columns.iter().map(|&column| name(&schema.columns, column)).collect()
+        };
+        let mut key = names(&schema.key);
+        let (mut columns, mut merge) = (schema.columns.clone(), Merge::Append);
+        match &schema.merge {
+            MergePolicy::Append => {}
+            MergePolicy::Upsert { .. } => merge = Merge::Upsert,
+            MergePolicy::Rollup(rollup) => {
+                let shown = &schema.columns.fields()[rollup.declared..];
+                let expression = |metric: &Metric| match metric.input {
+                    None => metric_name(metric.kind).to_string(),
+                    Some(input) => {
+                        format!("{}({})", metric_name(metric.kind), name(&rollup.events, input))
+                    }
+                };
+                let metrics = shown.iter().zip(&rollup.metrics);
+                merge = Merge::Rollup(RollupSpec {
+                    time: rollup.time.map(|position| key[position].clone()),
+                    granularity: granularity_name(rollup.granularity),
+                    metrics: metrics
+                        .map(|(field, metric)| (field.name().clone(), expression(metric)))
+                        .collect(),
+                    discover: rollup.discovers,
+                });
+                key.truncate(rollup.declared);
+                columns = rollup.events.clone();
+            }
+        }
+        TableSpec {
+            columns,
+            key,
+            set: schema.set_column().map(|column| name(&schema.columns, column)),
+            set_index: schema.set.as_ref().is_none_or(|set| set.indexed.is_all()),
+            weights: names(&schema.weights),
+            merge,
+            exist_ok: false,
+        }
+    }
+
     /// The stored shape of a table called `name`.
     pub(crate) fn schema(&self, name: &str) -> Result<TableSchema> {
         check_name("table", name)?;
@@ -206,14 +267,9 @@ impl TableSpec {
     /// A parsed metric, with the type it is shown in.
     fn metric(&self, expression: &str) -> Result<(Metric, DataType, bool)> {
         let (name, argument) = name_and_argument(expression)?;
-        let kind = match name.to_ascii_lowercase().as_str() {
-            "count" => MetricKind::Count,
-            "sum" => MetricKind::Sum,
-            "min" => MetricKind::Min,
-            "max" => MetricKind::Max,
-            "avg" => MetricKind::Avg,
-            _ => return Err(Error::unknown("metric", name, METRICS)),
-        };
+        let named = METRICS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        let &(_, kind) =
+            named.ok_or_else(|| Error::unknown("metric", name, METRICS.map(|(known, _)| known)))?;
         let column = match (kind, argument) {
             (MetricKind::Count, None | Some("" | "*")) => {
                 return Ok((Metric { kind, input: None }, DataType::Int64, false));
@@ -364,7 +420,29 @@ fn widest(data_type: &DataType) -> DataType {
 }
 
 impl RollupSpec {
+/// What an expression calls a metric.
+fn metric_name(kind: MetricKind) -> &'static str {
+    METRICS.iter().find(|(_, known)| *known == kind).expect("every kind has a name").0
+}
+
     /// The columns that the metrics read, in their order.
+    /// The metrics as [`TableSpec::of`] has them, however their expressions are written.
+    ///
+    /// # Errors
+    /// As [`RollupSpec::inputs`].
+    pub fn canonical_metrics(&self) -> Result<Vec<(String, String)>> {
+        let canonical = |(name, expression): &(String, String)| {
+            let (called, column) = name_and_argument(expression)?;
+            let called = called.to_ascii_lowercase();
+            let expression = match column {
+                None | Some("" | "*") => called,
+                Some(column) => format!("{called}({column})"),
+            };
+            Ok((name.clone(), expression))
+        };
+        self.metrics.iter().map(canonical).collect()
+    }
+
     ///
     /// # Errors
     /// `InvalidArgument` for an expression that cannot be taken apart. Whether a column exists, and fits, is
@@ -395,6 +473,16 @@ fn granularity(name: &str) -> Result<Granularity> {
 }
 
 /// What a column of a type is stored as: how values lie in memory does not matter.
+/// The name of a granularity.
+fn granularity_name(granularity: Granularity) -> String {
+    let seconds = match granularity {
+        Granularity::None => 0,
+        Granularity::Seconds(seconds) => seconds,
+    };
+    let known = GRANULARITIES.iter().find(|(_, of_name)| *of_name == seconds);
+    known.map_or_else(|| format!("{seconds}s"), |(name, _)| (*name).to_string())
+}
+
 fn stored_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => stored_type(values),
