@@ -103,7 +103,7 @@ impl Table {
         let schema = self.inner.schema();
         PySchema::new(match &schema.merge {
             MergePolicy::Rollup(rollup) => Arc::clone(&rollup.events),
-            MergePolicy::Append | MergePolicy::Upsert => Arc::clone(&schema.columns),
+            MergePolicy::Append | MergePolicy::Upsert { .. } => Arc::clone(&schema.columns),
         })
     }
 
@@ -128,7 +128,7 @@ impl Table {
     fn merge(&self) -> &'static str {
         match self.inner.schema().merge {
             MergePolicy::Append => "append",
-            MergePolicy::Upsert => "upsert",
+            MergePolicy::Upsert { .. } => "upsert",
             MergePolicy::Rollup(_) => "rollup",
         }
     }

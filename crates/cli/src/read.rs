@@ -182,7 +182,7 @@ fn half_width(text: &str) -> Result<HalfWidth, Fault> {
 fn merge_name(merge: &MergePolicy) -> &'static str {
     match merge {
         MergePolicy::Append => "append",
-        MergePolicy::Upsert => "upsert",
+        MergePolicy::Upsert { .. } => "upsert",
         MergePolicy::Rollup(_) => "rollup",
     }
 }

@@ -17,7 +17,7 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use drillcore_storage::sync::thread;
 
-use crate::conform::{Conformed, OnError, Rejected, conform};
+use crate::conform::{AppendOptions, Conformed, Rejected, conform};
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance;
@@ -82,16 +82,15 @@ impl Target {
 pub fn append(
     core: &Arc<Core>,
     batches: &[(Target, &RecordBatch)],
-    on_error: OnError,
+    options: AppendOptions,
 ) -> Result<AppendResult> {
     core.check_process()?;
     core.state().check_writable()?;
-    let mut prepared = prepare(core, batches, on_error)?;
+    let mut prepared = prepare(core, batches, options)?;
     while !widen(core, &prepared.widenings)? {
         // Another thread was faster and found the same column, or another one.
         let again = |(target, batch): &(Target, _)| Ok((Target::of(core, target.table)?, *batch));
-        prepared =
-            prepare(core, &batches.iter().map(again).collect::<Result<Vec<_>>>()?, on_error)?;
+        prepared = prepare(core, &batches.iter().map(again).collect::<Result<Vec<_>>>()?, options)?;
     }
     let Prepared { rows, rejected, runs, .. } = prepared;
     if let Some(probe) = &core.probe.0 {
@@ -109,14 +108,18 @@ pub fn append(
     Ok(AppendResult { rows, rejected, lsn: lsn.0 })
 }
 
-fn prepare(core: &Core, batches: &[(Target, &RecordBatch)], on_error: OnError) -> Result<Prepared> {
+fn prepare(
+    core: &Core,
+    batches: &[(Target, &RecordBatch)],
+    options: AppendOptions,
+) -> Result<Prepared> {
     let mut prepared =
         Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
     for (target, batch) in batches {
         let (target, batch, widening) = with_discovered_columns(target, batch)?;
         let conformed = match target.layout.rollup() {
-            None => conform(&target.schema, &batch, on_error)?,
-            Some(rollup) => conform(&events_schema(&target.schema, rollup), &batch, on_error)?,
+            None => conform(&target.schema, &batch, options)?,
+            Some(rollup) => conform(&events_schema(&target.schema, rollup), &batch, options)?,
         };
         let Conformed { batch, rejected } = conformed;
         prepared.rejected.extend(rejected);
@@ -179,7 +182,7 @@ pub fn delete(core: &Arc<Core>, target: &Target, keys: BinaryArray) -> Result<Ls
 /// Sorts rows by key, ties in the order given; of equal keys of an upsert table only the last stays.
 fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRun> {
     let mut order = rows.sort_permutation();
-    if layout.schema().merge == MergePolicy::Upsert {
+    if layout.has_tombstones() {
         let key = |row: u32| rows.key(row as usize);
         let is_last = |at: usize| order.get(at + 1).is_none_or(|&next| key(next) != key(order[at]));
         order = (0..order.len()).filter(|&at| is_last(at)).map(|at| order[at]).collect();

@@ -22,6 +22,22 @@ pub enum OnError {
     Skip,
 }
 
+/// How a batch is appended. An [`OnError`] stands for the options with that and the rest as by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AppendOptions {
+    pub on_error: OnError,
+    /// Whether columns that the batch lacks are null in its rows, also in an upsert table. There an appended
+    /// row replaces the whole row of its key, so without this a batch has every column that the table was
+    /// made with. Columns added later may always be missing, so that those who append need not change first.
+    pub fill_nulls: bool,
+}
+
+impl From<OnError> for AppendOptions {
+    fn from(on_error: OnError) -> AppendOptions {
+        AppendOptions { on_error, ..AppendOptions::default() }
+    }
+}
+
 /// A row that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejected {
@@ -37,14 +53,22 @@ pub struct Conformed {
 }
 
 /// Matches columns by name and casts them where nothing is lost. Nullable columns that are neither key
-/// columns nor weights may be missing and read as null.
-pub fn conform(schema: &TableSchema, batch: &RecordBatch, on_error: OnError) -> Result<Conformed> {
+/// columns nor weights may be missing and read as null; in an upsert table see [`AppendOptions::fill_nulls`].
+pub fn conform(
+    schema: &TableSchema,
+    batch: &RecordBatch,
+    options: AppendOptions,
+) -> Result<Conformed> {
+    let AppendOptions { on_error, fill_nulls } = options;
     check_names(schema, batch)?;
+    let whole_row = if fill_nulls { 0 } else { schema.whole_row_columns().len() };
+    let mut lacking: Vec<&str> = Vec::new();
     let mut columns = Vec::with_capacity(schema.columns.fields().len());
     let mut rejected: Vec<Rejected> = Vec::new();
     for (index, field) in schema.columns.fields().iter().enumerate() {
         let Some(values) = batch.column_by_name(field.name()) else {
             columns.push(missing_column(schema, index, batch.num_rows())?);
+            lacking.extend((index < whole_row).then_some(field.name().as_str()));
             continue;
         };
         let (values, bad) = cast_rows(values, field.data_type(), field.name())?;
@@ -56,6 +80,9 @@ pub fn conform(schema: &TableSchema, batch: &RecordBatch, on_error: OnError) -> 
             rejected.extend(without_weight(field, &values));
         }
         columns.push(values);
+    }
+    if !lacking.is_empty() {
+        return Err(Error::lacks_columns("the batch", &lacking));
     }
     rejected.sort_by_key(|rejected| rejected.row);
     rejected.dedup_by_key(|rejected| rejected.row);
@@ -213,7 +240,7 @@ mod tests {
     }
 
     fn error(batch: &RecordBatch) -> String {
-        conform(&schema(), batch, OnError::Raise).err().expect("refused").to_string()
+        conform(&schema(), batch, OnError::Raise.into()).err().expect("refused").to_string()
     }
 
     #[test]
@@ -222,13 +249,17 @@ mod tests {
             ("name", Arc::new(StringViewArray::from(vec!["a", "b"]))),
             ("id", Arc::new(Int32Array::from(vec![1, 2]))),
         ]);
-        let conformed = conform(&schema(), &given, OnError::Raise).unwrap().batch;
+        let conformed = conform(&schema(), &given, OnError::Raise.into()).unwrap().batch;
         assert_eq!(conformed.schema(), schema().columns);
         assert_eq!(conformed.column(0).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
         assert_eq!(conformed.column(1).as_ref(), &StringArray::from(vec!["a", "b"]) as &dyn Array);
         let without_name = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0])))]);
         assert_eq!(
-            conform(&schema(), &without_name, OnError::Raise).unwrap().batch.column(1).null_count(),
+            conform(&schema(), &without_name, OnError::Raise.into())
+                .unwrap()
+                .batch
+                .column(1)
+                .null_count(),
             1
         );
     }
@@ -285,7 +316,7 @@ mod tests {
     #[test]
     fn skip_keeps_the_good_rows_and_reports_the_bad_ones() {
         let given = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(7), None, Some(9)])))]);
-        let conformed = conform(&schema(), &given, OnError::Skip).unwrap();
+        let conformed = conform(&schema(), &given, OnError::Skip.into()).unwrap();
         assert_eq!(conformed.batch.num_rows(), 2);
         let reason = r#"column "id" takes no nulls"#.to_string();
         assert_eq!(conformed.rejected, [Rejected { row: 1, reason }]);

@@ -19,7 +19,7 @@ use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 
 use crate::commit::{self, AppendResult, Target};
-use crate::conform::OnError;
+use crate::conform::{AppendOptions, OnError};
 use crate::core::{Core, Probe};
 use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
@@ -77,8 +77,8 @@ impl Database {
     /// `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let path = path.as_ref();
-        let directory = match options.create {
         check_path(path)?;
+        let directory = match options.create {
             true => LocalDirectory::create(path),
             false => LocalDirectory::open(path),
         };
@@ -228,7 +228,24 @@ impl Database {
     }
 
     /// Appends to several tables in one commit: all batches become visible together, or none.
+    ///
+    /// # Errors
+    /// As [`Table::append`], of the first batch that does not fit.
     pub fn append(&self, batches: &[(&str, &RecordBatch)]) -> Result<AppendResult> {
+        self.append_batches(batches, false)
+    }
+
+    /// As [`Database::append`], with nulls in the columns that batches lack; see
+    /// [`AppendOptions::fill_nulls`].
+    pub fn append_with_nulls(&self, batches: &[(&str, &RecordBatch)]) -> Result<AppendResult> {
+        self.append_batches(batches, true)
+    }
+
+    fn append_batches(
+        &self,
+        batches: &[(&str, &RecordBatch)],
+        fill_nulls: bool,
+    ) -> Result<AppendResult> {
         let mut targets: Vec<(Target, &RecordBatch)> = Vec::with_capacity(batches.len());
         for (name, batch) in batches {
             let table = self.table(name)?;
@@ -237,7 +254,8 @@ impl Database {
             }
             targets.push((table.target()?, batch));
         }
-        commit::append(self.core(), &targets, OnError::Raise)
+        let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
+        commit::append(self.core(), &targets, options)
     }
 
     /// All tables as of the newest visible commit. Copies no rows.
@@ -428,13 +446,18 @@ impl Table {
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
-    /// database's durability when the call returns. Columns are matched by name.
+    /// database's durability when the call returns. Columns are matched by name; a nullable column that
+    /// the batch lacks reads as null, but for what [`AppendOptions::fill_nulls`] says of upsert tables.
     ///
     /// # Errors
     /// `InvalidArgument` and `NotFound` for a batch that does not fit, `ReadOnly`, `Closed`, `Io`. A
     /// failed call changes nothing.
-    pub fn append(&self, batch: &RecordBatch, on_error: OnError) -> Result<AppendResult> {
-        commit::append(self.database.core(), &[(self.target()?, batch)], on_error)
+    pub fn append(
+        &self,
+        batch: &RecordBatch,
+        options: impl Into<AppendOptions>,
+    ) -> Result<AppendResult> {
+        commit::append(self.database.core(), &[(self.target()?, batch)], options.into())
     }
 
     /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row

@@ -83,6 +83,18 @@ impl Error {
         Error::invalid("the table has no set column; name one in create_table(set=...)")
     }
 
+    /// Rows of an upsert table lack columns; `what` are these rows. See
+    /// [`AppendOptions::fill_nulls`](crate::AppendOptions::fill_nulls).
+    pub fn lacks_columns(what: &str, names: &[&str]) -> Error {
+        let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
+        let columns = if names.len() == 1 { "column" } else { "columns" };
+        Error::invalid(format!(
+            "{what} lacks {columns} {}, which an upsert would set to null; give them, or fill_nulls to \
+             have nulls there",
+            names.join(", ")
+        ))
+    }
+
     /// A folder cannot be opened.
     pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Error {
         let path = path.display();

@@ -64,7 +64,7 @@ mod database;
 pub use arrow_array;
 pub use arrow_schema;
 pub use commit::AppendResult;
-pub use conform::{OnError, Rejected};
+pub use conform::{AppendOptions, OnError, Rejected};
 pub use database::{Database, MaintenanceHold, Table};
 pub use drillcore_format::schema::{MergePolicy, TableSchema};
 pub use drillcore_format::statistics_page::{ColumnZones, Zones};

@@ -41,7 +41,7 @@ impl Fold {
     pub fn of(layout: &Layout) -> Fold {
         match layout.schema().merge {
             MergePolicy::Append => Fold::KeepAll,
-            MergePolicy::Upsert => Fold::KeepNewest,
+            MergePolicy::Upsert { .. } => Fold::KeepNewest,
             MergePolicy::Rollup(_) => Fold::Combine(layout.clone()),
         }
     }

@@ -171,7 +171,8 @@ impl TableSpec {
                 TableSchema { columns, key, set, merge, weights }
             }
             Merge::Upsert => {
-                let (set, merge) = (set.map(set_column), MergePolicy::Upsert);
+                let declared = columns.fields().len();
+                let (set, merge) = (set.map(set_column), MergePolicy::Upsert { declared });
                 TableSchema { columns, key, set, merge, weights }
             }
             Merge::Rollup(rollup) => {
@@ -217,6 +218,7 @@ impl TableSpec {
             key.iter().map(|&column| events.field(column).clone()).collect();
         let mut metrics = Vec::new();
         for (name, expression) in &spec.metrics {
+            check_name("column", name)?;
             if fields.iter().any(|field| field.name() == name) {
                 return Err(Error::invalid(format!("column {name:?} appears twice")));
             }
@@ -274,7 +276,6 @@ impl TableSpec {
             (MetricKind::Count, None | Some("" | "*")) => {
                 return Ok((Metric { kind, input: None }, DataType::Int64, false));
             }
-            check_name("column", name)?;
             (MetricKind::Count, Some(_)) => {
                 return Err(Error::invalid(format!(
                     "metric {expression:?}: count counts events and takes no column"
@@ -419,13 +420,12 @@ fn widest(data_type: &DataType) -> DataType {
     }
 }
 
-impl RollupSpec {
 /// What an expression calls a metric.
 fn metric_name(kind: MetricKind) -> &'static str {
     METRICS.iter().find(|(_, known)| *known == kind).expect("every kind has a name").0
 }
 
-    /// The columns that the metrics read, in their order.
+impl RollupSpec {
     /// The metrics as [`TableSpec::of`] has them, however their expressions are written.
     ///
     /// # Errors
@@ -443,6 +443,7 @@ fn metric_name(kind: MetricKind) -> &'static str {
         self.metrics.iter().map(canonical).collect()
     }
 
+    /// The columns that the metrics read, in their order.
     ///
     /// # Errors
     /// `InvalidArgument` for an expression that cannot be taken apart. Whether a column exists, and fits, is
@@ -472,7 +473,6 @@ fn granularity(name: &str) -> Result<Granularity> {
     }
 }
 
-/// What a column of a type is stored as: how values lie in memory does not matter.
 /// The name of a granularity.
 fn granularity_name(granularity: Granularity) -> String {
     let seconds = match granularity {
@@ -483,6 +483,7 @@ fn granularity_name(granularity: Granularity) -> String {
     known.map_or_else(|| format!("{seconds}s"), |(name, _)| (*name).to_string())
 }
 
+/// What a column of a type is stored as: how values lie in memory does not matter.
 fn stored_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Dictionary(_, values) => stored_type(values),

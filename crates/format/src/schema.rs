@@ -17,7 +17,11 @@ pub enum MergePolicy {
     /// All are kept, in commit order.
     Append,
     /// The newest wins; rows can be deleted.
-    Upsert,
+    Upsert {
+        /// How many columns the table was made with. An appended row stands for the whole row of its key, so
+        /// it has all of them; the columns behind them were added later, and are null where a row lacks them.
+        declared: usize,
+    },
     /// They are folded into one.
     Rollup(Rollup),
 }
@@ -173,20 +177,35 @@ impl TableSchema {
         TableSchema { set, ..self.clone() }
     }
 
+    /// The columns that an appended row has to have, because it replaces one that has them: in an upsert table
+    /// those that it was made with. See [`MergePolicy::Upsert`].
+    pub fn whole_row_columns(&self) -> &[FieldRef] {
+        match self.merge {
+            MergePolicy::Upsert { declared } => &self.columns.fields()[..declared],
+            MergePolicy::Append | MergePolicy::Rollup(_) => &[],
+        }
+    }
+
     /// How rows are folded, in a rollup table.
     pub fn rollup(&self) -> Option<&Rollup> {
         match &self.merge {
             MergePolicy::Rollup(rollup) => Some(rollup),
-            MergePolicy::Append | MergePolicy::Upsert => None,
+            MergePolicy::Append | MergePolicy::Upsert { .. } => None,
         }
     }
 
-    /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed.
+    /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed. Which
+    /// columns of an upsert table were added does not matter.
     pub fn widens(&self, other: &TableSchema) -> bool {
-        let other = match &self.set {
+        let mut other = match &self.set {
             Some(set) => other.with_indexed(set.indexed.clone()),
             None => other.clone(),
         };
+        if let (MergePolicy::Upsert { .. }, MergePolicy::Upsert { .. }) =
+            (&self.merge, &other.merge)
+        {
+            other.merge = self.merge.clone();
+        }
         let added = self.columns.fields().iter().skip(other.columns.fields().len());
         let mut added = added.cloned();
         let wider = added.try_fold(other.clone(), |schema, column| {
@@ -205,8 +224,8 @@ impl TableSchema {
         put_varint(out, self.set_column().map_or(0, |column| column as u64 + 1));
         let policy = match self.merge {
             MergePolicy::Append => 0,
-            MergePolicy::Upsert => 1,
             MergePolicy::Rollup(_) => 3,
+            MergePolicy::Upsert { .. } => 4,
         };
         let indexed = self.set.as_ref().map(|set| &set.indexed).filter(|sets| !sets.is_all());
         out.push(if indexed.is_some() { policy | INDEXED_SETS_FOLLOW } else { policy });
@@ -214,8 +233,10 @@ impl TableSchema {
         for &column in &self.weights {
             put_varint(out, column as u64);
         }
-        if let MergePolicy::Rollup(rollup) = &self.merge {
-            rollup.encode(out);
+        match &self.merge {
+            MergePolicy::Append => {}
+            MergePolicy::Upsert { declared } => put_varint(out, *declared as u64),
+            MergePolicy::Rollup(rollup) => rollup.encode(out),
         }
         if let Some(indexed) = indexed {
             indexed.encode(out);
@@ -247,7 +268,6 @@ impl TableSchema {
         }
         let merge = match flags & !INDEXED_SETS_FOLLOW {
             0 => MergePolicy::Append,
-            1 => MergePolicy::Upsert,
             // Written before dimensions could be added.
             2 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
             3 => {
@@ -259,6 +279,10 @@ impl TableSchema {
                 rollup.discovers = cursor.u8()? != 0;
                 MergePolicy::Rollup(rollup)
             }
+            4 => match usize::try_from(cursor.varint()?) {
+                Ok(declared) if declared <= width => MergePolicy::Upsert { declared },
+                _ => return Err(cursor.error("more columns are declared than there are")),
+            },
             other => return Err(cursor.error(format!("unknown merge policy {other}"))),
         };
         let set = match (set, flags & INDEXED_SETS_FOLLOW != 0) {
@@ -458,6 +482,35 @@ mod tests {
         let mut cursor = Cursor::new(&bytes, "schema");
         assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
         cursor.finish().unwrap();
+    }
+
+    #[test]
+    fn an_upsert_table_reads_back_with_the_columns_that_were_added() {
+        let field = |name: &str| Field::new(name, DataType::Int64, true);
+        let made = TableSchema {
+            columns: Arc::new(Schema::new(vec![field("id"), field("x")])),
+            key: vec![0],
+            set: None,
+            merge: MergePolicy::Upsert { declared: 2 },
+            weights: vec![],
+        };
+        let wider = made.with_column(Arc::new(field("added")));
+        assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
+        let made_wide = TableSchema { merge: MergePolicy::Upsert { declared: 3 }, ..wider.clone() };
+        // Whoever makes the table if it is missing names the columns of today.
+        assert!(wider.widens(&made) && wider.widens(&made_wide) && !made.widens(&made_wide));
+        for schema in [made, wider, made_wide] {
+            let mut bytes = Vec::new();
+            schema.encode(&mut bytes);
+            let mut cursor = Cursor::new(&bytes, "schema");
+            assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
+            cursor.finish().unwrap();
+            for len in 0..bytes.len() {
+                assert!(TableSchema::decode(&mut Cursor::new(&bytes[..len], "schema")).is_err());
+            }
+            *bytes.last_mut().unwrap() = 4;
+            assert!(TableSchema::decode(&mut Cursor::new(&bytes, "schema")).is_err());
+        }
     }
 
     #[test]

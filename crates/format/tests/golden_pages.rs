@@ -214,6 +214,23 @@ fn edits_of_set_indexes_keep_their_bytes() {
 }
 
 #[test]
+fn an_upsert_table_keeps_its_bytes() {
+    let field = |name, nullable| Field::new(name, DataType::Utf8, nullable);
+    let fields = vec![field("tail", false), field("model", true), field("added", true)];
+    let schema = TableSchema {
+        columns: Arc::new(Schema::new(fields)),
+        key: vec![0],
+        set: None,
+        merge: MergePolicy::Upsert { declared: 2 },
+        weights: vec![],
+    };
+    let edits = vec![Edit::CreateTable { table: TableId(1), name: "planes".into(), schema }];
+    let mut bytes = Vec::new();
+    encode_edits(&edits, &mut bytes);
+    assert_eq!(decode_edits(&golden("upsert-table-v1.bin", &bytes)), Ok(edits));
+}
+
+#[test]
 fn a_segment_footer_and_its_tail_keep_their_bytes() {
     let footer = SegmentFooter {
         segment: SegmentId(9),

@@ -331,7 +331,8 @@ impl ExecutionPlan for ScanExec {
         let is_whole = self.wanted == Wanted::All && self.limit.is_none();
         let sets = self.condition.as_ref().and_then(|condition| condition.sets());
         // To cut these, each of their rows would have to be looked for in newer pieces.
-        let is_resolved = self.table.schema().merge == MergePolicy::Upsert && sets.is_some();
+        let is_resolved =
+            matches!(self.table.schema().merge, MergePolicy::Upsert { .. }) && sets.is_some();
         if !is_whole || is_resolved || count < 2 || !self.stretches.is_empty() {
             return Ok(None);
         }

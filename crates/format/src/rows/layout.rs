@@ -59,7 +59,7 @@ impl Layout {
         match &schema.merge {
             MergePolicy::Append => {}
             // The hidden first value: whether the row is a tombstone.
-            MergePolicy::Upsert => value_types.push(DataType::Boolean),
+            MergePolicy::Upsert { .. } => value_types.push(DataType::Boolean),
             // The hidden first values: the number of events, and of those with a value in a column.
             MergePolicy::Rollup(rollup) => {
                 value_types.resize(1 + rollup.counted_inputs().len(), DataType::UInt64);
@@ -171,7 +171,7 @@ impl Layout {
 
     /// Whether rows can be tombstones, told by their first value, a bool.
     pub fn has_tombstones(&self) -> bool {
-        self.shared.schema.merge == MergePolicy::Upsert
+        matches!(self.shared.schema.merge, MergePolicy::Upsert { .. })
     }
 
     /// Rows that say of each key that it is deleted.
