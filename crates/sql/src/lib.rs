@@ -24,6 +24,7 @@ mod key_order;
 mod table;
 mod table_sample;
 mod columns_first;
+mod from_first;
 mod query;
 
 pub use predicate::predicate;

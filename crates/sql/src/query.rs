@@ -26,6 +26,7 @@ use crate::columns_first::ColumnsFirst;
 use crate::compared_literals::ComparedLiterals;
 use crate::constants::CountedConstants;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
+use crate::from_first::with_all_columns;
 use crate::key_order::KeyOrder;
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
@@ -172,7 +173,17 @@ async fn plan(
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    context.sql_with_options(&text, reads_only).await?.execute_stream().await
+    let state = context.state();
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(&text, &dialect)?;
+    with_all_columns(&mut statement);
+    let plan = state.statement_to_plan(statement).await?;
+    reads_only.verify_plan(&plan)?;
+    if plan.schema().fields().is_empty() {
+        let message = "the query gives rows without columns; name some, or write select *";
+        return Err(DataFusionError::Plan(message.to_string()));
+    }
+    context.execute_logical_plan(plan).await?.execute_stream().await
 }
 
 /// Says which table does not exist, if that is the reason.

@@ -612,3 +612,42 @@ fn a_query_can_be_stopped() {
     drop(rows);
     db.close().unwrap();
 }
+
+#[test]
+fn from_without_a_select_list_gives_all_columns() {
+    let db = database(20);
+    for (short, long) in [
+        ("from flights limit 2", "select * from flights limit 2"),
+        ("from flights", "select * from flights"),
+        (
+            "from flights order by delay desc limit 3",
+            "select * from flights order by delay desc limit 3",
+        ),
+        ("select count(*) from (from flights) f", "select count(*) from (select * from flights) f"),
+        ("with f as (from flights) from f", "select * from flights"),
+        (
+            "from airlines union all from airlines",
+            "select * from airlines union all select * from airlines",
+        ),
+        ("from airlines, flights", "select * from airlines, flights"),
+        ("from flights select delay", "select delay from flights"),
+        (
+            "select * from airlines where carrier in (select carrier from (from flights) f)",
+            "select * from airlines where carrier in (select carrier from flights)",
+        ),
+        ("explain from airlines", "explain select * from airlines"),
+    ] {
+        let (short, long) = (run(&db, short), run(&db, long));
+        assert!(short[0].num_columns() > 0);
+        assert_eq!(short, long);
+    }
+    // A list without columns is no query; a test whether there are rows needs none.
+    for text in ["select from flights", "select from flights limit 2"] {
+        let refused = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
+        let refused = refused.err().expect("refused");
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+        assert!(refused.to_string().contains("rows without columns"), "{refused}");
+    }
+    let exists = "select count(*) as n from airlines where exists (select from flights)";
+    assert_eq!(run(&db, exists)[0].column(0).as_primitive::<Int64Type>().values(), &[3]);
+}
