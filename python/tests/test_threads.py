@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -116,6 +119,23 @@ def test_control_c_stops_a_long_call_and_leaves_the_database_whole(call: str) ->
         assert len(table) == 1_000_000
         table.append([{"id": -1, "x": 0.0}])
         assert table.get(-1) == {"id": -1, "x": 0.0}
+
+
+INTERRUPTED = [
+    "test_threads.py::test_control_c_stops_a_long_call_and_leaves_the_database_whole",
+    "test_load.py::test_an_interrupt_leaves_whole_chunks_in",
+    "test_command.py::test_ctrl_c_ends_a_wait_for_standard_input",
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a shell")
+def test_interrupts_arrive_also_where_the_tests_were_started_with_ctrl_c_ignored() -> None:
+    # As `nohup make test &` starts them.
+    tests = [str(Path(__file__).with_name(name)) for name in INTERRUPTED]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    ignored = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command]
+    done = subprocess.run(ignored, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0 and "6 passed" in done.stdout, done.stdout
 
 
 def test_other_threads_run_during_a_long_call() -> None:

@@ -14,6 +14,9 @@ use drillcore_testkit::numbered_batches::{append, create_tables, last_batches};
 const FOLDER_VARIABLE: &str = "DRILLCORE_KILL_FOLDER";
 const WRITERS: i32 = 2;
 const SEED: u64 = 9;
+/// What the child does at most, should whoever started it be gone: far more than it comes to before it is killed.
+const BATCHES_MAX: u64 = 100_000;
+const COMPACTIONS_MAX: u32 = 3_000;
 
 fn options() -> Options {
     Options {
@@ -37,7 +40,8 @@ fn writer_that_gets_killed() {
         for writer in 0..WRITERS {
             let (database, last) = (&database, last.get(&writer).copied().unwrap_or(0));
             scope.spawn(move || {
-                for number in last + 1.. {
+                // Ends with the pipe to whoever reads it, at the latest with the last number.
+                for number in last + 1..last + BATCHES_MAX {
                     append(database, writer, number).unwrap();
                     // One write call, so that a kill leaves no half line behind a whole one.
                     let line = format!("ack {writer} {number}\n");
@@ -46,7 +50,7 @@ fn writer_that_gets_killed() {
             });
         }
         scope.spawn(|| {
-            loop {
+            for _ in 0..COMPACTIONS_MAX {
                 std::thread::sleep(Duration::from_millis(40));
                 database.compact().unwrap();
             }
