@@ -262,7 +262,9 @@ pub struct Ingest {
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
     /// nor binary; JSONL holds one object a line, and binary in hex. A pipe goes into tables that exist.
-    /// A new table's columns are guessed from the first 10,000 rows; one without values there is text.
+    /// A new table's columns are guessed from the first 10,000 rows; one without values there is text. Times with
+    /// an offset, "2013-07-04T09:00:00Z", make a column in UTC, and go into columns with a time zone only; times
+    /// without go into columns with and without, as the clock there shows them. A record has at most 32 MiB.
     #[arg(required = true)]
     pub files: Vec<String>,
     /// What the files hold; by default their names tell, and standard input is CSV.
@@ -278,6 +280,10 @@ pub struct Ingest {
     /// on standard error, the first 20 of them one by one.
     #[arg(long, value_enum, default_value_t = OnErrorName::Raise)]
     pub on_error: OnErrorName,
+    /// Store null in the columns that rows lack. An upsert replaces whole rows, so without this its rows have all
+    /// columns that the table was made with; those added later may be missing.
+    #[arg(long)]
+    pub fill_nulls: bool,
     /// No progress bar.
     #[arg(long)]
     pub quiet: bool,
@@ -287,14 +293,14 @@ pub struct Ingest {
 
 /// What a new table looks like.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "For a new table")]
+#[command(next_help_heading = "For a new table (of one that exists, they have to say what it is)")]
 pub struct Shape {
     /// Columns of the sort key. In a rollup table, --time and --dimension follow where it lacks them.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key: Vec<String>,
-    /// What equal keys mean.
-    #[arg(long, value_enum, default_value_t = MergeName::Append)]
-    pub merge: MergeName,
+    /// What equal keys mean; by default append.
+    #[arg(long, value_enum)]
+    pub merge: Option<MergeName>,
     /// The column whose values name the sets.
     #[arg(long, value_name = "COLUMN")]
     pub set: Option<String>,

@@ -7,8 +7,9 @@ use arrow_cast::display::array_value_to_string;
 use drillcore::{Interrupt, OnError, Table};
 
 use crate::arguments::Delete;
+use crate::batches::{Reading, Taken};
 use crate::fault::Fault;
-use crate::input::{self, Reading, Taken};
+use crate::input;
 use crate::opening::open;
 use crate::output::print_line;
 use crate::selection::key;
@@ -45,7 +46,7 @@ fn delete_keys_of(
 ) -> Result<(), Fault> {
     let schema = table.schema();
     let columns = schema.columns.project(&schema.key).expect("a key is made of columns");
-    let taken = Taken { columns: columns.into(), skips_others: true };
+    let taken = Taken { columns: columns.into(), skips_others: true, spelled_out: Vec::new() };
     let on_error = OnError::Raise;
     let reading = Reading { format: arguments.format, batch_rows: BATCH_KEYS, on_error, interrupt };
     let input = input::open(file, Some(&taken), &reading)?;

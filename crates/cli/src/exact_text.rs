@@ -1,11 +1,13 @@
 //! Whether the text of a value says what a column stores, and no more.
 //!
 //! The parsers of Arrow drop what a type has no room for: fractions of whole numbers, digits behind those of a
-//! decimal or a time, the time of day of a date. A number beyond all floats becomes infinite.
+//! decimal or a time, the time of day of a date, the offset of a time where the column has no zone. A number
+//! beyond all floats becomes infinite.
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 
 use crate::records::Syntax;
+use crate::time_text::has_offset;
 
 /// The columns of which a text may say more than they store, as text.
 ///
@@ -19,7 +21,9 @@ pub fn doubtful(schema: &Schema, text: &[u8], syntax: Syntax) -> Vec<Field> {
             syntax == Syntax::Jsonl && (signs.has_point || signs.has_exponent)
         }
         float if float.is_floating() => signs.has_exponent,
-        DataType::Timestamp(_, _) => signs.has_point || signs.has_exponent,
+        DataType::Timestamp(_, zone) => {
+            signs.has_point || signs.has_exponent || (zone.is_none() && signs.has_offset)
+        }
         decimal if decimal.is_decimal() => signs.has_point || signs.has_exponent,
         DataType::Date32 => signs.has_time,
         _ => false,
@@ -35,12 +39,24 @@ pub fn holds(to: &DataType, text: &str) -> bool {
         DataType::Float64 => is_finite(text.parse::<f64>().ok(), text),
         float if float.is_floating() => is_finite(text.parse::<f32>().ok().map(f64::from), text),
         DataType::Decimal128(_, scale) => places(text) <= i64::from(*scale),
-        DataType::Timestamp(unit, _) => time_places(text) <= places_of(*unit),
+        DataType::Timestamp(unit, zone) => {
+            time_places(text) <= places_of(*unit) && (zone.is_some() || !has_offset(text))
+        }
         DataType::Date32 => {
-            let time = text.split_once(['T', ' ']).map_or("", |(_, time)| time);
-            !time.contains(|digit: char| ('1'..='9').contains(&digit))
+            let time = text.split_once(['T', 't', ' ']).map_or("", |(_, time)| time);
+            !time.contains(|digit: char| ('1'..='9').contains(&digit)) && !has_offset(text)
         }
         _ => true,
+    }
+}
+
+/// What there is to do about a text that a column does not hold, if there is more to say than that.
+pub fn hint(to: &DataType, text: &str) -> &'static str {
+    match to {
+        DataType::Timestamp(_, None) if has_offset(text) => {
+            "; the column has no time zone, so drop the offset, or use a column with one"
+        }
+        _ => "",
     }
 }
 
@@ -50,20 +66,37 @@ struct Signs {
     has_point: bool,
     has_exponent: bool,
     has_time: bool,
+    has_offset: bool,
 }
 
 impl Signs {
     fn of(text: &[u8]) -> Signs {
         let mut signs = Signs::default();
-        for three in text.windows(3) {
-            match three[1] {
-                b'.' => signs.has_point |= three[2].is_ascii_digit(),
-                b'e' | b'E' if matches!(three[0], b'0'..=b'9' | b'.') => {
-                    signs.has_exponent |= matches!(three[2], b'0'..=b'9' | b'+' | b'-');
+        let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+        // The digits that end here, and what stands before them.
+        let (mut digits, mut before, mut previous) = (0, b'\n', b'\n');
+        for (at, &byte) in text.iter().enumerate() {
+            if byte.is_ascii_digit() {
+                if digits == 0 {
+                    before = previous;
                 }
-                b':' => signs.has_time |= three[0].is_ascii_digit() && three[2].is_ascii_digit(),
+                digits += 1;
+                previous = byte;
+                continue;
+            }
+            let next = text.get(at + 1);
+            match byte {
+                b'.' => signs.has_point |= is_digit(next),
+                b'e' | b'E' if digits > 0 || previous == b'.' => {
+                    signs.has_exponent |= is_digit(next) || matches!(next, Some(b'+' | b'-'));
+                }
+                b':' => signs.has_time |= digits > 0 && is_digit(next),
+                b'Z' | b'z' | b'+' => signs.has_offset |= digits > 0,
+                // Behind minutes or seconds; in a date they stand elsewhere. What has a point is told by it.
+                b'-' | b' ' => signs.has_offset |= digits >= 6 || digits > 0 && before == b':',
                 _ => {}
             }
+            (digits, previous) = (0, byte);
         }
         signs
     }
@@ -115,6 +148,7 @@ mod tests {
     #[test]
     fn a_text_fits_if_nothing_of_it_is_dropped() {
         let time = |unit| DataType::Timestamp(unit, None);
+        let moment = |unit| DataType::Timestamp(unit, Some("UTC".into()));
         let cents = DataType::Decimal128(10, 2);
         for (to, kept, dropped) in [
             (
@@ -135,18 +169,40 @@ mod tests {
             ),
             (
                 time(TimeUnit::Second),
-                &["2024-01-01", "2024-01-01T00:00:00", "2024-01-01 00:00:00.000Z", "17", "17.0"],
-                &["2024-01-01T00:00:00.5", "2024-01-01T00:00:00.001Z", "17.5"],
+                &["2024-01-01", "2024-01-01T00:00:00", "2024-01-01 00:00:00.000", "17", "17.0"],
+                &[
+                    "2024-01-01T00:00:00.5",
+                    "17.5",
+                    "2024-01-01T00:00:00Z",
+                    "2024-01-01T00:00:00z",
+                    "2024-01-01T00:00:00+00:00",
+                    "2024-01-01T00:00:00-04:00",
+                    "2024-01-01 00:00:00 -04",
+                    "2024-01-01 000000-04",
+                    "2024-01-01 000000 Europe/Oslo",
+                    "2024-01-01 00:00:00 Europe/Oslo",
+                ],
             ),
             (
-                time(TimeUnit::Microsecond),
-                &["2024-01-01T00:00:00.123456+01:00", "2024-01-01T00:00:00.1234560"],
+                moment(TimeUnit::Microsecond),
+                &[
+                    "2024-01-01T00:00:00.123456+01:00",
+                    "2024-01-01T00:00:00.1234560",
+                    "2024-01-01T00:00:00Z",
+                    "2024-01-01T00:00:00-04:00",
+                ],
                 &["2024-01-01T00:00:00.1234567", "2024-01-01T00:00:00.000000001Z"],
             ),
             (
                 DataType::Date32,
                 &["2024-01-01", "2024-01-01T00:00:00"],
-                &["2024-01-01T05:00:00", "2024-01-01 00:00:01", "2024-01-01T00:00:00+02:00"],
+                &[
+                    "2024-01-01T05:00:00",
+                    "2024-01-01 00:00:01",
+                    "2024-01-01T00:00:00+02:00",
+                    "2024-01-01T00:00:00Z",
+                    "2024-01-01T00:00:00 -00:00",
+                ],
             ),
         ] {
             for text in kept {
@@ -158,7 +214,10 @@ mod tests {
             // What is dropped is not overlooked beforehand.
             let schema = Schema::new(vec![Field::new("x", to.clone(), true)]);
             for text in dropped {
-                let text = format!("{{\"x\": {text}}}\n");
+                let text = match text.parse::<f64>() {
+                    Ok(_) => format!("{{\"x\": {text}}}\n"),
+                    Err(_) => format!("{{\"x\": {text:?}}}\n"),
+                };
                 let found = doubtful(&schema, text.as_bytes(), Syntax::Jsonl);
                 assert_eq!(found.len(), 1, "{to}: {text}");
             }
@@ -175,7 +234,7 @@ mod tests {
         ];
         let fields = types.iter().map(|each| Field::new(each.to_string(), each.clone(), true));
         let schema = Schema::new(fields.collect::<Vec<_>>());
-        let text = br#"{"a":1, "b": "end. Next", "c":"2024-01-01T00:00:00", "d": true}"#;
+        let text = br#"{"a":1, "b": "end. Next - 5", "c":"2024-01-01 00:00:00", "d": true}"#;
         let found = doubtful(&schema, text, Syntax::Jsonl);
         assert_eq!(found.iter().map(Field::name).collect::<Vec<_>>(), ["Date32"]);
         let with_fraction = br#"{"a":1.5}"#;

@@ -7,16 +7,18 @@ use std::thread;
 
 use arrow_schema::{Schema, SchemaRef};
 use drillcore::{
-    AppendResult, Database, Error, ErrorKind, Interrupt, Merge, MergePolicy, OnError, Options,
-    RollupSpec, Table, TableSchema, TableSpec,
+    AppendOptions, AppendResult, Database, Error, ErrorKind, Interrupt, Merge, MergePolicy,
+    OnError, Options, RollupSpec, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
+use crate::batches::{Batch, Places, Reading, Taken};
 use crate::fault::Fault;
-use crate::input::{self, Batch, Places, Reading, Taken};
+use crate::input;
 use crate::output::print_line;
 use crate::progress;
+use crate::shape_check::{check_agrees, whole_key};
 use crate::source;
 
 /// Batches parsed ahead of each appending thread.
@@ -74,7 +76,9 @@ fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Ta
     if let Some(db) = &known
         && db.tables()?.contains(&arguments.table)
     {
-        return Ok((db.clone(), db.table(&arguments.table)?));
+        let table = db.table(&arguments.table)?;
+        check_agrees(&arguments.shape, &arguments.table, &table.schema())?;
+        return Ok((db.clone(), table));
     }
     let spec = new_table(arguments, interrupt)?;
     rehearse(&spec, arguments, interrupt)?;
@@ -92,7 +96,7 @@ fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Resu
     let db = Database::in_memory(Options::default())?;
     let table = db.create_table(&arguments.table, spec.clone())?;
     let file = &arguments.files[0];
-    let taken = taken(&table.schema());
+    let taken = taken(&table.schema(), arguments.fill_nulls);
     let mut input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
     let Some(batch) = input.batches.next() else { return Ok(()) };
     append_batch(&table, file, &batch?, arguments)?;
@@ -103,7 +107,8 @@ fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Resu
 /// of them that it reads.
 fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fault> {
     let Shape { merge, set, no_set_index, weights, rollup, .. } = &arguments.shape;
-    if let (false, Some(option)) = (*merge == MergeName::Rollup, rollup.given().first()) {
+    let merge = merge.unwrap_or(MergeName::Append);
+    if let (false, Some(option)) = (merge == MergeName::Rollup, rollup.given().first()) {
         return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
     }
     let key = whole_key(&arguments.shape);
@@ -161,17 +166,6 @@ fn on_error(arguments: &Ingest) -> OnError {
     }
 }
 
-/// The key, time and dimensions, each once.
-fn whole_key(shape: &Shape) -> Vec<String> {
-    let mut key = shape.key.clone();
-    for column in shape.rollup.time.iter().chain(&shape.rollup.dimension) {
-        if !key.contains(column) {
-            key.push(column.clone());
-        }
-    }
-    key
-}
-
 /// The columns with these names, in the file's order.
 fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
     let of_file = || file.fields().iter().map(|field| field.name().as_str());
@@ -184,14 +178,15 @@ fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
 }
 
 /// What a table takes of a file. A rollup table skips what it does not fold, or makes dimensions of it; in
-/// others, a column that they do not have is a mistake.
-fn taken(schema: &TableSchema) -> Taken {
-    match &schema.merge {
-        MergePolicy::Rollup(rollup) => {
-            Taken { columns: rollup.events.clone(), skips_others: !rollup.discovers }
-        }
-        _ => Taken { columns: schema.columns.clone(), skips_others: false },
-    }
+/// others, a column that they do not have is a mistake. An upsert table wants whole rows.
+fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
+    let (columns, skips_others) = match &schema.merge {
+        MergePolicy::Rollup(rollup) => (rollup.events.clone(), !rollup.discovers),
+        _ => (schema.columns.clone(), false),
+    };
+    let whole_row = if fill_nulls { &[] } else { schema.whole_row_columns() };
+    let spelled_out = whole_row.iter().map(|field| field.name().clone()).collect();
+    Taken { columns, skips_others, spelled_out }
 }
 
 fn append_file(
@@ -202,7 +197,7 @@ fn append_file(
     totals: &Totals,
     interrupt: &Interrupt,
 ) -> Result<(), Fault> {
-    let taken = taken(&table.schema());
+    let taken = taken(&table.schema(), arguments.fill_nulls);
     let input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
     let threads = usize::from(arguments.threads);
     let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * AHEAD);
@@ -282,7 +277,8 @@ fn append_batch(
     arguments: &Ingest,
 ) -> Result<AppendResult, Fault> {
     let rows = &batch.rows;
-    table.append(rows, on_error(arguments)).map_err(|error| {
+    let options = AppendOptions { on_error: on_error(arguments), fill_nulls: arguments.fill_nulls };
+    table.append(rows, options).map_err(|error| {
         let place = match &batch.places {
             Places::Rows { before } => format!("in the {} rows after {before}", rows.num_rows()),
             Places::Lines(lines) => {

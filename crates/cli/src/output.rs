@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use arrow_array::RecordBatch;
 use arrow_cast::pretty::pretty_format_batches;
+use arrow_json::writer::LineDelimited;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use crate::arguments::Style;
@@ -101,7 +102,9 @@ fn write(
             }
         }
         Style::Jsonl => {
-            let mut writer = arrow_json::LineDelimitedWriter::new(&mut out);
+            // Nulls are there to be read: a column that is missing is something else in an upsert table.
+            let writer = arrow_json::WriterBuilder::new().with_explicit_nulls(true);
+            let mut writer = writer.build::<_, LineDelimited>(&mut out);
             for batch in batches {
                 writer.write(&batch?)?;
             }

@@ -1,5 +1,7 @@
 //! Parsing records of text, with a reason for each that cannot be.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,8 +10,10 @@ use arrow_array::cast::AsArray;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use drillcore::OnError;
+use serde::de::IgnoredAny;
 
-use crate::exact_text::{doubtful, holds};
+use crate::batches::{BadRecord, lacks};
+use crate::exact_text::{doubtful, hint, holds};
 use crate::records::{Records, Syntax};
 
 /// Characters of a value that a reason shows.
@@ -23,18 +27,14 @@ pub struct Parsed {
     pub bad: Vec<BadRecord>,
 }
 
-/// A record that could not be parsed.
-pub struct BadRecord {
-    pub line: u64,
-    pub reason: String,
-}
-
 /// Parses records as rows of a schema.
 pub struct Parser {
     pub syntax: Syntax,
     pub schema: SchemaRef,
     /// Refuses values of columns that are not in the schema. For JSON lines only: CSV names them in its header.
     pub is_strict: bool,
+    /// Columns that every row has, if only to say null. CSV, whose rows have all columns, names them in its header.
+    pub spelled_out: Vec<String>,
 }
 
 impl Parser {
@@ -64,7 +64,8 @@ impl Parser {
         };
         match rows {
             Some(rows) if rows.num_rows() == count => {
-                self.check_exact(records, range)?;
+                self.check_exact(records, range.clone())?;
+                self.check_spelled_out(records, range)?;
                 Ok(rows)
             }
             _ => Err(ArrowError::ParseError("this is not one record a line".to_string())),
@@ -79,24 +80,32 @@ impl Parser {
             return Ok(());
         }
         let names: Vec<&str> = doubtful.iter().map(|field| field.name().as_str()).collect();
-        let texts = match self.syntax {
-            Syntax::Csv => csv_texts(&self.schema, &names, text, range.len())?,
-            Syntax::Jsonl => {
-                let texts = Arc::new(Schema::new(doubtful.clone()));
-                let decoder = arrow_json::ReaderBuilder::new(texts).with_coerce_primitive(true);
-                let mut decoder = decoder.with_batch_size(range.len()).build_decoder()?;
-                decoder.decode(text)?;
-                decoder.flush()?
-            }
-        };
+        let texts = texts(self.syntax, &self.schema, &names, text, range.len())?;
         let texts = texts.expect("it was parsed before");
         for (name, texts) in names.iter().zip(texts.columns()) {
             let stores = self.schema.field_with_name(name)?.data_type();
             let texts = texts.as_string::<i32>();
             if let Some(text) = texts.iter().flatten().find(|text| !holds(stores, text)) {
-                let text = shortened(text);
-                let what = format!("column {name:?} stores {stores}, which cannot hold {text:?}");
+                let (hint, text) = (hint(stores, text), shortened(text));
+                let what =
+                    format!("column {name:?} stores {stores}, which cannot hold {text:?}{hint}");
                 return Err(ArrowError::ParseError(what));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses JSON lines of which what they lack would be taken for null.
+    fn check_spelled_out(&self, records: &Records, range: Range<usize>) -> Result<(), ArrowError> {
+        if self.spelled_out.is_empty() || self.syntax == Syntax::Csv {
+            return Ok(());
+        }
+        for record in range {
+            let text = records.text(record..record + 1);
+            let found: HashMap<Cow<'_, str>, IgnoredAny> = serde_json::from_slice(text)
+                .map_err(|error| ArrowError::JsonError(error.to_string()))?;
+            if let Some(lacking) = lacks(&self.spelled_out, |name| found.contains_key(name)) {
+                return Err(ArrowError::ParseError(lacking));
             }
         }
         Ok(())
@@ -157,15 +166,28 @@ impl Parser {
     }
 }
 
-/// The cells of some columns of CSV.
-fn csv_texts(
+/// The values of some columns as text, numbers as they are written.
+pub fn texts(
+    syntax: Syntax,
     schema: &Schema,
     names: &[&str],
     text: &[u8],
     count: usize,
 ) -> Result<Option<RecordBatch>, ArrowError> {
-    let columns = names.iter().map(|name| schema.index_of(name)).collect::<Result<_, _>>()?;
-    csv_rows(as_texts(schema), Some(columns), text, count)
+    match syntax {
+        Syntax::Csv => {
+            let columns = names.iter().map(|name| schema.index_of(name));
+            csv_rows(as_texts(schema), Some(columns.collect::<Result<_, _>>()?), text, count)
+        }
+        Syntax::Jsonl => {
+            let field = |name: &&str| Field::new(*name, DataType::Utf8, true);
+            let texts = Arc::new(Schema::new(names.iter().map(field).collect::<Vec<_>>()));
+            let decoder = arrow_json::ReaderBuilder::new(texts).with_coerce_primitive(true);
+            let mut decoder = decoder.with_batch_size(count).build_decoder()?;
+            decoder.decode(text)?;
+            decoder.flush()
+        }
+    }
 }
 
 /// The same columns, as text.

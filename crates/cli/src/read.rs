@@ -1,5 +1,6 @@
 //! The verbs that read, each as of one moment.
 
+use std::io::Read;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
@@ -16,6 +17,9 @@ use crate::opening::moment;
 use crate::output::{print, print_line, print_one};
 use crate::selection::{key, selection};
 use crate::source::{self, Packing};
+
+/// The longest query from standard input, which may have no end.
+const QUERY_BYTES_MAX: u64 = 16 << 20;
 
 /// Prints the row with a key; `NO` if there is none.
 pub fn get(arguments: Get) -> Result<u8, Fault> {
@@ -155,11 +159,17 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
 }
 
 fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
-    let read = source::open("-", Packing::None, interrupt).and_then(std::io::read_to_string);
-    read.map_err(|error| match interrupt.check() {
+    let bounded = |input: Box<dyn Read + Send>| input.take(QUERY_BYTES_MAX + 1);
+    let read = source::open("-", Packing::None, interrupt).map(bounded);
+    let read = read.and_then(std::io::read_to_string).map_err(|error| match interrupt.check() {
         Ok(()) => Fault::unusable(format!("standard input: {error}")),
         Err(_) => Fault::interrupted(),
-    })
+    })?;
+    if read.len() as u64 > QUERY_BYTES_MAX {
+        let message = format!("standard input: a query has at most {QUERY_BYTES_MAX} bytes");
+        return Err(Fault::wrong_call(message));
+    }
+    Ok(read)
 }
 
 fn table(source: &Source, as_of: &Moment) -> Result<TableSnapshot, Fault> {

@@ -1,7 +1,14 @@
 //! Cutting text into records: the rows of CSV, which may span lines, and the lines of JSON lines.
 
-use std::io::{self, BufRead};
+use std::fmt;
+use std::io::{self, BufRead, Read};
 use std::ops::Range;
+
+/// The longest record. Without a limit one quote that is never closed, or packed zeros, would be read into
+/// memory to the end of the file.
+pub const RECORD_BYTES_MAX: usize = 32 << 20;
+/// Records that are read together end with the one that reaches this, however few they are.
+const RECORDS_BYTES: usize = 16 << 20;
 
 /// What some programs put before a text in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -45,6 +52,49 @@ impl Records {
     }
 }
 
+/// Why no more records can be read. What stands behind is lost, so this is no record to be left out.
+#[derive(Debug)]
+pub enum RecordError {
+    Io(io::Error),
+    /// In these lines, counted from 1, a quoted cell or a record begins that is none.
+    UnclosedQuote {
+        line: u64,
+    },
+    TooLong {
+        line: u64,
+        /// Whether it is as long because a quote that opens in that line is not closed.
+        is_quoted: bool,
+    },
+}
+
+impl From<io::Error> for RecordError {
+    fn from(error: io::Error) -> RecordError {
+        RecordError::Io(error)
+    }
+}
+
+impl fmt::Display for RecordError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const HINT: &str = "close it, or write two where a cell begins with a quote of its own";
+        match self {
+            RecordError::Io(error) => error.fmt(f),
+            RecordError::UnclosedQuote { line } => {
+                write!(f, "line {line}: the quote that opens here is never closed; {HINT}")
+            }
+            RecordError::TooLong { line, is_quoted: true } => write!(
+                f,
+                "line {line}: the quote that opens here is not closed within {RECORD_BYTES_MAX} bytes, \
+                 the longest record; {HINT}"
+            ),
+            RecordError::TooLong { line, is_quoted: false } => write!(
+                f,
+                "line {line}: it has more than {RECORD_BYTES_MAX} bytes, the longest record; is this a \
+                 file of text?"
+            ),
+        }
+    }
+}
+
 /// Reads records one behind the other.
 pub struct RecordReader<R> {
     file: R,
@@ -58,7 +108,7 @@ impl<R: BufRead> RecordReader<R> {
     }
 
     /// Adds the next record, or returns false at the end.
-    pub fn read(&mut self, records: &mut Records) -> io::Result<bool> {
+    pub fn read(&mut self, records: &mut Records) -> Result<bool, RecordError> {
         let start = records.text.len();
         loop {
             let line = self.lines_read + 1;
@@ -76,31 +126,48 @@ impl<R: BufRead> RecordReader<R> {
         }
     }
 
-    /// Adds records until there are `count`, or no more.
-    pub fn read_up_to(&mut self, count: usize) -> io::Result<Records> {
+    /// Reads records until there are `count`, or as much text as is held at once, or no more.
+    pub fn read_up_to(&mut self, count: usize) -> Result<Records, RecordError> {
         let mut records = Records::default();
-        while records.len() < count && self.read(&mut records)? {}
+        let has_room = |records: &Records| records.byte_len() < RECORDS_BYTES;
+        while records.len() < count && has_room(&records) && self.read(&mut records)? {}
         Ok(records)
     }
 
     /// One line, or the lines of one row of CSV. Nothing is looked at twice but for the end of the line, and
     /// for quotes.
-    fn read_one(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
-        let mut is_quoted = false;
+    fn read_one(&mut self, text: &mut Vec<u8>) -> Result<(), RecordError> {
+        let (first, first_line) = (text.len(), self.lines_read + 1);
+        // The line in which the quote opens that is not closed yet.
+        let mut quoted_from = None;
         loop {
             let start = text.len();
-            if self.file.read_until(b'\n', text)? == 0 {
-                return Ok(());
+            let room = RECORD_BYTES_MAX - (start - first);
+            let mut bounded = self.file.by_ref().take(room as u64 + 1);
+            let len = bounded.read_until(b'\n', text)?;
+            if len > room {
+                let line = quoted_from.unwrap_or(first_line);
+                return Err(RecordError::TooLong { line, is_quoted: quoted_from.is_some() });
+            }
+            if len == 0 {
+                return match quoted_from {
+                    Some(line) => Err(RecordError::UnclosedQuote { line }),
+                    None => Ok(()),
+                };
             }
             if self.lines_read == 0 && text[start..].starts_with(BYTE_ORDER_MARK) {
                 text.drain(start..start + BYTE_ORDER_MARK.len());
             }
             self.lines_read += 1;
             let line = &text[start..];
-            if self.syntax == Syntax::Csv && (is_quoted || line.contains(&b'"')) {
-                is_quoted = ends_quoted(line, is_quoted);
+            if self.syntax == Syntax::Csv && (quoted_from.is_some() || line.contains(&b'"')) {
+                quoted_from = match open_quote(line, quoted_from.is_some()) {
+                    OpenQuote::None => None,
+                    OpenQuote::OfThisLine => Some(self.lines_read),
+                    OpenQuote::OfBefore => quoted_from,
+                };
             }
-            if !is_quoted {
+            if quoted_from.is_none() {
                 return Ok(());
             }
         }
@@ -115,9 +182,17 @@ impl<R: BufRead> RecordReader<R> {
     }
 }
 
+/// The quote of the cell that goes on behind a line of CSV.
+#[derive(Clone, Copy)]
+enum OpenQuote {
+    None,
+    OfThisLine,
+    OfBefore,
+}
+
 /// Whether a quoted cell goes on behind this line of CSV, which begins in one or not. Quotes count where a
 /// cell begins; two of them inside a quoted cell are one.
-fn ends_quoted(line: &[u8], begins_quoted: bool) -> bool {
+fn open_quote(line: &[u8], begins_quoted: bool) -> OpenQuote {
     #[derive(PartialEq)]
     enum At {
         Start,
@@ -125,15 +200,23 @@ fn ends_quoted(line: &[u8], begins_quoted: bool) -> bool {
         Quoted,
         Quote,
     }
-    let step = |at: At, &byte: &u8| match (at, byte) {
-        (At::Start | At::Quote, b'"') => At::Quoted,
+    let mut opened = OpenQuote::OfBefore;
+    let mut step = |at: At, &byte: &u8| match (at, byte) {
+        (At::Start, b'"') => {
+            opened = OpenQuote::OfThisLine;
+            At::Quoted
+        }
+        (At::Quote, b'"') => At::Quoted,
         (At::Quoted, b'"') => At::Quote,
         (At::Quoted, _) => At::Quoted,
         (_, b',') => At::Start,
         _ => At::Plain,
     };
     let begin = if begins_quoted { At::Quoted } else { At::Start };
-    line.iter().fold(begin, step) == At::Quoted
+    match line.iter().fold(begin, &mut step) {
+        At::Quoted => opened,
+        _ => OpenQuote::None,
+    }
 }
 
 #[cfg(test)]
@@ -154,15 +237,81 @@ mod tests {
 
     #[test]
     fn a_row_of_csv_ends_with_the_line_unless_a_quoted_cell_goes_on() {
-        let text = "a,b\r\n\n1,\"x\ny \"\"z\"\",\n\",2\n3\",4\n\"\",\"5\"\n6,\"";
+        let text = "a,b\r\n\n1,\"x\ny \"\"z\"\",\n\",2\n3\",4\n\"\",\"5\"\n6,\"\"";
         let rows = [
             (1, "a,b\r\n"),
             (3, "1,\"x\ny \"\"z\"\",\n\",2\n"),
             (6, "3\",4\n"),
             (7, "\"\",\"5\"\n"),
-            (8, "6,\""),
+            (8, "6,\"\""),
         ];
         assert_eq!(cut(text, Syntax::Csv), expected(&rows));
+    }
+
+    #[test]
+    fn a_quote_that_is_never_closed_is_named_by_the_line_that_opens_it() {
+        for (text, line) in [
+            ("a\n\"", 2),
+            ("a\n1,\"x\ny\n\nz\n", 2),
+            ("\"a\nb\",c\n1,\"x\ny\",\"z\n\n", 4),
+            ("\"a\"\"\n", 1),
+            ("\"a\n\"\"\n", 1),
+        ] {
+            let mut reader = RecordReader::new(text.as_bytes(), Syntax::Csv);
+            let found = match reader.read_up_to(100) {
+                Err(RecordError::UnclosedQuote { line }) => Some(line),
+                _ => None,
+            };
+            assert_eq!(found, Some(line), "{text:?}");
+            // In JSON lines a quote is none of ours.
+            assert!(RecordReader::new(text.as_bytes(), Syntax::Jsonl).read_up_to(100).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_record_is_as_long_as_the_limit_and_no_longer() {
+        let long = |len: usize| "x".repeat(len);
+        for (text, syntax, expected) in [
+            (format!("1\n{}\n", long(RECORD_BYTES_MAX - 1)), Syntax::Csv, None),
+            (format!("1\n{}", long(RECORD_BYTES_MAX)), Syntax::Jsonl, None),
+            (format!("1\n{}\n", long(RECORD_BYTES_MAX)), Syntax::Csv, Some((2, false))),
+            (format!("1\n{}", long(RECORD_BYTES_MAX + 1)), Syntax::Jsonl, Some((2, false))),
+            (
+                format!("1\n2,\"y\nz\",\"{}\n\n", long(RECORD_BYTES_MAX / 2).repeat(2)),
+                Syntax::Csv,
+                Some((2, true)),
+            ),
+            (
+                format!("1\n2,\"y\nz\",\"\n{}\n\n", long(RECORD_BYTES_MAX / 2).repeat(2)),
+                Syntax::Csv,
+                Some((3, true)),
+            ),
+        ] {
+            let found = match RecordReader::new(text.as_bytes(), syntax).read_up_to(100) {
+                Ok(records) => {
+                    assert_eq!(records.len(), 2);
+                    None
+                }
+                Err(RecordError::TooLong { line, is_quoted }) => Some((line, is_quoted)),
+                Err(other) => panic!("{other}"),
+            };
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn long_records_are_not_held_by_the_thousand() {
+        let text = format!("{}\n", "x".repeat(RECORDS_BYTES / 4)).repeat(10);
+        let mut reader = RecordReader::new(text.as_bytes(), Syntax::Jsonl);
+        let mut lens = Vec::new();
+        loop {
+            let records = reader.read_up_to(1000).unwrap();
+            if records.is_empty() {
+                break;
+            }
+            lens.push(records.len());
+        }
+        assert_eq!(lens, [4, 4, 2]);
     }
 
     #[test]

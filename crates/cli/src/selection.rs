@@ -8,6 +8,7 @@ use arrow_schema::DataType;
 use drillcore::{Between, Closed, TableSchema};
 
 use crate::arguments::Selection;
+use crate::exact_text::{hint, holds};
 use crate::fault::Fault;
 
 /// The rows that the options select.
@@ -70,6 +71,12 @@ fn key_values<'a>(
 
 fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fault> {
     let strict = CastOptions { safe: false, ..CastOptions::default() };
+    if let Some(unfit) = text.iter().flatten().find(|text| !holds(to, text)) {
+        let hint = hint(to, unfit);
+        return Err(Fault::wrong_call(format!(
+            "column {column:?} stores {to}, which cannot hold {unfit:?}{hint}"
+        )));
+    }
     let text: ArrayRef = Arc::new(text);
     cast_with_options(&text, to, &strict).map_err(|_| {
         let values = (0..text.len())

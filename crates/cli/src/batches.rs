@@ -1,0 +1,91 @@
+//! Rows on their way from a file into a table: what is wanted of the file, and what comes.
+
+use std::fmt::Display;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use drillcore::{Interrupt, OnError};
+
+use crate::arguments::Format;
+use crate::fault::Fault;
+
+/// The batches of one file.
+pub type Batches = Box<dyn Iterator<Item = Result<Batch, Fault>> + Send>;
+
+/// A file ready to be read.
+pub struct Input {
+    pub schema: SchemaRef,
+    pub batches: Batches,
+}
+
+/// Rows of a file, and what stood between them that is none.
+pub struct Batch {
+    pub rows: RecordBatch,
+    pub places: Places,
+    /// With `OnError::Skip`: what was left out.
+    pub bad: Vec<BadRecord>,
+}
+
+/// A record that could not be parsed.
+pub struct BadRecord {
+    pub line: u64,
+    pub reason: String,
+}
+
+/// Where the rows of a batch stand in their file.
+pub enum Places {
+    /// Behind this many others.
+    Rows { before: u64 },
+    /// In these lines.
+    Lines(Vec<u64>),
+}
+
+impl Places {
+    /// The place of one row, as people count.
+    pub fn of(&self, row: u64) -> String {
+        match self {
+            Places::Rows { before } => format!("row {}", before + row + 1),
+            Places::Lines(lines) => format!("line {}", lines[row as usize]),
+        }
+    }
+}
+
+/// How to read.
+pub struct Reading<'a> {
+    /// By default the file's name tells.
+    pub format: Option<Format>,
+    pub batch_rows: usize,
+    /// What to do with text that cannot be parsed.
+    pub on_error: OnError,
+    /// Ends a wait for a pipe.
+    pub interrupt: &'a Interrupt,
+}
+
+/// The columns that whoever reads a file takes.
+pub struct Taken {
+    /// Text is parsed into their types.
+    pub columns: SchemaRef,
+    /// Other columns of the file are left out, and all of these must be in it. Otherwise the others are
+    /// handed on, and missing ones are missing.
+    pub skips_others: bool,
+    /// Columns that every row has, if only to say null.
+    pub spelled_out: Vec<String>,
+}
+
+/// Why rows that have some columns do not fit, if they lack one of those that are to be spelled out.
+pub fn lacks(spelled_out: &[String], has: impl Fn(&str) -> bool) -> Option<String> {
+    let lacking = spelled_out.iter().filter(|name| !has(name)).map(|name| format!("{name:?}"));
+    let lacking: Vec<String> = lacking.collect();
+    (!lacking.is_empty()).then(|| {
+        format!(
+            "{} {} missing, which an upsert would set to null; add what is missing, or give --fill-nulls",
+            lacking.join(", "),
+            if lacking.len() == 1 { "is" } else { "are" }
+        )
+    })
+}
+
+/// A file that cannot be read.
+pub fn unusable(name: &str, error: &dyn Display) -> Fault {
+    Fault::unusable(format!("cannot read {name}: {error}"))
+}

@@ -1,0 +1,112 @@
+//! Whether the options that say what a new table looks like hold for a table that is there already. What they
+//! leave out, they say nothing about.
+
+use drillcore::{Merge, RollupSpec, TableSchema, TableSpec};
+
+use crate::arguments::{MergeName, Shape};
+use crate::fault::Fault;
+
+/// Refuses options that contradict the table, each with what it says and what the table has.
+pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<(), Fault> {
+    let contradictions = contradictions(shape, schema)?;
+    if contradictions.is_empty() {
+        return Ok(());
+    }
+    Err(Fault::wrong_call(format!(
+        "table {table:?} is there, and not as the options say: {}; leave them out, or name another table",
+        contradictions.join("; ")
+    )))
+}
+
+/// The key, time and dimensions, each once.
+pub fn whole_key(shape: &Shape) -> Vec<String> {
+    let mut key = shape.key.clone();
+    for column in shape.rollup.time.iter().chain(&shape.rollup.dimension) {
+        if !key.contains(column) {
+            key.push(column.clone());
+        }
+    }
+    key
+}
+
+fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fault> {
+    let table = TableSpec::of(schema);
+    let mut said = Vec::new();
+    let mut contradicts = |option: &str, asked: String, found: String| {
+        said.push(format!("{option} says {asked}, and it has {found}"));
+    };
+    if let Some(merge) = shape.merge.map(merge_name).filter(|merge| *merge != table.merge.name()) {
+        contradicts("--merge", merge.to_string(), table.merge.name().to_string());
+    }
+    if !shape.key.is_empty() || !shape.rollup.dimension.is_empty() {
+        let asked = whole_key(shape);
+        // Dimensions that were added may be named, as far as they are.
+        let whole: Vec<&String> =
+            schema.key.iter().map(|&column| schema.columns.field(column).name()).collect();
+        let is_beginning = asked.iter().eq(whole.iter().copied().take(asked.len()));
+        if !is_beginning || asked.len() < table.key.len() {
+            let option = match shape.rollup.dimension.is_empty() {
+                true => "--key",
+                false => "--key with --time and --dimension",
+            };
+            contradicts(option, listed(&asked), listed(&whole));
+        }
+    }
+    if let Some(set) = shape.set.as_ref().filter(|set| table.set.as_ref() != Some(set)) {
+        contradicts("--set", set.clone(), table.set.clone().unwrap_or_else(none));
+    }
+    if shape.no_set_index && schema.set.as_ref().is_some_and(|set| !set.indexed.is_none()) {
+        contradicts("--no-set-index", "no index".to_string(), "one (see unindex-sets)".to_string());
+    }
+    if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
+        contradicts("--weights", listed(&shape.weights), listed(&table.weights));
+    }
+    let no_rollup = RollupSpec { granularity: none(), ..RollupSpec::default() };
+    let rollup = match &table.merge {
+        Merge::Rollup(rollup) => rollup,
+        Merge::Append | Merge::Upsert => &no_rollup,
+    };
+    if let Some(time) = shape.rollup.time.as_ref().filter(|time| rollup.time.as_ref() != Some(time))
+    {
+        contradicts("--time", time.clone(), rollup.time.clone().unwrap_or_else(none));
+    }
+    let granularity = shape.rollup.granularity.as_ref();
+    if let Some(asked) = granularity.filter(|asked| **asked != rollup.granularity) {
+        contradicts("--granularity", asked.clone(), rollup.granularity.clone());
+    }
+    if shape.rollup.discover && !rollup.discover {
+        contradicts("--discover", "to take new dimensions".to_string(), "a fixed list".to_string());
+    }
+    if !shape.rollup.metric.is_empty() {
+        let asked = RollupSpec { metrics: shape.rollup.metric.clone(), ..RollupSpec::default() };
+        let metric = |(name, expression): &(String, String)| format!("{name}={expression}");
+        let asked: Vec<String> = asked.canonical_metrics()?.iter().map(metric).collect();
+        let found: Vec<String> = rollup.metrics.iter().map(metric).collect();
+        if !same(&asked, &found) {
+            contradicts("--metric", listed(&asked), listed(&found));
+        }
+    }
+    Ok(said)
+}
+
+fn merge_name(merge: MergeName) -> &'static str {
+    match merge {
+        MergeName::Append => "append",
+        MergeName::Upsert => "upsert",
+        MergeName::Rollup => "rollup",
+    }
+}
+
+fn none() -> String {
+    "none".to_string()
+}
+
+/// Whether two lists have the same names, in any order.
+fn same(some: &[String], others: &[String]) -> bool {
+    some.len() == others.len() && some.iter().all(|name| others.contains(name))
+}
+
+fn listed<T: AsRef<str>>(names: &[T]) -> String {
+    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
+    if names.is_empty() { none() } else { names.join(",") }
+}

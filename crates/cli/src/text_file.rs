@@ -1,0 +1,329 @@
+//! Files of text, CSV and JSON lines: the types of their columns, and their batches.
+
+use std::io::{BufReader, Read};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_json::reader::infer_json_schema;
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use drillcore::OnError;
+
+use crate::batches::{Batch, Input, Places, Reading, Taken, unusable};
+use crate::fault::Fault;
+use crate::parser::{Parsed, Parser, texts};
+use crate::records::{RecordError, RecordReader, Records, Syntax};
+use crate::time_text::time_type;
+
+/// Bytes of a text that its columns' types are guessed from, and its first record.
+const SAMPLE_BYTES: usize = 4 << 20;
+/// Rows of it.
+const SAMPLE_ROWS: usize = 10_000;
+/// Columns that are guessed of one record. Each takes hundreds of bytes while they are, so that a record of nothing
+/// but commas would take a hundred times its own.
+const COLUMNS_MAX: usize = 65_536;
+
+/// A file of text.
+pub struct Text<'a> {
+    name: &'a str,
+    reader: RecordReader<Unpacked>,
+    reading: &'a Reading<'a>,
+    syntax: Syntax,
+}
+
+type Unpacked = BufReader<Box<dyn Read + Send>>;
+
+impl<'a> Text<'a> {
+    pub fn new(
+        name: &'a str,
+        file: Box<dyn Read + Send>,
+        syntax: Syntax,
+        reading: &'a Reading<'a>,
+    ) -> Text<'a> {
+        let reader = RecordReader::new(BufReader::new(file), syntax);
+        Text { name, reader, reading, syntax }
+    }
+
+    pub fn csv(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
+        let header = self.records(1)?;
+        let names = header.text(0..header.len());
+        if names.trim_ascii_end().contains(&b'\r') {
+            let what = "the header goes on behind a carriage return; lines end in line feeds";
+            return Err(Fault::wrong_call(what).at(self.name));
+        }
+        let columns = 1 + names.iter().filter(|&&byte| byte == b',').count();
+        if columns > COLUMNS_MAX {
+            let line = header.lines(0..1)[0];
+            return Err(bad_line(self.name, line, &too_many_columns(columns)));
+        }
+        let head = self.head()?;
+        // Rows that do not parse, and what is no UTF-8, are for the parser to tell.
+        let format =
+            arrow_csv::reader::Format::default().with_header(true).with_truncated_rows(true);
+        let text = [names, head.text(0..head.len())].concat();
+        let text = String::from_utf8_lossy(&text);
+        let guessed = format.infer_schema(text.as_bytes(), Some(SAMPLE_ROWS));
+        let (guessed, _) = guessed.map_err(|error| self.malformed(&error))?;
+        self.check_guess(&head, taken)?;
+        let guessed = self.with_times(texts_for_nulls(&guessed), &head);
+        let schema = csv_columns(guessed, taken);
+        check_readable(&schema).map_err(|error| self.malformed(&error))?;
+        Ok(self.input(head, schema, taken))
+    }
+
+    pub fn jsonl(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
+        let head = self.head()?;
+        self.check_guess(&head, taken)?;
+        let guessed = self.guessed(&head).map(|guessed| self.with_times(guessed, &head));
+        let schema = match taken {
+            None => Arc::new(guessed?),
+            // What cannot be guessed may still fit the columns that are known.
+            Some(taken) => jsonl_columns(guessed.ok(), taken),
+        };
+        Ok(self.input(head, schema, taken))
+    }
+
+    /// The columns of JSON lines, of those that are JSON where the others are to be left out.
+    fn guessed(&self, head: &Records) -> Result<Schema, Fault> {
+        for record in 0..head.len() {
+            let names = count_names(head.text(record..record + 1));
+            if names > COLUMNS_MAX {
+                let line = head.lines(record..record + 1)[0];
+                return Err(bad_line(self.name, line, &too_many_columns(names)));
+            }
+        }
+        let guess = |text: &[u8]| {
+            let text = String::from_utf8_lossy(text);
+            let guessed = infer_json_schema(text.as_bytes(), Some(SAMPLE_ROWS));
+            guessed.map(|(guessed, _)| texts_for_nulls(&guessed))
+        };
+        let all = match guess(head.text(0..head.len())) {
+            Ok(guessed) => return Ok(guessed),
+            Err(error) => error,
+        };
+        let mut good = Vec::new();
+        for record in 0..head.len() {
+            let text = head.text(record..record + 1);
+            match guess(text) {
+                Ok(_) => good.extend_from_slice(text),
+                Err(_) if self.reading.on_error == OnError::Skip => {}
+                Err(error) => {
+                    let line = head.lines(record..record + 1)[0];
+                    // It was looked at alone, so "line 1" is not what a reader wants.
+                    let reason = error.to_string().replace(" at line 1 column", " at column");
+                    let reason = format!("{reason}; JSON lines hold one object a line");
+                    return Err(bad_line(self.name, line, &reason));
+                }
+            }
+        }
+        guess(&good).map_err(|_| self.malformed(&all))
+    }
+
+    /// What types are guessed from.
+    fn head(&mut self) -> Result<Records, Fault> {
+        let mut head = Records::default();
+        let is_enough = |head: &Records| {
+            head.len() >= SAMPLE_ROWS || !head.is_empty() && head.byte_len() >= SAMPLE_BYTES
+        };
+        let mut read = Ok(true);
+        while !is_enough(&head) && matches!(read, Ok(true)) {
+            read = self.reader.read(&mut head);
+        }
+        read.map(|_| head).map_err(|error| unread(self.name, error))
+    }
+
+    /// Refuses to guess the types of columns from nothing.
+    fn check_guess(&self, head: &Records, taken: Option<&Taken>) -> Result<(), Fault> {
+        if taken.is_some() || !head.is_empty() {
+            return Ok(());
+        }
+        let what = "it has no rows, from which the columns of a new table are guessed";
+        Err(Fault::wrong_call(what).at(self.name))
+    }
+
+    fn records(&mut self, count: usize) -> Result<Records, Fault> {
+        self.reader.read_up_to(count).map_err(|error| unread(self.name, error))
+    }
+
+    /// The columns guessed, with those of times as [`time_type`] has them. The guess itself knows no offsets, and
+    /// of JSON no times at all.
+    fn with_times(&self, guessed: Schema, head: &Records) -> Schema {
+        let may_be_time = |field: &&FieldRef| match self.syntax {
+            Syntax::Csv => matches!(field.data_type(), DataType::Timestamp(_, _)),
+            Syntax::Jsonl => *field.data_type() == DataType::Utf8,
+        };
+        let names: Vec<&str> = guessed
+            .fields()
+            .iter()
+            .filter(may_be_time)
+            .map(|field| field.name().as_str())
+            .collect();
+        if names.is_empty() {
+            return guessed;
+        }
+        let of = |records: Range<usize>| {
+            let (text, count) = (head.text(records.clone()), records.len());
+            texts(self.syntax, &guessed, &names, text, count).ok().flatten()
+        };
+        let parts = match of(0..head.len()) {
+            Some(whole) => vec![whole],
+            // Records that cannot be parsed are told later.
+            None => (0..head.len()).filter_map(|record| of(record..record + 1)).collect(),
+        };
+        let field = |field: &FieldRef| {
+            let Some(column) = names.iter().position(|name| name == field.name()) else {
+                return field.as_ref().clone();
+            };
+            let texts = || parts.iter().flat_map(|part| part.column(column).as_string::<i32>());
+            let data_type = match texts().flatten().next() {
+                None => field.data_type().clone(),
+                Some(_) => time_type(texts().flatten()).unwrap_or(DataType::Utf8),
+            };
+            Field::new(field.name(), data_type, true)
+        };
+        Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
+    }
+
+    fn input(self, head: Records, schema: SchemaRef, taken: Option<&Taken>) -> Input {
+        let parser = Parser {
+            syntax: self.syntax,
+            schema: schema.clone(),
+            // A column that first comes behind the sample is not dropped silently.
+            is_strict: !taken.is_some_and(|taken| taken.skips_others),
+            spelled_out: taken.map_or(Vec::new(), |taken| taken.spelled_out.clone()),
+        };
+        let batches = TextBatches {
+            name: self.name.to_string(),
+            parser,
+            batch_rows: self.reading.batch_rows,
+            on_error: self.reading.on_error,
+            records: head,
+            parsed_count: 0,
+            reader: self.reader,
+        };
+        Input { schema, batches: Box::new(batches) }
+    }
+
+    fn malformed(&self, error: &ArrowError) -> Fault {
+        Fault::wrong_call(format!("{}: {error}", self.name))
+    }
+}
+
+/// A text that cannot be cut into records is wrong; one that cannot be read is unusable.
+fn unread(name: &str, error: RecordError) -> Fault {
+    match error {
+        RecordError::Io(error) => unusable(name, &error),
+        wrong => Fault::wrong_call(format!("{name}, {wrong}")),
+    }
+}
+
+fn too_many_columns(found: usize) -> String {
+    format!("it names {found} columns, and at most {COLUMNS_MAX} are guessed; is this a table?")
+}
+
+/// How many names a JSON line has, in objects of objects too: a quote, which is none of a text's, and a colon.
+fn count_names(line: &[u8]) -> usize {
+    line.windows(3).filter(|three| three[0] != b'\\' && three[1..] == *b"\":").count()
+}
+
+fn bad_line(name: &str, line: u64, reason: &str) -> Fault {
+    Fault::wrong_call(format!("{name}, line {line}: {reason}"))
+}
+
+/// The batches of a text: first those of the beginning that was read already.
+struct TextBatches {
+    name: String,
+    parser: Parser,
+    batch_rows: usize,
+    on_error: OnError,
+    /// Those read last.
+    records: Records,
+    parsed_count: usize,
+    reader: RecordReader<Unpacked>,
+}
+
+impl TextBatches {
+    fn batch(&mut self) -> Result<Option<Batch>, Fault> {
+        if self.parsed_count == self.records.len() {
+            let read = self.reader.read_up_to(self.batch_rows);
+            self.records = read.map_err(|error| unread(&self.name, error))?;
+            self.parsed_count = 0;
+        }
+        let range = self.parsed_count..self.records.len().min(self.parsed_count + self.batch_rows);
+        if range.is_empty() {
+            return Ok(None);
+        }
+        self.parsed_count = range.end;
+        let parsed = self.parser.parse(&self.records, range, self.on_error);
+        let Parsed { rows, lines, bad } = parsed.map_err(|error| unusable(&self.name, &error))?;
+        match bad.first() {
+            Some(first) if self.on_error == OnError::Raise => {
+                Err(bad_line(&self.name, first.line, &first.reason))
+            }
+            _ => Ok(Some(Batch { rows, places: Places::Lines(lines), bad })),
+        }
+    }
+}
+
+impl Iterator for TextBatches {
+    type Item = Result<Batch, Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batch().transpose()
+    }
+}
+
+/// Refuses columns whose values CSV has no text for.
+fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
+    let has_no_text =
+        |data_type: &DataType| data_type.is_nested() || *data_type == DataType::Binary;
+    match schema.fields().iter().find(|field| has_no_text(field.data_type())) {
+        None => Ok(()),
+        Some(field) => Err(ArrowError::CsvError(format!(
+            "column {:?} stores {}, which CSV cannot hold; use JSON lines, Parquet or Arrow",
+            field.name(),
+            field.data_type()
+        ))),
+    }
+}
+
+/// Columns of which the beginning has no value are guessed to hold text.
+fn texts_for_nulls(guessed: &Schema) -> Schema {
+    let text = |data_type: &DataType| match data_type {
+        DataType::Null => DataType::Utf8,
+        DataType::List(item) if item.data_type().is_null() => {
+            DataType::new_list(DataType::Utf8, true)
+        }
+        other => other.clone(),
+    };
+    let field = |field: &FieldRef| Field::new(field.name(), text(field.data_type()), true);
+    Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// The columns of the header in the types of those taken. Columns to be skipped are text, which always fits.
+fn csv_columns(guessed: Schema, taken: Option<&Taken>) -> SchemaRef {
+    let Some(taken) = taken else { return Arc::new(guessed) };
+    let field = |field: &FieldRef| {
+        let data_type = match taken.columns.field_with_name(field.name()) {
+            Ok(known) => known.data_type().clone(),
+            Err(_) if taken.skips_others => DataType::Utf8,
+            Err(_) => field.data_type().clone(),
+        };
+        Field::new(field.name(), data_type, true)
+    };
+    Arc::new(Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The columns taken, all of which a row may lack, and those that the beginning of the file has besides.
+fn jsonl_columns(guessed: Option<Schema>, taken: &Taken) -> SchemaRef {
+    let known = taken.columns.fields();
+    let mut fields: Vec<Field> = known
+        .iter()
+        .map(|field| Field::new(field.name(), field.data_type().clone(), true))
+        .collect();
+    if let (false, Some(guessed)) = (taken.skips_others, guessed) {
+        let others = guessed.fields().iter().filter(|field| known.find(field.name()).is_none());
+        fields.extend(others.map(|field| field.as_ref().clone()));
+    }
+    Arc::new(Schema::new(fields))
+}

@@ -1,0 +1,319 @@
+//! What files say is what tables hold: times with their offsets, columns in the types they are guessed to have,
+//! and options that hold for the table that is there.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+/// What a call that must succeed prints.
+fn prints(folder: &Path, arguments: &[&str]) -> String {
+    let output = drillcore(folder, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The message of a call that is wrong.
+fn refused(folder: &Path, arguments: &[&str]) -> String {
+    let output = drillcore(folder, arguments);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+    message
+}
+
+/// The same values of column "at" in each format of text, as a file each.
+fn files(folder: &Path, times: &[&str]) -> [&'static str; 2] {
+    let csv: String = times.iter().map(|time| format!("{time},7\n")).collect();
+    std::fs::write(folder.join("a.csv"), format!("at,n\n{csv}")).unwrap();
+    let lines = times.iter().map(|time| format!("{{\"at\": \"{time}\", \"n\": 7}}\n"));
+    std::fs::write(folder.join("a.jsonl"), lines.collect::<String>()).unwrap();
+    ["a.csv", "a.jsonl"]
+}
+
+fn type_of(folder: &Path, table: &str, column: &str) -> String {
+    let query = format!(
+        "select data_type from information_schema.columns where table_name = '{table}' and \
+         column_name = '{column}'"
+    );
+    let printed = prints(folder, &["sql", "db", &query, "--output=csv"]);
+    printed.lines().nth(1).unwrap().trim_matches('"').replace("\"\"", "\"")
+}
+
+#[test]
+fn times_are_guessed_alike_from_csv_and_from_json_lines() {
+    for (times, expected, shown) in [
+        (&["2024-01-01", "2024-02-29"][..], "Date32", "2024-01-01"),
+        (&["2024-01-01T10:00:00"], "Timestamp(s)", "2024-01-01T10:00:00"),
+        (
+            &["2024-01-01T10:00:00", "2024-01-01 10:00:00.25"],
+            "Timestamp(ms)",
+            "2024-01-01T10:00:00",
+        ),
+        (&["2024-01-01T10:00:00Z"], "Timestamp(s, \"UTC\")", "2024-01-01T10:00:00Z"),
+        (
+            &["2024-01-01T10:00:00+02:00", "2024-01-01T10:00:00Z"],
+            "Timestamp(s, \"UTC\")",
+            "2024-01-01T08:00:00Z",
+        ),
+        (
+            &["2024-01-01T10:00:00.123456-04:00"],
+            "Timestamp(µs, \"UTC\")",
+            "2024-01-01T14:00:00.123456Z",
+        ),
+        // Which of them are moments cannot be told of both, so they stay as they are written.
+        (&["2024-01-01T10:00:00", "2024-01-01T10:00:00Z"], "Utf8", "2024-01-01T10:00:00"),
+        (&["2024-01-01T10:00:00 or so"], "Utf8", "2024-01-01T10:00:00 or so"),
+        (&["soon", "2024-01-01"], "Utf8", "2024-01-01"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        for (file, table) in files(folder, times).into_iter().zip(["csv", "jsonl"]) {
+            prints(folder, &["ingest", "db", table, file, "--key=at", "--quiet"]);
+            assert_eq!(type_of(folder, table, "at"), expected, "{times:?} from {file}");
+            let scan = ["scan", "db", table, "--columns=at", "--limit=1", "--output=csv"];
+            assert_eq!(prints(folder, &scan), format!("at\n{shown}\n"), "{file}");
+        }
+    }
+}
+
+#[test]
+fn a_rollup_table_is_made_from_json_lines_and_from_times_with_offsets() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let times = ["2024-01-01T10:10:00Z", "2024-01-01T12:50:00+02:00", "2024-01-01T11:00:00Z"];
+    let rollup = ["--merge=rollup", "--time=at", "--granularity=1h", "--metric=n=count", "--quiet"];
+    for (file, table) in files(folder, &times).into_iter().zip(["csv", "jsonl"]) {
+        prints(folder, &[&["ingest", "db", table, file], &rollup[..]].concat());
+        assert_eq!(
+            prints(folder, &["scan", "db", table, "--output=csv"]),
+            "at,n\n2024-01-01T10:00:00Z,2\n2024-01-01T11:00:00Z,1\n"
+        );
+    }
+}
+
+#[test]
+fn an_offset_is_never_dropped_and_a_column_with_a_zone_takes_times_with_and_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("first.csv"), "id\n0\n").unwrap();
+    prints(folder, &["ingest", "db", "t", "first.csv", "--key=id", "--quiet"]);
+    for (column, stores) in [
+        ("clock", "timestamp[us]"),
+        ("utc", "timestamp[us, UTC]"),
+        ("oslo", "timestamp[us, Europe/Oslo]"),
+        ("day", "date32"),
+    ] {
+        prints(folder, &["add-column", "db", "t", column, stores]);
+    }
+    let mut id = 0;
+    let mut ingest = |column: &str, time: &str, format: &str| {
+        id += 1;
+        let text = match format {
+            "csv" => format!("id,{column}\n{id},{time}\n"),
+            _ => format!("{{\"id\": {id}, {column:?}: {time:?}}}\n"),
+        };
+        let file = format!("a.{format}");
+        std::fs::write(folder.join(&file), text).unwrap();
+        (id, drillcore(folder, &["ingest", "db", "t", &file, "--quiet"]))
+    };
+    for format in ["csv", "jsonl"] {
+        for (column, time) in [
+            ("clock", "2024-07-01T10:00:00Z"),
+            ("clock", "2024-07-01T10:00:00+00:00"),
+            ("clock", "2024-07-01 10:00:00 -04:00"),
+            ("clock", "2024-07-01 100000 +02:00"),
+            ("clock", "2024-07-01T10:00:00.5z"),
+            ("day", "2024-07-01T00:00:00Z"),
+            ("day", "2024-07-01T00:00:00-04:00"),
+        ] {
+            let (_, output) = ingest(column, time, format);
+            let message = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{format}, {time} into {column}");
+            let line = if format == "csv" { 2 } else { 1 };
+            let said = format!("a.{format}, line {line}: column {column:?} stores");
+            assert!(message.contains(&said) && message.contains(time), "{message}");
+            assert_eq!(message.contains("has no time zone"), column == "clock", "{message}");
+        }
+        for (column, time, expected) in [
+            ("clock", "2024-07-01T10:00:00.25", "2024-07-01T10:00:00.250"),
+            ("utc", "2024-07-01T10:00:00+02:00", "2024-07-01T08:00:00Z"),
+            ("utc", "2024-07-01T10:00:00", "2024-07-01T10:00:00Z"),
+            ("oslo", "2024-07-01T10:00:00Z", "2024-07-01T12:00:00+02:00"),
+            // A time without an offset is what a clock there shows.
+            ("oslo", "2024-07-01T10:00:00", "2024-07-01T10:00:00+02:00"),
+            ("oslo", "2024-01-01T10:00:00", "2024-01-01T10:00:00+01:00"),
+            ("day", "2024-07-01T00:00:00", "2024-07-01"),
+        ] {
+            let (id, output) = ingest(column, time, format);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let key = id.to_string();
+            let found =
+                prints(folder, &["get", "db", "t", &key, "--columns", column, "--output=csv"]);
+            assert_eq!(found, format!("{column}\n{expected}\n"), "{format}");
+        }
+        // An hour that is twice, or never, on that clock.
+        for time in ["2024-10-27T02:30:00", "2024-03-31T02:30:00"] {
+            assert_eq!(ingest("oslo", time, format).1.status.code(), Some(2), "{time}");
+        }
+    }
+}
+
+#[test]
+fn values_on_the_command_line_are_read_as_strictly_as_those_of_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.csv"), "at,n\n2024-07-01T10:00:00,1\n").unwrap();
+    std::fs::write(folder.join("z.csv"), "at,n\n2024-07-01T10:00:00Z,1\n").unwrap();
+    let upsert = ["--key=at", "--merge=upsert", "--quiet"];
+    prints(folder, &[&["ingest", "db", "clock", "a.csv"], &upsert[..]].concat());
+    prints(folder, &[&["ingest", "db", "utc", "z.csv"], &upsert[..]].concat());
+    for text in ["2024-07-01T10:00:00Z", "2024-07-01T12:00:00+02:00", "2024-07-01T10:00:00.5"] {
+        for arguments in [
+            &["get", "db", "clock", text][..],
+            &["count", "db", "clock", "--from", text],
+            &["scan", "db", "clock", "--to", text],
+            &["delete", "db", "clock", text],
+        ] {
+            let message = refused(folder, arguments);
+            assert!(message.contains("which cannot hold"), "{message}");
+        }
+    }
+    assert_eq!(prints(folder, &["count", "db", "clock"]), "1\n");
+    for text in ["2024-07-01T10:00:00Z", "2024-07-01T12:00:00+02:00", "2024-07-01T10:00:00"] {
+        prints(folder, &["get", "db", "utc", text]);
+    }
+}
+
+#[test]
+fn options_that_contradict_the_table_that_is_there_are_refused_and_those_that_agree_pass() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let csv = "at,city,delay,weight\n2024-01-01T10:10:00,Oslo,5,1\n";
+    std::fs::write(folder.join("a.csv"), csv).unwrap();
+    let plain = ["--key=at,city", "--set=city", "--weights=weight,delay"];
+    let rollup = [
+        "--merge=rollup",
+        "--time=at",
+        "--granularity=1h",
+        "--dimension=city",
+        "--set=city",
+        "--metric=n=count",
+        "--metric=delay=sum(delay)",
+    ];
+    let call = |table: &'static str, options: &[&'static str]| -> Vec<&str> {
+        [&["ingest", "db", table, "a.csv", "--quiet"], options].concat()
+    };
+    prints(folder, &call("plain", &plain));
+    prints(folder, &call("rollup", &rollup));
+    // Whoever makes the table if it is missing calls the same again.
+    prints(folder, &call("plain", &plain));
+    prints(folder, &call("rollup", &rollup));
+    for (table, option) in [
+        ("plain", "--merge=append"),
+        ("plain", "--key=at,city"),
+        ("plain", "--set=city"),
+        ("plain", "--weights=delay,weight"),
+        ("rollup", "--key=at,city"),
+        ("rollup", "--merge=rollup"),
+    ] {
+        prints(folder, &call(table, &[option]));
+    }
+    prints(folder, &call("rollup", &["--metric=delay=SUM( delay )", "--metric=n = count(*)"]));
+    prints(folder, &call("rollup", &["--time=at", "--granularity=1h"]));
+    let cases: [(&'static str, &[&'static str], &str); 16] = [
+        ("plain", &["--key=at"], "--key says at, and it has at,city"),
+        ("plain", &["--key=city,at"], "--key says city,at, and it has at,city"),
+        ("plain", &["--merge=upsert"], "--merge says upsert, and it has append"),
+        ("plain", &["--set=at"], "--set says at, and it has city"),
+        ("plain", &["--weights=delay"], "--weights says delay, and it has weight,delay"),
+        ("plain", &["--metric=n=count"], "--metric says n=count, and it has none"),
+        ("plain", &["--dimension=delay"], "--dimension says delay, and it has at,city"),
+        (
+            "plain",
+            &["--discover"],
+            "--discover says to take new dimensions, and it has a fixed list",
+        ),
+        ("plain", &["--set=city", "--no-set-index"], "--no-set-index says no index"),
+        ("rollup", &["--merge=append"], "--merge says append, and it has rollup"),
+        ("rollup", &["--weights=delay"], "--weights says delay, and it has none"),
+        ("rollup", &["--key=city"], "--key says city, and it has at,city"),
+        ("rollup", &["--time=at", "--granularity=1d"], "--granularity says 1d, and it has 1h"),
+        ("rollup", &["--time=city", "--granularity=1h"], "--time says city, and it has at"),
+        (
+            "rollup",
+            &["--metric=n=count"],
+            "--metric says n=count, and it has n=count,delay=sum(delay)",
+        ),
+        (
+            "rollup",
+            &["--metric=n=count", "--metric=delay=max(delay)"],
+            "--metric says n=count,delay=max(delay), and it has n=count,delay=sum(delay)",
+        ),
+    ];
+    let before = prints(folder, &["count", "db", "plain"]);
+    for (table, options, said) in cases {
+        let message = refused(folder, &call(table, options));
+        assert!(message.contains(&format!("table {table:?} is there")), "{message}");
+        assert!(message.contains(said), "{said:?} is missing in {message}");
+    }
+    let both = refused(folder, &call("plain", &["--key=at", "--merge=upsert"]));
+    assert!(both.contains("--key says") && both.contains("--merge says"), "{both}");
+    assert_eq!(prints(folder, &["count", "db", "plain"]), before);
+    // Dimensions that were added may be named, and left out.
+    prints(folder, &["add-column", "db", "rollup", "weight", "int64"]);
+    prints(folder, &call("rollup", &rollup));
+    prints(folder, &call("rollup", &["--dimension=at,city,weight"]));
+}
+
+#[test]
+fn a_quote_that_is_never_closed_does_not_swallow_the_rows_behind_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.csv"), "id,name\n1,x\n2,\"y\n3,z\n4,z\n").unwrap();
+    std::fs::write(folder.join("b.csv"), "id,name\n1,x\n").unwrap();
+    prints(folder, &["ingest", "db", "known", "b.csv", "--key=id", "--quiet"]);
+    for table in ["known", "new"] {
+        for on_error in ["--on-error=raise", "--on-error=skip"] {
+            let ingest = ["ingest", "db", table, "a.csv", "--key=id", "--quiet", on_error];
+            let message = refused(folder, &ingest);
+            assert!(message.contains("a.csv, line 3: the quote that opens here"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn a_url_and_an_empty_name_are_refused_by_every_verb() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.csv"), "id,name\n1,x\n").unwrap();
+    std::fs::write(folder.join("unnamed.csv"), "id,,name\n1,2,x\n").unwrap();
+    for database in ["s3://bucket/x", "file:///tmp/x", "https://example.org/x", ":memory:"] {
+        for arguments in [
+            &["ingest", database, "t", "a.csv", "--key=id"][..],
+            &["count", database, "t"],
+            &["sql", database, "select 1"],
+            &["demo", "--rows=1000", "--database", database],
+        ] {
+            let message = refused(folder, arguments);
+            assert!(message.contains(database) && message.contains("give"), "{message}");
+        }
+    }
+    prints(folder, &["ingest", "db", "t", "a.csv", "--key=id", "--quiet"]);
+    for arguments in [
+        &["ingest", "db", "", "a.csv", "--key=id"][..],
+        &["ingest", "db", "u", "unnamed.csv", "--key=id"],
+        &["add-column", "db", "t", "", "int64"],
+        &["add-column", "db", "t", " ", "int64"],
+        &["snapshot", "db", ""],
+    ] {
+        assert!(refused(folder, arguments).contains("is no name of a"));
+    }
+    let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names, ["a.csv", "db", "unnamed.csv"]);
+}
