@@ -2,8 +2,10 @@
 
 Many threads append; at any moment, without stopping them, one can read a row, a key range, a set, or a truly
 random sample of any of these, and estimates with error bars. Everything goes in and comes out as Arrow.
+Examples assume these two imports, and run as they are.
 
 >>> import drillcore
+>>> import pyarrow as pa
 >>> db = drillcore.open(":memory:")
 >>> t = db.create_table("t", {"id": "int64", "x": "float64"}, key="id")
 >>> _ = t.append([{"id": i, "x": i / 2} for i in range(1000)])

@@ -7,8 +7,9 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.names import shown
 
-NO_ARROW_FORM = (ValueError, TypeError, OverflowError, NotImplementedError)
+NO_ARROW_FORM = (ValueError, TypeError, ArithmeticError, NotImplementedError)
 """What pyarrow raises of values that it has no array for; its own exceptions derive from these."""
 
 
@@ -39,8 +40,49 @@ def from_pandas(frame: Any) -> pa.Table:
     """
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
-    except NO_ARROW_FORM as error:
-        raise InvalidArgumentError(f"the data frame has no Arrow form: {error}") from None
+    except NO_ARROW_FORM:
+        raise InvalidArgumentError(f"the data frame has no Arrow form: {_why_no_form(frame)}") from None
+
+
+def no_common_type(values: Any) -> str | None:
+    """Return which of ``values``, a list or a series, has no type of Arrow together with those before it.
+
+    Examples
+    --------
+    >>> no_common_type([1, 2, "x"])
+    "row 2: 'x' is a str, which does not go with the values before it"
+    >>> no_common_type([object()]).split(" is ")[1]
+    'an object, which Arrow has no type for'
+    >>> no_common_type([1, 2.5])
+    """
+    fits, no_more = 0, len(values) + 1
+    while no_more - fits > 1:
+        count = (fits + no_more) // 2
+        try:
+            pa.array(values[:count], from_pandas=True)
+            fits = count
+        except NO_ARROW_FORM:
+            no_more = count
+    if fits == len(values):
+        return None
+    value = values.iloc[fits] if hasattr(values, "iloc") else values[fits]
+    name = type(value).__name__
+    kind = f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+    try:
+        pa.array([value], from_pandas=True)
+    except NO_ARROW_FORM:
+        return f"row {fits}: {shown(value)} is {kind}, which Arrow has no type for"
+    return f"row {fits}: {shown(value)} is {kind}, which does not go with the values before it"
+
+
+def _why_no_form(frame: Any) -> str:
+    names = [str(name) for name in frame.columns]
+    for position, name in enumerate(names):
+        if name in names[:position]:
+            return f"two of its columns are called {name!r}"
+        if why := no_common_type(frame.iloc[:, position]):
+            return f"column {name!r}, {why}"
+    return "its columns do not go together"
 
 
 def column_of(data: Any) -> pa.ChunkedArray | None:
@@ -60,8 +102,9 @@ def column_of(data: Any) -> pa.ChunkedArray | None:
             column = pa.chunked_array(data)
         else:
             return None
-    except NO_ARROW_FORM as error:
-        raise InvalidArgumentError(f"the series has no Arrow form: {error}") from None
+    except NO_ARROW_FORM:
+        why = no_common_type(data) or "its values have no common type"
+        raise InvalidArgumentError(f"the series has no Arrow form: {why}") from None
     return None if pa.types.is_struct(column.type) else column
 
 

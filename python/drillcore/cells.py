@@ -1,8 +1,8 @@
 """Python values as Arrow arrays of a column's type.
 
-Conversion never changes a value. What the type cannot hold is an error that names the column and the value, and a
-datetime without a zone is refused where the column has one. Only floats are rounded, to the nearest of a narrower
-float, as everywhere. Numpy's scalars count as Python's own, and the marks of a missing value as ``None``.
+Conversion never changes a value. What the type cannot hold is an error that names the column and the value, in words
+of our own, and a datetime without a zone is refused where the column has one. Only floats are rounded, to the nearest
+of a narrower float, as everywhere. Numpy's scalars count as Python's own, and the marks of a missing value as ``None``.
 """
 
 from __future__ import annotations
@@ -12,23 +12,32 @@ import decimal
 import math
 import struct
 from collections.abc import Callable, Sequence
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from typing import Any
 
 import pyarrow as pa
 
-from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.arrow_data import NO_ARROW_FORM
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import shown
 
 _Rule = tuple[frozenset[type], Callable[[Any], Any]]
 """The types of values that pyarrow takes unchanged or refuses, and what makes another value one of these."""
 
 
-def to_array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+class _MisfitError(ValueError):
+    """A value that the column cannot hold; the text says why."""
+
+
+class _WrongTypeError(TypeError):
+    """A value of a type that the column cannot hold; the text says why."""
+
+
+def to_array(values: Sequence[Any], field: pa.Field, *, place: str = "") -> pa.Array:
     """Return ``values`` as an array of the type of ``field``.
 
     Timestamps may be given as text with an offset, ``"2013-07-04T09:00-04:00"``, or without one where the
-    column has no zone.
+    column has no zone. ``place`` is what the values come from, one each: an error begins with it and the position.
 
     Raises
     ------
@@ -44,21 +53,81 @@ def to_array(values: Sequence[Any], field: pa.Field) -> pa.Array:
     ...
     drillcore.errors.InvalidArgumentError: column 'flight' (int64): 'x' is no number
     """
-    kind = field.type
     try:
-        types = set(map(type, values)) - {type(None)}
-        if pa.types.is_timestamp(kind) and types == {str}:
-            return pa.array(values, type=pa.string()).cast(kind)
-        taken, convert = _rule(kind)
-        if not types <= taken:
-            plain = (_plain(value) for value in values)
-            values = [None if value is None else convert(value) for value in plain]
-        return pa.array(values, type=kind, from_pandas=False)
-    except (TypeError, NotImplementedError) as error:
-        # The second is pyarrow's, of a pair of types that it cannot turn into each other: the value is of a wrong type.
-        raise InvalidTypeError(f"column {field.name!r} ({kind}): {error}") from None
-    except (ValueError, ArithmeticError) as error:
-        raise InvalidArgumentError(f"column {field.name!r} ({kind}): {error}") from None
+        return _array(values, field.type)
+    except NO_ARROW_FORM:
+        raise _first_refusal(values, field, place) from None
+
+
+def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    types = set(map(type, values)) - {type(None)}
+    if pa.types.is_timestamp(kind) and types == {str}:
+        return pa.array(values, type=pa.string()).cast(kind)
+    taken, convert = _rule(kind)
+    if not types <= taken:
+        plain = (_plain(value) for value in values)
+        values = [None if value is None else convert(value) for value in plain]
+    return pa.array(values, type=kind, from_pandas=False)
+
+
+def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
+    """Return the error for the first of ``values`` that is not taken."""
+    for position, value in enumerate(values):
+        where = f"{place} {position}: " if place else ""
+        start = f"{where}column {field.name!r} ({field.type}): "
+        try:
+            _array([value], field.type)
+        except _MisfitError as error:
+            return InvalidArgumentError(f"{start}{error}")
+        except _WrongTypeError as error:
+            return InvalidTypeError(f"{start}{error}")
+        except NO_ARROW_FORM:
+            # The words of pyarrow, or of Python, are about their own types.
+            return InvalidArgumentError(f"{start}{_why(value, field.type)}")
+    return InvalidArgumentError(f"column {field.name!r} ({field.type}): the values are more than one array holds")
+
+
+def _why(value: Any, kind: pa.DataType) -> str:
+    """Return why there is no array of ``kind`` with ``value``."""
+    is_a, value = pa.types, _plain(value)
+    if is_a.is_integer(kind) and isinstance(value, Integral):
+        low = -(2 ** (kind.bit_width - 1)) if is_a.is_signed_integer(kind) else 0
+        return f"{shown(value)} is out of range; it holds {low} to {low + 2**kind.bit_width - 1}"
+    if is_a.is_integer(kind):
+        return f"{shown(value)} is not a whole number"
+    if is_a.is_floating(kind):
+        return f"{shown(value)} is no float"
+    if is_a.is_decimal(kind):
+        return f"{shown(value)} does not fit; it holds {kind.precision} digits, {kind.scale} of them behind the point"
+    if is_a.is_timestamp(kind):
+        return _why_no_time(value, kind)
+    if is_a.is_string(kind) or is_a.is_list(kind) or is_a.is_large_list(kind):
+        return f"{shown(value)} has no UTF-8 form"
+    return f"{shown(value)} does not fit"
+
+
+def _why_no_time(value: Any, kind: pa.TimestampType) -> str:
+    """Return why ``value``, a datetime or a text, is none of the times of ``kind``."""
+    text = value if isinstance(value, str) else _numpy_time(value)
+    if text is None:
+        return f"{shown(value)} is in a year that {kind.unit} from 1970 on cannot count in 64 bits"
+    if _is_time(text, pa.timestamp(kind.unit, None if kind.tz else "UTC")):
+        if kind.tz:
+            return f"{shown(text)} has no offset, such as '2013-07-04T09:00:00Z' and '2013-07-04T09:00:00+01:00' have"
+        return f"{shown(text)} has an offset, and the column has no time zone"
+    if _is_time(text, pa.timestamp("ns", kind.tz)):
+        return f"{shown(text)} is finer than the column's unit"
+    if _is_time(text, pa.timestamp("s", kind.tz)):
+        return f"{shown(text)} is in a year that {kind.unit} from 1970 on cannot count in 64 bits"
+    return f"{shown(text)} is no time such as '2013-07-04T09:00:00'"
+
+
+def _is_time(text: str, kind: pa.TimestampType) -> bool:
+    try:
+        pa.scalar(text, pa.string()).cast(kind)
+    except NO_ARROW_FORM:
+        return False
+    return True
 
 
 def is_missing(value: Any) -> bool:
@@ -68,7 +137,10 @@ def is_missing(value: Any) -> bool:
 
 def is_nan(value: Any) -> bool:
     """Whether ``value`` is a number that is none."""
-    return value.is_nan() if isinstance(value, decimal.Decimal) else isinstance(value, Real) and math.isnan(value)
+    if isinstance(value, decimal.Decimal):
+        return value.is_nan()
+    # Whole numbers and fractions may be beyond all floats.
+    return isinstance(value, Real) and not isinstance(value, Rational) and math.isnan(value)
 
 
 def _rule(kind: pa.DataType) -> _Rule:
@@ -78,7 +150,7 @@ def _rule(kind: pa.DataType) -> _Rule:
     if is_a.is_integer(kind):
         return frozenset([int]), _whole_number
     if is_a.is_float64(kind):
-        return frozenset([int, float]), _number
+        return frozenset([float]), _number
     if is_a.is_floating(kind):
         return frozenset(), _narrow_number
     if is_a.is_decimal(kind):
@@ -121,7 +193,7 @@ def _numpy_time(value: Any) -> str | None:
 
 def _bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"{shown(value)} is no bool")
+        raise _MisfitError(f"{shown(value)} is no bool")
     return value
 
 
@@ -129,32 +201,34 @@ def _whole_number(value: Any) -> int:
     if isinstance(value, Integral):
         return int(_not_bool(value))
     if not isinstance(value, Real | decimal.Decimal):
-        raise ValueError(f"{shown(value)} is no number")
+        raise _MisfitError(f"{shown(value)} is no number")
     if not math.isfinite(value) or int(value) != value:
-        raise ValueError(f"{shown(value)} is not a whole number")
+        raise _MisfitError(f"{shown(value)} is not a whole number")
     return int(value)
 
 
-def _number(value: Any) -> int | float:
+def _number(value: Any) -> float:
     if isinstance(value, float):
         return value
-    if isinstance(value, Integral):
-        return int(_not_bool(value))
     if not isinstance(value, Real | decimal.Decimal):
-        raise ValueError(f"{shown(value)} is no number")
-    number = float(value)
+        raise _MisfitError(f"{shown(value)} is no number")
+    try:
+        number = float(_not_bool(value))
+    except OverflowError:
+        raise _MisfitError(f"{shown(value)} is beyond all floats") from None
     if number != value and not is_nan(value):
-        raise ValueError(f"{shown(value)} is between two floats; float() rounds it")
+        raise _MisfitError(f"{shown(value)} is between two floats; float() rounds it")
     return number
 
 
-def _narrow_number(value: Any) -> int | float:
+def _narrow_number(value: Any) -> float:
     number = _number(value)
-    if isinstance(number, float):
-        try:
-            struct.pack("<f", number)  # in native order it would give infinity
-        except OverflowError:
-            raise ValueError(f"{number!r} is too large") from None
+    try:
+        narrow: float = struct.unpack("<f", struct.pack("<f", number))[0]  # in native order it would give infinity
+    except OverflowError:
+        raise _MisfitError(f"{shown(value)} is too large") from None
+    if isinstance(value, Integral) and narrow != value:
+        raise _MisfitError(f"{shown(value)} is between two floats of 32 bits; float() rounds it")
     return number
 
 
@@ -162,46 +236,46 @@ def _decimal(value: Any) -> int | decimal.Decimal:
     if isinstance(value, Integral):
         return int(_not_bool(value))
     if not isinstance(value, decimal.Decimal):
-        raise TypeError(f"{shown(value)} is no Decimal")
+        raise _WrongTypeError(f"{shown(value)} is no Decimal")
     return value
 
 
 def _not_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise TypeError(f"{value!r} is a bool")
+        raise _WrongTypeError(f"{value!r} is a bool")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{shown(value)} is not text")
+        raise _WrongTypeError(f"{shown(value)} is not text")
     return value
 
 
 def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
-        raise TypeError(f"{shown(value)} is text")
+        raise _WrongTypeError(f"{shown(value)} is text")
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"{shown(value)} is not bytes")
+        raise _WrongTypeError(f"{shown(value)} is not bytes")
     return bytes(value)
 
 
 def _date(value: Any) -> dt.date:
     text = _numpy_time(value)
     if isinstance(value, dt.datetime) or (text and "T" in text):
-        raise TypeError(f"{text or value.isoformat()} has a time of day")
+        raise _WrongTypeError(f"{text or value.isoformat()} has a time of day")
     if text:
         return dt.date.fromisoformat(text)
     if not isinstance(value, dt.date):
-        raise TypeError(f"{shown(value)} is no date")
+        raise _WrongTypeError(f"{shown(value)} is no date")
     return value
 
 
 def _texts(value: Any) -> list[str | None]:
     if isinstance(value, str | bytes):
-        raise TypeError(f"{shown(value)} is text" if isinstance(value, str) else f"{shown(value)} is bytes")
+        raise _WrongTypeError(f"{shown(value)} is {'text' if isinstance(value, str) else 'bytes'}")
     if not isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "tolist"):
-        raise TypeError(f"{shown(value)} is no list of texts")
+        raise _WrongTypeError(f"{shown(value)} is no list of texts")
     items = value.tolist() if hasattr(value, "tolist") else value
     return [None if is_missing(item) else _text(item) for item in items]
 
@@ -212,13 +286,13 @@ def _moment(value: Any, kind: pa.TimestampType) -> dt.datetime | int:
     if text is not None:
         return pa.scalar(str(text), pa.string()).cast(kind).value
     if not isinstance(value, dt.datetime):
-        raise TypeError(f"{shown(value)} is no datetime")
+        raise _WrongTypeError(f"{shown(value)} is no datetime")
     if (value.tzinfo is None) != (kind.tz is None):
         wanted = f"the zone {kind.tz}" if kind.tz else "no zone"
         given = "none" if value.tzinfo is None else str(value.tzinfo)
-        raise ValueError(f"the column has {wanted}, but {value.isoformat()} has {given}")
+        raise _MisfitError(f"the column has {wanted}, but {value.isoformat()} has {given}")
     is_finer = value.microsecond % {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     # Pandas counts nanoseconds apart.
     if is_finer or (kind.unit != "ns" and getattr(value, "nanosecond", 0)):
-        raise ValueError(f"{value.isoformat()} is finer than the column's unit")
+        raise _MisfitError(f"{value.isoformat()} is finer than the column's unit")
     return value

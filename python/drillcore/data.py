@@ -14,12 +14,13 @@ from drillcore.arrow_data import (
     is_arrow,
     is_pandas,
     is_polars,
+    no_common_type,
     refuse_column,
     to_table,
 )
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, shown, unknown_name
+from drillcore.names import check_encodable, check_no_nul, shown, unknown_name
 
 
 @dataclass(frozen=True)
@@ -65,15 +66,36 @@ class DeleteResult:
     lsn: int
 
 
-def to_arrow(data: Any, schema: pa.Schema, required: Sequence[str] = ()) -> Any:
-    """Return ``data`` as an object with an Arrow capsule; ``required`` are the columns that each dict has.
+@dataclass(frozen=True)
+class Needed:
+    """The columns that each dict has, if only as ``None``.
+
+    Attributes
+    ----------
+    key
+        Those of the key.
+    whole_row
+        Those without which a row would not say all of the row that it replaces, in an upsert table.
+    """
+
+    key: Sequence[str] = ()
+    whole_row: Sequence[str] = ()
+
+    def given(self, rows: Iterable[Mapping[str, Any]]) -> Needed:
+        """Return those that some of ``rows`` have."""
+        names = {name for row in rows for name in row}
+        return Needed([name for name in self.key if name in names], [name for name in self.whole_row if name in names])
+
+
+def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
+    """Return ``data`` as an object with an Arrow capsule.
 
     Raises
     ------
     InvalidTypeError
         If it is neither Arrow data nor a list of dicts.
     InvalidArgumentError
-        If a dict has no value for a required column, or a cell has no Arrow form.
+        If a dict lacks a needed column, or a cell has no Arrow form.
     """
     if is_pandas(data):
         return from_pandas(data)
@@ -82,21 +104,25 @@ def to_arrow(data: Any, schema: pa.Schema, required: Sequence[str] = ()) -> Any:
         return to_table("data", data)
     if is_arrow(data):
         refuse_column("data", data)
+        if isinstance(given := getattr(data, "schema", None), pa.Schema):
+            for name in given.names:
+                check_no_nul("column name", name)
         return data
     if is_dicts(data):
-        # What no dict has, the engine may know a better name for.
-        given = {name for name in required if any(name in row for row in data)}
-        for position, row in enumerate(data if given else ()):
-            if lacking := _lacking(row, given, schema):
-                raise InvalidArgumentError(f"row {position}: {lacking}")
-        return _from_dicts(data, schema)
+        if needed is not None:
+            # What no dict has, the engine may know a better name for.
+            given = needed.given(data)
+            for position, row in enumerate(data):
+                if lacking := _lacking(row, given, schema):
+                    raise InvalidArgumentError(f"row {position}: {lacking}")
+        return _from_dicts(data, schema, place="row")
     raise InvalidTypeError(
         f"data: expected Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts, not {_described(data)}"
     )
 
 
 def split_bad_dicts(
-    rows: Sequence[Mapping[str, Any]], schema: pa.Schema, required: Sequence[str], discovery: Discovery | None
+    rows: Sequence[Mapping[str, Any]], schema: pa.Schema, needed: Needed, discovery: Discovery | None
 ) -> tuple[list[int], list[Rejected], pa.Schema]:
     """Return the positions of the dicts that fit ``schema``, the others with the reason, and the columns of the former.
 
@@ -107,7 +133,7 @@ def split_bad_dicts(
     bad: list[Rejected] = []
     for position, row in enumerate(rows):
         try:
-            if lacking := _lacking(row, required, schema):
+            if lacking := _lacking(row, needed, schema):
                 raise InvalidArgumentError(lacking)
             _from_dicts([row], schema)
             if unknown := None if discovery else unknown_column(row, schema):
@@ -157,35 +183,41 @@ def _described(data: Any) -> str:
     return name
 
 
-def _lacking(row: Mapping[str, Any], required: Iterable[str], schema: pa.Schema) -> str | None:
-    """Return why ``row`` does not fit, if it lacks a required column."""
-    for name in required:
+def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str | None:
+    """Return why ``row`` does not fit, if it lacks a needed column."""
+    for name in needed.key:
         if name not in row:
             return unknown_column(row, schema) or f'the dict lacks key column "{name}"; None stands for null'
+    if lacking := [f'"{name}"' for name in needed.whole_row if name not in row]:
+        columns = "column" if len(lacking) == 1 else "columns"
+        return unknown_column(row, schema) or (
+            f"the dict lacks {columns} {', '.join(lacking)}, which an upsert would set to null; give a value, None "
+            "stands for null, or fill_nulls=True"
+        )
     return None
 
 
-def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, *, place: str = "") -> pa.RecordBatch:
     names = []
     for name in dict.fromkeys(name for row in rows for name in row):
         if not isinstance(name, str):
             raise InvalidArgumentError(f"column names are strings, not {shown(name)}")
-        names.append(check_encodable("column name", name))
+        names.append(check_no_nul("column name", check_encodable("column name", name)))
     if not rows:
         return pa.RecordBatch.from_pylist([], schema=schema)
-    columns = [_column([row.get(name) for row in rows], name, schema) for name in names]
+    columns = [_column([row.get(name) for row in rows], name, schema, place) for name in names]
     return pa.RecordBatch.from_arrays(columns, names=names)
 
 
-def _column(values: list[Any], name: str, schema: pa.Schema) -> pa.Array:
+def _column(values: list[Any], name: str, schema: pa.Schema, place: str) -> pa.Array:
     index = schema.get_field_index(name)
     if index >= 0:
-        return to_array(values, schema.field(index))
+        return to_array(values, schema.field(index), place=place)
     # The engine knows whether it is a dimension that is new, or a mistake, for which it has a better name.
     try:
         return pa.array(values)
-    except NO_ARROW_FORM as error:
-        raise InvalidArgumentError(f"column {name!r} is new, and its values have no common type: {error}") from None
+    except NO_ARROW_FORM:
+        raise InvalidArgumentError(f"column {name!r} is new; {no_common_type(values)}") from None
 
 
 def _new_field(name: str, values: list[Any]) -> pa.Field:

@@ -78,8 +78,12 @@ def open(
 
     A reader beside the writer:
 
-    >>> folder = getfixture("tmp_path") / "events.drill"
-    >>> with drillcore.open(folder) as writer, drillcore.open(folder, read_only=True) as reader:
+    >>> from tempfile import TemporaryDirectory
+    >>> with (
+    ...     TemporaryDirectory() as folder,
+    ...     drillcore.open(folder) as writer,
+    ...     drillcore.open(folder, read_only=True) as reader,
+    ... ):
     ...     t = writer.create_table("t", {"id": "int64"}, key="id")
     ...     lsn = t.append([{"id": 1}]).lsn
     ...     reader.refresh(at_least=lsn) == lsn, reader.table("t").get(1)
@@ -274,13 +278,15 @@ class Database:
         """
         self._native.drop_table(check_name("name", name))
 
-    def append(self, data: Mapping[str, Any]) -> AppendResult:
+    def append(self, data: Mapping[str, Any], *, fill_nulls: bool = False) -> AppendResult:
         """Append rows to several tables as one commit: a snapshot sees all of them or none.
 
         Parameters
         ----------
         data
-            From table name to rows, as :meth:`Table.append` takes them.
+            From table name to rows, as :meth:`Table.append <drillcore.table.Table.append>` takes them.
+        fill_nulls
+            As there.
 
         Examples
         --------
@@ -292,8 +298,9 @@ class Database:
         """
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
-        parts = [(name, self.table(name)._to_arrow(rows)) for name, rows in data.items()]
-        rows, _, lsn = self._native.append(parts)
+        fill_nulls = bool(fill_nulls)
+        parts = [(name, self.table(name)._to_arrow(rows, fill_nulls)) for name, rows in data.items()]
+        rows, _, lsn = self._native.append(parts, fill_nulls)
         return AppendResult(rows, [], lsn)
 
     def refresh(self, at_least: int | None = None, timeout: float = 10.0) -> int:
@@ -327,9 +334,12 @@ class Database:
 
         Examples
         --------
-        >>> db, _ = getfixture("db"), getfixture("flights")
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", {"carrier": "string", "flight": "int64"}, key=["carrier", "flight"])
+        >>> t.append([{"carrier": "UA", "flight": 1}, {"carrier": "DL", "flight": 2}]).rows
+        2
         >>> db.sql("select count(*) as n from flights where carrier = 'UA'").arrow().to_pylist()
-        [{'n': 2}]
+        [{'n': 1}]
         """
         return self.snapshot().sql(query, threads=threads, memory_bytes=memory_bytes)
 
@@ -352,9 +362,11 @@ class Database:
 
         Examples
         --------
-        >>> t, db = getfixture("flights"), getfixture("db")
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", {"flight": "int64"}, key="flight")
+        >>> _ = t.append([{"flight": i} for i in range(10)])
         >>> drawn = db.snapshot("training").table("flights").sample(2, seed=7).arrow()
-        >>> _ = t.append([{"carrier": "AA", "flight": i} for i in range(100)])
+        >>> _ = t.append([{"flight": i} for i in range(100)])
         >>> db.compact()
         >>> again = db.snapshot("training").table("flights").sample(2, seed=7).arrow()
         >>> again.equals(drawn)
@@ -369,7 +381,7 @@ class Database:
 
         Examples
         --------
-        >>> db = getfixture("db")
+        >>> db = drillcore.open(":memory:")
         >>> lsn = db.snapshot("before").lsn
         >>> db.snapshots() == {"before": lsn}
         True
@@ -386,7 +398,7 @@ class Database:
 
         Examples
         --------
-        >>> db = getfixture("db")
+        >>> db = drillcore.open(":memory:")
         >>> with db.snapshot("before"):
         ...     db.drop_snapshot("before")
         >>> db.snapshots()
@@ -426,8 +438,12 @@ class Database:
 
         Examples
         --------
-        >>> folder = getfixture("tmp_path") / "events.drill"
-        >>> with drillcore.open(folder) as writer, drillcore.open(folder, read_only=True) as reader:
+        >>> from tempfile import TemporaryDirectory
+        >>> with (
+        ...     TemporaryDirectory() as folder,
+        ...     drillcore.open(folder) as writer,
+        ...     drillcore.open(folder, read_only=True) as reader,
+        ... ):
         ...     writer.stats()["spills"], reader.stats()["spills"]
         (0, None)
         """

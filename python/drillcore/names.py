@@ -16,7 +16,22 @@ def check_name(argument: str, name: Any) -> str:
     """Return ``name`` if it is a string."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{argument}: expected a name, not {shown(name)}")
-    return check_encodable(argument, name)
+    return check_no_nul(argument, check_encodable(argument, name))
+
+
+def check_no_nul(argument: str, name: str) -> str:
+    """Return ``name`` if it has no NUL character, at which Arrow would end it on its way to the engine.
+
+    Examples
+    --------
+    >>> check_no_nul("name", "a\\0b")
+    Traceback (most recent call last):
+    ...
+    drillcore.errors.InvalidArgumentError: name: 'a\\x00b' has a NUL character; leave that out
+    """
+    if "\0" in name:
+        raise InvalidArgumentError(f"{argument}: {shown(name)} has a NUL character; leave that out")
+    return name
 
 
 def check_encodable(argument: str, text: str) -> str:

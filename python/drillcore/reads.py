@@ -67,7 +67,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> t.get("UA", 1)
         {'carrier': 'UA', 'flight': 1, 'delay': 3.0}
         >>> t.get("UA", 999) is None
@@ -90,7 +94,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> t.get_many([("DL", 2), ("XX", 0), ("UA", 1)], columns=["delay"]).arrow().to_pydict()
         {'delay': [-2.0, 3.0]}
         """
@@ -130,7 +138,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> t.scan(between=("DL", "DL"), columns=["flight"]).arrow().to_pydict()
         {'flight': [2, 4]}
         >>> t.scan(where="delay < 5 and flight <> 4", columns=["flight"]).arrow().to_pydict()
@@ -167,12 +179,21 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> t.count(), t.count(set="UA"), t.count(between=(("DL", 4), "UA"), closed="right")
         (4, 2, 2)
-        >>> hourly = getfixture("hourly")
-        >>> hourly.count(), hourly.count(unit="events")
-        (2, 3)
+
+        Events of a rollup table:
+
+        >>> hits = pa.table({"path": ["/", "/", "/help"]})
+        >>> rollup = {"metrics": {"n": "count"}}
+        >>> paths = db.create_table("paths", hits.schema, key="path", merge="rollup", rollup=rollup)
+        >>> paths.append(hits).rows, paths.count(), paths.count(unit="events")
+        (3, 2, 3)
         """
         if unit not in _UNITS:
             raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {shown(unit)}")
@@ -237,7 +258,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> len(t.sample(2, set="UA", seed=7))
         2
         >>> t.sample(3, set="UA")
@@ -248,7 +273,13 @@ class Reads(ABC):
         2
         >>> t.sample(2, where="delay > 2", columns=["delay"], seed=1).arrow().column(0).to_pylist()
         [3.0, 9.0]
-        >>> planes = getfixture("planes")
+
+        By weight:
+
+        >>> seats = pa.table({"tail": ["N1", "N2"], "seats": [50, 150]})
+        >>> planes = db.create_table("planes", seats.schema, key="tail", weights="seats")
+        >>> planes.append(seats).rows
+        2
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
         """
@@ -318,7 +349,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> mean = t.estimate("avg(delay)", n=100)
         >>> mean.value, mean.exact
         (2.5, True)
@@ -341,7 +376,11 @@ class Reads(ABC):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
         >>> list(t.sets())
         [('DL', 2), ('UA', 2)]
         """

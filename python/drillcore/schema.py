@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from drillcore.arrow_data import from_pandas, is_pandas
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
-from drillcore.names import check_encodable, shown
+from drillcore.names import check_encodable, check_no_nul, shown
 
 TYPE_NAMES: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
@@ -67,6 +67,7 @@ def parse_schema(schema: Any) -> pa.Schema:
         return pa.schema(fields)
     found = _schema_of(schema)
     for field in found:
+        check_no_nul("column name", field.name)
         _check_zone(field.name, field.type)
     return pa.schema([field.with_type(plain_type(field.type)) for field in found])
 
@@ -90,7 +91,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     """
     if not isinstance(column, str):
         raise InvalidTypeError(f"column names are strings, not {shown(column)}")
-    check_encodable("column name", column)
+    check_no_nul("column name", check_encodable("column name", column))
     if isinstance(kind, pa.DataType):
         _check_zone(column, kind)
         return plain_type(kind)

@@ -28,11 +28,12 @@ class Snapshot:
 
     Examples
     --------
-    >>> t = getfixture("flights")
-    >>> with getfixture("db").snapshot() as before:
+    >>> db = drillcore.open(":memory:")
+    >>> t = db.create_table("flights", {"carrier": "string", "flight": "int64"}, key=["carrier", "flight"])
+    >>> with db.snapshot() as before:
     ...     _ = t.append([{"carrier": "AA", "flight": 5}])
     ...     len(before.table("flights")), len(t)
-    (4, 5)
+    (0, 1)
     """
 
     def __init__(self, native: _native.Snapshot) -> None:
@@ -86,7 +87,12 @@ class Snapshot:
 
         Examples
         --------
-        >>> _, snapshot = getfixture("flights"), getfixture("db").snapshot()
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
+        >>> snapshot = db.snapshot()
         >>> worst = snapshot.sql("select carrier, max(delay) as worst from flights group by carrier order by 1")
         >>> worst.arrow().to_pylist()
         [{'carrier': 'DL', 'worst': 0.0}, {'carrier': 'UA', 'worst': 9.0}]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.data import AppendResult, DeleteResult, Discovery, Rejected, is_dicts, split_bad_dicts, to_arrow
+from drillcore.data import AppendResult, DeleteResult, Discovery, Needed, Rejected, is_dicts, split_bad_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
@@ -62,7 +63,10 @@ class Table(Reads):
 
         Examples
         --------
-        >>> hourly = getfixture("hourly")
+        >>> schema = {"at": "timestamp[s]", "host": "string", "load": "float64"}
+        >>> rollup = {"time": "at", "granularity": "hour", "metrics": {"n": "count", "load": "sum(load)"}}
+        >>> db = drillcore.open(":memory:")
+        >>> hourly = db.create_table("hourly", schema, key=["at", "host"], merge="rollup", rollup=rollup)
         >>> hourly.append_schema.names, hourly.schema.names
         (['at', 'host', 'load'], ['at', 'host', 'n', 'load'])
         """
@@ -93,12 +97,14 @@ class Table(Reads):
 
         Examples
         --------
-        >>> t = getfixture("flights")
-        >>> t.add_column("gate", "string")
-        >>> t.append([{"carrier": "AA", "flight": 5, "gate": "B7"}]).rows
+        >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64"}, key="flight")
+        >>> t.append([{"flight": 1}]).rows
         1
-        >>> t.get("AA", 5)["gate"], t.get("UA", 1)["gate"]
-        ('B7', None)
+        >>> t.add_column("gate", "string")
+        >>> t.append([{"flight": 5, "gate": "B7"}]).rows
+        1
+        >>> t.get(1), t.get(5)
+        ({'flight': 1, 'gate': None}, {'flight': 5, 'gate': 'B7'})
         """
         self._native.add_column(name, parse_type(name, type))
 
@@ -145,10 +151,13 @@ class Table(Reads):
 
         Examples
         --------
-        >>> t = getfixture("flights")
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("visits", {"at": "int64", "page": "string"}, key="at", set="page")
+        >>> t.append([{"at": 1, "page": "home"}, {"at": 2, "page": "help"}]).rows
+        2
         >>> t.unindex_all_sets()
         >>> list(t.sets())
-        [('DL', 2), ('UA', 2)]
+        [('help', 1), ('home', 1)]
         >>> t.index_all_sets(wait=True)
         """
         self._native.index_sets(None)
@@ -162,10 +171,13 @@ class Table(Reads):
 
         Examples
         --------
-        >>> t = getfixture("flights")
-        >>> t.unindex_set("UA")
-        >>> t.count(set="UA"), t.stats()["indexed_sets"]
-        (2, {'all': True, 'exceptions': 1, 'rows_to_index': 0, 'fault': None})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("visits", {"at": "int64", "page": "string"}, key="at", set="page")
+        >>> t.append([{"at": 1, "page": "home"}, {"at": 2, "page": "help"}]).rows
+        2
+        >>> t.unindex_set("home")
+        >>> t.count(set="home"), t.stats()["indexed_sets"]
+        (1, {'all': True, 'exceptions': 1, 'rows_to_index': 0, 'fault': None})
         """
         self._native.unindex_sets(self._named_sets("unindex_set", names))
 
@@ -179,11 +191,13 @@ class Table(Reads):
             raise InvalidArgumentError(f"{call}: name at least one set; {every}() is for all of them")
         return set_values(list(names), self.schema, self._native.set)
 
-    def append(self, data: Any, *, on_error: str = "raise") -> AppendResult:
+    def append(self, data: Any, *, on_error: str = "raise", fill_nulls: bool = False) -> AppendResult:
         """Append rows as one commit: later snapshots see all of them, earlier ones none.
 
         Columns are matched by name and cast to the table's types where no value changes; a nullable column
-        that is missing reads as null.
+        that is missing reads as null. In an upsert table a row replaces the whole row of its key, so there the rows
+        have every column that the table was made with, unless ``fill_nulls`` is set. Columns added later may be
+        missing, so that programs which append need not change first.
 
         Parameters
         ----------
@@ -193,8 +207,10 @@ class Table(Reads):
             that were discovered or added.
         on_error
             ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the
-            others; of dicts also those with a column that the table does not have. Where dicts give a new dimension
-            values of several types, the first decides which of them fit.
+            others; of dicts also those with a column that the table does not have, or without one that an upsert
+            needs. Where dicts give a new dimension values of several types, the first decides which of them fit.
+        fill_nulls
+            Whether columns that rows of an upsert table lack become null. In other tables they do so anyway.
 
         Raises
         ------
@@ -203,21 +219,35 @@ class Table(Reads):
 
         Examples
         --------
-        >>> t = getfixture("flights")
-        >>> t.append([{"carrier": "AA", "flight": 5, "delay": 0.5}]).rows
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", {"flight": "int64", "delay": "float64"}, key="flight")
+        >>> t.append([{"flight": 5, "delay": 0.5}]).rows
         1
-        >>> result = t.append([{"carrier": "AA", "flight": 6}, {"carrier": "AA", "flight": "x"}], on_error="skip")
+        >>> result = t.append([{"flight": 6}, {"flight": "x"}], on_error="skip")
         >>> result.rows, result.rejected[0].row
         (1, 1)
+
+        An upsert replaces whole rows:
+
+        >>> planes = db.create_table("planes", {"tail": "string", "seats": "int64"}, key="tail", merge="upsert")
+        >>> planes.append([{"tail": "N1", "seats": 50}]).rows
+        1
+        >>> planes.append([{"tail": "N1"}])
+        Traceback (most recent call last):
+        ...
+        drillcore.errors.InvalidArgumentError: the batch lacks column "seats", which an upsert would set to null; ...
+        >>> planes.append([{"tail": "N1"}], fill_nulls=True).rows, planes.get("N1")
+        (1, {'tail': 'N1', 'seats': None})
         """
         skip = check_on_error(on_error) == "skip"
+        fill_nulls = bool(fill_nulls)
         try:
-            arrow = self._to_arrow(data)
-            rows, rejected, lsn = self._native.append(arrow, skip)
+            arrow = self._to_arrow(data, fill_nulls)
+            rows, rejected, lsn = self._native.append(arrow, skip, fill_nulls)
         except (InvalidArgumentError, InvalidTypeError, NotFoundError):
             if not skip or not is_dicts(data):
                 raise
-            return self._append_good(data)
+            return self._append_good(data, fill_nulls)
         return AppendResult(rows, [Rejected(row, reason) for row, reason in rejected], lsn)
 
     def load(
@@ -226,6 +256,7 @@ class Table(Reads):
         *,
         commit_rows: int | None = None,
         on_error: str = "raise",
+        fill_nulls: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> LoadResult:
         """Load a stream of any size: rows are committed chunk by chunk, and only one chunk is held in memory.
@@ -243,6 +274,8 @@ class Table(Reads):
         on_error
             ``"raise"`` ends the load at the first row that does not fit. ``"skip"`` leaves such rows out and
             reports them.
+        fill_nulls
+            As :meth:`append` takes it.
         progress
             Called after each commit with the rows stored so far.
 
@@ -256,8 +289,8 @@ class Table(Reads):
 
         Examples
         --------
-        >>> t = getfixture("flights")
-        >>> batches = (pa.table({"carrier": ["AA"] * 500, "flight": range(i, i + 500)}) for i in (0, 500, 1000))
+        >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64"}, key="flight")
+        >>> batches = (pa.table({"flight": range(i, i + 500)}) for i in (0, 500, 1000))
         >>> result = t.load(batches, commit_rows=1000)
         >>> result.rows, result.commits
         (1500, 2)
@@ -272,7 +305,7 @@ class Table(Reads):
         if progress is not None and not callable(progress):
             raise InvalidTypeError(f"progress: expected a function of the rows so far, not {shown(progress)}")
         loader = Loader(
-            self.append,
+            partial(self.append, fill_nulls=fill_nulls),
             self.append_schema,
             chunk_rows=commit_rows,
             chunk_bytes=most_bytes(budget_bytes),
@@ -297,7 +330,10 @@ class Table(Reads):
 
         Examples
         --------
-        >>> planes = getfixture("planes")
+        >>> db = drillcore.open(":memory:")
+        >>> planes = db.create_table("planes", {"tail": "string", "seats": "int64"}, key="tail", merge="upsert")
+        >>> planes.append([{"tail": "N1", "seats": 50}, {"tail": "N2", "seats": 150}]).rows
+        2
         >>> planes.delete(["N1", "N9"]).keys
         2
         >>> len(planes), planes.get("N1")
@@ -321,9 +357,11 @@ class Table(Reads):
 
         Examples
         --------
-        >>> stats = getfixture("flights").stats()
-        >>> stats["name"], stats["rows"]
-        ('flights', 4)
+        >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64"}, key="flight")
+        >>> t.append([{"flight": 1}, {"flight": 2}]).rows
+        2
+        >>> t.stats()["name"], t.stats()["rows"]
+        ('flights', 2)
         """
         self._pin()  # which fails if this table was dropped, another of its name made since or not
         for stats in json.loads(self._database.stats())["tables"]:
@@ -338,17 +376,20 @@ class Table(Reads):
         columns = listed([f"{field.name}: {field.type}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
 
-    def _append_good(self, data: Any) -> AppendResult:
+    def _append_good(self, data: Any, fill_nulls: bool) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""
         discovery = Discovery(self.schema.names) if self._native.discovers else None
-        good, bad, schema = split_bad_dicts(data, self.append_schema, self._native.required, discovery)
+        good, bad, schema = split_bad_dicts(data, self.append_schema, self._needed(fill_nulls), discovery)
         arrow = to_arrow([data[position] for position in good], schema)
-        rows, rejected, lsn = self._native.append(arrow, True)
+        rows, rejected, lsn = self._native.append(arrow, True, fill_nulls)
         bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
 
-    def _to_arrow(self, data: Any) -> Any:
-        return to_arrow(data, self.append_schema, self._native.required)
+    def _to_arrow(self, data: Any, fill_nulls: bool) -> Any:
+        return to_arrow(data, self.append_schema, self._needed(fill_nulls))
+
+    def _needed(self, fill_nulls: bool) -> Needed:
+        return Needed(self._native.required, () if fill_nulls else self._native.whole_row)
 
     @property
     def _set_column(self) -> str | None:

@@ -61,7 +61,7 @@ def many_keys(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
         return _key_columns_of(keys, columns)
     rows = _key_rows(keys, columns)
     width = len(rows[0]) if rows else len(columns)
-    return [to_array([row[i] for row in rows], field) for i, field in enumerate(columns[:width])]
+    return [to_array([row[i] for row in rows], field, place="key") for i, field in enumerate(columns[:width])]
 
 
 def selection(
@@ -144,8 +144,11 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     if pa.types.is_decimal(field.type) and pa.types.is_decimal(column.type):
         try:
             column = column.cast(field.type)
-        except pa.ArrowInvalid as error:
-            raise InvalidArgumentError(f"keys: column {field.name!r} ({field.type}): {error}") from None
+        except pa.ArrowInvalid:
+            fits = f"{field.type.precision} digits, {field.type.scale} of them behind the point"
+            raise InvalidArgumentError(
+                f"keys: column {field.name!r} ({field.type}): a key has more than {fits}"
+            ) from None
     return column.combine_chunks()
 
 

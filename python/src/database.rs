@@ -124,6 +124,7 @@ impl Database {
         &self,
         py: Python<'_>,
         parts: Vec<(String, AnyRecordBatch)>,
+        fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
         let writer = self.inner.writer(py, "append")?;
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
@@ -132,7 +133,11 @@ impl Database {
         }
         let borrowed: Vec<(&str, &RecordBatch)> =
             batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
-        Ok(append_tuple(signals::run(py, || writer.append(&borrowed))?))
+        let append = || match fill_nulls {
+            true => writer.append_with_nulls(&borrowed),
+            false => writer.append(&borrowed),
+        };
+        Ok(append_tuple(signals::run(py, append)?))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {

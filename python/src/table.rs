@@ -6,7 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection, TableSchema, Unit,
+    AppendOptions, AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection,
+    TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -118,6 +119,14 @@ impl Table {
         key
     }
 
+    /// The columns that every appended row has, because it replaces one that has them: of an upsert table those
+    /// that it was made with.
+    #[getter]
+    fn whole_row(&self) -> Vec<String> {
+        let schema = self.inner.schema();
+        schema.whole_row_columns().iter().map(|field| field.name().clone()).collect()
+    }
+
     /// Whether unknown columns of appended rows become dimensions.
     #[getter]
     fn discovers(&self) -> bool {
@@ -146,11 +155,18 @@ impl Table {
         Ok(self.memory_bytes)
     }
 
-    fn append(&self, py: Python<'_>, data: AnyRecordBatch, skip: bool) -> PyResult<AppendTuple> {
+    fn append(
+        &self,
+        py: Python<'_>,
+        data: AnyRecordBatch,
+        skip: bool,
+        fill_nulls: bool,
+    ) -> PyResult<AppendTuple> {
         let writer = self.inner.writer(py, "append")?;
         let batch = read_all(py, data)?;
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
-        let result = signals::run(py, || writer.append(&batch, on_error))?;
+        let options = AppendOptions { on_error, fill_nulls };
+        let result = signals::run(py, || writer.append(&batch, options))?;
         Ok(append_tuple(result))
     }
 
