@@ -1,12 +1,14 @@
 //! Casts that change no value: each comes over as it is, or its row is listed.
 //!
-//! Only narrower floats round, as everywhere, but not to infinity. What cannot be meant, such as text for
-//! numbers, is an error, and so is more text than one array holds.
+//! Only narrower floats round, as everywhere, but not to infinity, and every NaN becomes the one that keys have. What
+//! cannot be meant, such as text for numbers, is an error, and so is more text than one array holds.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{ByteArrayType, Float64Type, LargeBinaryType, LargeUtf8Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, ByteArrayType, Float32Type, Float64Type, LargeBinaryType, LargeUtf8Type,
+};
 use arrow_array::{Array, ArrayRef, GenericByteArray, make_array};
 use arrow_buffer::OffsetBuffer;
 use arrow_cast::{CastOptions, cast_with_options};
@@ -29,7 +31,7 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
     let values = flat(values);
     let from = values.data_type();
     if from == to {
-        return Ok(Cast { values, unfit: Vec::new() });
+        return Ok(Cast { values: with_one_nan(values), unfit: Vec::new() });
     }
     let (source, target) = (kind(from), kind(to));
     let mismatch = || {
@@ -66,7 +68,37 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
         (true, true) => infinite_only_there(&values, &there),
         _ => changed(&values, &there).map_err(|_| mismatch())?,
     };
-    Ok(Cast { values: there, unfit })
+    Ok(Cast { values: with_one_nan(there), unfit })
+}
+
+/// The same values with one NaN. The many that there are, x86 computes those with the sign set, are told apart, and put
+/// below all numbers, by whoever compares floats by their bits.
+fn with_one_nan(values: ArrayRef) -> ArrayRef {
+    fn of<T: ArrowPrimitiveType>(
+        values: ArrayRef,
+        is_other: fn(T::Native) -> bool,
+        nan: T::Native,
+    ) -> ArrayRef {
+        let floats = values.as_primitive::<T>();
+        // Without a branch, so that a look is all that most columns cost.
+        match floats.values().iter().fold(false, |found, &value| found | is_other(value)) {
+            false => values,
+            true => {
+                Arc::new(floats.unary::<_, T>(|value| if is_other(value) { nan } else { value }))
+            }
+        }
+    }
+    match values.data_type() {
+        DataType::Float32 => {
+            let is_other = |value: f32| value.is_nan() & (value.to_bits() != f32::NAN.to_bits());
+            of::<Float32Type>(values, is_other, f32::NAN)
+        }
+        DataType::Float64 => {
+            let is_other = |value: f64| value.is_nan() & (value.to_bits() != f64::NAN.to_bits());
+            of::<Float64Type>(values, is_other, f64::NAN)
+        }
+        _ => values,
+    }
 }
 
 /// Kinds of types between which values may move.

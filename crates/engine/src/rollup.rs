@@ -164,13 +164,19 @@ fn input_counts<'r>(rollup: &Rollup, metric: &Metric, rows: &'r Rows) -> &'r UIn
 fn totals(sums: &ArrayRef, left_over: &ArrayRef) -> Float64Array {
     let sums = sums.as_primitive::<Float64Type>().iter();
     let left_over = left_over.as_primitive::<Float64Type>();
-    sums.zip(left_over).map(|(sum, rest)| Some(sum? + rest?)).collect()
+    sums.zip(left_over).map(|(sum, rest)| Some(with_one_nan(sum? + rest?))).collect()
 }
 
 /// Sums over counts; there is a sum where the count is not zero.
 fn averages(sums: impl Iterator<Item = Option<f64>>, counts: &UInt64Array) -> ArrayRef {
-    let average = |(sum, &count): (Option<f64>, &u64)| sum.map(|sum| sum / count as f64);
+    let average =
+        |(sum, &count): (Option<f64>, &u64)| sum.map(|sum| with_one_nan(sum / count as f64));
     Arc::new(sums.zip(counts.values()).map(average).collect::<Float64Array>())
+}
+
+/// What is computed has the NaN of the machine, which may have its sign set.
+fn with_one_nan(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
 }
 
 /// The indexes of the metrics' columns, in order.

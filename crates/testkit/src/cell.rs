@@ -35,12 +35,16 @@ impl Cell {
         Cell::Float(value.to_bits())
     }
 
-    /// The value as a key column stores it: -0.0 is 0.0 and there is one NaN.
+    /// The value as a column stores it: there is one NaN.
+    pub fn with_one_nan(&self) -> Cell {
+        if self.is_nan() { Cell::float(f64::NAN) } else { self.clone() }
+    }
+
+    /// The value as a key column stores it: -0.0 is 0.0, too.
     pub fn normalised(&self) -> Cell {
         match self {
-            Cell::Float(bits) if f64::from_bits(*bits).is_nan() => Cell::float(f64::NAN),
             Cell::Float(bits) if f64::from_bits(*bits) == 0.0 => Cell::float(0.0),
-            other => other.clone(),
+            other => other.with_one_nan(),
         }
     }
 

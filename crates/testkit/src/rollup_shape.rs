@@ -120,7 +120,7 @@ impl Metric {
         match *self {
             Metric::Count => Cell::Int(1),
             Metric::Sum(column) | Metric::Least(column) | Metric::Greatest(column) => {
-                event[column].clone()
+                event[column].with_one_nan()
             }
         }
     }
@@ -129,7 +129,7 @@ impl Metric {
         match (self, a, b) {
             (Metric::Count | Metric::Sum(_), Cell::Int(a), Cell::Int(b)) => Cell::Int(a + b),
             (Metric::Sum(_), Cell::Float(a), Cell::Float(b)) => {
-                Cell::float(f64::from_bits(*a) + f64::from_bits(*b))
+                Cell::float(f64::from_bits(*a) + f64::from_bits(*b)).with_one_nan()
             }
             (Metric::Least(_), a, b) => if is_above(a, b) { b } else { a }.clone(),
             (Metric::Greatest(_), a, b) => if is_above(a, b) { a } else { b }.clone(),

@@ -260,7 +260,7 @@ impl Shape {
         let cells = match &self.policy {
             Policy::Rollup(rollup) => rollup.row(row),
             _ => {
-                let mut cells = row.to_vec();
+                let mut cells: Vec<Cell> = row.iter().map(Cell::with_one_nan).collect();
                 for &column in &self.key {
                     cells[column] = cells[column].normalised();
                 }

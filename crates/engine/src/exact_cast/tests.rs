@@ -217,3 +217,21 @@ fn a_slice_from_behind_two_gib_of_large_values_is_as_good_as_others() {
     let cast = exact_cast(&last, &DataType::Binary, "x").unwrap();
     assert_eq!(cast.values.as_ref(), &BinaryArray::from(vec![&b"\0\0"[..]]) as &dyn Array);
 }
+
+#[test]
+fn every_nan_comes_over_as_the_one_that_keys_have() {
+    let bits = [0xfff8 << 48, (0x7ff8 << 48) | 0x123, 0x7ff8 << 48, 1 << 63, 0x3ff8 << 48];
+    let values = floats(&bits.map(f64::from_bits));
+    let nan = f64::NAN.to_bits();
+    let cast = exact_cast(&values, &DataType::Float64, "x").unwrap();
+    let found = cast.values.as_primitive::<Float64Type>().values();
+    assert_eq!(
+        found.iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
+        [nan, nan, nan, 1 << 63, 0x3ff8 << 48]
+    );
+    let narrow = exact_cast(&values, &DataType::Float32, "x").unwrap().values;
+    let found = narrow.as_primitive::<Float32Type>().values();
+    assert!(found[..3].iter().all(|value| value.to_bits() == f32::NAN.to_bits()));
+    let same = exact_cast(&narrow, &DataType::Float32, "x").unwrap().values;
+    assert!(Arc::ptr_eq(&same, &narrow), "a column without another NaN is not copied");
+}
