@@ -26,6 +26,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::one_nan::without_one_nan;
 use crate::plan_schema::schema_of_expressions;
 
 /// Longer expressions are not spelled out in an error.
@@ -87,9 +88,9 @@ pub fn with_checks(expr: Expr, schema: &DFSchema) -> Result<Expr> {
     Ok(expr.transform_down(|expr| checked(expr, schema))?.data)
 }
 
-/// The expression with operators again, as it is shown.
+/// The expression with operators again, and nothing around them, as it is shown.
 pub fn as_written(expr: Expr) -> Result<Expr> {
-    let written = expr.transform_up(|expr| {
+    let written = without_one_nan(expr)?.transform_up(|expr| {
         let Expr::ScalarFunction(ScalarFunction { func, mut args }) = expr else {
             return Ok(Transformed::no(expr));
         };

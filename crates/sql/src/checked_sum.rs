@@ -32,6 +32,7 @@ use drillcore::{Error, ErrorKind};
 
 use crate::checked_arithmetic::named;
 use crate::error::to_datafusion;
+use crate::sliding_floats::SlidingFloats;
 
 /// Digits of a decimal of 128 bits.
 const DIGITS_MAX: u8 = 38;
@@ -124,7 +125,8 @@ impl AggregateUDFImpl for CheckedSum {
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let shown = Shown::of(&args);
         match (args.return_type(), args.is_distinct) {
-            (DataType::Float64, _) => self.sum.create_sliding_accumulator(args),
+            (DataType::Float64, false) => Ok(Box::new(SlidingFloats::sum())),
+            (DataType::Float64, true) => self.sum.create_sliding_accumulator(args),
             (_, false) => self.accumulator(args),
             (data_type, true) => {
                 let values = self.sum.create_sliding_accumulator(args.clone())?;
@@ -203,6 +205,13 @@ impl AggregateUDFImpl for CheckedAvg {
         args: AccumulatorArgs,
     ) -> Result<Box<dyn GroupsAccumulator>> {
         self.avg.create_groups_accumulator(args)
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        match (args.return_type(), args.is_distinct) {
+            (DataType::Float64, false) => Ok(Box::new(SlidingFloats::average())),
+            _ => self.accumulator(args),
+        }
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {

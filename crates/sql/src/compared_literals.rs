@@ -2,8 +2,8 @@
 //!
 //! DataFusion reads `99999.99` as a float and compares a decimal with what that float is exactly,
 //! 99999.990000000005 and so on, which it never equals. Where a decimal is on the other side, the shortest
-//! decimal that reads as that float takes its place: it is what was written, up to 15 digits. Numbers of more
-//! digits have to be written in quotes.
+//! decimal that reads as that float takes its place: it is what was written, up to 15 digits. Numbers with a point and
+//! more digits have to be written in quotes.
 //!
 //! It reads times as nanoseconds, of which 64 bits hold the years 1677 to 2262, and compares dates and timestamps as
 //! nanoseconds, too. Beside a timestamp of a coarser unit, a time out of these years is read in that unit, and a date
@@ -103,18 +103,22 @@ fn as_compared(operands: Vec<Expr>, other: &DataType, schema: &DFSchema) -> Resu
     })
 }
 
-fn is_comparison(op: Operator) -> bool {
+/// Whether an operator compares two values.
+pub fn is_comparison(op: Operator) -> bool {
     use Operator::*;
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
-/// The decimal that a literal float spells, if it is one and has few enough digits.
+/// The decimal that a literal number spells, if it has few enough digits.
 fn as_decimal(expr: &Expr) -> Option<Expr> {
-    let Expr::Literal(ScalarValue::Float64(Some(value)), metadata) = expr else { return None };
-    if !value.is_finite() {
-        return None;
-    }
-    let text = value.to_string();
+    let (text, metadata) = match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), metadata) if value.is_finite() => {
+            (value.to_string(), metadata)
+        }
+        // As long as it is, not as its type may be.
+        Expr::Literal(ScalarValue::Int64(Some(value)), metadata) => (value.to_string(), metadata),
+        _ => return None,
+    };
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let digits = format!("{whole}{fraction}");
     let precision = digits.trim_start_matches('-').len();

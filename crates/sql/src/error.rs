@@ -116,10 +116,23 @@ fn from_message(message: &str) -> Error {
             "{column} is neither in GROUP BY nor in an aggregate; min({column}) takes one of its values"
         ));
     }
+    // Those that a query cannot be are refused by name before; these stand inside of one.
+    if message.starts_with("DML not supported") || message.starts_with("DDL not supported") {
+        return invalid(
+            "a query only reads; create_table, append and delete change tables".to_string(),
+        );
+    }
     // What does not fit its type; Arrow and functions tell so in words alone.
     let out_of_range = |message: String| Error::new(ErrorKind::OutOfRange, message);
     if let Some(found) = message.strip_prefix("Can't cast value ") {
         return out_of_range(found.replacen(" to type ", " does not fit ", 1));
+    }
+    if message == "Arithmetic Overflow in AvgAccumulator" {
+        return out_of_range(
+            "an average of decimals has four digits more behind the point than they have, and one of these has no room \
+             for all its digits before it; average the values as double where an approximation will do"
+                .to_string(),
+        );
     }
     if let Some((of, found)) = message.split_once("Array overflow on ") {
         return out_of_range(format!("{found} does not fit {of}"));

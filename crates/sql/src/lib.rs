@@ -8,15 +8,20 @@
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
 mod error;
+mod syntax;
 mod plan_schema;
+mod one_nan;
 mod checked_arithmetic;
 mod bounded_functions;
 mod constants;
 mod session;
+mod sliding_floats;
 mod checked_sum;
+mod float_extremes;
 mod narrow;
 mod zones;
 mod compared_literals;
+mod compared_decimals;
 mod predicate;
 mod subqueries;
 mod scan_exec;

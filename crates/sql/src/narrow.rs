@@ -72,15 +72,13 @@ fn narrow_range(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut
         let field = schema.columns.field(column);
         if let Some(value) = take(conditions, narrowed, field, &[Operator::Eq]) {
             prefix.push(value.array);
-            if !value.is_rounded {
-                narrowed.fixed.push(field.name().clone());
-            }
+            narrowed.fixed.push(field.name().clone());
             continue;
         }
         low = take(conditions, narrowed, field, &[Operator::Gt, Operator::GtEq])
-            .map(|value| (value.array, value.operator == Operator::GtEq || value.is_rounded));
+            .map(|value| (value.array, value.operator == Operator::GtEq));
         high = take(conditions, narrowed, field, &[Operator::Lt, Operator::LtEq])
-            .map(|value| (value.array, value.operator == Operator::LtEq || value.is_rounded));
+            .map(|value| (value.array, value.operator == Operator::LtEq));
         if let (None, Some(_)) = (&low, &high) {
             // Nulls come first and are below nothing.
             low = Some((new_null_array(field.data_type(), 1), false));
@@ -109,8 +107,6 @@ fn narrow_range(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut
 struct End {
     array: ArrayRef,
     operator: Operator,
-    /// Whether the key order tells less than the comparison, which is then tested too.
-    is_rounded: bool,
 }
 
 /// Takes the first comparison of a column with one of the operators off the conditions.
@@ -126,14 +122,8 @@ fn take(
     });
     let (at, operator, value) = found?;
     let array = value.to_array().ok()?;
-    // The key order has one zero and one NaN, comparisons of floats have several.
-    let is_rounded = field.data_type().is_floating();
-    let condition = conditions.remove(at);
-    if is_rounded {
-        narrowed.tested.push(condition.clone());
-    }
-    narrowed.by_range.push(condition);
-    Some(End { array, operator, is_rounded })
+    narrowed.by_range.push(conditions.remove(at));
+    Some(End { array, operator })
 }
 
 /// The comparison of a column with a value of its type, if a condition is one; `IS NULL` is one with null.
@@ -150,8 +140,9 @@ fn comparison(condition: &Expr, field: &Field) -> Option<(Operator, ScalarValue)
                 }
                 _ => return None,
             };
-            let fits =
-                value.data_type() == *field.data_type() && !value.is_null() && !is_nan(value);
+            let fits = value.data_type() == *field.data_type() && !value.is_null();
+            // The engine takes no NaN for an end of a range.
+            let fits = fits && !is_nan(value);
             fits.then(|| (operator, value.clone()))
         }
         // A condition that is a boolean column itself.
@@ -182,9 +173,6 @@ fn is_nan(value: &ScalarValue) -> bool {
 fn narrow_sets(schema: &TableSchema, conditions: &mut Vec<Expr>, narrowed: &mut Narrowed) {
     let Some(column) = schema.set_column() else { return };
     let field = schema.columns.field(column);
-    if field.data_type().is_floating() {
-        return;
-    }
     let found = conditions
         .iter()
         .enumerate()

@@ -17,11 +17,14 @@ use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
 
 use crate::checked_arithmetic::{as_written, with_checks};
+use crate::compared_decimals::with_decimals_as_numbers;
 use crate::compared_literals::with_literals_as_compared;
 use crate::constants::constant_bytes;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
 use crate::narrow::{Narrowed, joined, narrow};
+use crate::one_nan::{normalised_rows, with_one_nan};
 use crate::session;
+use crate::syntax;
 use crate::zones::ZoneTest;
 
 /// A condition on the rows of one table.
@@ -42,10 +45,10 @@ pub struct Condition {
 /// give another answer when asked again (`random()`), aggregates and subqueries are errors.
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {
-        session::check_joined(condition)?;
+        let expr = syntax::expression(condition)?;
         let columns = DFSchema::try_from(schema.columns.clone())?;
         let state = session::expressions();
-        let expr = state.create_logical_expr(condition, &columns)?;
+        let expr = state.create_logical_expr_from_sql_expr(expr, &columns)?;
         check_plain(&expr)?;
         let expr = simplified(state, expr, &columns)?;
         check_constants(&expr)?;
@@ -149,6 +152,7 @@ impl Predicate for Condition {
         let Some(test) = &self.test else {
             return Ok(BooleanArray::from(vec![true; len]));
         };
+        let rows = &normalised_rows(rows.clone());
         let evaluate = || test.evaluate(rows).and_then(|value| value.into_array(len));
         let passes = session::with_stack(|| without_panic(evaluate));
         let passes = match passes.map_err(|error| from_datafusion(&error)) {
@@ -274,10 +278,11 @@ fn simplified(
     let simplifier = ExprSimplifier::new(context);
     // Coercing operators is quicker than coercing functions, where they are many and nested.
     let expr = with_literals_as_compared(as_written(expr)?, columns)?;
+    let expr = with_decimals_as_numbers(expr, columns)?;
     let mut expr = simplifier.coerce(expr, columns)?;
     for rewrite in state.analyzer().function_rewrites() {
         let config = state.config_options();
         expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
     }
-    simplifier.simplify(with_checks(expr, columns)?)
+    simplifier.simplify(with_one_nan(with_checks(expr, columns)?, columns)?)
 }

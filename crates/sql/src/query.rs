@@ -14,6 +14,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SQLOptions, SessionContext};
+use datafusion::sql::parser::Statement;
 use drillcore::{Error, ErrorKind, Interrupt, Result, Snapshot};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
@@ -23,13 +24,17 @@ use tokio::task::{JoinError, JoinHandle};
 use crate::checked_arithmetic::CheckedArithmetic;
 use crate::checked_sum::{CheckedAvg, CheckedSum};
 use crate::columns_first::ColumnsFirst;
+use crate::compared_decimals::ComparedDecimals;
 use crate::compared_literals::ComparedLiterals;
 use crate::constants::CountedConstants;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::from_first::with_all_columns;
+use crate::float_extremes::{FloatMax, FloatMin};
 use crate::key_order::KeyOrder;
+use crate::one_nan::OneNan;
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
+use crate::syntax;
 use crate::table::Tables;
 use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
 
@@ -108,10 +113,11 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
         stop,
         interrupt: options.interrupt.clone(),
     };
-    session::check_joined(text).map_err(|error| from_datafusion(&error))?;
     // The caller's thread only waits, so that it can be interrupted whatever an operator does.
     let memory_bytes = options.memory_bytes.unwrap_or(MEMORY_BYTES);
-    let planning = plan(tables.clone(), text.to_string(), threads, memory_bytes);
+    let statement = session::with_stack(|| syntax::statement(text));
+    let statement = statement.map_err(|error| from_datafusion(&error))?;
+    let planning = plan(tables.clone(), statement, threads, memory_bytes);
     let planned = query.runtime().spawn(planning);
     let planned = query.wait(planned)?.map_err(broken)?;
     let mut stream =
@@ -141,7 +147,7 @@ fn broken(error: JoinError) -> Error {
 
 async fn plan(
     tables: Arc<Tables>,
-    text: String,
+    mut statement: Statement,
     threads: usize,
     memory_bytes: u64,
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
@@ -152,13 +158,15 @@ async fn plan(
     let memory = RuntimeEnvBuilder::new().with_memory_pool(memory).build_arc()?;
     // Of all threads together.
     let waiting_bytes = memory_bytes / WAITING_SHARE / threads;
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(ComparedLiterals)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(ComparedLiterals), Arc::new(ComparedDecimals)];
     rules.extend(Analyzer::new().rules);
     let state = session::builder(threads, memory_bytes as u64)
         .with_runtime_env(memory)
         .with_relation_planners(vec![Arc::new(SamplePlanner)])
         .with_analyzer_rules(rules)
         .with_analyzer_rule(Arc::new(CheckedArithmetic))
+        .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .with_optimizer_rule(Arc::new(constants))
@@ -170,14 +178,13 @@ async fn plan(
     context.register_catalog(CATALOG, Arc::new(catalog));
     context.register_udaf(AggregateUDF::new_from_impl(CheckedSum::default()));
     context.register_udaf(AggregateUDF::new_from_impl(CheckedAvg::default()));
+    context.register_udaf(AggregateUDF::new_from_impl(FloatMin::default()));
+    context.register_udaf(AggregateUDF::new_from_impl(FloatMax::default()));
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    let state = context.state();
-    let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(&text, &dialect)?;
     with_all_columns(&mut statement);
-    let plan = state.statement_to_plan(statement).await?;
+    let plan = context.state().statement_to_plan(statement).await?;
     reads_only.verify_plan(&plan)?;
     if plan.schema().fields().is_empty() {
         let message = "the query gives rows without columns; name some, or write select *";

@@ -28,6 +28,7 @@ use drillcore::{
 };
 
 use crate::error::to_datafusion;
+use crate::one_nan::normalised_rows;
 use crate::predicate::Condition;
 
 /// Batches that may wait for whoever reads them.
@@ -170,7 +171,7 @@ impl ScanExec {
                     Some(stretch) => stretch.scan()?,
                 };
                 while let Some(batch) = scan.next().transpose()? {
-                    if !send(batch) {
+                    if !send(normalised_rows(batch)) {
                         break;
                     }
                 }
@@ -198,6 +199,7 @@ impl ScanExec {
             }
         };
         // A sample is drawn whole, whatever the limit, so that the limit does not change its rows.
+        let rows = normalised_rows(rows);
         let end = rows.num_rows().min(self.limit.unwrap_or(usize::MAX));
         for from in (0..end).step_by(BATCH_ROWS) {
             if !send(rows.slice(from, BATCH_ROWS.min(end - from))) {

@@ -2,11 +2,6 @@
 
 use std::sync::{Arc, OnceLock};
 
-use datafusion::common::DataFusionError;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
@@ -38,34 +33,11 @@ pub fn builder(threads: usize, result_bytes: u64) -> SessionStateBuilder {
     builder
 }
 
-/// Parsing, planning and testing recurse as deep as conditions are joined: this deep they go.
-const JOINED_MAX: usize = 2_000;
-/// The stack for that, taken where less is left.
+/// The stack that the deepest text needs that is let through, taken where less is left.
 pub const STACK_BYTES: usize = 64 << 20;
 const STACK_LEFT_BYTES: usize = 4 << 20;
 
-/// Refuses text with more conditions joined than the stack is made for.
-pub fn check_joined(text: &str) -> Result<(), DataFusionError> {
-    let tokens = Tokenizer::new(&GenericDialect {}, text)
-        .tokenize()
-        .map_err(|error| DataFusionError::SQL(Box::new(error.into()), None))?;
-    let joins = |token: &&Token| match token {
-        Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT),
-        Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::StringConcat => true,
-        _ => false,
-    };
-    let found = tokens.iter().filter(joins).count();
-    if found <= JOINED_MAX {
-        return Ok(());
-    }
-    let message = format!(
-        "{found} operators are more than the {JOINED_MAX} that are taken; for a choice of values, IN (...) \
-         needs none"
-    );
-    Err(DataFusionError::Plan(message))
-}
-
-/// Runs `work` with room on the stack for what [`check_joined`] lets through.
+/// Runs `work` with room on the stack for what [`syntax`](crate::syntax) lets through.
 pub fn with_stack<T>(work: impl FnOnce() -> T) -> T {
     stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, work)
 }

@@ -70,9 +70,12 @@ fn comparison(rng: &mut Rng) -> String {
     };
     let operator = pick(&["=", "<", "<=", ">", ">=", "<>", "in", "between", "null", "not null"]);
     match operator.as_str() {
-        // Lists and comparisons of floats differ about the two zeros, in DataFusion itself.
-        "in" if column == "size" => "size in (-1.5, 1)".to_string(),
-        "in" => format!("{column} in ({}, {})", pick(values), pick(values)),
+        "in" => {
+            // Long lists are looked up in another way than short ones.
+            let list: Vec<String> =
+                (0..[1, 2, 6][column.len() % 3]).map(|_| pick(values)).collect();
+            format!("{column} in ({})", list.join(", "))
+        }
         "between" => format!("{column} between {} and {}", pick(values), pick(values)),
         "null" => format!("{column} is null"),
         "not null" => format!("{column} is not null"),
@@ -94,6 +97,7 @@ fn condition(rng: &mut Rng, depth: u64) -> String {
     }
 }
 
+/// With one zero, as queries have it.
 fn shown(batches: Vec<RecordBatch>) -> Vec<String> {
     let mut rows = Vec::new();
     for batch in batches {
@@ -101,13 +105,21 @@ fn shown(batches: Vec<RecordBatch>) -> Vec<String> {
             let cells: Vec<String> = batch
                 .columns()
                 .iter()
-                .map(|column| format!("{:?}", column.slice(row, 1)))
+                .map(|column| format!("{:?}", column.slice(row, 1)).replace("-0.0,", "0.0,"))
                 .collect();
             rows.push(cells.join(" "));
         }
     }
     rows.sort();
     rows
+}
+
+fn with_one_zero(batch: &RecordBatch) -> RecordBatch {
+    let mut columns = batch.columns().to_vec();
+    let at = columns.iter().position(|column| *column.data_type() == DataType::Float64).unwrap();
+    let sizes = columns[at].as_primitive::<types::Float64Type>();
+    columns[at] = Arc::new(sizes.unary::<_, types::Float64Type>(|size| size + 0.0));
+    RecordBatch::try_new(batch.schema(), columns).unwrap()
 }
 
 fn query_of(db: &Database, text: &str) -> Vec<String> {
@@ -211,11 +223,17 @@ fn a_scan_shows_what_a_filter_keeps() {
             let text = condition(&mut rng, 3);
             // DataFusion lowers names that are not quoted.
             let quoted = text.replace("DepDelay", "\"DepDelay\"");
-            // The plain meaning: coerced, evaluated, and nothing else done to it.
+            // The plain meaning: coerced, evaluated, and nothing else done to it. DataFusion is not of one mind
+            // about two zeros, so it is given one.
+            let quoted = quoted.replace("-0.0", "0.0");
             let plain = state.create_logical_expr(&quoted, &fields).unwrap();
             let plain = state.create_physical_expr(plain, &fields).unwrap();
             let kept = |batch: &RecordBatch| {
-                let passes = plain.evaluate(batch).unwrap().into_array(batch.num_rows()).unwrap();
+                let passes = plain
+                    .evaluate(&with_one_zero(batch))
+                    .unwrap()
+                    .into_array(batch.num_rows())
+                    .unwrap();
                 filter_record_batch(batch, passes.as_boolean()).unwrap()
             };
             let expected = shown(all.iter().map(kept).collect());
