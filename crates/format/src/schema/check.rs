@@ -36,7 +36,11 @@ impl TableSchema {
             return Err(format!("the weights are {:?}", self.weights));
         }
         match &self.merge {
-            MergePolicy::Append | MergePolicy::Upsert => Ok(()),
+            MergePolicy::Append => Ok(()),
+            MergePolicy::Upsert { declared } => match (1..=fields.len()).contains(declared) {
+                true => Ok(()),
+                false => Err(format!("{declared} of {} columns are declared", fields.len())),
+            },
             MergePolicy::Rollup(rollup) => self.check_rollup(rollup),
         }
     }
