@@ -176,7 +176,7 @@ impl Folder {
     /// Deletes rows, and adds a column.
     fn change(&self, number: u8, of: &Table, rng: &mut Rng) {
         let shape = &table(number).shape;
-        if of.schema().merge == drillcore::MergePolicy::Upsert {
+        if matches!(of.schema().merge, drillcore::MergePolicy::Upsert { .. }) {
             let rows = shape.rows(rng, 3);
             let keys: Vec<Vec<Cell>> = rows.iter().map(|row| shape.stored(row).0).collect();
             of.delete(&shape.key_arrays(&keys)).expect("keys of the table's shape");
