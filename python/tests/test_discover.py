@@ -74,7 +74,7 @@ def test_dicts_bring_columns_of_the_type_of_their_values(hits: drillcore.Table) 
     assert hits.get(1, "a")["n"] == 1
     assert hits.get(1) is None
     assert len(hits.get_many([(1, "a"), (1, "b")])) == 1
-    with pytest.raises(drillcore.InvalidArgumentError, match="no common type"):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"row 1: 2 is an int, which does not go with"):
         hits.append([{"day": 1, "mixed": "a"}, {"day": 1, "mixed": 2}])
     with pytest.raises(drillcore.InvalidArgumentError, match="code"):
         hits.append([{"day": 1, "code": "x"}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,12 @@ import pytest
 import drillcore
 
 N = 5_000
+
+
+@pytest.fixture
+def db() -> Iterator[drillcore.Database]:
+    with drillcore.open(":memory:") as database:
+        yield database
 
 
 @pytest.fixture
