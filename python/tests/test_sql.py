@@ -184,7 +184,7 @@ def test_wrong_conditions_and_queries_are_named(db: drillcore.Database, events: 
         db.sql(None)  # type: ignore[arg-type]
     with pytest.raises(drillcore.InvalidArgumentError, match="threads"):
         db.sql("select 1", threads=0)
-    with pytest.raises(drillcore.InvalidArgumentError, match="DDL"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="create_table"):
         db.sql("create table x (a int)")
     with pytest.raises(drillcore.NotFoundError, match="write hits without events"):
         events.count(where="events.hits > 3")
