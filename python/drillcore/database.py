@@ -38,7 +38,9 @@ def open(
 ) -> Database:
     """Open the database in a directory, which is made if it does not exist.
 
-    One opening may write at a time; beside it, or without it, any number may read.
+    One opening may write at a time; beside it, or without it, any number may read. A directory that is made here
+    belongs to its owner alone. In one that was there, files may be used by those who may use the directory, and a
+    reader needs write permission on it, for the small file that tells the writer what it reads.
 
     Parameters
     ----------
@@ -64,11 +66,11 @@ def open(
     Raises
     ------
     LockedError
-        If it is open for writing already, without ``read_only``.
+        If another process, or this one, has it open for writing already, without ``read_only``.
     NotFoundError
         If there is no database in the directory, with ``read_only``.
     CorruptError
-        If a file does not hold what was written.
+        If a file does not hold what was written, or the directory holds a database's files without its manifest.
 
     Examples
     --------
@@ -435,6 +437,10 @@ class Database:
         With ``read_only=True`` they are as of the last :meth:`refresh`, and those about memory and pages read are of
         this reader. What only the writer knows is ``None``: how much it appended, waited, joined, spilled and merged,
         its limit of memory, the bytes that it holds back for readers, and why it failed.
+
+        Of a writer, ``held_back_bytes`` are those of files that wait to be removed, ``untried_leases`` says which
+        readers' leases count as held because they cannot be looked at (of another user, say), and
+        ``unremoved_files`` which files could not be removed yet, and why.
 
         Examples
         --------

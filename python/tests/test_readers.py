@@ -213,6 +213,8 @@ def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
     assert unknown == {
         "memory_bytes_limit",
         "held_back_bytes",
+        "untried_leases",
+        "unremoved_files",
         "oldest_snapshot_lsn",
         "oldest_snapshot_row_bytes",
         "oldest_snapshot_file_bytes",

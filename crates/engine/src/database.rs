@@ -13,7 +13,6 @@ use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{
     Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
 };
-use drillcore_storage::manifest;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::{self, JoinHandle};
@@ -72,9 +71,10 @@ impl Database {
     /// folder is missing or empty and `options.create` is set.
     ///
     /// # Errors
-    /// `Locked` if another process writes to it, `InvalidArgument` if the folder holds something else or the
-    /// path is a URL (`s3://bucket/x`; `file:///x` is refused, too: give `/x`),
-    /// `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a later format, `Io`.
+    /// `Locked` if another process writes to it, or this one has it open for that already, `InvalidArgument` if
+    /// the folder holds something else or the path is a URL (`s3://bucket/x`; `file:///x` is refused, too: give
+    /// `/x`), `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a
+    /// later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
         let path = path.as_ref();
         check_path(path)?;
@@ -582,7 +582,7 @@ fn find<'a>(state: &'a State, name: &str) -> Option<(TableId, &'a TableState)> {
 
 /// A folder with files but without a manifest is something else.
 fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Result<()> {
-    if manifest::exists(directory)? {
+    if recovery::holds_database(directory, path)? {
         return Ok(());
     }
     let names = directory

@@ -152,12 +152,12 @@ impl std::error::Error for Error {}
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Error {
         let kind = match &error {
-            StorageError::Io { .. } => ErrorKind::Io,
+            StorageError::Io { .. } | StorageError::LeaseDenied { .. } => ErrorKind::Io,
             StorageError::Damaged { source: FormatError::Version { .. }, .. } => {
                 ErrorKind::Unsupported
             }
             StorageError::Damaged { .. } | StorageError::Inconsistent { .. } => ErrorKind::Corrupt,
-            StorageError::Locked => ErrorKind::Locked,
+            StorageError::Locked | StorageError::LockedHere => ErrorKind::Locked,
             StorageError::LogFailed { .. } => ErrorKind::ReadOnly,
         };
         Error::new(kind, error.to_string())

@@ -52,8 +52,8 @@ pub fn index(
             return Ok(());
         }
         Err(error) => {
-            // A file left behind is removed at the next opening.
-            let _ = core.directory.remove(&SetPostings::file_name(file));
+            core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
+            core.removals.sweep();
             if let Some(entry) = core.state().tables.get_mut(&table) {
                 entry.index_fault = Some(error.into());
             }
@@ -66,7 +66,8 @@ pub fn index(
         drop((manifest, fresh));
         let name = SetPostings::file_name(file);
         core.removals.defer(name, meta.bytes, ManifestVersion::EVERYTHING);
-        return Ok(core.removals.sweep()?);
+        core.removals.sweep();
+        return Ok(());
     }
     // On failure the file stays: the edit may have reached the disk. The next opening knows.
     manifest.commit(&[Edit::AttachPostings { segment: segment.id(), postings: meta }])?;

@@ -11,6 +11,7 @@ use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
 use drillcore_storage::sync::thread;
+use drillcore_storage::wal::Wal;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
@@ -164,21 +165,18 @@ fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Res
     state.changed();
     drop(state);
     drop(manifest);
-    // The segment is in place, so this is no failure of the job: its inputs must not come back.
-    if let Err(error) = shorten_log(core, needed_from) {
-        core.fail(&error);
+    if let Some(wal) = core.wal.get() {
+        remove_log_before(core, wal, needed_from);
     }
     Ok(())
 }
 
-/// Removes log files that nobody needs. One that a reader may be about to read goes after a later spill.
-fn shorten_log(core: &Core, needed_from: Lsn) -> Result<()> {
-    if let Some(wal) = core.wal.get()
-        && !core.removals.is_everything_leased()?
-    {
-        wal.remove_before(needed_from)?;
+/// Removes log files that are not needed any more, once no reader may be about to read them.
+pub fn remove_log_before(core: &Core, wal: &Wal, needed_from: Lsn) {
+    for (name, bytes) in wal.release_before(needed_from) {
+        core.removals.defer(name, bytes, ManifestVersion::ANY);
     }
-    Ok(())
+    core.removals.sweep();
 }
 
 /// Neighbouring segments become one; the old files go with their last reader.
@@ -273,8 +271,8 @@ pub fn write_segment(
         Ok(has_rows)
     })();
     if !matches!(written, Ok(true)) {
-        // A file left behind is removed at the next opening.
-        let _ = core.directory.remove(&Segment::file_name(id));
+        core.removals.defer(Segment::file_name(id), 0, ManifestVersion::EVERYTHING);
+        core.removals.sweep();
     }
     match written? {
         false => Ok(Written::NoRows),

@@ -105,8 +105,9 @@ pub fn work(core: &Core, duty: Duty) {
                 drop(state);
                 let done = jobs::run(core, job);
                 // Readers may have moved on.
-                if let Err(error) = done.and_then(|()| Ok(core.removals.sweep()?)) {
-                    core.fail(&error);
+                match done {
+                    Ok(()) => core.removals.sweep(),
+                    Err(error) => core.fail(&error),
                 }
                 core.state()
             }

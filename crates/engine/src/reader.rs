@@ -21,7 +21,7 @@ use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::{Lease, ManifestVersion};
-use drillcore_storage::manifest::{self, Manifest, ManifestFound, PinnedSnapshot};
+use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::{LogRead, Wal};
@@ -34,7 +34,8 @@ use crate::maintenance::{join_bytes_max, run_ladder};
 use crate::memory_meter::MemoryMeter;
 use crate::piece::Piece;
 use crate::recovery::{
-    check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot, open_tables,
+    self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
+    open_tables,
 };
 use crate::rows_examined::RowsExamined;
 use crate::run::{Run, UncommittedRun};
@@ -88,8 +89,9 @@ impl Reader {
         check_path(path)?;
         let directory =
             LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, &error))?;
-        if !manifest::exists(&directory)? {
-            let message = format!("there is no database in {}", path.display());
+        let folder = path.display().to_string();
+        if !recovery::holds_database(&directory, &folder)? {
+            let message = format!("there is no database in {folder}");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
         let reader = Reader {

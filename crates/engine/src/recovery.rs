@@ -10,14 +10,15 @@ use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::MergePolicy;
-use drillcore_storage::directory::{Directory, is_unfinished};
+use drillcore_storage::directory::{Directory, Lock, is_unfinished};
 use drillcore_storage::error::StorageError;
+use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::paged_file::file_of;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::set_postings::SetPostings;
-use drillcore_storage::wal::Wal;
+use drillcore_storage::wal::{Wal, is_log_file};
 
 use crate::core::{Core, Probe};
 use crate::error::{Error, ErrorKind, Result};
@@ -39,11 +40,8 @@ pub fn open(
     probe: Probe,
     nonce: u32,
 ) -> Result<Core> {
-    let lock = directory
-        .lock(LOCK_FILE)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot lock the database: {error}")))?;
-    let lock = lock.ok_or(StorageError::Locked)?;
-    check_has_manifest(directory.as_ref())?;
+    let lock = take_lock(directory.as_ref())?;
+    holds_database(directory.as_ref(), "the folder")?;
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
@@ -74,7 +72,7 @@ pub fn open(
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;
-    let (manifest, _) = Manifest::open(directory.clone())?;
+    let (manifest, _, replaced) = Manifest::open(directory.clone())?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
     // A stranger that a reader still needs keeps its name.
@@ -83,41 +81,62 @@ pub fn open(
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
-    for name in strangers {
+    let strangers = strangers.into_iter().map(|name| (name, version));
+    let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));
+    for (name, removed_at) in strangers.chain(replaced) {
         let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
-        core.removals.defer(name, bytes, version);
+        core.removals.defer(name, bytes, removed_at);
     }
-    core.removals.sweep()?;
+    core.removals.sweep();
     replay(&core, needed_from, nonce)?;
     Ok(core)
 }
 
-/// A manifest is the first file of a database. Where it is missing, a new one would call the segments that
-/// are there strangers, and remove them.
-fn check_has_manifest(directory: &dyn Directory) -> Result<()> {
+/// Takes the writer's lock.
+fn take_lock(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
+    let lock = directory.lock(LOCK_FILE).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("cannot lock the database with {LOCK_FILE}: {error}"))
+    })?;
+    Ok(lock.ok_or_else(|| match directory.is_locked_here(LOCK_FILE) {
+        true => StorageError::LockedHere,
+        false => StorageError::Locked,
+    })?)
+}
+
+/// Whether a folder, called `folder` in errors, holds a database.
+///
+/// # Errors
+/// `Corrupt` if it holds files of a database and no manifest, which is a database's first file. A new one would
+/// call the segments that are there strangers, and remove them.
+pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
     if manifest::exists(directory)? {
-        return Ok(());
+        return Ok(true);
     }
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io = |error| Error::new(ErrorKind::Io, format!("cannot list {folder}: {error}"));
     let mut names = directory.list().map_err(io)?;
-    names.retain(|name| name.starts_with("segment-") || name.starts_with("wal-"));
+    names.retain(|name| file_of(name).is_some() || is_log_file(name));
     match names.iter().min() {
-        None => Ok(()),
+        None => Ok(false),
         Some(name) => Err(Error::new(
             ErrorKind::Corrupt,
-            format!("the database folder holds {name}, but no manifest; nothing was changed"),
+            format!(
+                "{folder} holds {name}, but no manifest: the database is damaged, and nothing was changed; \
+                 put its manifest-*.log back from a copy, or move the files away to start anew"
+            ),
         )),
     }
 }
 
-/// Removes log files that were being begun when the process died.
+/// Removes log files that were being begun when the process died. Nothing reads them, and one that stays is
+/// replaced by the next of its name.
 fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
-    let io =
-        |error| Error::new(ErrorKind::Io, format!("cannot remove an unfinished file: {error}"));
+    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
     let names = directory.list().map_err(io)?;
     let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
-    let unfinished = names.iter().filter(|name| is_log(name) && is_unfinished(name));
-    unfinished.into_iter().try_for_each(|name| directory.remove(name).map_err(io))
+    for name in names.iter().filter(|name| is_log(name) && is_unfinished(name)) {
+        let _ = directory.remove(name);
+    }
+    Ok(())
 }
 
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
@@ -239,7 +258,7 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
         flush(core, core.visible())?;
         start_log_at(core, expected)?;
-        wal.remove_before(expected)?;
+        jobs::remove_log_before(core, &wal, expected);
         core.directory.sync().map_err(|error| {
             Error::new(ErrorKind::Io, format!("cannot sync the database folder: {error}"))
         })?;

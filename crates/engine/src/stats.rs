@@ -52,8 +52,13 @@ pub struct Stats {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WriterStats {
     pub memory_bytes_limit: u64,
-    /// Files that only reader processes still need.
+    /// Files that wait to be removed: reader processes may still need them, or they could not be removed.
     pub held_back_bytes: u64,
+    /// Leases of readers that could not be tried, as of other users, and therefore count as held: a message
+    /// each, with the name of the file.
+    pub untried_leases: Vec<String>,
+    /// Files that nobody needs and that could not be removed yet: a message each.
+    pub unremoved_files: Vec<String>,
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
     pub stall_seconds: f64,
@@ -132,6 +137,7 @@ impl Stats {
         });
         let oldest = state.oldest_snapshot().unwrap_or_default();
         let (oldest_row_bytes, oldest_file_bytes) = held_alone(&state, &oldest);
+        let removals = core.removals.report();
         Ok(Stats {
             tables: tables.collect(),
             lsn: visible.0,
@@ -139,7 +145,9 @@ impl Stats {
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
                 memory_bytes_limit: core.options.memory_bytes,
-                held_back_bytes: core.removals.bytes(),
+                held_back_bytes: removals.bytes,
+                untried_leases: removals.untried_leases,
+                unremoved_files: removals.unremoved_files,
                 wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
                 stall_seconds: state.stall.as_secs_f64(),
                 joins: state.counts.joins,
@@ -212,6 +220,14 @@ impl Stats {
         let writer = self.writer.as_ref();
         let of_writer = |number: fn(&WriterStats) -> u64| json(writer.map(number));
         let failure = writer.and_then(|writer| writer.failure.as_deref());
+        let messages = |of: fn(&WriterStats) -> &[String]| {
+            let listed = |writer: &WriterStats| {
+                let messages: Vec<String> =
+                    of(writer).iter().map(|text| json_string(text)).collect();
+                format!("[{}]", messages.join(","))
+            };
+            json(writer.map(listed))
+        };
         json_object(&[
             ("tables", format!("[{}]", tables.join(","))),
             ("lsn", self.lsn.to_string()),
@@ -221,6 +237,8 @@ impl Stats {
             ("cache_bytes", self.cache_bytes.to_string()),
             ("cache_bytes_limit", self.cache_bytes_limit.to_string()),
             ("held_back_bytes", of_writer(|writer| writer.held_back_bytes)),
+            ("untried_leases", messages(|writer| &writer.untried_leases)),
+            ("unremoved_files", messages(|writer| &writer.unremoved_files)),
             ("wal_bytes", self.wal_bytes.to_string()),
             ("refresh_bytes", json(self.refresh_bytes)),
             ("wal_syncs", of_writer(|writer| writer.wal_syncs)),

@@ -5,14 +5,17 @@
 //! After a sync that failed, what is read proves nothing, nor does a later sync: write it anew.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use rustix::fs::{AtFlags, Dir, FlockOperation, Mode, OFlags, flock, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
+};
 
+use crate::permissions::FileAccess;
 use crate::standard_streams::open_closed_streams;
 
 /// A flat folder of files.
@@ -29,9 +32,18 @@ pub trait Directory: Send + Sync {
     fn remove(&self, name: &str) -> io::Result<()>;
     /// Makes creations, removals and names durable.
     fn sync(&self) -> io::Result<()>;
-    /// Takes the writer's lock, or `None` where another holder lives. Freed on drop, and by the kernel
-    /// when the process dies.
+    /// Takes the lock of a file, which is made where there is none, for this holder alone; `None` where another
+    /// one lives. Freed on drop, and by the kernel when the process dies.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
+    /// Keeps others from [`Directory::lock`]; `None` if somebody holds it. Makes no file, and asks for no more
+    /// than the right to read it.
+    fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.lock(name)
+    }
+    /// Whether it is this process that holds a lock.
+    fn is_locked_here(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// A file that is read at any position by any number of threads.
@@ -54,6 +66,10 @@ pub trait Lock: Send + Sync {}
 /// A folder of the local file system: the folder itself, whatever it is called later and whatever takes its
 /// name.
 ///
+/// Its files are plain files. Something else under the name of one (a folder, a pipe, a link to elsewhere) is an
+/// error that says so, and is neither waited for nor followed. Who may use a new file, the folder's permissions
+/// say: `docs/durability.md` has the rule.
+///
 /// A process that was forked off the one that opened it may read, but not write: both would write at the
 /// same places of the same files.
 #[derive(Debug)]
@@ -63,9 +79,10 @@ pub struct LocalDirectory {
 }
 
 impl LocalDirectory {
-    /// Opens a folder, and makes it where it is missing.
+    /// Opens a folder, and makes it where it is missing, for its owner alone.
     pub fn create(path: &Path) -> io::Result<LocalDirectory> {
-        match fs::create_dir_all(path) {
+        let above = path.parent().map_or(Ok(()), fs::create_dir_all);
+        match above.and_then(|()| DirBuilder::new().mode(Mode::RWXU.bits()).create(path)) {
             // Something is there that is no folder: opening says so.
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => LocalDirectory::open(path),
@@ -81,9 +98,49 @@ impl LocalDirectory {
         Ok(LocalDirectory { folder: File::open(path)?, process: Process::current() })
     }
 
+    /// Opens a plain file. Does not wait for the other end of a pipe, and follows no link.
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP | Mode::ROTH | Mode::WOTH;
-        Ok(File::from(openat(&self.folder, name, flags | OFlags::CLOEXEC, mode)?))
+        let careful = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = match openat(&self.folder, name, flags | careful, FileAccess::at_first()) {
+            Ok(file) => File::from(file),
+            Err(error) => return Err(self.strange(name).unwrap_or(error.into())),
+        };
+        // Some that are no files can be opened like one.
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(self.strange(name).unwrap_or(io::ErrorKind::InvalidInput.into())),
+        }
+    }
+
+    /// Makes a file that must not exist.
+    fn create_file(&self, name: &str, access: FileAccess) -> io::Result<File> {
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
+        access.grant(&file)?;
+        Ok(file)
+    }
+
+    /// What there is under a name, if it is anything but a plain file.
+    fn strange(&self, name: &str) -> Option<io::Error> {
+        let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        let what = match FileType::from_raw_mode(found.st_mode) {
+            FileType::RegularFile => return None,
+            FileType::Directory => "a folder",
+            FileType::Symlink => "a symbolic link",
+            FileType::Fifo => "a pipe",
+            FileType::Socket => "a socket",
+            FileType::CharacterDevice | FileType::BlockDevice => "a device",
+            FileType::Unknown => "something unknown",
+        };
+        let message = format!("it is {what}, not a file; move it out of the database's folder");
+        Some(io::Error::new(io::ErrorKind::InvalidInput, message))
+    }
+
+    fn locked(&self, file: File, operation: FlockOperation) -> io::Result<Option<Box<dyn Lock>>> {
+        match flock(&file, operation) {
+            Ok(()) => Ok(Some(Box::new(LocalLock::held(file, self.process)?))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -104,7 +161,7 @@ impl Directory for LocalDirectory {
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
         self.process.check()?;
-        let file = self.open_file(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)?;
+        let file = self.create_file(name, FileAccess::of_data(&self.folder)?)?;
         Ok(Box::new(LocalFile { file, process: self.process }))
     }
 
@@ -115,7 +172,11 @@ impl Directory for LocalDirectory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.process.check()?;
-        Ok(unlinkat(&self.folder, name, AtFlags::empty())?)
+        match unlinkat(&self.folder, name, AtFlags::empty()) {
+            // A folder cannot be removed like a file, and need not be empty.
+            Err(error) => Err(self.strange(name).unwrap_or(error.into())),
+            Ok(()) => Ok(()),
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -125,12 +186,32 @@ impl Directory for LocalDirectory {
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         self.process.check()?;
-        let file = self.open_file(name, OFlags::WRONLY | OFlags::CREATE)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Box::new(LocalLock { file, process: self.process }))),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
+        let file = match self.open_file(name, OFlags::RDWR) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                match self.create_file(name, FileAccess::of_lock(&self.folder)?) {
+                    // Another process was faster.
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                        self.open_file(name, OFlags::RDWR)?
+                    }
+                    made => made?,
+                }
+            }
+            found => found?,
+        };
+        self.locked(file, FlockOperation::NonBlockingLockExclusive)
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.process.check()?;
+        // Some file systems give a lock for oneself alone only to who may write the file.
+        let file = self.open_file(name, OFlags::RDONLY)?;
+        self.locked(file, FlockOperation::NonBlockingLockShared)
+    }
+
+    fn is_locked_here(&self, name: &str) -> bool {
+        let Ok(found) = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
+        let found = (found.st_dev as u64, found.st_ino as u64);
+        held_locks().iter().any(|(id, process)| *id == found && process.check().is_ok())
     }
 }
 
@@ -185,9 +266,30 @@ impl WriteFile for LocalFile {
     }
 }
 
+/// The number of a file: its device, and the number it has there.
+type FileId = (u64, u64);
+
+/// The locks that this process holds, or that the one it was forked off held.
+static HELD_LOCKS: Mutex<Vec<(FileId, Process)>> = Mutex::new(Vec::new());
+
+fn held_locks() -> MutexGuard<'static, Vec<(FileId, Process)>> {
+    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 struct LocalLock {
     file: File,
+    id: FileId,
     process: Process,
+}
+
+impl LocalLock {
+    /// Of a file whose lock was taken.
+    fn held(file: File, process: Process) -> io::Result<LocalLock> {
+        let found = file.metadata()?;
+        let id = (found.dev(), found.ino());
+        held_locks().push((id, process));
+        Ok(LocalLock { file, id, process })
+    }
 }
 
 impl Lock for LocalLock {}
@@ -197,6 +299,10 @@ impl Drop for LocalLock {
         // Closing frees the lock only once no forked process has the file open, either.
         if self.process.check().is_ok() {
             let _ = flock(&self.file, FlockOperation::Unlock);
+            let mut held = held_locks();
+            if let Some(at) = held.iter().position(|lock| *lock == (self.id, self.process)) {
+                held.swap_remove(at);
+            }
         }
     }
 }

@@ -14,8 +14,21 @@ pub enum StorageError {
     Damaged { file: String, offset: u64, source: FormatError },
     #[error("{file}: {detail}")]
     Inconsistent { file: String, detail: String },
-    #[error("another process has this database open for writing")]
+    #[error(
+        "another process has this database open for writing; wait for it to close the database, or open it \
+         for reading only"
+    )]
     Locked,
+    #[error(
+        "this process has this database open for writing already; use that handle, or close it first"
+    )]
+    LockedHere,
+    /// A reader may not make the file that tells the writer what it reads.
+    #[error(
+        "cannot leave a lease in the database folder: {source}; a reader needs write permission on the folder \
+         (with the sticky bit it can remove nothing else there), or a copy of the database"
+    )]
+    LeaseDenied { source: io::Error },
     /// An earlier write failed, so what the file holds is unknown and nothing more may follow it.
     #[error("the log is closed for writing since an earlier failure: {first}")]
     LogFailed { first: String },

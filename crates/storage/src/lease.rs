@@ -5,7 +5,11 @@
 //! on everything, then reads the manifest, then narrows the lease to what it found; a writer looks for
 //! leases after its edit is in the manifest. So whichever comes first, a file that a reader needs is
 //! either seen as leased or not in the manifest that the reader found.
+//!
+//! Cleaning up never fails a writer. A lease whose lock cannot be tried (it is of another user, or no file at
+//! all) counts as held, a file that cannot be removed is tried again later, and both are reported.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::{Arc, PoisonError};
 
@@ -23,6 +27,8 @@ pub struct ManifestVersion {
 impl ManifestVersion {
     /// Before every version: a lease on it keeps everything.
     pub const EVERYTHING: ManifestVersion = ManifestVersion { file: 0, edit: 0 };
+    /// Before every version but that: what goes at it is only held back for readers that are just opening.
+    pub const ANY: ManifestVersion = ManifestVersion { file: 0, edit: 1 };
 }
 
 /// A reader's hold on one version. Dropping it lets go.
@@ -41,7 +47,10 @@ impl Lease {
     ) -> Result<Lease> {
         let ManifestVersion { file, edit } = version;
         let name = format!("lease-{file:08}-{edit:012}-{nonce:016x}");
-        let lock = directory.lock(&name).context("lock", &name)?.ok_or(StorageError::Locked)?;
+        let lock = match directory.lock(&name) {
+            Err(source) if is_denied(&source) => return Err(StorageError::LeaseDenied { source }),
+            lock => lock.context("lock", &name)?.ok_or(StorageError::Locked)?,
+        };
         // A writer that looked between the file's making and its locking took it for dead.
         let names = directory.list().context("list", "the database folder")?;
         if !names.contains(&name) {
@@ -58,19 +67,65 @@ impl Drop for Lease {
     }
 }
 
-/// The oldest version that a living reader holds. Removes the leases of dead ones.
-pub fn oldest_lease(directory: &dyn Directory) -> Result<Option<ManifestVersion>> {
-    let names = directory.list().context("list", "the database folder")?;
-    let mut oldest: Option<ManifestVersion> = None;
-    for name in names {
-        let Some(version) = version_of(&name) else { continue };
-        match directory.lock(&name).context("lock", &name)? {
-            None => oldest = Some(oldest.map_or(version, |other| other.min(version))),
-            // The reader may have removed the file itself meanwhile.
-            Some(_dead) => drop(directory.remove(&name)),
+/// Whether it is a matter of permissions, or of a file system that nothing is written to.
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// What a look at all leases found.
+#[derive(Debug, Clone, Default)]
+struct Leases {
+    /// The oldest version that may be held.
+    oldest: Option<ManifestVersion>,
+    /// Why leases count as held of which it is not known.
+    untried: Vec<String>,
+    /// Why leases of dead readers are still there.
+    unremoved: Vec<String>,
+}
+
+impl Leases {
+    /// Looks for leases, and removes those of dead readers.
+    fn look(directory: &dyn Directory) -> Leases {
+        let mut found = Leases::default();
+        let names = match directory.list() {
+            Ok(names) => names,
+            Err(error) => {
+                found.untried.push(format!("cannot list the database folder for leases: {error}"));
+                found.hold(ManifestVersion::EVERYTHING);
+                return found;
+            }
+        };
+        for name in names {
+            let Some(version) = version_of(&name) else { continue };
+            match directory.try_lock(&name) {
+                Ok(None) => found.hold(version),
+                // The reader may have removed the file itself meanwhile.
+                Ok(Some(_dead)) => found.unremoved.extend(cannot_remove(directory, &name)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => {
+                    let todo = "it counts as held; remove it once its reader is gone";
+                    found.untried.push(format!("cannot try {name}: {error}; {todo}"));
+                    found.hold(version);
+                }
+            }
         }
+        found
     }
-    Ok(oldest)
+
+    fn hold(&mut self, version: ManifestVersion) {
+        self.oldest = Some(self.oldest.map_or(version, |other| other.min(version)));
+    }
+}
+
+/// Removes a file; says why, if it is still there then.
+fn cannot_remove(directory: &dyn Directory, name: &str) -> Option<String> {
+    match directory.remove(name) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Some(format!("cannot remove {name}: {error}"))
+        }
+        // An earlier opening of the database may have had it on its list, too.
+        _ => None,
+    }
 }
 
 fn version_of(name: &str) -> Option<ManifestVersion> {
@@ -80,11 +135,20 @@ fn version_of(name: &str) -> Option<ManifestVersion> {
 }
 
 /// Files that are in the manifest no more and go once no reader holds a version that needs them.
+///
+/// What keeps one from going is no failure: it is tried again later, and [`DeferredRemovals::report`] has it.
 pub struct DeferredRemovals {
     directory: Arc<dyn Directory>,
-    pending: Mutex<Vec<Pending>>,
+    waiting: Mutex<Waiting>,
 }
 
+#[derive(Default)]
+struct Waiting {
+    files: Vec<Pending>,
+    report: RemovalReport,
+}
+
+#[derive(Clone)]
 struct Pending {
     name: String,
     bytes: u64,
@@ -92,53 +156,61 @@ struct Pending {
     removed_at: ManifestVersion,
 }
 
+/// What waits to be removed, and why that is more than living readers need.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RemovalReport {
+    /// Bytes of the files that wait.
+    pub bytes: u64,
+    /// Leases that could not be tried, and therefore count as held: a message each.
+    pub untried_leases: Vec<String>,
+    /// Files that nobody needs and that could not be removed: a message each.
+    pub unremoved_files: Vec<String>,
+}
+
 impl DeferredRemovals {
     pub fn new(directory: Arc<dyn Directory>) -> DeferredRemovals {
-        DeferredRemovals { directory, pending: Mutex::default() }
+        DeferredRemovals { directory, waiting: Mutex::default() }
     }
 
     /// Takes over a file that this process does not read any more.
     pub fn defer(&self, name: String, bytes: u64, removed_at: ManifestVersion) {
-        self.pending().push(Pending { name, bytes, removed_at });
+        self.waiting().files.push(Pending { name, bytes, removed_at });
     }
 
-    /// Removes the files that nobody needs any more.
-    pub fn sweep(&self) -> Result<()> {
-        let mut pending = self.pending();
-        if pending.is_empty() {
-            return Ok(());
+    /// Removes the files that nobody needs any more, as far as the system lets it.
+    pub fn sweep(&self) {
+        // Removing takes long, and others only want to know what waits.
+        let files = self.waiting().files.clone();
+        if files.is_empty() {
+            return;
         }
-        let oldest = oldest_lease(self.directory.as_ref())?;
-        let is_needed = |file: &Pending| oldest.is_some_and(|version| version < file.removed_at);
-        let mut swept = Ok(());
-        pending.retain(|file| {
-            if is_needed(file) {
-                return true;
+        let Leases { oldest, untried, unremoved } = Leases::look(self.directory.as_ref());
+        let mut report =
+            RemovalReport { untried_leases: untried, unremoved_files: unremoved, bytes: 0 };
+        let mut gone: HashSet<String> = HashSet::new();
+        for Pending { name, removed_at, .. } in files {
+            if oldest.is_some_and(|version| version < removed_at) {
+                continue;
             }
-            match self.directory.remove(&file.name) {
-                // An earlier opening of the database may have had it on its list, too.
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    swept = Err(error).context("remove", &file.name);
-                    true
-                }
-                _ => false,
+            match cannot_remove(self.directory.as_ref(), &name) {
+                None => drop(gone.insert(name)),
+                Some(why) => report.unremoved_files.push(why),
             }
-        });
-        swept
+        }
+        let mut waiting = self.waiting();
+        waiting.files.retain(|file| !gone.contains(&file.name));
+        waiting.report = if waiting.files.is_empty() { RemovalReport::default() } else { report };
     }
 
-    /// Whether a reader is just opening, and may still need anything there is.
-    pub fn is_everything_leased(&self) -> Result<bool> {
-        Ok(oldest_lease(self.directory.as_ref())? == Some(ManifestVersion::EVERYTHING))
+    /// What waits now, and what the last sweep met.
+    pub fn report(&self) -> RemovalReport {
+        let waiting = self.waiting();
+        let bytes = waiting.files.iter().map(|file| file.bytes).sum();
+        RemovalReport { bytes, ..waiting.report.clone() }
     }
 
-    /// Bytes of the files that wait for readers.
-    pub fn bytes(&self) -> u64 {
-        self.pending().iter().map(|file| file.bytes).sum()
-    }
-
-    fn pending(&self) -> MutexGuard<'_, Vec<Pending>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,24 +231,24 @@ mod tests {
         let defer = |name: &str, removed_at: ManifestVersion| {
             directory.create(name).unwrap().write_all(b"12345").unwrap();
             removals.defer(name.into(), 5, removed_at);
-            removals.sweep().unwrap();
+            removals.sweep();
         };
         let exists = |name: &str| directory.list().unwrap().contains(&name.to_string());
         defer("a", at(1));
         assert!(!exists("a"), "nobody reads");
 
         let opening = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, 1).unwrap();
-        assert!(removals.is_everything_leased().unwrap());
         let reading = Lease::take(directory.clone(), at(3), 2).unwrap();
         defer("b", at(2));
         defer("c", at(4));
-        assert_eq!(removals.bytes(), 10);
+        defer("log", ManifestVersion::ANY);
+        assert_eq!(removals.report().bytes, 15);
         drop(opening);
-        removals.sweep().unwrap();
+        removals.sweep();
         assert!(!exists("b") && exists("c"), "version 3 has c, but not b");
-        assert!(!removals.is_everything_leased().unwrap());
+        assert!(!exists("log"), "who has opened has read it");
         drop(reading);
-        removals.sweep().unwrap();
+        removals.sweep();
         assert!(!exists("c"));
         assert_eq!(directory.list().unwrap(), Vec::<String>::new());
     }
@@ -191,7 +263,7 @@ mod tests {
         directory.create("a").unwrap();
         openings.iter().for_each(|removals| removals.defer("a".into(), 0, at(1)));
         for removals in openings {
-            removals.sweep().unwrap();
+            removals.sweep();
         }
     }
 
@@ -200,7 +272,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = LocalDirectory::open(folder.path()).unwrap();
         directory.create("lease-00000001-000000000007-0000000000000abc").unwrap();
-        assert_eq!(oldest_lease(&directory).unwrap(), None);
+        assert_eq!(Leases::look(&directory).oldest, None);
         assert!(directory.list().unwrap().is_empty());
     }
 }

@@ -7,6 +7,7 @@
 pub mod sync;
 pub mod error;
 pub mod standard_streams;
+mod permissions;
 pub mod directory;
 pub mod lease;
 pub mod wal;

@@ -75,8 +75,9 @@ pub fn exists(directory: &dyn Directory) -> Result<bool> {
 }
 
 impl Manifest {
-    /// Opens the manifest, or starts one in a folder without.
-    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState)> {
+    /// Opens the manifest, or starts one in a folder without. Returns also the files that it replaces, which the
+    /// caller removes: a newer one is what counts.
+    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState, Vec<String>)> {
         let files = manifest_files(directory.as_ref())?;
         let state = newest(directory.as_ref(), &files)?.state;
         let number = match files.last() {
@@ -95,10 +96,9 @@ impl Manifest {
         frames.put(&payload, &mut bytes);
         let file = create_whole(directory.as_ref(), &name, &bytes).context("create", &name)?;
         frames.note_synced();
-        for (_, old) in files {
-            directory.remove(&old).context("remove", &old)?;
-        }
-        Ok((Manifest { directory, file, name, number, frames, failure: None }, state))
+        let replaced = files.into_iter().map(|(_, old)| old).collect();
+        let manifest = Manifest { directory, file, name, number, frames, failure: None };
+        Ok((manifest, state, replaced))
     }
 
     /// Reads the manifest without touching it; that of a folder without one is empty.
@@ -382,7 +382,9 @@ mod tests {
     use drillcore_format::ids::LsnRange;
 
     fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
-        Manifest::open(Arc::new(directory.clone()))
+        let (manifest, state, replaced) = Manifest::open(Arc::new(directory.clone()))?;
+        replaced.iter().for_each(|name| directory.remove(name).unwrap());
+        Ok((manifest, state))
     }
 
     fn segment(id: u64, first: u64, last: u64) -> SegmentMeta {

@@ -150,8 +150,7 @@ impl Drop for PagedFile {
     fn drop(&mut self) {
         if let Some((removals, removed_at)) = self.removal.get() {
             removals.defer(self.name.clone(), self.bytes, *removed_at);
-            // What cannot be removed now goes with a later sweep, or at the next opening.
-            let _ = removals.sweep();
+            removals.sweep();
         }
     }
 }

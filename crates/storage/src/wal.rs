@@ -291,18 +291,20 @@ impl Wal {
         Lsn(self.logged.load(atomic::Ordering::Acquire))
     }
 
-    /// Removes the files whose commits all lie before `needed_from`.
-    pub fn remove_before(&self, needed_from: Lsn) -> Result<()> {
+    /// Lets go of the files whose commits all lie before `needed_from`. Returns their names and bytes; the caller
+    /// removes them, now or later: one that is found at an opening is passed over.
+    pub fn release_before(&self, needed_from: Lsn) -> Vec<(String, u64)> {
         let mut log = self.log();
-        while let Some(file) = log.files.front().filter(|file| file.last < needed_from) {
-            remove(self.directory.as_ref(), &file.name)?;
+        let mut released = Vec::new();
+        while log.files.front().is_some_and(|file| file.last < needed_from) {
+            let file = log.files.pop_front().expect("there is a first one");
             self.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
-            log.files.pop_front();
-            if log.files.is_empty() {
-                log.open = None;
-            }
+            released.push((file.name, file.bytes));
         }
-        Ok(())
+        if log.files.is_empty() {
+            log.open = None;
+        }
+        released
     }
 
     /// The bytes of all log files.
@@ -403,6 +405,11 @@ fn file_name(first: Lsn) -> String {
     format!("wal-{:020}.log", first.0)
 }
 
+/// Whether a name is that of a log's file.
+pub fn is_log_file(name: &str) -> bool {
+    name.starts_with("wal-") && name.ends_with(".log")
+}
+
 /// The log's files with the first LSN of each, oldest first.
 fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
     let first = |name: &str| {
@@ -499,6 +506,12 @@ mod tests {
         log_files(directory).unwrap().into_iter().map(|(_, name)| name).collect()
     }
 
+    fn remove_before(directory: &MemoryDirectory, wal: &Wal, needed_from: u64) {
+        for (name, _) in wal.release_before(Lsn(needed_from)) {
+            directory.remove(&name).unwrap();
+        }
+    }
+
     fn rewrite(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
         let name = names(directory).pop().unwrap();
         let mut bytes = read_file(directory, &name).unwrap();
@@ -569,7 +582,7 @@ mod tests {
         let (wal, _) = recover(&directory, 1).unwrap();
         log(&wal, 2, b"b");
         assert_eq!(log_files(&directory).unwrap().len(), 2);
-        wal.remove_before(Lsn(2)).unwrap();
+        remove_before(&directory, &wal, 2);
         assert_eq!(log_files(&directory).unwrap().len(), 1);
         drop(wal);
         assert!(matches!(recover(&directory, 1), Err(StorageError::Inconsistent { .. })));
@@ -673,7 +686,7 @@ mod tests {
             first_file.get_or_insert_with(|| (name.clone(), read_file(&directory, &name).unwrap()));
         }
         let (wal, _) = recover(&directory, 1).unwrap();
-        wal.remove_before(Lsn(3)).unwrap();
+        remove_before(&directory, &wal, 3);
         drop(wal);
         let (name, bytes) = first_file.unwrap();
         directory.create(&name).unwrap().write_all(&bytes).unwrap();

@@ -91,4 +91,12 @@ impl Directory for GateDirectory {
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         self.inner.lock(name)
     }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.inner.try_lock(name)
+    }
+
+    fn is_locked_here(&self, name: &str) -> bool {
+        self.inner.is_locked_here(name)
+    }
 }
