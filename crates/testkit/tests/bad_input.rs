@@ -676,7 +676,9 @@ fn a_file_of_a_later_version_is_refused_and_named() {
 #[test]
 fn a_second_writer_in_the_same_process_is_refused_until_the_first_is_closed() {
     let f = Fixture::new();
-    f.refuses(Locked, "another process", |f| Database::open(&f.path, Options::default()).map(drop));
+    f.refuses(Locked, "this process has", |f| {
+        Database::open(&f.path, Options::default()).map(drop)
+    });
     f.database.close().unwrap();
     Database::open(&f.path, Options::default()).unwrap();
 }
