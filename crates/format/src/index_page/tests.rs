@@ -176,8 +176,8 @@ fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
 #[test]
 fn a_repeated_key_takes_filter_space_once() {
     let mut builder = IndexPageBuilder::new();
-    builder.push(b"k", 5000, 1, &[42; 5000], &[]);
-    builder.push(b"k", 5000, 1, &[42; 5000], &[]);
+    builder.push(b"k", 4000, 1, &[42; 4000], &[]);
+    builder.push(b"k", 4000, 1, &[42; 4000], &[]);
     assert!(builder.encoded_len() < 128, "{} bytes", builder.encoded_len());
 }
 
