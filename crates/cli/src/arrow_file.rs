@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -60,7 +61,8 @@ impl<R: Read> ArrowFile<BufReader<R>> {
             return Err(ipc("its numbers have their bytes in the order of another machine"));
         }
         body(&mut file, &message)?;
-        let schema = Arc::new(fb_to_schema(schema));
+        let schema = catch_unwind(AssertUnwindSafe(|| fb_to_schema(schema)));
+        let schema = Arc::new(schema.map_err(|_| ipc("its columns contradict themselves"))?);
         Ok(ArrowFile { file, is_file, schema, dictionaries: HashMap::new(), is_at_end: false })
     }
 }
@@ -120,7 +122,9 @@ impl<R: BufRead> Iterator for ArrowFile<R> {
         if self.is_at_end {
             return None;
         }
-        let batch = self.next_batch().transpose();
+        // What the library does not check of a message, it asserts.
+        let batch = catch_unwind(AssertUnwindSafe(|| self.next_batch()));
+        let batch = batch.unwrap_or_else(|_| Err(ipc("a message contradicts itself"))).transpose();
         self.is_at_end = !matches!(batch, Some(Ok(_)));
         batch
     }
