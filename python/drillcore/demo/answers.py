@@ -67,9 +67,10 @@ def estimate_carriers(table: drillcore.Table, flights: Flights) -> tuple[list[Ca
         CarrierDelay(
             carrier=row["carrier"],
             name=flights.airlines.get(row["carrier"], row["carrier"]),
-            value=row["delay"],
-            low=row["delay_low"],
-            high=row["delay_high"],
+            # Of a carrier that was not drawn the sample says nothing.
+            value=math.nan if row["delay"] is None else row["delay"],
+            low=-math.inf if row["delay_low"] is None else row["delay_low"],
+            high=math.inf if row["delay_high"] is None else row["delay_high"],
             drawn=row["sampled"],
             exact=exact[row["carrier"]],
         )
