@@ -13,6 +13,7 @@ use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{
     Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
 };
+use drillcore_storage::proven_names::ProvenNames;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::{self, JoinHandle};
@@ -106,6 +107,7 @@ impl Database {
                 "memory_bytes is {given}; at least {least} are needed"
             )));
         }
+        let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
         let nonce = fresh_seed() as u32;
         let core = Arc::new(recovery::open(directory, options, Probe(probe), nonce)?);
         let threads = core.options.maintenance_threads.max(1);

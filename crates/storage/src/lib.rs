@@ -9,6 +9,7 @@ pub mod error;
 pub mod standard_streams;
 mod permissions;
 pub mod directory;
+pub mod proven_names;
 pub mod lease;
 pub mod wal;
 pub mod manifest;
