@@ -64,11 +64,15 @@ VALUES: dict[str, list] = {
     "d": [Decimal(text) for text in ("0.00", "0.10", "1.00", "-1.50", "1.50", "7.00", "9999999999999999.99", "-0.01")],
     "e": [
         Decimal(text)
-        for text in ("0.0000000000", "0.1000000000", "1.5000000000", "-1.5000000000", "7", "0.0000000001")
-        + ("1234567890123456789012345678.0123456789", "-9999999999999999999999999999.9999999999")
+        for text in (
+            *("0.0000000000", "0.1000000000", "1.5000000000", "-1.5000000000", "7", "0.0000000001"),
+            *("1234567890123456789012345678.0123456789", "-9999999999999999999999999999.9999999999"),
+        )
     ],
     "s": ["", "a", "A", "ab", "b", "é", "%", "0", "nan", "long " * 700],
-    "day": [dt.date(*day) for day in ((1, 1, 1), (1969, 12, 31), (1970, 1, 1), (2000, 2, 29), (2262, 4, 12), (9999, 12, 31))],
+    "day": [
+        dt.date(*day) for day in ((1, 1, 1), (1969, 12, 31), (1970, 1, 1), (2000, 2, 29), (2262, 4, 12), (9999, 12, 31))
+    ],
     "at": [
         dt.datetime(*time)
         for time in (
@@ -102,11 +106,13 @@ LITERALS: dict[str, list[Sql | str]] = {
         *(f"cast('{text}' as double)" for text in ("nan", "-nan", "inf", "-inf")),
         *("(0e0 / 0e0)", "(-(0e0 / 0e0))", "(1e0 / 0e0)", "(1e0 / 0e0 - 1e0 / 0e0)"),
     ],
-    "decimal": [f"cast('{text}' as decimal({of}))" for text, of in (("0.10", "18, 2"), ("1.5", "3, 1"), ("7", "18, 0"))],
+    "decimal": [
+        f"cast('{text}' as decimal({of}))" for text, of in (("0.10", "18, 2"), ("1.5", "3, 1"), ("7", "18, 0"))
+    ],
     "text": ["''", "'a'", "'ab'", "'zz'", "'%'"],
     "date": ["date '0001-01-01'", "date '1969-12-31'", "date '1970-01-01'", "date '9999-12-31'"],
-    # A plain timestamp is in nanoseconds, and so of 1677 to 2262, unless it stands beside a column: docs/sql.md, "Numbers and
-    # times".
+    # A plain timestamp is in nanoseconds, and so of 1677 to 2262, unless it stands beside a column: docs/sql.md,
+    # "Numbers and times".
     "time": [
         Sql(f"cast('{text}' as timestamp(6))", f"timestamp '{text}'")
         for text in ("1969-12-31 23:59:59.999999", "9999-12-31 23:59:59", "1970-01-01 00:00:00")
@@ -183,7 +189,9 @@ class Queries:
             if self.rng.random() < 0.2:
                 divided, by = next_(), next_()
                 return sql("({} / {})", divided, Sql(by.ours, f"({by.theirs} + 0e0)"))
-            form = self.rng.choice(["({} + {})", "({} - {})", "({} * {})", "(- {0})", "abs({0})", "sqrt(abs(cast({0} as double)))"])
+            form = self.rng.choice(
+                ["({} + {})", "({} - {})", "({} * {})", "(- {0})", "abs({0})", "sqrt(abs(cast({0} as double)))"]
+            )
             return sql(form, next_(), next_())
         if kind == "decimal":
             of_rows = self.rng.choice(of)
@@ -195,10 +203,14 @@ class Queries:
 
     def comparable(self, of: list[str], depth: int) -> list[Sql]:
         """Four values that may be compared with each other."""
-        kinds = self.rng.choice([*([kind] for kind in KINDS), ["float"], ["int", "float"], ["int", "decimal"], ["decimal", "float"]])
+        kinds = self.rng.choice(
+            [*([kind] for kind in KINDS), ["float"], ["int", "float"], ["int", "decimal"], ["decimal", "float"]]
+        )
         if kinds == ["decimal", "float"]:
             # Of 32 bits, they are rounded by one engine and not by the other: docs/sql.md, "Other engines".
-            floats = [self.pick(f"{self.rng.choice(of)}.f", f"{self.rng.choice(of)}.h", *LITERALS["float"]) for _ in range(2)]
+            floats = [
+                self.pick(f"{self.rng.choice(of)}.f", f"{self.rng.choice(of)}.h", *LITERALS["float"]) for _ in range(2)
+            ]
             return [self.value("decimal", of, depth), *floats, self.value("decimal", of, depth)]
         if kinds == ["int", "float"]:
             # A list is compared value by value, and not made floats for one of them: docs/sql.md, "Other engines".
@@ -240,7 +252,12 @@ class Queries:
         values = [self.pick(*LITERALS[kind]) for _ in range(self.rng.randint(1, 9))]
         if kind == "int" and self.rng.random() < 0.5:
             values = [self.pick("-0e0", "0", "2", "7e0") for _ in values]
-        return sql("({} {} (" + ", ".join(["{}"] * len(values)) + "))", self.column(kind, of), self.pick("in", "not in"), *values)
+        return sql(
+            "({} {} (" + ", ".join(["{}"] * len(values)) + "))",
+            self.column(kind, of),
+            self.pick("in", "not in"),
+            *values,
+        )
 
     def where(self, of: list[str]) -> Sql:
         condition = self.literals_in(of) if self.rng.random() < 0.2 else self.condition(of, 3)
@@ -307,14 +324,18 @@ class Queries:
     def ordered(self) -> tuple[Sql, bool]:
         table = self.rng.choice(self.tables)
         limit = self.rng.choice(["", "limit 7", "limit 9 offset 4"])
-        return sql("select k from {} {} order by {} {}", table, self.maybe_where([table]), self.order([table], 2), limit), True
+        return sql(
+            "select k from {} {} order by {} {}", table, self.maybe_where([table]), self.order([table], 2), limit
+        ), True
 
     def joined(self) -> tuple[Sql, bool]:
         left, right = self.rng.sample(self.tables, 2)
         kind = self.rng.choice(["join", "left join", "right join", "full join", "using"])
         if kind == "using":
             column = self.rng.choice([name for name in SCHEMA.names if name != "k"])
-            of = sql("select l.k, r.k from {} l join {} r using ({}) {}", left, right, column, self.maybe_where(["l", "r"]))
+            of = sql(
+                "select l.k, r.k from {} l join {} r using ({}) {}", left, right, column, self.maybe_where(["l", "r"])
+            )
             return of, False
         of_kind = self.kind()
         x, y = self.value(of_kind, ["l"], 1), self.value(of_kind, ["r"], 1)
@@ -330,17 +351,27 @@ class Queries:
         kind = self.kind()
         # A constant is taken for not among values with nulls: docs/sql.md, "Other engines".
         x, y = self.column(kind, [outer]), self.value(kind, [inner], 1)
-        form = self.rng.choice(["{} in (select {} from {} {})", "{} not in (select {} from {} {})", "exists (select 1 from {2} where {0} = {1})"])
+        form = self.rng.choice(
+            [
+                "{} in (select {} from {} {})",
+                "{} not in (select {} from {} {})",
+                "exists (select 1 from {2} where {0} = {1})",
+            ]
+        )
         condition = sql(form, x, y, inner, self.maybe_where([inner]))
         if self.rng.random() < 0.2:
-            condition = sql("{} {} (select {}({}) from {})", x, self.rng.choice(["=", "<", ">="]), self.pick("min", "max"), y, inner)
+            condition = sql(
+                "{} {} (select {}({}) from {})", x, self.rng.choice(["=", "<", ">="]), self.pick("min", "max"), y, inner
+            )
         return sql("select k from {} where {} order by k", outer, condition), True
 
     def window(self) -> tuple[Sql, bool]:
         table = self.rng.choice(self.tables)
         part, key = (self.value(self.kind(), [table], 1) for _ in range(2))
         by = sql("partition by {} order by {} nulls first", part, key)
-        frame = self.rng.choice(["", "rows between 2 preceding and current row", "rows between 1 preceding and 1 following"])
+        frame = self.rng.choice(
+            ["", "rows between 2 preceding and current row", "rows between 1 preceding and 1 following"]
+        )
         function = self.pick(
             sql("rank() over ({})", by),
             sql("dense_rank() over ({})", by),
@@ -359,4 +390,6 @@ class Queries:
         kind = self.kind()
         word = self.rng.choice(["union", "union all", "intersect", "except"])
         x, y = self.value(kind, [first], 1), self.value(kind, [second], 1)
-        return sql("select {} from {} {} {} select {} from {}", x, first, self.maybe_where([first]), word, y, second), False
+        return sql(
+            "select {} from {} {} {} select {} from {}", x, first, self.maybe_where([first]), word, y, second
+        ), False

@@ -95,7 +95,9 @@ def difference(seed: int, text: Sql, ours: Any, theirs: Any) -> str:
         only = list((Counter(answer) - Counter(other if isinstance(other, list) else [])).elements())
         return f"{len(answer)} rows, of which only here: {str(only)[:1500]}"
 
-    return f"\nseed {seed}\nours:   {text.ours}\n  {shown(ours, theirs)}\nDuckDB: {text.theirs}\n  {shown(theirs, ours)}"
+    return (
+        f"\nseed {seed}\nours:   {text.ours}\n  {shown(ours, theirs)}\nDuckDB: {text.theirs}\n  {shown(theirs, ours)}"
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -127,12 +129,16 @@ def test_a_random_condition_lets_the_rows_pass_that_duckdb_lets_pass(seed: int) 
         text = queries.where([name])
         # A condition is about the columns of one table, which needs no name.
         where = text.ours.removeprefix("where ").replace(f"{name}.", "")
-        expected = answer(lambda text=text, name=name: theirs.sql(f"select k from {name} {text.theirs}").to_arrow_table())
+        expected = answer(
+            lambda text=text, name=name: theirs.sql(f"select k from {name} {text.theirs}").to_arrow_table()
+        )
         found = answer(lambda table=table, where=where: table.scan(where=where, columns=["k"]).arrow())
         if not same(found, expected, False):
             differences.append(difference(seed, Sql(where, text.theirs), found, expected))
             continue
         assert table.count(where=where) == len(expected), (seed, where)
-        drawn = answer(lambda table=table, where=where: table.sample(ROWS, where=where, columns=["k"], at_most=True).arrow())
+        drawn = answer(
+            lambda table=table, where=where: table.sample(ROWS, where=where, columns=["k"], at_most=True).arrow()
+        )
         assert same(drawn, expected, False), difference(seed, Sql(where, text.theirs), drawn, expected)
     assert not differences, f"{len(differences)} differ" + "\n".join(differences[:5])
