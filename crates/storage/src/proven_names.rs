@@ -6,28 +6,29 @@
 //! not durable is found and written anew when the database is opened the next time.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::directory::{Directory, Lock, ReadFile, WriteFile};
 
 /// A [`Directory`] that syncs until it fails to.
 pub struct ProvenNames {
     inner: Arc<dyn Directory>,
-    failed: AtomicBool,
+    /// What the first sync that failed said.
+    failure: OnceLock<String>,
 }
 
 impl ProvenNames {
     pub fn new(inner: Arc<dyn Directory>) -> ProvenNames {
-        ProvenNames { inner, failed: AtomicBool::new(false) }
+        ProvenNames { inner, failure: OnceLock::new() }
     }
 
     fn check(&self) -> io::Result<()> {
-        match self.failed.load(Ordering::SeqCst) {
-            false => Ok(()),
-            true => Err(io::Error::other(
-                "an earlier sync of the folder failed, so a later one proves nothing; open the database again",
-            )),
+        match self.failure.get() {
+            None => Ok(()),
+            Some(first) => Err(io::Error::other(format!(
+                "an earlier sync of the folder failed ({first}), so a later one proves nothing; open the \
+                 database again"
+            ))),
         }
     }
 }
@@ -56,8 +57,8 @@ impl Directory for ProvenNames {
     fn sync(&self) -> io::Result<()> {
         self.check()?;
         let synced = self.inner.sync();
-        if synced.is_err() {
-            self.failed.store(true, Ordering::SeqCst);
+        if let Err(error) = &synced {
+            self.failure.get_or_init(|| error.to_string());
         }
         // Another thread's may have failed meanwhile, and taken the names of this one.
         synced.and_then(|()| self.check())
@@ -78,6 +79,8 @@ impl Directory for ProvenNames {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use crate::directory::MemoryDirectory;
 
@@ -118,7 +121,7 @@ mod tests {
         names.create("of another thread").unwrap();
         assert!(names.sync().is_err());
         let error = names.sync().unwrap_err();
-        assert!(error.to_string().contains("earlier sync"), "{error}");
+        assert!(error.to_string().contains("failed (on purpose)"), "{error}");
         assert_eq!(names.list().unwrap().len(), 1, "the rest goes on");
     }
 }
