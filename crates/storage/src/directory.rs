@@ -210,7 +210,7 @@ impl Directory for LocalDirectory {
 
     fn is_locked_here(&self, name: &str) -> bool {
         let Ok(found) = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW) else { return false };
-        let found = (found.st_dev as u64, found.st_ino as u64);
+        let found = (found.st_dev, found.st_ino);
         held_locks().iter().any(|(id, process)| *id == found && process.check().is_ok())
     }
 }

@@ -290,9 +290,9 @@ impl ManifestState {
             let mut names = BTreeSet::new();
             for table in &snapshot.tables {
                 shapes.entry(table.table).or_default().push(&table.schema);
-                let lsns = table.segments.iter().map(|segment| segment.lsns);
+                let mut lsns = table.segments.iter().map(|segment| segment.lsns);
                 let is_in_order = lsns.clone().is_sorted_by(|a, b| a.last < b.first)
-                    && lsns.last().is_none_or(|lsns| lsns.last <= snapshot.lsn);
+                    && lsns.next_back().is_none_or(|lsns| lsns.last <= snapshot.lsn);
                 if !is_in_order || !names.insert(&table.name) {
                     return Err(format!("snapshot {name:?} has no sound table {:?}", table.name));
                 }

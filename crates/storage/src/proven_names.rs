@@ -6,30 +6,22 @@
 //! not durable is found and written anew when the database is opened the next time.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, PoisonError};
 
 use crate::directory::{Directory, Lock, ReadFile, WriteFile};
+use crate::sync::Mutex;
 
 /// A [`Directory`] that syncs until it fails to.
 pub struct ProvenNames {
     inner: Arc<dyn Directory>,
-    /// What the first sync that failed said.
-    failure: OnceLock<String>,
+    /// What the sync that failed said. Held while one is under way: two at once could each take the names of the
+    /// other, and only one of them fail.
+    failure: Mutex<Option<String>>,
 }
 
 impl ProvenNames {
     pub fn new(inner: Arc<dyn Directory>) -> ProvenNames {
-        ProvenNames { inner, failure: OnceLock::new() }
-    }
-
-    fn check(&self) -> io::Result<()> {
-        match self.failure.get() {
-            None => Ok(()),
-            Some(first) => Err(io::Error::other(format!(
-                "an earlier sync of the folder failed ({first}), so a later one proves nothing; open the \
-                 database again"
-            ))),
-        }
+        ProvenNames { inner, failure: Mutex::new(None) }
     }
 }
 
@@ -55,13 +47,14 @@ impl Directory for ProvenNames {
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.check()?;
-        let synced = self.inner.sync();
-        if let Err(error) = &synced {
-            self.failure.get_or_init(|| error.to_string());
+        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(first) = &*failure {
+            return Err(io::Error::other(format!(
+                "an earlier sync of the folder failed ({first}), so a later one proves nothing; open the \
+                 database again"
+            )));
         }
-        // Another thread's may have failed meanwhile, and taken the names of this one.
-        synced.and_then(|()| self.check())
+        self.inner.sync().inspect_err(|error| *failure = Some(error.to_string()))
     }
 
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
