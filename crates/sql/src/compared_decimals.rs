@@ -159,7 +159,8 @@ fn as_numbers(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 || is_mixed(list.iter(), schema) =>
         {
             // What is compared in one way, and with floats or with others.
-            let mut lists: Vec<((Option<Meeting>, bool), Vec<Expr>)> = Vec::new();
+            type How = (Option<Meeting>, bool);
+            let mut lists: Vec<(How, Vec<Expr>)> = Vec::new();
             for value in list {
                 let how = (meeting(&expr, &value), is_float(&value, schema));
                 match lists.iter_mut().find(|(met, _)| *met == how) {

@@ -52,7 +52,10 @@ fn note_panics() {
             if place.contains("tests/corpora.rs") {
                 return print(panic);
             }
-            let message = panic.payload_as_str().unwrap_or("no message").to_string();
+            let payload = panic.payload();
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            let message = text.unwrap_or("no message").to_string();
             panics().push(Panic { thread, place, message });
         }));
     });

@@ -21,8 +21,11 @@ const RUNS: u64 = 40;
 /// Of a twin, which must fail.
 const TWIN_RUNS: u64 = 30;
 
+/// The value of each row.
+type Values = fn(i64) -> Option<f64>;
+
 /// Some columns to average; with each id comes a number as if drawn at random.
-const COLUMNS: [(&str, fn(i64) -> Option<f64>); 9] = [
+const COLUMNS: [(&str, Values); 9] = [
     ("even", |id| Some(chance(id))),
     ("rare_200", |id| Some(rare(id, 200))),
     ("rare_2000", |id| Some(rare(id, 2_000))),

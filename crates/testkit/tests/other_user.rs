@@ -219,7 +219,7 @@ fn the_folder_says_who_reads_and_a_group_may_beside_its_owner() {
     for entry in fs::read_dir(&setting.database).unwrap() {
         let entry = entry.unwrap();
         let (name, mode) = (entry.file_name(), entry.metadata().unwrap().mode() & 0o777);
-        let expected = if name == "LOCK" { 0o640 } else { 0o640 };
+        let expected = 0o640;
         assert_eq!(mode, expected, "{name:?} has mode {mode:o}");
     }
     let mut outsider = setting.start("reader_child", (STRANGER, OTHER_GROUP));

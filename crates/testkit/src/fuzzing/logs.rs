@@ -56,7 +56,8 @@ fn use_schema(schema: &TableSchema, outcome: &mut Outcome) {
 /// are.
 pub fn frames(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
-    let kind = if byte(part(parts, 0), 0) % 2 == 0 { LogKind::Wal } else { LogKind::Manifest };
+    let kind =
+        if byte(part(parts, 0), 0).is_multiple_of(2) { LogKind::Wal } else { LogKind::Manifest };
     let mut log = Vec::new();
     let header = FileHeader { kind, nonce: 7, first: 1 };
     let mut frames = FrameWriter::begin(header, &mut log);

@@ -231,7 +231,7 @@ fn use_list(entry: &SetEntry, page: &[u8], outcome: &mut Outcome) {
 pub fn set_directory(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
     let Some(page) = outcome.note(DirectoryPage::parse(part(parts, 1))) else { return outcome };
-    assert_eq!(page.is_empty(), page.len() == 0);
+    assert_eq!(page.is_empty(), page.entries().next().is_none());
     for entry in page.entries().take(LOOKED_AT) {
         if let Some(entry) = outcome.note(entry) {
             outcome.note(page.find(&entry.value));

@@ -283,10 +283,8 @@ fn with_small_pages(files: &MemoryDirectory) -> MemoryDirectory {
     let pinned = pinned.map(|table| (table.table, &table.schema, &table.segments));
     for (table, schema, segments) in of_tables.chain(pinned) {
         for meta in segments {
-            if !metas.contains_key(&meta.id) {
-                let copied = rewrite(files, &rewritten, table, schema, meta);
-                metas.insert(meta.id, copied);
-            }
+            let rewrite = || rewrite(files, &rewritten, table, schema, meta);
+            metas.entry(meta.id).or_insert_with(rewrite);
         }
     }
     for name in files.list().expect("memory is there") {
