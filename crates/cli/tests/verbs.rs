@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,13 +26,20 @@ fn prints(folder: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The command, started with Ctrl-C ignored, as it is behind `nohup`. So an interrupt that comes before it has set its
-/// handler is lost, and does not end it otherwise than we want to see.
-fn drillcore_deaf(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new("sh");
-    command.current_dir(folder).args(["-c", "trap '' INT; exec \"$0\" \"$@\""]);
-    command.arg(env!("CARGO_BIN_EXE_drillcore")).args(arguments);
-    command
+/// The command, begun with Ctrl-C ignored, as it is behind `nohup`: an interrupt that comes before it has set its
+/// handler is lost, and does not end it otherwise than we want to see. The shell that begins it says when it ignores
+/// Ctrl-C; what the command itself prints is behind that line.
+fn begin_deaf(folder: &Path, arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let mut shell = Command::new("sh");
+    shell.current_dir(folder).args(["-c", "trap '' INT; echo deaf; exec \"$0\" \"$@\""]);
+    shell.arg(env!("CARGO_BIN_EXE_drillcore")).args(arguments);
+    shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let mut printed = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    printed.read_line(&mut first).unwrap();
+    assert_eq!(first, "deaf\n");
+    (child, printed)
 }
 
 /// What a child process ends with that is interrupted until it does.
@@ -733,10 +740,8 @@ fn set_indexes_are_switched_and_answer_alike() {
 fn ctrl_c_ends_with_130() {
     let folder = tempfile::tempdir().unwrap();
     let demo = ["demo", "--rows", "20000000", "--database", "db"];
-    let mut demo = drillcore_deaf(folder.path(), &demo);
-    let mut child = demo.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (child, mut printed) = begin_deaf(folder.path(), &demo);
     let mut first = String::new();
-    let mut printed = BufReader::new(child.stdout.take().unwrap());
     printed.read_line(&mut first).unwrap();
     assert!(first.contains("made up"), "{first}");
     let output = interrupted(child);
@@ -1118,8 +1123,7 @@ fn ctrl_c_ends_a_wait_for_standard_input() {
         (&["ingest", "db", "t", "-", "--quiet"], "hour,city,delay\n2024-01-05T00:00:00,Oslo,5\n"),
         (&["sql", "db", "-"], "select"),
     ] {
-        let mut command = drillcore_deaf(folder.path(), arguments);
-        let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut child, _printed) = begin_deaf(folder.path(), arguments);
         let mut input = child.stdin.take().unwrap();
         input.write_all(begun.as_bytes()).unwrap();
         let output = interrupted(child);
