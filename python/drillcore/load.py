@@ -63,7 +63,7 @@ class Loader:
     """Gathers what a stream gives into chunks and commits each when it is full.
 
     An error leaves the chunks before it in: it carries their number of rows as ``rows_loaded``. So does an
-    interrupt, which no chunk is cut by.
+    interrupt; the chunk that was being committed is in as a whole, then, or not at all.
     """
 
     def __init__(

@@ -261,7 +261,8 @@ class Table(Reads):
     ) -> LoadResult:
         """Load a stream of any size: rows are committed chunk by chunk, and only one chunk is held in memory.
 
-        An error, and an interrupt, leave the chunks before in: unlike :meth:`append`, a load is not one commit.
+        An error, and an interrupt, leave the chunks before in: unlike :meth:`append`, a load is not one commit. The
+        chunk that is being committed when an interrupt comes is in as a whole, or not at all.
 
         Parameters
         ----------

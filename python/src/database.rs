@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, Merge, Options, Reader, RollupSpec, TableSpec};
+use drillcore::{Durability, Interrupt, Merge, Options, Reader, RollupSpec, TableSpec};
 use drillcore_sql::QueryOptions;
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
@@ -45,10 +45,15 @@ impl Database {
         options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
         options.maintenance_threads = threads.unwrap_or(options.maintenance_threads);
         let memory_bytes = options.memory_bytes;
-        let inner = signals::run(py, || match path {
-            Some(path) => drillcore::Database::open(path, options),
-            None => drillcore::Database::in_memory(options),
+        let inner = signals::call(py, |interrupt| {
+            let options = Options { interrupt, ..options };
+            match path {
+                Some(path) => drillcore::Database::open(path, options),
+                None => drillcore::Database::in_memory(options),
+            }
         })?;
+        // Each call has an interrupt of its own.
+        let inner = inner.interrupted_by(Interrupt::never());
         Ok(Database { inner: DatabaseHandle::Writer(inner), memory_bytes })
     }
 
@@ -56,7 +61,8 @@ impl Database {
     #[staticmethod]
     fn open_reader(py: Python<'_>, path: PathBuf, cache_bytes: Option<u64>) -> PyResult<Database> {
         let cache_bytes = cache_bytes.unwrap_or(Options::default().cache_bytes);
-        let reader = signals::run(py, || Reader::open(path, cache_bytes))?;
+        let open = |interrupt| Reader::open_interruptibly(path, cache_bytes, &interrupt);
+        let reader = signals::call(py, open)?;
         Ok(Database { inner: DatabaseHandle::Reader(reader), memory_bytes: 0 })
     }
 
@@ -103,7 +109,9 @@ impl Database {
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };
         let spec = TableSpec { columns, key, set, set_index, weights, merge, exist_ok };
-        let table = signals::run(py, || writer.create_table(name, spec))?;
+        let table = signals::call(py, |interrupt| {
+            writer.interrupted_by(interrupt).create_table(name, spec)
+        })?;
         Ok(Table::new(TableHandle::Writer(table), self.memory_bytes))
     }
 
@@ -117,7 +125,7 @@ impl Database {
 
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let writer = self.inner.writer(py, "drop_table")?;
-        signals::run(py, || writer.drop_table(name))
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_table(name))
     }
 
     fn append(
@@ -133,11 +141,14 @@ impl Database {
         }
         let borrowed: Vec<(&str, &RecordBatch)> =
             batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
-        let append = || match fill_nulls {
-            true => writer.append_with_nulls(&borrowed),
-            false => writer.append(&borrowed),
+        let append = |interrupt| {
+            let writer = writer.interrupted_by(interrupt);
+            match fill_nulls {
+                true => writer.append_with_nulls(&borrowed),
+                false => writer.append(&borrowed),
+            }
         };
-        Ok(append_tuple(signals::run(py, append)?))
+        Ok(append_tuple(signals::call(py, append)?))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
@@ -146,7 +157,9 @@ impl Database {
 
     /// The snapshot of that name, which a writer pins now if there is none.
     fn named_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
-        Ok(Snapshot { inner: signals::run(py, || self.inner.named_snapshot(name))? })
+        Ok(Snapshot {
+            inner: signals::call(py, |interrupt| self.inner.named_snapshot(name, interrupt))?,
+        })
     }
 
     /// Names in order, with LSNs.
@@ -156,17 +169,17 @@ impl Database {
 
     fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let writer = self.inner.writer(py, "drop_snapshot")?;
-        signals::run(py, || writer.drop_snapshot(name))
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_snapshot(name))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let writer = self.inner.writer(py, "flush")?;
-        signals::run(py, || writer.flush())
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).flush())
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
         let writer = self.inner.writer(py, "compact")?;
-        signals::run(py, || writer.compact())
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).compact())
     }
 
     /// Segments, rows and bytes read, and a message for each damaged segment.
@@ -182,7 +195,7 @@ impl Database {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        signals::run(py, || self.inner.close())
+        signals::call(py, |interrupt| self.inner.close(interrupt))
     }
 }
 

@@ -37,9 +37,11 @@ impl DatabaseHandle {
     }
 
     /// The snapshot of that name; a writer makes it if there is none.
-    pub fn named_snapshot(&self, name: &str) -> Result<Snapshot, Error> {
+    pub fn named_snapshot(&self, name: &str, interrupt: Interrupt) -> Result<Snapshot, Error> {
         match self {
-            DatabaseHandle::Writer(database) => database.named_snapshot(name),
+            DatabaseHandle::Writer(database) => {
+                database.interrupted_by(interrupt).named_snapshot(name)
+            }
             DatabaseHandle::Reader(reader) => reader.named_snapshot(name),
         }
     }
@@ -82,9 +84,9 @@ impl DatabaseHandle {
         }
     }
 
-    pub fn close(&self) -> Result<(), Error> {
+    pub fn close(&self, interrupt: Interrupt) -> Result<(), Error> {
         match self {
-            DatabaseHandle::Writer(database) => database.close(),
+            DatabaseHandle::Writer(database) => database.interrupted_by(interrupt).close(),
             DatabaseHandle::Reader(reader) => {
                 reader.close();
                 Ok(())

@@ -33,8 +33,11 @@ impl SelectionArgument {
             closed,
         });
         let sets = self.sets.map(|values| values.into_inner().0);
-        let predicate =
-            self.condition.map(|text| signals::run(py, || drillcore_sql::predicate(schema, &text)));
+        let predicate = self.condition.map(|text| {
+            signals::call(py, |interrupt| {
+                drillcore_sql::predicate_interruptibly(schema, &text, &interrupt)
+            })
+        });
         Ok(Selection { between, sets, predicate: predicate.transpose()? })
     }
 }

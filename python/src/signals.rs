@@ -1,6 +1,6 @@
 //! Long calls: the interpreter is released while they run, and a signal stops them.
 //!
-//! The engine polls an [`Interrupt`] between blocks. Ours attaches to the interpreter at most every
+//! The engine polls an [`Interrupt`] between blocks and while it waits. Ours attaches to the interpreter at most every
 //! 50 ms and lets pending signal handlers run; what a handler raises stops the engine and is then
 //! raised from the call. A panic of the engine becomes an `InternalError`.
 
@@ -99,7 +99,16 @@ impl State {
     }
 }
 
-/// [`Signals::run`] for calls that nothing interrupts.
+/// [`Signals::run`] with signals of its own, for a call whose result is complete.
+pub fn call<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(Interrupt) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    let signals = Signals::new();
+    signals.run(py, || work(signals.interrupt()))
+}
+
+/// For calls that never take long: nothing interrupts them.
 pub fn run<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Error> + Send) -> PyResult<T> {
     py.detach(|| without_panic(work)).map_err(|error| error::to_python(py, &error))
 }

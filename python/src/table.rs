@@ -6,8 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, MergePolicy, OnError, SampleRequest, ScanRequest, Selection,
-    TableSchema, Unit,
+    AppendOptions, AppendResult, Interrupt, MergePolicy, OnError, SampleRequest, ScanRequest,
+    Selection, TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -58,16 +58,19 @@ impl Table {
     fn add_column(&self, py: Python<'_>, name: &str, data_type: PyDataType) -> PyResult<()> {
         let writer = self.inner.writer(py, "add_column")?;
         let data_type = data_type.into_inner();
-        signals::run(py, || writer.add_column(name, &data_type))
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).add_column(name, &data_type))
     }
 
     /// Indexes some sets, or all.
     fn index_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
         let writer = self.inner.writer(py, "index_set")?;
         let sets = sets.map(|sets| sets.into_inner().0);
-        signals::run(py, || match &sets {
-            None => writer.index_all_sets(),
-            Some(sets) => writer.index_sets(sets),
+        signals::call(py, |interrupt| {
+            let writer = writer.interrupted_by(interrupt);
+            match &sets {
+                None => writer.index_all_sets(),
+                Some(sets) => writer.index_sets(sets),
+            }
         })
     }
 
@@ -75,9 +78,12 @@ impl Table {
     fn unindex_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
         let writer = self.inner.writer(py, "unindex_set")?;
         let sets = sets.map(|sets| sets.into_inner().0);
-        signals::run(py, || match &sets {
-            None => writer.unindex_all_sets(),
-            Some(sets) => writer.unindex_sets(sets),
+        signals::call(py, |interrupt| {
+            let writer = writer.interrupted_by(interrupt);
+            match &sets {
+                None => writer.unindex_all_sets(),
+                Some(sets) => writer.unindex_sets(sets),
+            }
         })
     }
 
@@ -166,15 +172,15 @@ impl Table {
         let batch = read_all(py, data)?;
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
         let options = AppendOptions { on_error, fill_nulls };
-        let result = signals::run(py, || writer.append(&batch, options))?;
-        Ok(append_tuple(result))
+        let append = |interrupt| writer.interrupted_by(interrupt).append(&batch, options);
+        Ok(append_tuple(signals::call(py, append)?))
     }
 
     /// Deletes by key, one array a key column, and returns the commit.
     fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
         let writer = self.inner.writer(py, "delete")?;
         let keys = into_arrays(keys);
-        signals::run(py, || writer.delete(&keys))
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
@@ -239,11 +245,12 @@ impl TableSnapshot {
         columns: Option<Vec<String>>,
     ) -> PyResult<PyRecordBatch> {
         let keys = into_arrays(keys);
-        let rows = signals::run(py, || {
-            let found = self.inner.get(&keys, columns.as_deref())?;
+        let get = |interrupt: Interrupt| {
+            let found = self.inner.get_interruptibly(&keys, columns.as_deref(), &interrupt)?;
             let positions = found.positions.into_iter().flatten().collect::<Vec<_>>();
             Ok(take_record_batch(&found.rows, &UInt32Array::from(positions)))
-        })?;
+        };
+        let rows = signals::call(py, get)?;
         Ok(PyRecordBatch::new(rows.map_err(|error| error::from_arrow(py, error))?))
     }
 
@@ -337,15 +344,22 @@ pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
         AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
         AnyRecordBatch::Stream(stream) => stream.into_reader()?,
     };
-    let whole = || {
+    let whole = signals::call(py, |interrupt| {
         let schema = reader.schema();
-        let batches = reader.collect::<Result<Vec<_>, _>>()?;
-        match <[RecordBatch; 1]>::try_from(batches) {
+        let mut batches = Vec::new();
+        for batch in reader {
+            interrupt.check()?;
+            match batch {
+                Ok(batch) => batches.push(batch),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        Ok(match <[RecordBatch; 1]>::try_from(batches) {
             Ok([only]) => Ok(only),
             Err(batches) => concat_batches(&schema, &batches),
-        }
-    };
-    signals::run(py, || Ok(whole()))?.map_err(|error| error::from_arrow(py, error))
+        })
+    })?;
+    whole.map_err(|error| error::from_arrow(py, error))
 }
 
 pub fn append_tuple(result: AppendResult) -> AppendTuple {

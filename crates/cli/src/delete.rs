@@ -19,13 +19,13 @@ const BATCH_KEYS: usize = 8192;
 
 /// Deletes rows, and prints how many there were.
 pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
-    let db = open(&arguments.source.database)?;
+    let db = open(&arguments.source.database, interrupt)?;
     let table = db.table(&arguments.source.table)?;
     let mut deleted = 0;
     let done = match &arguments.keys {
         None => {
             let key = key(&table.schema(), &arguments.key)?;
-            delete_keys(&table, &key).map(|rows| deleted = rows)
+            delete_keys(&table, &key, interrupt).map(|rows| deleted = rows)
         }
         Some(file) => delete_keys_of(file, &table, arguments, interrupt, &mut deleted),
     };
@@ -52,17 +52,19 @@ fn delete_keys_of(
     let input = input::open(file, Some(&taken), &reading)?;
     for batch in input.batches {
         interrupt.check()?;
-        *deleted += delete_keys(table, batch?.rows.columns()).map_err(|fault| fault.at(file))?;
+        let keys = batch?.rows;
+        *deleted +=
+            delete_keys(table, keys.columns(), interrupt).map_err(|fault| fault.at(file))?;
     }
     Ok(())
 }
 
 /// Deletes the rows with some keys, and returns how many there were: nobody else writes meanwhile.
-fn delete_keys(table: &Table, keys: &[ArrayRef]) -> Result<u64, Fault> {
+fn delete_keys(table: &Table, keys: &[ArrayRef], interrupt: &Interrupt) -> Result<u64, Fault> {
     let schema = table.schema();
     let names: Vec<String> =
         schema.key.iter().map(|&column| schema.columns.field(column).name().clone()).collect();
-    let found = table.snapshot()?.get(keys, Some(&names))?;
+    let found = table.snapshot()?.get_interruptibly(keys, Some(&names), interrupt)?;
     table.delete(keys)?;
     Ok(distinct(&found.rows))
 }

@@ -62,7 +62,8 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     };
     let folder = arguments.database.as_deref().or(temporary.as_ref().map(|folder| folder.path()));
     let folder = folder.expect("one is given or made");
-    let db = Database::open(folder, Options::default())?;
+    let options = Options { interrupt: interrupt.clone(), ..Options::default() };
+    let db = Database::open(folder, options)?;
     if !db.tables()?.is_empty() {
         let folder = folder.display();
         return Err(Fault::wrong_call(format!("{folder} holds tables; name an empty folder")));
@@ -343,7 +344,7 @@ fn ask_in_sql(snapshot: &Snapshot, interrupt: &Interrupt) -> Result<(), Fault> {
 /// What was closed is there again.
 fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> {
     let started = Instant::now();
-    let db = open(folder)?;
+    let db = open(folder, interrupt)?;
     let opened = shown(started.elapsed());
     let report = db.verify(interrupt)?;
     if let Some(fault) = report.faults.first() {

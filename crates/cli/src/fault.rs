@@ -45,6 +45,9 @@ impl Fault {
 
     /// Adds where it happened.
     pub fn at(self, place: &str) -> Fault {
+        if self.exit_code == INTERRUPTED {
+            return self;
+        }
         Fault { message: format!("{place}: {}", self.message), ..self }
     }
 }

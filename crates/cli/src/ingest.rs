@@ -67,7 +67,8 @@ fn check_files_exist(files: &[String]) -> Result<(), Fault> {
 /// The table, and the database that it is in. What is missing is made, once it is known that the first file
 /// goes into it.
 fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Table), Fault> {
-    let create = |create| Options { create, ..Options::default() };
+    let options = || Options { interrupt: interrupt.clone(), ..Options::default() };
+    let create = |create| Options { create, ..options() };
     let known = match Database::open(&arguments.database, create(false)) {
         Ok(db) => Some(db),
         Err(error) if error.kind() == ErrorKind::NotFound => None,
@@ -93,7 +94,7 @@ fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Ta
 /// Makes the table in memory and appends the beginning of the first file to it, so that what cannot begin
 /// leaves nothing behind on disk.
 fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
-    let db = Database::in_memory(Options::default())?;
+    let db = Database::in_memory(Options { interrupt: interrupt.clone(), ..Options::default() })?;
     let table = db.create_table(&arguments.table, spec.clone())?;
     let file = &arguments.files[0];
     let taken = taken(&table.schema(), arguments.fill_nulls);

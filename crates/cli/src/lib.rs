@@ -29,12 +29,17 @@ mod demo;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use clap::Parser;
 use drillcore::Interrupt;
 
 use crate::arguments::{Arguments, Verb};
 use crate::fault::Fault;
+
+/// How long a call may take to end by itself after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.
@@ -50,21 +55,30 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let interrupted = Arc::new(AtomicBool::new(false));
-    let flag = interrupted.clone();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let (flag, ends_in_time) = (interrupted.clone(), is_over.clone());
     // Without a handler Ctrl-C ends the process at once, which loses nothing either.
-    let _ = ctrlc::set_handler(move || flag.store(true, Ordering::Relaxed));
+    let _ = ctrlc::set_handler(move || {
+        flag.store(true, Ordering::Relaxed);
+        thread::sleep(GRACE);
+        if !ends_in_time.load(Ordering::Relaxed) {
+            // Something waits for a disk. What was written stays, as if the process had been killed.
+            let fault = Fault::interrupted();
+            eprintln!("drillcore: {fault}");
+            std::process::exit(fault.exit_code.into());
+        }
+    });
     let mut ended = Ok(0);
     let call = drillcore::without_panic(|| {
         ended = run(arguments.verb, interrupted);
         Ok(())
     });
-    match call.map_err(Fault::from).and(ended) {
-        Ok(code) => code,
-        Err(fault) => {
-            eprintln!("drillcore: {fault}");
-            fault.exit_code
-        }
-    }
+    let code = call.map_err(Fault::from).and(ended).unwrap_or_else(|fault| {
+        eprintln!("drillcore: {fault}");
+        fault.exit_code
+    });
+    is_over.store(true, Ordering::Relaxed);
+    code
 }
 
 /// Returns the exit code of a call that is not at fault.
@@ -72,25 +86,25 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
     let flag = interrupted.clone();
     let interrupt = Interrupt::new(Arc::new(move || flag.load(Ordering::Relaxed)));
     match verb {
-        Verb::Get(arguments) => return read::get(arguments),
+        Verb::Get(arguments) => return read::get(arguments, &interrupt),
         Verb::Verify(arguments) => return upkeep::verify(&arguments.database, &interrupt),
         Verb::Ingest(arguments) => ingest::ingest(&arguments, &interrupt),
         Verb::Delete(arguments) => delete::delete(&arguments, &interrupt),
-        Verb::AddColumn(arguments) => add_column::add_column(&arguments),
+        Verb::AddColumn(arguments) => add_column::add_column(&arguments, &interrupt),
         Verb::Scan(arguments) => read::scan(arguments, interrupt),
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),
         Verb::Estimate(arguments) => read::estimate(arguments, interrupt),
         Verb::Sets(arguments) => read::sets(arguments, interrupt),
         Verb::IndexSets(arguments) => set_index::index(&arguments, &interrupt),
-        Verb::UnindexSets(arguments) => set_index::unindex(&arguments),
+        Verb::UnindexSets(arguments) => set_index::unindex(&arguments, &interrupt),
         Verb::Sql(arguments) => read::sql(arguments, interrupt),
         Verb::Tables(arguments) => read::tables(arguments, interrupt),
-        Verb::Snapshot(arguments) => named_snapshot::pin(&arguments),
-        Verb::Snapshots(arguments) => named_snapshot::list(&arguments),
-        Verb::DropSnapshot(arguments) => named_snapshot::unpin(&arguments),
-        Verb::Stats(arguments) => upkeep::stats(&arguments.database),
-        Verb::Compact(arguments) => upkeep::compact(&arguments.database),
+        Verb::Snapshot(arguments) => named_snapshot::pin(&arguments, &interrupt),
+        Verb::Snapshots(arguments) => named_snapshot::list(&arguments, &interrupt),
+        Verb::DropSnapshot(arguments) => named_snapshot::unpin(&arguments, &interrupt),
+        Verb::Stats(arguments) => upkeep::stats(&arguments.database, &interrupt),
+        Verb::Compact(arguments) => upkeep::compact(&arguments.database, &interrupt),
         Verb::Demo(arguments) => demo::demo(&arguments, &interrupt),
         Verb::Bench(arguments) => {
             let benches = drillcore_bench::run(&arguments, &interrupted, &mut std::io::stdout());

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use drillcore::Interrupt;
 
 use crate::arguments::{SnapshotName, Snapshots};
 use crate::fault::Fault;
@@ -10,8 +11,8 @@ use crate::opening::{open, open_to_read};
 use crate::output::{print_line, print_one};
 
 /// Pins the snapshot, or says that it is there already.
-pub fn pin(arguments: &SnapshotName) -> Result<(), Fault> {
-    let db = open(&arguments.database)?;
+pub fn pin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Fault> {
+    let db = open(&arguments.database, interrupt)?;
     let name = &arguments.name;
     let known = db.snapshots()?.into_iter().find(|(known, _)| known == name);
     let said = match known {
@@ -22,8 +23,8 @@ pub fn pin(arguments: &SnapshotName) -> Result<(), Fault> {
     print_line(&said)
 }
 
-pub fn list(arguments: &Snapshots) -> Result<(), Fault> {
-    let snapshots = open_to_read(&arguments.database)?.snapshots()?;
+pub fn list(arguments: &Snapshots, interrupt: &Interrupt) -> Result<(), Fault> {
+    let snapshots = open_to_read(&arguments.database, interrupt)?.snapshots()?;
     let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.into_iter().unzip();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("snapshot", Arc::new(StringArray::from(names))),
@@ -33,8 +34,8 @@ pub fn list(arguments: &Snapshots) -> Result<(), Fault> {
     print_one(arguments.output.output, batch)
 }
 
-pub fn unpin(arguments: &SnapshotName) -> Result<(), Fault> {
-    let db = open(&arguments.database)?;
+pub fn unpin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Fault> {
+    let db = open(&arguments.database, interrupt)?;
     db.drop_snapshot(&arguments.name)?;
     db.close()?;
     print_line(&format!("{} dropped", arguments.name))

@@ -2,26 +2,27 @@
 
 use std::path::Path;
 
-use drillcore::{Database, Options, Reader, Snapshot};
+use drillcore::{Database, Interrupt, Options, Reader, Snapshot};
 
 use crate::fault::Fault;
 
 /// Cached pages of a command that reads.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// The database, for writing.
-pub fn open(database: &Path) -> Result<Database, Fault> {
-    Ok(Database::open(database, Options { create: false, ..Options::default() })?)
+/// The database, for writing. The interrupt stops the opening, and each call.
+pub fn open(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
+    let interrupt = interrupt.clone();
+    Ok(Database::open(database, Options { create: false, interrupt, ..Options::default() })?)
 }
 
 /// The database as of now, beside whoever writes.
-pub fn open_to_read(database: &Path) -> Result<Reader, Fault> {
-    Ok(Reader::open(database, CACHE_BYTES)?)
+pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Reader, Fault> {
+    Ok(Reader::open_interruptibly(database, CACHE_BYTES, interrupt)?)
 }
 
 /// All tables as of now, or as of a named snapshot.
-pub fn moment(database: &Path, at: Option<&str>) -> Result<Snapshot, Fault> {
-    let reader = open_to_read(database)?;
+pub fn moment(database: &Path, at: Option<&str>, interrupt: &Interrupt) -> Result<Snapshot, Fault> {
+    let reader = open_to_read(database, interrupt)?;
     Ok(match at {
         None => reader.snapshot()?,
         Some(name) => reader.named_snapshot(name)?,

@@ -22,19 +22,20 @@ use crate::source::{self, Packing};
 const QUERY_BYTES_MAX: u64 = 16 << 20;
 
 /// Prints the row with a key; `NO` if there is none.
-pub fn get(arguments: Get) -> Result<u8, Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
+pub fn get(arguments: Get, interrupt: &Interrupt) -> Result<u8, Fault> {
+    let table = table(&arguments.source, &arguments.moment, interrupt)?;
     let keys = key(&table.schema(), &arguments.key)?;
-    let found = table.get(&keys, arguments.columns.columns.as_deref())?;
+    let columns = arguments.columns.columns.as_deref();
+    let found = table.get_interruptibly(&keys, columns, interrupt)?;
     let is_found = found.rows.num_rows() > 0;
     print_one(arguments.output.output, found.rows)?;
     Ok(if is_found { 0 } else { NO })
 }
 
 pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
+    let table = table(&arguments.source, &arguments.moment, &interrupt)?;
     let scan = table.scan(ScanRequest {
-        selection: selection(&table.schema(), &arguments.selection)?,
+        selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         columns: arguments.columns.columns,
         limit: arguments.limit,
         reverse: arguments.reverse,
@@ -47,8 +48,8 @@ pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
 }
 
 pub fn count(arguments: Count, interrupt: Interrupt) -> Result<(), Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
-    let selection = selection(&table.schema(), &arguments.selection)?;
+    let table = table(&arguments.source, &arguments.moment, &interrupt)?;
+    let selection = selection(&table.schema(), &arguments.selection, &interrupt)?;
     let count = match arguments.events {
         true => table.count_events_interruptibly(&selection, &interrupt)?,
         false => table.count_interruptibly(&selection, &interrupt)?,
@@ -57,10 +58,10 @@ pub fn count(arguments: Count, interrupt: Interrupt) -> Result<(), Fault> {
 }
 
 pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
+    let table = table(&arguments.source, &arguments.moment, &interrupt)?;
     let rows = table.sample(&SampleRequest {
         n: arguments.n,
-        selection: selection(&table.schema(), &arguments.selection)?,
+        selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         weight: arguments.weight,
         replace: arguments.replace,
         at_most: arguments.at_most,
@@ -75,7 +76,7 @@ pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
 }
 
 pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
+    let table = table(&arguments.source, &arguments.moment, &interrupt)?;
     let stop = match (arguments.n, &arguments.error, arguments.seconds) {
         (Some(n), _, _) => Stop::Rows(n),
         (_, Some(error), _) => Stop::Error(half_width(error)?),
@@ -85,7 +86,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
     let request = EstimateRequest {
         aggregates: arguments.aggregates.iter().map(|text| (text.clone(), text.clone())).collect(),
         by: arguments.by,
-        selection: selection(&table.schema(), &arguments.selection)?,
+        selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         stop,
         confidence: arguments.confidence,
         simultaneous: arguments.simultaneous,
@@ -111,7 +112,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
 }
 
 pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
-    let table = table(&arguments.source, &arguments.moment)?;
+    let table = table(&arguments.source, &arguments.moment, &interrupt)?;
     let sets = table.sets_interruptibly(&interrupt)?;
     let schema = Schema::new(vec![
         Field::new("set", sets.values.data_type().clone(), true),
@@ -127,7 +128,7 @@ pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
         "-" => standard_input(&interrupt)?,
         text => text.to_string(),
     };
-    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
+    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref(), &interrupt)?;
     let Sql { threads, memory_bytes, .. } = arguments;
     let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
     let query = drillcore_sql::query(&snapshot, &text, &options)?;
@@ -137,7 +138,7 @@ pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
 
 /// Prints what tables there are. Counts the rows of each.
 pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
-    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref())?;
+    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref(), &interrupt)?;
     let names = snapshot.tables();
     let tables = names.iter().map(|name| snapshot.table(name)).collect::<Result<Vec<_>, _>>()?;
     let schemas: Vec<Arc<TableSchema>> = tables.iter().map(TableSnapshot::schema).collect();
@@ -172,8 +173,8 @@ fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
     Ok(read)
 }
 
-fn table(source: &Source, as_of: &Moment) -> Result<TableSnapshot, Fault> {
-    Ok(moment(&source.database, as_of.at.as_deref())?.table(&source.table)?)
+fn table(source: &Source, as_of: &Moment, interrupt: &Interrupt) -> Result<TableSnapshot, Fault> {
+    Ok(moment(&source.database, as_of.at.as_deref(), interrupt)?.table(&source.table)?)
 }
 
 /// "0.5", or "2%" of the estimate.

@@ -5,14 +5,18 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
-use drillcore::{Between, Closed, TableSchema};
+use drillcore::{Between, Closed, Interrupt, TableSchema};
 
 use crate::arguments::Selection;
 use crate::exact_text::{hint, holds};
 use crate::fault::Fault;
 
 /// The rows that the options select.
-pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore::Selection, Fault> {
+pub fn selection(
+    schema: &TableSchema,
+    options: &Selection,
+    interrupt: &Interrupt,
+) -> Result<drillcore::Selection, Fault> {
     let end =
         |text: &Option<String>| text.as_ref().map(|text| key_prefix(schema, text)).transpose();
     let between = match (&options.from, &options.to) {
@@ -24,7 +28,8 @@ pub fn selection(schema: &TableSchema, options: &Selection) -> Result<drillcore:
         false => Some(sets(schema, &options.set, options.null_set)?),
     };
     let condition = options.condition.as_ref();
-    let predicate = condition.map(|text| drillcore_sql::predicate(schema, text)).transpose()?;
+    let read = |text| drillcore_sql::predicate_interruptibly(schema, text, interrupt);
+    let predicate = condition.map(|text: &String| read(text)).transpose()?;
     Ok(drillcore::Selection { between, sets, predicate })
 }
 

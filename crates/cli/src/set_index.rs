@@ -12,7 +12,7 @@ use crate::selection::sets;
 
 /// Indexes sets, and the rows that are there.
 pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault> {
-    let (db, table) = table(arguments)?;
+    let (db, table) = table(arguments, interrupt)?;
     match arguments.all {
         true => table.index_all_sets()?,
         false => table.index_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?,
@@ -31,8 +31,8 @@ pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault>
 }
 
 /// Indexes sets no more.
-pub fn unindex(arguments: &SwitchSets) -> Result<(), Fault> {
-    let (db, table) = table(arguments)?;
+pub fn unindex(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault> {
+    let (db, table) = table(arguments, interrupt)?;
     match arguments.all {
         true => table.unindex_all_sets()?,
         false => {
@@ -42,8 +42,8 @@ pub fn unindex(arguments: &SwitchSets) -> Result<(), Fault> {
     Ok(db.close()?)
 }
 
-fn table(arguments: &SwitchSets) -> Result<(Database, Table), Fault> {
-    let db = open(&arguments.source.database)?;
+fn table(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(Database, Table), Fault> {
+    let db = open(&arguments.source.database, interrupt)?;
     let table = db.table(&arguments.source.table)?;
     Ok((db, table))
 }

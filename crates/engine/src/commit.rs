@@ -15,11 +15,14 @@ use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::sync::thread;
 
+use crate::aside::{aside, finish_aside};
 use crate::conform::{AppendOptions, Conformed, Rejected, conform};
-use crate::core::Core;
+use crate::core::{Core, Underway};
 use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt::Interrupt;
 use crate::maintenance;
 #[cfg(shuttle)]
 use crate::publication_fault::PublicationFault;
@@ -76,21 +79,46 @@ impl Target {
             None => Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
         }
     }
+
+    /// Whether a batch may add columns to it.
+    fn discovers(&self) -> bool {
+        self.layout.rollup().is_some_and(|rollup| rollup.discovers)
+    }
 }
 
 /// Appends one batch to each table in one commit: all become visible together, or none.
+///
+/// A caller that wants out while the rows are prepared, or wait for memory, has appended nothing. Later the
+/// commit goes on, without the caller where a disk is waited for.
 pub fn append(
     core: &Arc<Core>,
-    batches: &[(Target, &RecordBatch)],
+    batches: Vec<(Target, RecordBatch)>,
     options: AppendOptions,
+    interrupt: &Interrupt,
 ) -> Result<AppendResult> {
-    core.check_process()?;
-    core.state().check_writable()?;
-    let mut prepared = prepare(core, batches, options)?;
+    // A new column is an edit of the manifest.
+    if !batches.iter().any(|(target, _)| target.discovers()) {
+        return append_here(core, &batches, options, interrupt);
+    }
+    let core = core.clone();
+    aside(interrupt, move |interrupt| append_here(&core, &batches, options, interrupt))
+}
+
+fn append_here(
+    core: &Arc<Core>,
+    batches: &[(Target, RecordBatch)],
+    options: AppendOptions,
+    interrupt: &Interrupt,
+) -> Result<AppendResult> {
+    let _underway = core.begin()?;
+    let mut prepared = prepare(core, batches, options, interrupt)?;
     while !widen(core, &prepared.widenings)? {
         // Another thread was faster and found the same column, or another one.
-        let again = |(target, batch): &(Target, _)| Ok((Target::of(core, target.table)?, *batch));
-        prepared = prepare(core, &batches.iter().map(again).collect::<Result<Vec<_>>>()?, options)?;
+        let again = |(target, batch): &(Target, RecordBatch)| {
+            Ok((Target::of(core, target.table)?, batch.clone()))
+        };
+        let batches = batches.iter().map(again).collect::<Result<Vec<_>>>()?;
+        prepared = prepare(core, &batches, options, interrupt)?;
     }
     let Prepared { rows, rejected, runs, .. } = prepared;
     if let Some(probe) = &core.probe.0 {
@@ -101,7 +129,7 @@ pub fn append(
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    let lsn = commit(core, runs)?;
+    let lsn = commit(core, runs, interrupt)?;
     for (table, bytes) in tables {
         maintenance::join_small_runs(core, table, bytes)?;
     }
@@ -110,12 +138,14 @@ pub fn append(
 
 fn prepare(
     core: &Core,
-    batches: &[(Target, &RecordBatch)],
+    batches: &[(Target, RecordBatch)],
     options: AppendOptions,
+    interrupt: &Interrupt,
 ) -> Result<Prepared> {
     let mut prepared =
         Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
     for (target, batch) in batches {
+        interrupt.check()?;
         let (target, batch, widening) = with_discovered_columns(target, batch)?;
         let conformed = match target.layout.rollup() {
             None => conform(&target.schema, &batch, options)?,
@@ -124,6 +154,7 @@ fn prepare(
         let Conformed { batch, rejected } = conformed;
         prepared.rejected.extend(rejected);
         prepared.rows += batch.num_rows() as u64;
+        interrupt.check()?;
         if batch.num_rows() > 0 {
             prepared.runs.push((target.table, encode(core, &target, &batch)?));
             prepared.widenings.extend(widening);
@@ -164,17 +195,22 @@ fn with_discovered_columns<'a>(
     Ok((Cow::Owned(target), batch, Some(widening)))
 }
 
-/// Deletes the rows with the given keys in one commit; a key without a row is no error.
-pub fn delete(core: &Arc<Core>, target: &Target, keys: BinaryArray) -> Result<Lsn> {
-    core.check_process()?;
-    core.state().check_writable()?;
+/// Deletes the rows with the given keys in one commit; a key without a row is no error. For a caller that wants
+/// out see [`append`].
+pub fn delete(
+    core: &Arc<Core>,
+    target: Target,
+    keys: BinaryArray,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
+    let _underway = core.begin()?;
     if keys.is_empty() {
         return Ok(core.visible());
     }
     let run = sorted_run(core, &target.layout, &target.layout.tombstones(keys))?;
     let bytes = run.bytes();
     check_size(core, bytes)?;
-    let lsn = commit(core, vec![(target.table, run)])?;
+    let lsn = commit(core, vec![(target.table, run)], interrupt)?;
     maintenance::join_small_runs(core, target.table, bytes)?;
     Ok(lsn)
 }
@@ -260,10 +296,14 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
     Ok(())
 }
 
-fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn> {
+fn commit(
+    core: &Arc<Core>,
+    runs: Vec<(TableId, UncommittedRun)>,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
     let frame = core.wal.get().map(|_| encode_frame(&runs));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
-    admit(core, bytes)?;
+    admit(core, bytes, interrupt)?;
     let lsn = publish(core, runs, frame).inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
         core.state_changed.notify_all();
@@ -272,13 +312,33 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
     if PublicationFault::ShowBeforeLogging.is_injected() {
         core.show(lsn);
     }
-    if let Some(wal) = core.wal.get()
-        && let Err(error) = wal.write_through(lsn)
-    {
-        let error = Error::from(error);
-        core.fail(&error);
-        return Err(error);
+    match core.wal.get() {
+        None => show(core, lsn),
+        Some(_) if !interrupt.may_stop() => log(core, lsn)?,
+        Some(wal) if or_fail(core, wal.write_through_at_once(lsn))? => show(core, lsn),
+        Some(_) => {
+            // It has its place among the commits, so it is written also if the caller does not wait for that.
+            let rest = Underway::rest_of_call(core.clone());
+            finish_aside(interrupt, move |_| log(&rest, lsn))?;
+        }
     }
+    Ok(lsn)
+}
+
+/// Writes a published commit to the log and shows it.
+fn log(core: &Core, lsn: Lsn) -> Result<()> {
+    let wal = core.wal.get().expect("there is a log to write to");
+    or_fail(core, wal.write_through(lsn))?;
+    show(core, lsn);
+    Ok(())
+}
+
+/// What came of a write to the log, whose failure is the database's.
+fn or_fail<T>(core: &Core, written: StorageResult<T>) -> Result<T> {
+    written.map_err(Error::from).inspect_err(|error| core.fail(error))
+}
+
+fn show(core: &Core, lsn: Lsn) {
     {
         // Under the lock: a worker that has just looked for visible runs is either waiting already, and
         // woken below, or has not looked yet.
@@ -286,7 +346,6 @@ fn commit(core: &Arc<Core>, runs: Vec<(TableId, UncommittedRun)>) -> Result<Lsn>
         core.show(lsn);
     }
     core.state_changed.notify_all();
-    Ok(lsn)
 }
 
 fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
@@ -337,7 +396,10 @@ fn publish(
 
 /// Reserves memory for rows about to be published: at once while there is plenty, slower the less is
 /// left, and at the limit not before a spill has made room.
-pub fn admit(core: &Core, bytes: u64) -> Result<()> {
+///
+/// # Errors
+/// `Interrupted`, if the caller wants no more room; `ReadOnly`, `Closed`.
+fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
     let limit = core.options.memory_bytes;
     let started = Instant::now();
     let mut is_stalled = false;
@@ -349,7 +411,7 @@ pub fn admit(core: &Core, bytes: u64) -> Result<()> {
         }
         is_stalled = true;
         core.state_changed.notify_all();
-        state = core.wait(state);
+        state = core.wait_or_stop(state, interrupt)?;
     }
     state.buffered_bytes += bytes;
     let slow_from = limit / 100 * SLOW_FROM_PERCENT;

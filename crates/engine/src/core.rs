@@ -1,5 +1,7 @@
 //! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
 
+use std::borrow::Borrow;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -13,6 +15,7 @@ use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 use drillcore_storage::wal::Wal;
 
 use crate::error::{Error, ErrorKind};
+use crate::interrupt::Interrupt;
 use crate::memory_meter::MemoryMeter;
 use crate::options::Options;
 #[cfg(shuttle)]
@@ -46,6 +49,37 @@ pub struct Core {
     pub probe: Probe,
     /// Held while the database is open for writing; freed by `close`.
     pub lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// A call that writes, until dropped.
+pub struct Underway<C: Borrow<Core>>(C);
+
+impl Underway<Arc<Core>> {
+    /// What is left of a call under way, which may end before it.
+    pub fn rest_of_call(core: Arc<Core>) -> Underway<Arc<Core>> {
+        core.state().underway += 1;
+        Underway(core)
+    }
+}
+
+impl<C: Borrow<Core>> Deref for Underway<C> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        self.0.borrow()
+    }
+}
+
+impl<C: Borrow<Core>> Drop for Underway<C> {
+    fn drop(&mut self) {
+        let core = self.0.borrow();
+        let mut state = core.state();
+        state.underway -= 1;
+        if state.closing {
+            drop(state);
+            core.state_changed.notify_all();
+        }
+    }
 }
 
 /// Called by each append between encoding and committing; for tests that prove what runs at once.
@@ -128,6 +162,34 @@ impl Core {
         None
     }
 
+    /// Begins a call that writes. Closing waits for it.
+    ///
+    /// # Errors
+    /// `Closed`, `ReadOnly`.
+    pub fn begin(&self) -> Result<Underway<&Core>, Error> {
+        self.check_process()?;
+        let mut state = self.state();
+        state.check_writable()?;
+        state.underway += 1;
+        Ok(Underway(self))
+    }
+
+    /// [`Core::wait`], but for moments only, and not if the caller wants out.
+    pub fn wait_or_stop<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        interrupt: &Interrupt,
+    ) -> Result<MutexGuard<'a, State>, Error> {
+        if !interrupt.may_stop() {
+            return Ok(self.wait(state));
+        }
+        let waited = self.state_changed.wait_timeout(state, Interrupt::POLL);
+        // Not under the lock: who is asked may wait for somebody who wants it.
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        interrupt.check()?;
+        Ok(self.state())
+    }
+
     /// Waits for a signal, giving up the lock meanwhile.
     pub fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner)
@@ -164,8 +226,11 @@ impl Core {
         Ok(state.version(visible))
     }
 
-    /// Turns the database read-only and wakes those who wait.
+    /// Turns the database read-only and wakes those who wait. Work that was stopped has not failed.
     pub fn fail(&self, error: &Error) {
+        if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Closed) {
+            return;
+        }
         self.state().fail(error);
         self.state_changed.notify_all();
     }

@@ -3,47 +3,48 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::{io, mem};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::ids::{SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::directory::{
     Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
 };
 use drillcore_storage::proven_names::ProvenNames;
 use drillcore_storage::segment::Segment;
-use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 
+use crate::aside::aside;
+use crate::closing::{Workers, close};
 use crate::commit::{self, AppendResult, Target};
 use crate::conform::{AppendOptions, OnError};
 use crate::core::{Core, Probe};
 use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
-use crate::jobs;
-use crate::maintenance::{self, Duty, pick_full_merge};
+use crate::maintenance::{self, Duty};
 use crate::named_snapshot;
 use crate::options::{Durability, Options};
 use crate::recovery;
 use crate::sample::fresh_seed;
-use crate::schema_difference::difference;
 use crate::select::encode_sets;
 use crate::set_indexing;
 use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
-use crate::state::{State, TableState};
 use crate::stats::Stats;
-use crate::table_spec::{TableSpec, with_column};
+use crate::table_spec::TableSpec;
+use crate::tables::{self, Known};
 use crate::verify::VerifyReport;
-use crate::widening::{Widening, widen};
+use crate::widening::add_column;
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
 pub struct Database {
     open: Arc<Open>,
+    /// Of the calls made through this handle.
+    interrupt: Interrupt,
 }
 
 /// A table of an open database.
@@ -60,9 +61,12 @@ pub struct MaintenanceHold {
     core: Arc<Core>,
 }
 
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
+
 struct Open {
     core: Arc<Core>,
-    workers: Mutex<Vec<JoinHandle<()>>>,
+    workers: Arc<Workers>,
     /// The one whose threads the workers are.
     process: Process,
 }
@@ -101,6 +105,18 @@ impl Database {
         options: Options,
         probe: Option<Arc<dyn Fn() + Send + Sync>>,
     ) -> Result<Database> {
+        Database::open_starting(directory, options, probe, |name, work| {
+            thread::Builder::new().name(name).spawn(work)
+        })
+    }
+
+    /// Opens it with threads of maintenance that `start` starts.
+    fn open_starting(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        probe: Option<Arc<dyn Fn() + Send + Sync>>,
+        start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<Database> {
         if options.memory_bytes < Options::MEMORY_BYTES_MIN {
             let (given, least) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
             return Err(Error::invalid(format!(
@@ -109,27 +125,30 @@ impl Database {
         }
         let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
         let nonce = fresh_seed() as u32;
-        let core = Arc::new(recovery::open(directory, options, Probe(probe), nonce)?);
-        let threads = core.options.maintenance_threads.max(1);
-        let workers = (0..threads)
-            .map(|number| {
-                let core = core.clone();
-                let is_first_of_several = number == 0 && threads > 1;
-                let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
-                let name = format!("drillcore-maintenance-{number}");
-                thread::Builder::new().name(name).spawn(move || maintenance::work(&core, duty))
-            })
-            .collect::<std::io::Result<Vec<_>>>()
-            .map_err(|error| {
-                Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
-            })?;
-        Ok(Database {
-            open: Arc::new(Open {
-                core,
-                workers: Mutex::new(workers),
-                process: Process::current(),
-            }),
-        })
+        let interrupt = options.interrupt.clone();
+        let core = aside(&interrupt, move |interrupt| {
+            let options = Options { interrupt: interrupt.clone(), ..options };
+            Ok(Arc::new(recovery::open(directory, options, Probe(probe), nonce)?))
+        })?;
+        let workers = Workers::default();
+        let open = Open { core, workers: Arc::new(workers), process: Process::current() };
+        // Where a thread cannot be started, dropping `open` ends those that were, and frees the lock.
+        open.start_workers(start)?;
+        Ok(Database { open: Arc::new(open), interrupt })
+    }
+
+    /// The same database, through a handle whose calls end early once `interrupt` says stop, with an error of
+    /// kind [`ErrorKind::Interrupted`]; so do those of tables that it hands out. The interrupt is asked by the
+    /// thread that makes the call, also while that waits: for memory, for background work, for a disk.
+    ///
+    /// A call that ends early has lost nothing, and the database is as usable as before. What it was busy with
+    /// ends in the background: at its next step, or once the disk is done with the last one. So an append at
+    /// durability `fsync`, a new table or a column may be there all the same; an append that waited for memory
+    /// is not. A close goes on in the background to its end; a second call waits for that.
+    ///
+    /// Reads of snapshots have interrupts of their own, with their requests.
+    pub fn interrupted_by(&self, interrupt: Interrupt) -> Database {
+        Database { open: self.open.clone(), interrupt }
     }
 
     /// Makes a table.
@@ -138,52 +157,16 @@ impl Database {
     /// `AlreadyExists` unless `exist_ok` and of the same shape but for columns added since, `NotFound` for a key or set column that
     /// is not a column, `InvalidArgument` for what cannot be a table.
     pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
-        let schema = spec.schema(name)?;
-        let core = self.core();
-        core.check_process()?;
-        let mut manifest = core.manifest();
-        let id = {
-            let state = core.state();
-            state.check_writable()?;
-            if let Some((id, table)) = find(&state, name) {
-                if spec.exist_ok && table.schema.widens(&schema) {
-                    return Ok(self.handle(id, table));
-                }
-                let hint = if spec.exist_ok {
-                    let found = TableSpec::of(&table.schema);
-                    let differs = difference(&found, &TableSpec::of(&schema));
-                    format!(
-                        " with another shape: {differs}; ask for the shape it has, or drop it first"
-                    )
-                } else {
-                    "; open it, or create it with exist_ok".to_string()
-                };
-                return Err(Error::new(
-                    ErrorKind::AlreadyExists,
-                    format!("table {name:?} exists already{hint}"),
-                ));
-            }
-            state.next_table
-        };
-        let create =
-            Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
-        manifest
-            .commit(&[create, Edit::NextTable(TableId(id.0 + 1))])
-            .map_err(|e| self.failed(e.into()))?;
-        let mut state = core.state();
-        let table = TableState::new(name, schema, Lsn(0));
-        let handle = self.handle(id, &table);
-        state.tables.insert(id, table);
-        state.next_table = TableId(id.0 + 1);
-        state.changed();
-        Ok(handle)
+        let (core, name) = (self.core().clone(), name.to_string());
+        let known = aside(&self.interrupt, move |_| tables::create(&core, &name, &spec))?;
+        Ok(self.handle(known))
     }
 
     /// A table by name.
     pub fn table(&self, name: &str) -> Result<Table> {
         let state = self.core().open_state()?;
-        match find(&state, name) {
-            Some((id, table)) => Ok(self.handle(id, table)),
+        match tables::find(&state, name) {
+            Some(known) => Ok(self.handle(known)),
             None => {
                 Err(Error::unknown("table", name, state.tables.values().map(|table| &*table.name)))
             }
@@ -202,31 +185,8 @@ impl Database {
     /// Removes a table and, once no snapshot reads them, its files.
     pub fn drop_table(&self, name: &str) -> Result<()> {
         let id = self.table(name)?.id;
-        let core = self.core();
-        core.check_process()?;
-        let mut manifest = core.manifest();
-        {
-            let state = core.state();
-            state.check_writable()?;
-            if !state.tables.contains_key(&id) {
-                return Err(Error::new(ErrorKind::NotFound, format!("table {name:?} was dropped")));
-            }
-        }
-        manifest.commit(&[Edit::DropTable { table: id }]).map_err(|e| self.failed(e.into()))?;
-        let mut state = core.state();
-        let table = state.tables.remove(&id).expect("tables are dropped under the manifest's lock");
-        // Runs that a job works on are given back by the job.
-        let free = table.runs.iter().filter(|slot| !slot.taken);
-        state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
-        state.changed();
-        core.state_changed.notify_all();
-        drop(state);
-        let segments = table.segments.iter().map(|slot| &slot.piece);
-        jobs::remove_unless_pinned(core, segments, manifest.version());
-        drop(manifest);
-        // Dropping the last handle of a segment removes its file, which takes long.
-        drop(table);
-        Ok(())
+        let (core, name) = (self.core().clone(), name.to_string());
+        aside(&self.interrupt, move |_| tables::drop_table(&core, id, &name))
     }
 
     /// Appends to several tables in one commit: all batches become visible together, or none.
@@ -248,16 +208,16 @@ impl Database {
         batches: &[(&str, &RecordBatch)],
         fill_nulls: bool,
     ) -> Result<AppendResult> {
-        let mut targets: Vec<(Target, &RecordBatch)> = Vec::with_capacity(batches.len());
+        let mut targets: Vec<(Target, RecordBatch)> = Vec::with_capacity(batches.len());
         for (name, batch) in batches {
             let table = self.table(name)?;
             if targets.iter().any(|(target, _)| target.table == table.id) {
                 return Err(Error::invalid(format!("table {name:?} is named twice in one append")));
             }
-            targets.push((table.target()?, batch));
+            targets.push((table.target()?, (*batch).clone()));
         }
         let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
-        commit::append(self.core(), &targets, options)
+        commit::append(self.core(), targets, options, &self.interrupt)
     }
 
     /// All tables as of the newest visible commit. Copies no rows.
@@ -269,7 +229,12 @@ impl Database {
     /// and merges too, and the same seed draws the same sample from it. Rows in memory are written out for
     /// it, and its segments stay until [`Database::drop_snapshot`].
     pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
-        Ok(Snapshot::new(named_snapshot::open_or_pin(self.core(), name)?))
+        if let Some(known) = named_snapshot::find(self.core(), name)? {
+            return Ok(Snapshot::new(known));
+        }
+        let (core, name) = (self.core().clone(), name.to_string());
+        let pin = move |interrupt: &Interrupt| named_snapshot::open_or_pin(&core, &name, interrupt);
+        Ok(Snapshot::new(aside(&self.interrupt, pin)?))
     }
 
     /// The names of all named snapshots, in order, with the commits they show.
@@ -279,36 +244,27 @@ impl Database {
 
     /// Forgets a named snapshot, and removes the files that only it needed.
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
-        named_snapshot::unpin(self.core(), name)
+        let (core, name) = (self.core().clone(), name.to_string());
+        aside(&self.interrupt, move |_| named_snapshot::unpin(&core, &name))
     }
 
     /// Writes all rows that are visible now to segments. Works while maintenance is held, too.
     pub fn flush(&self) -> Result<()> {
-        maintenance::flush(self.core(), self.core().visible())
+        let core = self.core().clone();
+        aside(&self.interrupt, move |interrupt| {
+            let _underway = core.begin()?;
+            maintenance::flush(&core, core.visible(), interrupt)
+        })
     }
 
     /// Flushes, then merges the segments of each table into one.
     pub fn compact(&self) -> Result<()> {
-        self.flush()?;
-        let core = self.core();
-        let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
-        for id in tables {
-            let mut state = core.state();
-            let job = loop {
-                state.check_writable()?;
-                let Some(table) = state.tables.get(&id) else { break None };
-                if table.segments.iter().any(|slot| slot.taken) {
-                    state = core.wait(state);
-                    continue;
-                }
-                break pick_full_merge(&mut state, id);
-            };
-            drop(state);
-            if let Some(job) = job {
-                jobs::run(core, job).map_err(|error| self.failed(error))?;
-            }
-        }
-        Ok(())
+        let core = self.core().clone();
+        aside(&self.interrupt, move |interrupt| {
+            let _underway = core.begin()?;
+            maintenance::flush(&core, core.visible(), interrupt)?;
+            maintenance::compact(&core, interrupt)
+        })
     }
 
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
@@ -334,13 +290,13 @@ impl Database {
 
     /// Closes the database: background work ends, and with durability `none` all rows are written out.
     /// Calls under way in other threads end, too, or fail as `Closed`; nothing is written after this
-    /// returns. Snapshots stay readable. A second call does nothing.
+    /// returns. Snapshots stay readable. A second call waits for the first, and does nothing.
     ///
     /// # Errors
     /// With durability `none`, why rows could not be written out, now or by a write that failed earlier; with `os`,
     /// why the log could not be synced. The database is closed all the same.
     pub fn close(&self) -> Result<()> {
-        self.open.close()
+        self.open.close(&self.interrupt)
     }
 
     /// Keeps background work (joins, spills, merges) from starting while the hold lives. Appends go on up
@@ -354,20 +310,19 @@ impl Database {
         &self.open.core
     }
 
-    fn handle(&self, id: TableId, table: &TableState) -> Table {
-        Table { database: self.clone(), id, name: table.name.clone(), schema: table.schema.clone() }
-    }
-
-    /// A write that failed half-way leaves the files in doubt, so nothing more is written.
-    fn failed(&self, error: Error) -> Error {
-        self.core().fail(&error);
-        error
+    fn handle(&self, Known { id, name, schema }: Known) -> Table {
+        Table { database: self.clone(), id, name, schema }
     }
 }
 
 impl Table {
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The same table, through a handle whose calls can be stopped: see [`Database::interrupted_by`].
+    pub fn interrupted_by(&self, interrupt: Interrupt) -> Table {
+        Table { database: self.database.interrupted_by(interrupt), ..self.clone() }
     }
 
     /// The table's shape now; of a dropped table, when this handle was made.
@@ -388,16 +343,10 @@ impl Table {
     /// a rollup table cannot be in a key) and for what a metric reads, `NotFound` if the table was dropped,
     /// `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
-        let core = self.database.core();
-        core.check_process()?;
-        loop {
-            core.state().check_writable()?;
-            let Target { table, schema: from, .. } = self.target()?;
-            let (to, column) = with_column(&self.name, &from, name, data_type)?;
-            if widen(core, &[Widening { table, from, to, columns: vec![column] }])? {
-                return Ok(());
-            }
-        }
+        let (core, id, table) = (self.database.core().clone(), self.id, self.name.clone());
+        let (name, data_type) = (name.to_string(), data_type.clone());
+        let add = move |_: &Interrupt| add_column(&core, id, &table, &name, &data_type);
+        aside(&self.database.interrupt, add)
     }
 
     /// Indexes some sets, given as values of the set column's type; null is the rows without a value. Rows
@@ -411,12 +360,12 @@ impl Table {
     /// dropped, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn index_sets(&self, sets: &ArrayRef) -> Result<()> {
         let sets = encode_sets(&self.target()?.schema, sets)?;
-        set_indexing::change(self.database.core(), self.id, |indexed| indexed.with(sets))
+        self.change_indexed(|indexed| indexed.with(sets))
     }
 
     /// Indexes all sets, also those that come up later; see [`Table::index_sets`].
     pub fn index_all_sets(&self) -> Result<()> {
-        set_indexing::change(self.database.core(), self.id, |_| IndexedSets::all())
+        self.change_indexed(|_| IndexedSets::all())
     }
 
     /// Indexes some sets no more: appends, spills and merges do without from now on. Lists of segments that
@@ -426,12 +375,12 @@ impl Table {
     /// As [`Table::index_sets`].
     pub fn unindex_sets(&self, sets: &ArrayRef) -> Result<()> {
         let sets = encode_sets(&self.target()?.schema, sets)?;
-        set_indexing::change(self.database.core(), self.id, |indexed| indexed.without(sets))
+        self.change_indexed(|indexed| indexed.without(sets))
     }
 
     /// Indexes no set any more; see [`Table::unindex_sets`].
     pub fn unindex_all_sets(&self) -> Result<()> {
-        set_indexing::change(self.database.core(), self.id, |_| IndexedSets::none())
+        self.change_indexed(|_| IndexedSets::none())
     }
 
     /// Returns once every segment lists the rows of all sets that are to be indexed. `progress` hears now and
@@ -459,7 +408,8 @@ impl Table {
         batch: &RecordBatch,
         options: impl Into<AppendOptions>,
     ) -> Result<AppendResult> {
-        commit::append(self.database.core(), &[(self.target()?, batch)], options.into())
+        let Database { open, interrupt } = &self.database;
+        commit::append(&open.core, vec![(self.target()?, batch.clone())], options.into(), interrupt)
     }
 
     /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row
@@ -476,7 +426,8 @@ impl Table {
             )));
         }
         let keys = encode_whole_keys(&target.schema, keys)?;
-        Ok(commit::delete(self.database.core(), &target, keys)?.0)
+        let Database { open, interrupt } = &self.database;
+        Ok(commit::delete(&open.core, target, keys, interrupt)?.0)
     }
 
     /// The table as of the newest visible commit. Copies no rows.
@@ -486,6 +437,14 @@ impl Table {
             Ok(table) if table.table().id == self.id => Ok(table),
             _ => Err(self.dropped()),
         }
+    }
+
+    fn change_indexed(
+        &self,
+        change: impl FnOnce(&IndexedSets) -> IndexedSets + Send + 'static,
+    ) -> Result<()> {
+        let (core, id) = (self.database.core().clone(), self.id);
+        aside(&self.database.interrupt, move |_| set_indexing::change(&core, id, change))
     }
 
     fn target(&self) -> Result<Target> {
@@ -501,69 +460,49 @@ impl Table {
 }
 
 impl Open {
-    fn close(&self) -> Result<()> {
-        let core = &self.core;
+    /// Starts the threads of maintenance, each under a name.
+    fn start_workers(
+        &self,
+        mut start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<()> {
+        let threads = self.core.options.maintenance_threads.max(1);
+        for number in 0..threads {
+            let core = self.core.clone();
+            let is_first_of_several = number == 0 && threads > 1;
+            let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
+            let work = Box::new(move || maintenance::work(&core, duty));
+            let worker =
+                start(format!("drillcore-maintenance-{number}"), work).map_err(|error| {
+                    let message = format!("cannot start a thread for maintenance: {error}");
+                    Error::new(ErrorKind::Io, message)
+                })?;
+            self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        }
+        Ok(())
+    }
+
+    fn close(&self, interrupt: &Interrupt) -> Result<()> {
         if self.process.check().is_err() {
             // In a fork of that process there are no workers, and nothing that is its own to close. A lock may
             // have been held when it was forked, so none is taken.
             return Ok(());
         }
-        let flushed = {
-            let mut state = core.state();
-            if state.closing {
-                return Ok(());
-            }
-            state.closing = true;
-            let is_needed = core.options.durability == Durability::None;
-            if is_needed {
-                // Without a log, published is as good as logged: appends at this point count as done.
-                core.show(Lsn(state.next_lsn.0 - 1));
-            }
-            drop(state);
-            // Appends that wait at the memory limit give up.
-            core.state_changed.notify_all();
-            if is_needed { self.write_out() } else { Ok(()) }
-        };
-        core.state().closed = true;
-        core.state_changed.notify_all();
-        let workers =
-            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
-        for worker in workers {
-            // A worker that panicked has failed its job; its inputs are still in the log.
-            let _ = worker.join();
-        }
-        // Others may open the files once the lock is free, so whatever other threads write is over by then.
-        let mut state = core.state();
-        while state.jobs_running > 0 {
-            state = core.wait(state);
-        }
-        drop(state);
-        core.manifest().close();
-        let ended = core.wal.get().map_or(Ok(()), |wal| Ok(wal.close()?));
-        core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-        flushed.and(ended)
-    }
-
-    /// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
-    /// segment where the last commits were to tables since dropped.
-    fn write_out(&self) -> Result<()> {
-        let core = &self.core;
-        maintenance::flush(core, core.visible())?;
-        let mut manifest = core.manifest();
-        let next_lsn = core.state().next_lsn;
-        Ok(manifest.commit(&[Edit::NextLsn(next_lsn)])?)
+        let (core, workers) = (self.core.clone(), self.workers.clone());
+        aside(interrupt, move |_| close(&core, &workers))
     }
 }
 
 impl Drop for Open {
     fn drop(&mut self) {
         if self.process.check().is_err() {
-            let workers = self.workers.get_mut().unwrap_or_else(PoisonError::into_inner);
-            workers.drain(..).for_each(std::mem::forget);
+            if let Some(workers) = Arc::get_mut(&mut self.workers) {
+                let workers = workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+                workers.drain(..).for_each(mem::forget);
+            }
             return;
         }
         // Nobody is left to tell; what was acknowledged is in the log.
-        let _ = self.close();
+        let _ = self.close(&Interrupt::never());
     }
 }
 
@@ -576,10 +515,6 @@ impl Drop for MaintenanceHold {
         self.core.state().holds -= 1;
         self.core.state_changed.notify_all();
     }
-}
-
-fn find<'a>(state: &'a State, name: &str) -> Option<(TableId, &'a TableState)> {
-    state.tables.iter().find(|(_, table)| &*table.name == name).map(|(id, table)| (*id, table))
 }
 
 /// A folder with files but without a manifest is something else.
@@ -598,4 +533,91 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
         return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::Picked;
+    use crate::maintenance::pick_spill;
+    use crate::table_spec::Merge;
+    use arrow_array::Int64Array;
+    use arrow_schema::{Field, Schema};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn with_row(db: &Database) {
+        let spec = TableSpec {
+            columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+            key: vec!["id".into()],
+            set: None,
+            weights: vec![],
+            merge: Merge::Append,
+            set_index: true,
+            exist_ok: false,
+        };
+        let table = db.create_table("t", spec).unwrap();
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+    }
+
+    /// Takes the only row there is out of play.
+    fn pick(core: &Core) -> Picked<'_> {
+        let visible = core.visible();
+        let spill = |state: &mut crate::state::State| {
+            let table = *state.tables.keys().next().expect("there is one");
+            pick_spill(state, table, visible, u64::MAX)
+        };
+        Picked::choose(core, core.state(), spill).ok().expect("there is a run")
+    }
+
+    #[test]
+    fn a_job_that_is_picked_and_never_run_gives_its_rows_back_and_closing_goes_on() {
+        let db = Database::in_memory(Options::default()).unwrap();
+        with_row(&db);
+        drop(pick(db.core()));
+        db.flush().unwrap();
+        assert_eq!(db.stats().unwrap().tables[0].segments, 1);
+        db.close().unwrap();
+    }
+
+    /// Whoever waits for the rows, or for the job, hears of it.
+    #[test]
+    fn a_panic_between_picking_a_job_and_running_it_hangs_nobody() {
+        let db = Database::in_memory(Options::default()).unwrap();
+        with_row(&db);
+        let panics = || {
+            let _picked = pick(db.core());
+            panic!("broken on purpose");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert_eq!(db.core().state().underway, 0);
+        let is_taken = |db: &Database| db.core().state().tables[&TableId(1)].runs[0].taken;
+        assert!(!is_taken(&db), "the row is in play");
+        assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(db.close().unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+
+    #[test]
+    fn a_thread_of_maintenance_that_cannot_be_started_fails_the_opening_and_frees_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let threads = 3;
+        for nth in 0..threads {
+            let options = Options { maintenance_threads: threads, ..Options::default() };
+            let directory = || Arc::new(LocalDirectory::open(folder.path()).unwrap());
+            let mut started = 0;
+            let start = |name, work| {
+                if started == nth {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                started += 1;
+                thread::Builder::new().name(name).spawn(work)
+            };
+            let refused = Database::open_starting(directory(), options.clone(), None, start);
+            let error = refused.err().expect("a thread is missing");
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+            assert!(error.to_string().contains("cannot start a thread"), "{error}");
+            Database::open_in(directory(), options, None).unwrap().close().unwrap();
+        }
+    }
 }

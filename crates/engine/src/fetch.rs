@@ -58,7 +58,7 @@ pub fn fetch_parts(
     let parts = side_by_side(chunks.len(), threads, |number| {
         interrupt.check()?;
         let Chunk { piece, ordinals } = &chunks[number];
-        pieces[*piece].fetch(ordinals, projection)
+        pieces[*piece].fetch(ordinals, projection, interrupt)
     })?;
     Ok(Fetched { parts, picks })
 }

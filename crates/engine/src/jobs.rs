@@ -10,12 +10,13 @@ use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
-use drillcore_storage::sync::thread;
+use drillcore_storage::sync::{MutexGuard, thread};
 use drillcore_storage::wal::Wal;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
 use crate::indexing;
+use crate::interrupt::Interrupt;
 use crate::live::without_tombstones;
 use crate::memory_meter::MemoryMeter;
 use crate::merge::{Direction, Fold, Merger};
@@ -30,8 +31,7 @@ const BATCH_ROWS: usize = 4096;
 /// ... and bytes of their keys and strings.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// A piece of background work with its inputs, which are out of play until it is installed or dropped.
-/// Picking one counts it as running, so it has to be run.
+/// A piece of background work with its inputs.
 pub enum Job {
     Join {
         table: TableId,
@@ -57,37 +57,68 @@ pub enum Job {
     },
 }
 
-/// Counts a picked job as running until it is done, also if it panics: closing waits for it. The inputs of
-/// one that panicked stay out of play, so whoever waits for them must hear of it.
-struct Running<'a>(&'a Core);
+/// A job whose inputs are out of play until it is installed or dropped. It is under way until then, so closing
+/// waits for it; its inputs come back unless it is done, also if something panics.
+pub struct Picked<'a> {
+    core: &'a Core,
+    job: Option<Job>,
+    is_done: bool,
+}
 
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.0.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
+impl<'a> Picked<'a> {
+    /// A job that `choose` takes out of play, or the state again where it finds none.
+    pub fn choose(
+        core: &'a Core,
+        mut state: MutexGuard<'a, State>,
+        choose: impl FnOnce(&mut State) -> Option<Job>,
+    ) -> std::result::Result<Picked<'a>, MutexGuard<'a, State>> {
+        match choose(&mut state) {
+            None => Err(state),
+            Some(job) => {
+                state.underway += 1;
+                Ok(Picked { core, job: Some(job), is_done: false })
+            }
         }
-        self.0.state().jobs_running -= 1;
-        self.0.state_changed.notify_all();
+    }
+
+    /// Does the job and installs its result. On failure its inputs come back into play.
+    ///
+    /// # Errors
+    /// `Interrupted` if the interrupt said stop; `Closed` if the database is closing and the job can do without.
+    pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
+        let core = self.core;
+        let job = self.job.as_ref().expect("it is there until it is dropped");
+        let done = match job {
+            Job::Join { table, runs } => join(core, *table, runs),
+            Job::Spill { table, runs, is_oldest } => {
+                spill(core, *table, runs, *is_oldest, interrupt)
+            }
+            Job::Merge { table, segments, is_oldest } => {
+                merge(core, *table, segments, *is_oldest, interrupt)
+            }
+            Job::Index { table, segment, indexed, rows_done } => {
+                indexing::index(core, *table, segment, indexed, rows_done)
+            }
+        };
+        self.is_done = done.is_ok();
+        done
     }
 }
 
-/// Does a job and installs its result. On failure its inputs come back into play.
-pub fn run(core: &Core, job: Job) -> Result<()> {
-    let _running = Running(core);
-    let done = match &job {
-        Job::Join { table, runs } => join(core, *table, runs),
-        Job::Spill { table, runs, is_oldest } => spill(core, *table, runs, *is_oldest),
-        Job::Merge { table, segments, is_oldest } => merge(core, *table, segments, *is_oldest),
-        Job::Index { table, segment, indexed, rows_done } => {
-            indexing::index(core, *table, segment, indexed, rows_done)
+impl Drop for Picked<'_> {
+    fn drop(&mut self) {
+        let job = self.job.take().expect("it is dropped once");
+        if !self.is_done {
+            give_back(self.core, &job);
         }
-    };
-    if done.is_err() {
-        give_back(core, &job);
+        // Files that were merged away go with their last user, so it has to be gone before closing goes on.
+        drop(job);
+        if thread::panicking() {
+            self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
+        }
+        self.core.state().underway -= 1;
+        self.core.state_changed.notify_all();
     }
-    // Files that were merged away go with their last user, so it has to be gone before closing goes on.
-    drop(job);
-    done
 }
 
 /// Several runs become one, in memory.
@@ -127,14 +158,28 @@ pub fn joined(
 }
 
 /// The oldest runs of a table become one segment, and their commits leave the log.
-fn spill(core: &Core, table: TableId, runs: &[Arc<Run>], is_oldest: bool) -> Result<()> {
+fn spill(
+    core: &Core,
+    table: TableId,
+    runs: &[Arc<Run>],
+    is_oldest: bool,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     let lsns = covered(runs.iter().map(|run| run.lsns()));
     let Some(layout) = layout(core, table) else {
         core.state().buffered_bytes -= total_bytes(runs);
         return Ok(());
     };
-    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest)? {
+    let go_on = || {
+        interrupt.check()?;
+        match core.wal.get() {
+            // The log has the rows.
+            Some(_) => core.state().check_not_closing(),
+            None => Ok(()),
+        }
+    };
+    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest, &go_on)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
     };
@@ -180,11 +225,18 @@ pub fn remove_log_before(core: &Core, wal: &Wal, needed_from: Lsn) {
 }
 
 /// Neighbouring segments become one; the old files go with their last reader.
-fn merge(core: &Core, table: TableId, segments: &[Arc<Segment>], is_oldest: bool) -> Result<()> {
+fn merge(
+    core: &Core,
+    table: TableId,
+    segments: &[Arc<Segment>],
+    is_oldest: bool,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
     let lsns = covered(segments.iter().map(|segment| segment.lsns()));
     let Some(layout) = layout(core, table) else { return Ok(()) };
-    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest)? {
+    let go_on = || go_on(core, interrupt);
+    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest, &go_on)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
     };
@@ -232,6 +284,12 @@ fn never_was(core: &Core, segment: &Segment) {
     segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
 }
 
+/// Whether to go on with what need not be finished.
+pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
+    interrupt.check()?;
+    core.state().check_not_closing()
+}
+
 /// What came of writing pieces out.
 pub enum Written {
     Segment(Arc<Segment>),
@@ -239,7 +297,8 @@ pub enum Written {
     NoRows,
 }
 
-/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest.
+/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest. `go_on` is asked before
+/// each batch of rows; its error is passed on, and nothing stays.
 pub fn write_segment(
     core: &Core,
     table: TableId,
@@ -247,7 +306,9 @@ pub fn write_segment(
     pieces: Vec<Piece>,
     lsns: LsnRange,
     is_oldest: bool,
+    go_on: &dyn Fn() -> Result<()>,
 ) -> Result<Written> {
+    go_on()?;
     let id = core.new_segment_id();
     match core.wal.get() {
         // Of what is in the segment, and of what is older, nothing may be lost that the segment outlives. So a
@@ -261,6 +322,7 @@ pub fn write_segment(
     let written = (|| -> Result<bool> {
         let mut merger = merger(pieces, layout, BATCH_ROWS)?.with_batch_bytes(BATCH_BYTES);
         while let Some(rows) = merger.next_rows()? {
+            go_on()?;
             let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
             writer.append(&rows)?;
         }
@@ -309,7 +371,7 @@ fn give_back(core: &Core, job: &Job) {
     match job {
         Job::Index { .. } => unreachable!("handled above"),
         Job::Join { table, runs } => {
-            state.buffered_bytes -= total_bytes(runs);
+            state.buffered_bytes = state.buffered_bytes.saturating_sub(total_bytes(runs));
             give_back_runs(&mut state, *table, runs);
         }
         Job::Spill { table, runs, .. } => give_back_runs(&mut state, *table, runs),
@@ -324,6 +386,6 @@ fn give_back(core: &Core, job: &Job) {
 fn give_back_runs(state: &mut State, table: TableId, runs: &[Arc<Run>]) {
     match state.tables.get_mut(&table) {
         Some(entry) => release(&mut entry.runs, runs),
-        None => state.buffered_bytes -= total_bytes(runs),
+        None => state.buffered_bytes = state.buffered_bytes.saturating_sub(total_bytes(runs)),
     }
 }

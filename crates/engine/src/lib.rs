@@ -8,6 +8,7 @@
 
 mod error;
 mod interrupt;
+mod aside;
 mod side_by_side;
 mod options;
 mod memory_meter;
@@ -44,8 +45,10 @@ mod core;
 mod indexing;
 mod jobs;
 mod maintenance;
+mod closing;
 mod widening;
 mod set_indexing;
+mod tables;
 mod commit;
 mod named_snapshot;
 mod recovery;
@@ -63,6 +66,7 @@ mod database;
 
 pub use arrow_array;
 pub use arrow_schema;
+pub use aside::aside;
 pub use commit::AppendResult;
 pub use conform::{AppendOptions, OnError, Rejected};
 pub use database::{Database, MaintenanceHold, Table};

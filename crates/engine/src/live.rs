@@ -46,10 +46,15 @@ pub fn resolve(
 }
 
 /// Which of some rows are alive.
-pub fn are_live(layout: &Layout, pieces: &[Piece], places: &[Place]) -> Result<Vec<bool>> {
+pub fn are_live(
+    layout: &Layout,
+    pieces: &[Piece],
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<Vec<bool>> {
     let mut live = Vec::with_capacity(places.len());
     for place in places {
-        let rows = pieces[place.piece].fetch(&[place.ordinal], &flags(layout))?;
+        let rows = pieces[place.piece].fetch(&[place.ordinal], &flags(layout), interrupt)?;
         live.push(is_live(layout, pieces, place.piece, &rows, 0)?);
     }
     Ok(live)
@@ -104,12 +109,13 @@ fn live_members(
         let piece = &pieces[part.piece];
         let (mut from, mut ordinals) = (part.from, Vec::new());
         while from < part.to {
-            interrupt.check()?;
             let to = part.to.min(from + CHUNK_ROWS as u64);
             ordinals.clear();
             part.ordinals(piece, from..to, &mut ordinals)?;
-            let rows = piece.fetch(&ordinals, &flags(layout))?;
+            let rows = piece.fetch(&ordinals, &flags(layout), interrupt)?;
             for (row, &ordinal) in ordinals.iter().enumerate() {
+                // Each row looks for its key in every newer piece.
+                interrupt.check()?;
                 if is_live(layout, pieces, part.piece, &rows, row)? {
                     live[part.piece].push(ordinal);
                 }
@@ -127,7 +133,7 @@ fn live_in_range(
     interrupt: &Interrupt,
 ) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
-    let sources = PlacedSource::of(layout, candidates, None);
+    let sources = PlacedSource::of(layout, candidates, None, interrupt);
     let mut merger = Merger::new(sources, Direction::Forward, Fold::KeepNewest, CHUNK_ROWS)?;
     let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
@@ -155,6 +161,7 @@ impl PlacedSource {
         pieces: &[Piece],
         parts: &[Part],
         pruning: Option<&Pruning>,
+        interrupt: &Interrupt,
     ) -> PlacedSource {
         let piece = parts[0].piece;
         let source = PieceSource::selected(
@@ -162,6 +169,7 @@ impl PlacedSource {
             parts.to_vec(),
             flags(layout),
             Direction::Forward,
+            interrupt,
         );
         PlacedSource { source: source.pruned(pruning), piece: piece as u32 }
     }
@@ -171,9 +179,12 @@ impl PlacedSource {
         layout: &Layout,
         selected: &Selected,
         pruning: Option<&Pruning>,
+        interrupt: &Interrupt,
     ) -> Vec<PlacedSource> {
         let parts = selected.parts().chunk_by(|a, b| a.piece == b.piece);
-        parts.map(|parts| PlacedSource::new(layout, selected.pieces(), parts, pruning)).collect()
+        parts
+            .map(|parts| PlacedSource::new(layout, selected.pieces(), parts, pruning, interrupt))
+            .collect()
     }
 }
 

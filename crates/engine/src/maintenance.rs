@@ -12,8 +12,10 @@ use drillcore_storage::segment::Segment;
 
 use crate::core::Core;
 use crate::error::Result;
-use crate::jobs::{self, Job};
+use crate::interrupt::Interrupt;
+use crate::jobs::{Job, Picked};
 use crate::ladder::Ladder;
+use crate::options::Durability;
 use crate::state::{Indexing, Slot, State, TableState, take};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
@@ -44,26 +46,38 @@ pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Resu
     let largest =
         INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended_bytes)).min(most);
     loop {
-        let job = {
-            let mut state = core.state();
-            if state.holds > 0 || state.check_writable().is_err() {
-                return Ok(());
-            }
-            pick_join(&mut state, table, core.visible(), largest)
-        };
-        match job {
-            Some(job) => jobs::run(core, job)?,
-            None => return Ok(()),
+        let state = core.state();
+        if state.holds > 0 || state.check_writable().is_err() {
+            return Ok(());
+        }
+        let visible = core.visible();
+        match Picked::choose(core, state, |state| pick_join(state, table, visible, largest)) {
+            Ok(job) => job.run(&Interrupt::never())?,
+            Err(_nothing_to_do) => return Ok(()),
         }
     }
 }
 
-/// Spills every run with a commit up to `through`, in the calling thread and beside the workers.
-pub fn flush(core: &Core, through: Lsn) -> Result<()> {
-    core.check_process()?;
+/// Spills every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
+/// the database is being closed.
+pub fn flush(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    spill_all(core, through, interrupt, State::check_writable)
+}
+
+/// [`flush`], as closing itself does it.
+pub fn spill_through(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    spill_all(core, through, interrupt, State::check_spillable)
+}
+
+fn spill_all(
+    core: &Core,
+    through: Lsn,
+    interrupt: &Interrupt,
+    check: fn(&State) -> Result<()>,
+) -> Result<()> {
     let mut state = core.state();
     loop {
-        state.check_spillable()?;
+        check(&state)?;
         let is_behind = |table: &TableState| {
             table.runs.first().is_some_and(|slot| slot.piece.lsns().first <= through)
         };
@@ -73,16 +87,38 @@ pub fn flush(core: &Core, through: Lsn) -> Result<()> {
             return Ok(());
         }
         let visible = core.visible();
-        let job = behind.iter().find_map(|&id| pick_spill(&mut state, id, visible, u64::MAX));
-        state = match job {
-            None => core.wait(state),
-            Some(job) => {
-                drop(state);
-                jobs::run(core, job).inspect_err(|error| core.fail(error))?;
+        let choose = |state: &mut State| {
+            behind.iter().find_map(|&id| pick_spill(state, id, visible, u64::MAX))
+        };
+        state = match Picked::choose(core, state, choose) {
+            Err(state) => core.wait_or_stop(state, interrupt)?,
+            Ok(job) => {
+                job.run(interrupt).inspect_err(|error| core.fail(error))?;
                 core.state()
             }
         };
     }
+}
+
+/// Merges the segments of each table into one, beside the workers.
+pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
+    let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+    for id in tables {
+        let mut state = core.state();
+        loop {
+            state.check_writable()?;
+            let Some(table) = state.tables.get(&id) else { break };
+            if table.segments.iter().any(|slot| slot.taken) {
+                state = core.wait_or_stop(state, interrupt)?;
+                continue;
+            }
+            if let Ok(job) = Picked::choose(core, state, |state| pick_full_merge(state, id)) {
+                job.run(interrupt).inspect_err(|error| core.fail(error))?;
+            }
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Which jobs a worker takes.
@@ -97,15 +133,13 @@ pub enum Duty {
 pub fn work(core: &Core, duty: Duty) {
     let mut state = core.state();
     while !state.closed {
-        let idle = state.holds > 0 || state.failure.is_some();
-        let job = if idle { None } else { pick(core, &mut state, duty) };
-        state = match job {
-            None => core.wait(state),
-            Some(job) => {
-                drop(state);
-                let done = jobs::run(core, job);
-                // Readers may have moved on.
-                match done {
+        let is_idle = state.holds > 0 || state.failure.is_some();
+        let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty) };
+        state = match Picked::choose(core, state, choose) {
+            Err(state) => core.wait(state),
+            Ok(job) => {
+                match job.run(&Interrupt::never()) {
+                    // Readers may have moved on.
                     Ok(()) => core.removals.sweep(),
                     Err(error) => core.fail(&error),
                 }
@@ -115,9 +149,15 @@ pub fn work(core: &Core, duty: Duty) {
     }
 }
 
-/// The most urgent job: memory first, then the length of lists.
+/// The most urgent job: memory first, then the length of lists. While the database is being closed, only what
+/// closing itself would have to do.
 fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
     let visible = core.visible();
+    if state.closing {
+        let is_needed = core.options.durability == Durability::None;
+        let tables: Vec<TableId> = state.tables.keys().copied().filter(|_| is_needed).collect();
+        return tables.iter().find_map(|&table| pick_spill(state, table, visible, u64::MAX));
+    }
     if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
         let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
         let largest = state.tables.iter().max_by_key(|(_, table)| table.run_bytes());
@@ -166,7 +206,6 @@ fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Opti
     let window = run_ladder(largest).pick(&table.run_rungs(visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
-    state.jobs_running += 1;
     Some(Job::Join { table: id, runs })
 }
 
@@ -189,7 +228,6 @@ pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
     if runs.is_empty() {
         return None;
     }
-    state.jobs_running += 1;
     Some(Job::Spill { table: id, runs, is_oldest })
 }
 
@@ -207,7 +245,6 @@ fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
     }
     let is_oldest = window.start == 0;
     let segments = take(&mut table.segments[window]);
-    state.jobs_running += 1;
     Some(Job::Merge { table: id, segments, is_oldest })
 }
 
@@ -226,13 +263,12 @@ fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
     let segment = take(&mut table.segments[at..=at]).pop().expect("one was taken");
     let done = Arc::new(AtomicU64::new(0));
     table.indexing.push(Indexing { segment: segment.clone(), rows_done: done.clone() });
-    state.jobs_running += 1;
     Some(Job::Index { table: id, segment, indexed, rows_done: done })
 }
 
 /// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or
 /// more rows than a segment can number.
-pub fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
+fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let total_rows: u64 = table.segments.iter().map(|slot| slot.piece.rows()).sum();
     if table.segments.len() < 2
@@ -242,7 +278,6 @@ pub fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
         return None;
     }
     let segments = take(&mut table.segments);
-    state.jobs_running += 1;
     Some(Job::Merge { table: id, segments, is_oldest: true })
 }
 

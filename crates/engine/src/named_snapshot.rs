@@ -12,24 +12,23 @@ use drillcore_storage::lease::ManifestVersion;
 
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
 use crate::jobs::{self, Written};
 use crate::name::check_name;
 use crate::piece::Piece;
 use crate::state::{TableVersion, Version, covered};
 
-/// The snapshot of that name, made now if there is none.
-pub fn open_or_pin(core: &Core, name: &str) -> Result<Arc<Version>> {
+/// The snapshot of that name, if it was pinned.
+pub fn find(core: &Core, name: &str) -> Result<Option<Arc<Version>>> {
     check_name("snapshot", name)?;
-    {
-        let state = core.open_state()?;
-        if let Some(known) = state.named.get(name) {
-            return Ok(known.clone());
-        }
-        core.check_process()?;
-        state.check_writable()?;
-    }
+    Ok(core.open_state()?.named.get(name).cloned())
+}
+
+/// The snapshot of that name, made now if there is none.
+pub fn open_or_pin(core: &Core, name: &str, interrupt: &Interrupt) -> Result<Arc<Version>> {
+    let _underway = core.begin()?;
     loop {
-        let version = on_disk(core, &*core.version()?)?;
+        let version = on_disk(core, &*core.version()?, interrupt)?;
         if let Some(pinned) = pin(core, name, version)? {
             return Ok(pinned);
         }
@@ -44,7 +43,7 @@ pub fn list(core: &Core) -> Result<Vec<(String, u64)>> {
 
 /// Forgets a named snapshot. Files that only it needed go once nobody reads them.
 pub fn unpin(core: &Core, name: &str) -> Result<()> {
-    core.check_process()?;
+    let _underway = core.begin()?;
     let mut manifest = core.manifest();
     {
         let state = core.state();
@@ -76,8 +75,24 @@ pub fn unpin(core: &Core, name: &str) -> Result<()> {
 }
 
 /// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.
-fn on_disk(core: &Core, version: &Version) -> Result<Version> {
+fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
     let mut on_disk = Version { lsn: version.lsn, tables: Default::default() };
+    match write_runs(core, version, &mut on_disk, interrupt) {
+        Ok(()) => Ok(on_disk),
+        Err(error) => {
+            discard(core, &on_disk);
+            Err(error)
+        }
+    }
+}
+
+fn write_runs(
+    core: &Core,
+    version: &Version,
+    on_disk: &mut Version,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let go_on = || jobs::go_on(core, interrupt);
     for (name, table) in &version.tables {
         let is_run = |piece: &Piece| matches!(piece, Piece::Run(_));
         let first_run = table.pieces.iter().position(is_run).unwrap_or(table.pieces.len());
@@ -93,6 +108,7 @@ fn on_disk(core: &Core, version: &Version) -> Result<Version> {
                 runs.to_vec(),
                 lsns,
                 is_oldest,
+                &go_on,
             )? {
                 Written::NoRows => {}
                 Written::Segment(segment) => pieces.push(Piece::Segment(segment)),
@@ -102,7 +118,7 @@ fn on_disk(core: &Core, version: &Version) -> Result<Version> {
         let table = TableVersion::new(table.id, name.clone(), layout, version.lsn, pieces.into());
         on_disk.tables.insert(name.clone(), Arc::new(table));
     }
-    Ok(on_disk)
+    Ok(())
 }
 
 /// Notes the version in the manifest. `None` if a merge has replaced one of its segments meanwhile: then it

@@ -1,5 +1,7 @@
 //! How a database is opened.
 
+use crate::interrupt::Interrupt;
+
 /// What a crash may take away. A returned `append` survives ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
@@ -26,6 +28,9 @@ pub struct Options {
     pub wal_bytes_max: u64,
     /// Make the database where there is none.
     pub create: bool,
+    /// Stops the opening, and then the calls made through the handle that it returns: see
+    /// [`Database::interrupted_by`](crate::Database::interrupted_by).
+    pub interrupt: Interrupt,
 }
 
 impl Options {
@@ -42,6 +47,7 @@ impl Default for Options {
             maintenance_threads: 2,
             wal_bytes_max: 1 << 30,
             create: true,
+            interrupt: Interrupt::never(),
         }
     }
 }

@@ -104,13 +104,14 @@ pub fn passing_partials(
         .chunk_by(|a, b| a.piece == b.piece)
         .map(|parts| {
             let piece = candidates.pieces()[parts[0].piece].clone();
-            PieceSource::selected(piece, parts.to_vec(), layout.all(), Direction::Forward)
+            let parts = parts.to_vec();
+            PieceSource::selected(piece, parts, layout.all(), Direction::Forward, interrupt)
                 .pruned(pruning.as_ref())
         })
         .collect();
     let combine = Fold::Combine(layout.clone());
     let mut whole = Merger::new(sources, Direction::Forward, combine, CHUNK_ROWS)?;
-    let sources = PlacedSource::of(layout, candidates, pruning.as_ref());
+    let sources = PlacedSource::of(layout, candidates, pruning.as_ref(), interrupt);
     let fold = match listed {
         Partials::Newest => Fold::KeepNewest,
         Partials::All => Fold::KeepAll,
@@ -172,8 +173,9 @@ fn for_each_tested(
     for parts in selected.parts().chunk_by(|a, b| a.piece == b.piece) {
         let number = parts[0].piece;
         let piece = selected.pieces()[number].clone();
+        let (parts, projection) = (parts.to_vec(), projection.clone());
         let mut source =
-            PieceSource::selected(piece, parts.to_vec(), projection.clone(), Direction::Forward)
+            PieceSource::selected(piece, parts, projection, Direction::Forward, interrupt)
                 .pruned(pruning.as_ref());
         while let Some((rows, ordinals)) = source.next_placed()? {
             interrupt.check()?;

@@ -15,6 +15,7 @@ use drillcore_storage::segment::{Hits, Segment};
 use drillcore_storage::set_postings::SegmentMembers;
 
 use crate::error::{Error, Result};
+use crate::interrupt::{Asked, Interrupt};
 use crate::run::Run;
 
 /// A run or a segment.
@@ -81,25 +82,31 @@ impl Piece {
         }
     }
 
-    /// The newest row of each key that `asked` names by number, ascending, and that the piece has. On disk:
+    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
     /// for each key one index page, and one block unless the filter excludes it.
     pub fn get(
         &self,
         keys: &BinaryArray,
-        asked: &[u32],
+        wanted: &[u32],
         projection: &Projection,
+        interrupt: &Interrupt,
     ) -> Result<Vec<Hits>> {
-        match self {
+        let asked = Asked::new(interrupt);
+        let go_on = || asked.go_on_shortly();
+        let hits = match self {
             Piece::Run(run) => {
+                let wanted = wanted.iter().take_while(|_| go_on());
                 let find = |&key: &u32| Some((key, run.find(keys.value(key as usize))? as u32));
-                let found: Vec<(u32, u32)> = asked.iter().filter_map(find).collect();
-                if found.is_empty() {
-                    return Ok(Vec::new());
+                let found: Vec<(u32, u32)> = wanted.filter_map(find).collect();
+                match found.is_empty() {
+                    true => Vec::new(),
+                    false => vec![Hits { found, rows: run.all(projection) }],
                 }
-                Ok(vec![Hits { found, rows: run.all(projection) }])
             }
-            Piece::Segment(segment) => Ok(segment.get(keys, asked, projection)?),
-        }
+            Piece::Segment(segment) => segment.get(keys, wanted, projection, &go_on)?,
+        };
+        asked.answer()?;
+        Ok(hits)
     }
 
     /// Whether any row has this key. The cost of [`Piece::get`].
@@ -189,11 +196,21 @@ impl Piece {
     }
 
     /// Copies rows, whose ordinals ascend, each block read once. For a few rows here and there.
-    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
-        match self {
-            Piece::Run(run) => Ok(run.fetch(ordinals, projection)),
-            Piece::Segment(segment) => Ok(segment.fetch(ordinals, projection)?),
-        }
+    pub fn fetch(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        interrupt: &Interrupt,
+    ) -> Result<Rows> {
+        let asked = Asked::new(interrupt);
+        let rows = match self {
+            Piece::Run(run) => run.fetch(ordinals, projection),
+            Piece::Segment(segment) => {
+                segment.fetch(ordinals, projection, &|| asked.go_on_shortly())?
+            }
+        };
+        asked.answer()?;
+        Ok(rows)
     }
 
     /// The rows `from..to` in sequence, past the cache. For many rows in a row.
@@ -229,19 +246,29 @@ impl Piece {
 
     /// Calls `each` with every set and its number of rows, in value order; or says no, and does nothing, if not
     /// all sets are listed.
-    pub fn list_sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<bool> {
+    pub fn list_sets(
+        &self,
+        interrupt: &Interrupt,
+        mut each: impl FnMut(&[u8], u64),
+    ) -> Result<bool> {
+        let asked = Asked::new(interrupt);
+        let mut listed = |value: &[u8], rows| {
+            each(value, rows);
+            asked.go_on_shortly()
+        };
         match self {
             Piece::Run(run) if run.indexed().is_all() => {
-                run.sets().for_each(|(value, rows)| each(value, rows));
+                run.sets().all(|(value, rows)| listed(value, rows));
             }
             Piece::Run(_) => return Ok(false),
             Piece::Segment(segment) => {
                 match segment.postings().filter(|postings| postings.indexed().is_all()) {
-                    Some(postings) => postings.sets(each)?,
+                    Some(postings) => postings.sets(listed)?,
                     None => return Ok(false),
                 }
             }
         }
+        asked.answer()?;
         Ok(true)
     }
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
+use crate::interrupt::Interrupt;
 use crate::merge::{Direction, RowSource};
 use crate::piece::Piece;
 use crate::pruning::Pruning;
@@ -29,6 +30,7 @@ pub struct PieceSource {
     direction: Direction,
     rest: Rest,
     pruning: Option<Pruning>,
+    interrupt: Interrupt,
     chunk_rows: u64,
     /// The last key read, where the order of keys is checked.
     last_key: Option<Vec<u8>>,
@@ -70,18 +72,21 @@ impl PieceSource {
         parts: Vec<Part>,
         projection: Projection,
         direction: Direction,
+        interrupt: &Interrupt,
     ) -> PieceSource {
         let rest = match parts.as_slice() {
             [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
             _ => Rest::Members(parts.into_iter().map(MembersAhead::new).collect()),
         };
-        PieceSource::new(piece, projection, direction, rest)
+        let interrupt = interrupt.clone();
+        PieceSource { interrupt, ..PieceSource::new(piece, projection, direction, rest) }
     }
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
         let chunk_rows = chunk_rows(piece.mean_row_bytes());
         let (pruning, last_key) = (None, None);
-        PieceSource { piece, projection, direction, rest, pruning, chunk_rows, last_key }
+        let interrupt = Interrupt::never();
+        PieceSource { piece, projection, direction, rest, pruning, interrupt, chunk_rows, last_key }
     }
 
     /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
@@ -121,6 +126,7 @@ impl PieceSource {
     }
 
     fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        self.interrupt.check()?;
         let chunk = match &self.rest {
             Rest::Interval { .. } => self.next_interval()?,
             Rest::Members(_) => self.next_members()?,
@@ -144,6 +150,7 @@ impl PieceSource {
                 window.push_back(std::mem::take(unseen));
                 break;
             };
+            self.interrupt.check()?;
             let next = cut(unseen, self.direction, WINDOW_ROWS);
             *window = pruning.prune(&self.piece, next)?.into();
         }
@@ -179,7 +186,7 @@ impl PieceSource {
         {
             return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
         }
-        let rows = self.piece.fetch(&ordinals, &self.projection)?;
+        let rows = self.piece.fetch(&ordinals, &self.projection, &self.interrupt)?;
         Ok(Some((rows, Ordinals::Listed(ordinals))))
     }
 }

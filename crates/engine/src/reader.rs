@@ -83,8 +83,18 @@ impl Reader {
     /// writer or none.
     ///
     /// # Errors
-    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`.
+    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`, also
+    /// where no lease may be left in the folder.
     pub fn open(path: impl AsRef<Path>, cache_bytes: u64) -> Result<Reader> {
+        Reader::open_interruptibly(path, cache_bytes, &Interrupt::never())
+    }
+
+    /// [`Reader::open`] that can be stopped.
+    pub fn open_interruptibly(
+        path: impl AsRef<Path>,
+        cache_bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Reader> {
         let path = path.as_ref();
         check_path(path)?;
         let directory =
@@ -105,7 +115,7 @@ impl Reader {
                 loading: Mutex::new(()),
             }),
         };
-        let current = reader.load(None)?;
+        let current = reader.load(None, interrupt)?;
         *lock(&reader.shared.current) = Some(Arc::new(current));
         Ok(reader)
     }
@@ -173,7 +183,7 @@ impl Reader {
         let started = Instant::now();
         loop {
             interrupt.check()?;
-            let lsn = self.move_on()?;
+            let lsn = self.move_on(interrupt)?;
             if lsn >= at_least {
                 return Ok(lsn);
             }
@@ -196,10 +206,10 @@ impl Reader {
     }
 
     /// Takes what is there now for what is read, and returns its newest commit.
-    fn move_on(&self) -> Result<u64> {
+    fn move_on(&self, interrupt: &Interrupt) -> Result<u64> {
         let _loading = lock(&self.shared.loading);
         let before = self.current()?;
-        let fresh = self.load(Some(&before))?;
+        let fresh = self.load(Some(&before), interrupt)?;
         let lsn = fresh.version.lsn;
         // Who closed it meanwhile wants no more of it.
         if let Some(current) =
@@ -239,18 +249,22 @@ impl Reader {
 
     /// Reads manifest and log, trying again where the writer replaced a file under it. What was read before
     /// need not be read again.
-    fn load(&self, before: Option<&Current>) -> Result<Current> {
+    fn load(&self, before: Option<&Current>, interrupt: &Interrupt) -> Result<Current> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.try_load(before) {
+            match self.try_load(before, interrupt) {
                 Err(fault) if attempt < ATTEMPTS && fault.may_pass => thread::sleep(RETRY_AFTER),
                 done => return done.map_err(|fault| fault.error),
             }
         }
     }
 
-    fn try_load(&self, before: Option<&Current>) -> std::result::Result<Current, LoadFault> {
+    fn try_load(
+        &self,
+        before: Option<&Current>,
+        interrupt: &Interrupt,
+    ) -> std::result::Result<Current, LoadFault> {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
@@ -258,14 +272,20 @@ impl Reader {
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
         let postings = std::mem::take(&mut found.postings);
-        let open = |id, layout: &Layout| self.segment(id, layout, &postings);
+        let open = |id, layout: &Layout| {
+            interrupt.check()?;
+            self.segment(id, layout, &postings)
+        };
         let mut state = open_tables(found, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn);
         let before = before.map(|before| &before.log);
-        let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| match lsn {
-            lsn if lsn <= known => Ok(()),
-            lsn => self.apply(&mut state, lsn, payload),
+        let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| {
+            interrupt.check()?;
+            match lsn {
+                lsn if lsn <= known => Ok(()),
+                lsn => self.apply(&mut state, lsn, payload),
+            }
         })?;
         let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
         check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;

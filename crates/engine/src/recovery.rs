@@ -22,7 +22,7 @@ use drillcore_storage::wal::{Wal, is_log_file};
 
 use crate::core::{Core, Probe};
 use crate::error::{Error, ErrorKind, Result};
-use crate::jobs;
+use crate::jobs::{self, Picked};
 use crate::maintenance::{flush, join_small_runs, pick_spill};
 use crate::options::{Durability, Options};
 use crate::piece::Piece;
@@ -51,6 +51,7 @@ pub fn open(
     let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
     let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
     let mut open_segment = |id: SegmentId, layout: &Layout| {
+        options.interrupt.check()?;
         if let Some(segment) = opened.get(&id) {
             return Ok(segment.clone());
         }
@@ -250,13 +251,14 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
         drop(state);
         core.show(lsn);
+        core.options.interrupt.check()?;
         make_room(core)
     })?;
     let expected = core.state().next_lsn;
     check_log_reaches(last, needed_from, expected)?;
     if core.options.durability == Durability::None {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
-        flush(core, core.visible())?;
+        flush(core, core.visible(), &core.options.interrupt)?;
         start_log_at(core, expected)?;
         jobs::remove_log_before(core, &wal, expected);
         core.directory.sync().map_err(|error| {
@@ -353,16 +355,16 @@ fn make_room(core: &Core) -> Result<()> {
         join_small_runs(core, table, 0)?;
     }
     while core.state().buffered_bytes > core.options.memory_bytes / 2 {
-        let job = {
-            let mut state = core.state();
-            let largest =
-                state.tables.iter().max_by_key(|(_, table)| table.run_bytes()).map(|(id, _)| *id);
-            largest.and_then(|id| {
-                pick_spill(&mut state, id, core.visible(), core.options.memory_bytes / 4)
-            })
+        let visible = core.visible();
+        let of_largest = |state: &mut State| {
+            let tables = state.tables.iter();
+            let largest = tables.max_by_key(|(_, table)| table.run_bytes()).map(|(id, _)| *id);
+            pick_spill(state, largest?, visible, core.options.memory_bytes / 4)
         };
-        let Some(job) = job else { return Ok(()) };
-        jobs::run(core, job)?;
+        match Picked::choose(core, core.state(), of_largest) {
+            Ok(job) => job.run(&core.options.interrupt)?,
+            Err(_nothing_to_spill) => return Ok(()),
+        }
     }
     Ok(())
 }

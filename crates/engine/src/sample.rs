@@ -28,8 +28,8 @@ use crate::weighted::{EVENTS, Weighted};
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;
-/// Places looked up between two looks at the interrupt.
-const CHUNK: usize = 4096;
+/// Places drawn at once that may not stay.
+const ROUND: usize = 4096;
 /// Rows drawn that are worth a thread.
 const PLACES_A_THREAD: u64 = 16_384;
 /// Draws by rejection are given up after so many tries a row.
@@ -234,7 +234,7 @@ fn sample(
         let stays = |places: &[Place]| {
             let mut stays = vec![true; places.len()];
             if layout.has_tombstones() {
-                stays = are_live(layout, candidates.pieces(), places)?;
+                stays = are_live(layout, candidates.pieces(), places, interrupt)?;
             }
             if let Some(test) = &question.test {
                 // Tombstones have no values that could be tested.
@@ -383,7 +383,7 @@ impl Draws for ByNumber<'_> {
         }
         let mut places = Vec::with_capacity(numbers.len());
         for (draw, number) in numbers.into_iter().enumerate() {
-            if draw % CHUNK == 0 {
+            if draw % Interrupt::LOOKUPS == 0 {
                 request.interrupt.check()?;
             }
             places.push((self.place)(number)?);
@@ -412,7 +412,10 @@ impl Draws for ByWeight<'_> {
     fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
         let mut places = Vec::with_capacity(n);
         let draws = if self.weighted.total() == 0 { 0 } else { n };
-        for _ in 0..draws {
+        for draw in 0..draws {
+            if draw % Interrupt::LOOKUPS == 0 {
+                request.interrupt.check()?;
+            }
             let (place, _) = self.weighted.draw(rng)?;
             if request.replace || self.drawn.insert(place) {
                 places.push(place);
@@ -440,7 +443,7 @@ fn by_rejection(
     let mut places = Vec::with_capacity(n.min(tries));
     while places.len() < n && tries > 0 {
         request.interrupt.check()?;
-        let round = (n - places.len()).min(tries).min(CHUNK);
+        let round = (n - places.len()).min(tries).min(ROUND);
         tries -= round;
         let drawn = draws.draw(rng, round, request)?;
         report.attempts += drawn.len() as u64;
@@ -493,7 +496,7 @@ fn weighted(
     let mut probabilities = Vec::new();
     if request.replace && weighted.total() > 0 {
         for draw in 0..n {
-            if draw % CHUNK == 0 {
+            if draw % Interrupt::LOOKUPS == 0 {
                 request.interrupt.check()?;
             }
             let (place, units) = weighted.draw(rng)?;
@@ -556,7 +559,7 @@ pub(crate) fn rows_at(
 
 fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
     let mut places = Vec::with_capacity(numbers.len());
-    for chunk in numbers.chunks(CHUNK) {
+    for chunk in numbers.chunks(Interrupt::LOOKUPS) {
         interrupt.check()?;
         for &number in chunk {
             places.push(selected.place(number)?);

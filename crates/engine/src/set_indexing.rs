@@ -28,7 +28,7 @@ pub fn change(
     table: TableId,
     change: impl FnOnce(&IndexedSets) -> IndexedSets,
 ) -> Result<()> {
-    core.check_process()?;
+    let _underway = core.begin()?;
     let mut manifest = core.manifest();
     let indexed = {
         let state = core.state();

@@ -142,11 +142,21 @@ impl TableSnapshot {
     /// Pieces are searched newest first until one has the key: in each on disk at most one index page is
     /// read, and a block where the key is.
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
+        self.get_interruptibly(keys, columns, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::get`] that can be stopped.
+    pub fn get_interruptibly(
+        &self,
+        keys: &[ArrayRef],
+        columns: Option<&[String]>,
+        interrupt: &Interrupt,
+    ) -> Result<Found> {
         let columns = self.columns(columns)?;
         let keys = self.encode_keys(keys)?;
         let layout = &self.table.layout;
         if let Some(rollup) = layout.rollup() {
-            let whole = self.whole_rows(&keys, &Interrupt::never())?;
+            let whole = self.whole_rows(&keys, interrupt)?;
             let rows = match whole.rows.is_empty() {
                 true => no_rows(layout, &columns),
                 false => shown(layout, rollup, &whole.rows, &columns)?,
@@ -161,7 +171,7 @@ impl TableSnapshot {
         let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
         let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
         for piece in self.table.pieces.iter().rev() {
-            for hits in piece.get(&keys, &missing, read)? {
+            for hits in piece.get(&keys, &missing, read, interrupt)? {
                 for &(key, row) in &hits.found {
                     found[key as usize] = Some((parts.len(), row as usize));
                 }
@@ -286,7 +296,7 @@ impl TableSnapshot {
             for piece in self.table.pieces.iter() {
                 interrupt.check()?;
                 let add = |value: &[u8], rows| *rows_of.entry(value.into()).or_default() += rows;
-                if !piece.list_sets(add)? {
+                if !piece.list_sets(interrupt, add)? {
                     count_sets(&self.table.layout, piece, &mut rows_of, interrupt)?;
                 }
             }
@@ -398,7 +408,7 @@ impl TableSnapshot {
             // Key, part and row of each partial row, in this order: older pieces come first.
             let mut partials: Vec<(u32, usize, usize)> = Vec::new();
             for piece in self.table.pieces.iter() {
-                for hits in piece.get(keys, asked, &all)? {
+                for hits in piece.get(keys, asked, &all, interrupt)? {
                     let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
                     partials.extend(hits.found.into_iter().map(place));
                     parts.push(hits.rows);

@@ -28,12 +28,14 @@ pub struct State {
     /// No commit, table or merge begins any more; what is under way goes on.
     pub closing: bool,
     pub closed: bool,
+    /// Nothing is written any more, and the lock is free.
+    pub is_shut: bool,
     /// The first failed write; nothing is written after it.
     pub failure: Option<Error>,
     /// While above zero, background work does not start.
     pub holds: u32,
-    /// Background jobs picked and not done yet, whoever does them.
-    pub jobs_running: u32,
+    /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
+    pub underway: u32,
     /// Bytes of all runs in `tables`, of appends about to join them, and of joins under way.
     pub buffered_bytes: u64,
     pub stall: Duration,
@@ -119,9 +121,10 @@ impl State {
             next_table: TableId(1),
             closing: false,
             closed: false,
+            is_shut: false,
             failure: None,
             holds: 0,
-            jobs_running: 0,
+            underway: 0,
             buffered_bytes: 0,
             stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),
@@ -141,9 +144,15 @@ impl State {
         if self.closed { Err(closed()) } else { Ok(()) }
     }
 
+    /// Whether what was begun should be finished.
+    pub fn check_not_closing(&self) -> Result<()> {
+        if self.closing { Err(closed()) } else { Ok(()) }
+    }
+
     /// Whether something new may be written.
     pub fn check_writable(&self) -> Result<()> {
-        if self.closing { Err(closed()) } else { self.check_spillable() }
+        self.check_not_closing()?;
+        self.check_spillable()
     }
 
     /// Whether rows that are in memory may be written out, which closing does, too.

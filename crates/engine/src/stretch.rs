@@ -164,10 +164,10 @@ impl Stretch {
 
     /// Starts to read it, in the thread that asks for batches.
     pub(crate) fn start(&self) -> Result<StretchScan> {
-        let ScanPlan { read, direction, pruning, .. } = &*self.plan;
+        let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
         let source = |parts: &[Part]| {
             let piece = self.selected.pieces()[parts[0].piece].clone();
-            PieceSource::selected(piece, parts.to_vec(), read.clone(), *direction)
+            PieceSource::selected(piece, parts.to_vec(), read.clone(), *direction, interrupt)
                 .pruned(pruning.as_ref())
         };
         let parts = self.selected.parts().chunk_by(|a, b| a.piece == b.piece);

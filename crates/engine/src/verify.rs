@@ -7,7 +7,7 @@ use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_check::check_segment;
 
 use crate::error::Result;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Asked, Interrupt};
 
 /// What a check of all segments found.
 #[derive(Debug, Clone, Default)]
@@ -39,13 +39,9 @@ impl VerifyReport {
                     continue;
                 }
             };
-            // Who stops says so once, perhaps, so the answer is kept.
-            let mut asked = Ok(());
-            let checked = check_segment(directory, &segment, || {
-                asked = interrupt.check();
-                asked.is_ok()
-            });
-            asked?;
+            let asked = Asked::new(interrupt);
+            let checked = check_segment(directory, &segment, || asked.go_on());
+            asked.answer()?;
             report.rows += segment.rows();
             report.bytes += segment.bytes();
             report.faults.extend(checked.err().map(|error| error.to_string()));

@@ -136,7 +136,7 @@ impl Weighted {
             if places.len() == n {
                 return Ok(places);
             }
-            if attempt % CHUNK == 0 {
+            if attempt % Interrupt::LOOKUPS == 0 {
                 interrupt.check()?;
             }
             let (place, _) = self.draw(rng)?;
@@ -268,7 +268,7 @@ fn for_each_weight(
         part.ordinals(piece, from..to, &mut ordinals)?;
         let rows = match part.members {
             None => piece.read(from, to, &projection)?,
-            Some(_) => piece.fetch(&ordinals, &projection)?,
+            Some(_) => piece.fetch(&ordinals, &projection, interrupt)?,
         };
         let units = stored_units(rows.value(0)).map_err(no_weight)?;
         for (&ordinal, unit) in ordinals.iter().zip(units) {

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_schema::FieldRef;
+use arrow_schema::{DataType, FieldRef};
 use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 
 use crate::core::Core;
 use crate::error::{Error, ErrorKind, Result};
+use crate::table_spec::with_column;
 
 /// A table's next shape.
 pub struct Widening {
@@ -18,6 +19,27 @@ pub struct Widening {
     pub to: TableSchema,
     /// What `to` has and `from` has not, in order.
     pub columns: Vec<FieldRef>,
+}
+
+/// Adds a column to a table, called `table` in errors.
+pub fn add_column(
+    core: &Core,
+    id: TableId,
+    table: &str,
+    name: &str,
+    data_type: &DataType,
+) -> Result<()> {
+    let _underway = core.begin()?;
+    loop {
+        let known = core.open_state()?.tables.get(&id).map(|entry| entry.schema.clone());
+        let from = known.ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("table {table:?} was dropped"))
+        })?;
+        let (to, column) = with_column(table, &from, name, data_type)?;
+        if widen(core, &[Widening { table: id, from, to, columns: vec![column] }])? {
+            return Ok(());
+        }
+    }
 }
 
 /// Makes tables wider, all or none; when this returns, the columns outlast a power cut. Says no, and does

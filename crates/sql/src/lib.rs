@@ -32,5 +32,5 @@ mod columns_first;
 mod from_first;
 mod query;
 
-pub use predicate::predicate;
+pub use predicate::{predicate, predicate_interruptibly};
 pub use query::{MEMORY_BYTES, Query, QueryOptions, query};

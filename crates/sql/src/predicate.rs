@@ -14,7 +14,9 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
-use drillcore::{Between, Error, ErrorKind, Predicate, Result, TableSchema, Zones};
+use drillcore::{
+    Between, Error, ErrorKind, Interrupt, Predicate, Result, TableSchema, Zones, aside,
+};
 
 use crate::checked_arithmetic::{as_written, with_checks};
 use crate::compared_decimals::with_decimals_as_numbers;
@@ -43,6 +45,8 @@ pub struct Condition {
 ///
 /// Comparisons with the first key columns, and with the set column, are answered by indexes. Conditions that
 /// give another answer when asked again (`random()`), aggregates and subqueries are errors.
+///
+/// The text may be as long as it likes, and then takes seconds: see [`predicate_interruptibly`].
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {
         let expr = syntax::expression(condition)?;
@@ -66,6 +70,17 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
             Err(Error::new(error.kind(), format!("where: {error}")))
         }
     }
+}
+
+/// [`predicate`] for a caller that may want out while a long condition is read.
+pub fn predicate_interruptibly(
+    schema: &TableSchema,
+    condition: &str,
+    interrupt: &Interrupt,
+) -> Result<Arc<dyn Predicate>> {
+    let (schema, condition) = (schema.clone(), condition.to_string());
+    // What reads it looks for no interrupt, so it is left behind.
+    aside(interrupt, move |_| predicate(&schema, &condition))
 }
 
 impl Condition {

@@ -115,10 +115,11 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     };
     // The caller's thread only waits, so that it can be interrupted whatever an operator does.
     let memory_bytes = options.memory_bytes.unwrap_or(MEMORY_BYTES);
-    let statement = session::with_stack(|| syntax::statement(text));
-    let statement = statement.map_err(|error| from_datafusion(&error))?;
-    let planning = plan(tables.clone(), statement, threads, memory_bytes);
-    let planned = query.runtime().spawn(planning);
+    let (of_task, planned_tables) = (text.to_string(), tables.clone());
+    let planned = query.runtime().spawn(async move {
+        let statement = session::with_stack(|| syntax::statement(&of_task))?;
+        plan(planned_tables, statement, threads, memory_bytes).await
+    });
     let planned = query.wait(planned)?.map_err(broken)?;
     let mut stream =
         planned.map_err(|error| with_quotes_told(explain(&error, snapshot, &tables), text))?;

@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use crate::directory::{Directory, Lock};
 use crate::error::{IoContext, Result, StorageError};
@@ -140,12 +140,22 @@ fn version_of(name: &str) -> Option<ManifestVersion> {
 pub struct DeferredRemovals {
     directory: Arc<dyn Directory>,
     waiting: Mutex<Waiting>,
+    /// Held by whoever removes files.
+    sweeping: Mutex<Sweeping>,
 }
 
 #[derive(Default)]
 struct Waiting {
     files: Vec<Pending>,
+    /// How many files were ever deferred.
+    deferred: u64,
     report: RemovalReport,
+}
+
+#[derive(Default)]
+struct Sweeping {
+    /// Nothing is removed any more.
+    is_closed: bool,
 }
 
 #[derive(Clone)]
@@ -169,16 +179,44 @@ pub struct RemovalReport {
 
 impl DeferredRemovals {
     pub fn new(directory: Arc<dyn Directory>) -> DeferredRemovals {
-        DeferredRemovals { directory, waiting: Mutex::default() }
+        DeferredRemovals { directory, waiting: Mutex::default(), sweeping: Mutex::default() }
     }
 
     /// Takes over a file that this process does not read any more.
     pub fn defer(&self, name: String, bytes: u64, removed_at: ManifestVersion) {
-        self.waiting().files.push(Pending { name, bytes, removed_at });
+        let mut waiting = self.waiting();
+        waiting.files.push(Pending { name, bytes, removed_at });
+        waiting.deferred += 1;
     }
 
-    /// Removes the files that nobody needs any more, as far as the system lets it.
+    /// Removes the files that nobody needs any more, as far as the system lets it. Where another thread is at
+    /// it, that one does.
     pub fn sweep(&self) {
+        loop {
+            let deferred = self.waiting().deferred;
+            let sweeping = match self.sweeping.try_lock() {
+                Ok(sweeping) => sweeping,
+                Err(TryLockError::Poisoned(sweeping)) => sweeping.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            if sweeping.is_closed {
+                return;
+            }
+            self.remove_unneeded();
+            drop(sweeping);
+            // Whoever deferred a file meanwhile has left it to this thread.
+            if self.waiting().deferred == deferred {
+                return;
+            }
+        }
+    }
+
+    /// Removes nothing from now on, also not in a sweep under way elsewhere: others may open the files.
+    pub fn close(&self) {
+        self.sweeping.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+    }
+
+    fn remove_unneeded(&self) {
         // Removing takes long, and others only want to know what waits.
         let files = self.waiting().files.clone();
         if files.is_empty() {

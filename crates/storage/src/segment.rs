@@ -246,17 +246,19 @@ impl Segment {
     }
 
     /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
-    /// key one index page, and one block unless the filter excludes it.
+    /// key one index page, and one block unless the filter excludes it. `go_on` is asked before each key; if it
+    /// says no, what was found so far is returned.
     pub fn get(
         &self,
         keys: &BinaryArray,
         asked: &[u32],
         projection: &Projection,
+        go_on: &dyn Fn() -> bool,
     ) -> Result<Vec<Hits>> {
         let mut hits = Vec::new();
         let mut found = Vec::new();
         let mut builder: Option<RowsBuilder> = None;
-        for &key in asked {
+        for &key in asked.iter().take_while(|_| go_on()) {
             let append = |view: &BlockView<'_>, row| {
                 let builder = builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
                 builder.append_rows(view, &[row as u32])
@@ -311,13 +313,19 @@ impl Segment {
         }
     }
 
-    /// Copies the rows at `ordinals`, which ascend; each block is read once.
-    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Result<Rows> {
+    /// Copies the rows at `ordinals`, which ascend; each block is read once. `go_on` is asked before each block; if
+    /// it says no, the rows of the blocks before are returned.
+    pub fn fetch(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, ordinals.len());
         let mut index: Option<Arc<IndexPage>> = None;
         let mut in_block: Vec<u32> = Vec::new();
         let mut rest = ordinals;
-        while let Some(&first) = rest.first() {
+        while let Some(&first) = rest.first().filter(|_| go_on()) {
             let first = u64::from(first);
             let page = match index.take() {
                 Some(page) if first < page.first_ordinal() + page.rows() => page,

@@ -148,7 +148,10 @@ fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
 fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
     let Some(postings) = segment.postings() else { return Ok(()) };
     let mut listed = 0;
-    postings.sets(|_, _| listed += 1)?;
+    postings.sets(|_, _| {
+        listed += 1;
+        true
+    })?;
     if listed != sets.len() {
         return Err(fault(
             segment,

@@ -146,14 +146,16 @@ impl SetPostings {
     }
 
     /// Calls `each` with every listed set that has rows and their number, in value order.
-    pub fn sets(&self, mut each: impl FnMut(&[u8], u64)) -> Result<()> {
+    pub fn sets(&self, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
         for page in 0..self.summary.len() {
             let (offset, bytes) = self.summary.place(page);
             let payload = self.page(offset, u64::from(bytes), PageKind::SetDirectory)?;
             let damaged = |error| self.file.damaged(offset, error);
             for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
                 let entry = entry.and_then(|entry| self.checked(entry)).map_err(damaged)?;
-                each(&entry.value, entry.count);
+                if !each(&entry.value, entry.count) {
+                    return Ok(());
+                }
             }
         }
         Ok(())

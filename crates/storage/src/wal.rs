@@ -10,7 +10,7 @@
 //! of the log need not be cut off: the next file says that it is no part of it.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use drillcore_format::frame::{
     FILE_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FileHeader, FrameWriter, LogKind,
@@ -21,12 +21,14 @@ use drillcore_format::ids::Lsn;
 use crate::directory::{Directory, ReadFile, WriteFile, create_whole, read_file};
 use crate::error::{IoContext, Result, StorageError};
 use crate::sync::atomic::{self, AtomicU64};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, thread};
 
 /// A file is closed once it is larger than this.
 const FILE_BYTES: u64 = 16 << 20;
 /// Where frames are read from, a multiple of this lies before them.
 const SECTOR_BYTES: u64 = 512;
+/// How often a writer that does not wait for a disk looks whether another thread's write is over.
+const TRIES_AT_ONCE: u32 = 32;
 
 /// The log of one database.
 pub struct Wal {
@@ -220,7 +222,37 @@ impl Wal {
         if self.logged() >= lsn {
             return Ok(());
         }
-        let mut log = self.log();
+        self.write_queue_through(&mut self.log(), lsn)
+    }
+
+    /// [`Wal::write_through`] where no disk has to be waited for; says no, and has done nothing, where the log syncs
+    /// each write, is being synced, or goes on in another file.
+    pub fn write_through_at_once(&self, lsn: Lsn) -> Result<bool> {
+        if self.logged() >= lsn {
+            return Ok(true);
+        }
+        if self.sync {
+            return Ok(false);
+        }
+        for _ in 0..TRIES_AT_ONCE {
+            let mut log = match self.log.try_lock() {
+                Ok(log) => log,
+                Err(TryLockError::Poisoned(log)) => log.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    // Another thread's write takes microseconds.
+                    thread::yield_now();
+                    continue;
+                }
+            };
+            if log.is_full() {
+                return Ok(false);
+            }
+            return self.write_queue_through(&mut log, lsn).map(|()| true);
+        }
+        Ok(false)
+    }
+
+    fn write_queue_through(&self, log: &mut Log, lsn: Lsn) -> Result<()> {
         if self.logged() >= lsn {
             return Ok(());
         }
@@ -231,7 +263,7 @@ impl Wal {
             std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
         let last = commits.last().expect("an LSN is enqueued before it is written through").0;
         assert!(last >= lsn, "an LSN is enqueued before it is written through");
-        if let Err(error) = self.write(&mut log, &commits) {
+        if let Err(error) = self.write(log, &commits) {
             log.failure = Some(error.to_string());
             return Err(error);
         }
@@ -322,7 +354,7 @@ impl Wal {
     }
 
     fn write(&self, log: &mut Log, commits: &[(Lsn, Vec<u8>)]) -> Result<()> {
-        if log.open.is_none() || log.files.back().is_none_or(|file| file.bytes > FILE_BYTES) {
+        if log.is_full() {
             self.start_file(log, commits[0].0)?;
         }
         let Log { open, files, .. } = log;
@@ -366,6 +398,11 @@ impl Wal {
 }
 
 impl Log {
+    /// Whether what is written next begins a file.
+    fn is_full(&self) -> bool {
+        self.open.is_none() || self.files.back().is_none_or(|file| file.bytes > FILE_BYTES)
+    }
+
     /// Makes the newest file durable; its name is. A failure is the log's end.
     fn sync_open_file(&mut self) -> Result<()> {
         let (Some(open), Some(file)) = (&mut self.open, self.files.back()) else { return Ok(()) };

@@ -11,6 +11,8 @@ pub mod random_ops;
 pub mod cached_file;
 pub mod fault_directory;
 pub mod gate_directory;
+pub mod stuck_directory;
+pub mod writing_calls;
 pub mod numbered_batches;
 pub mod counting_allocator;
 pub mod deadline;

@@ -90,7 +90,7 @@ impl RandomOps {
             cache_bytes: [0, 100_000, 16 << 20][rng.below(3) as usize],
             maintenance_threads: 1 + rng.below(2) as usize,
             wal_bytes_max: [200_000, 1 << 30][rng.below(2) as usize],
-            create: true,
+            ..Default::default()
         };
         let log = OpLog { seed, lines: vec![format!("{options:?}")] };
         let database = Some(Database::open(&path, options.clone()).unwrap());

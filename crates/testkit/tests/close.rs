@@ -10,8 +10,10 @@ use std::time::Duration;
 use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_testkit::deadline::within;
+use drillcore_testkit::deadline::{wait_until, within};
 use drillcore_testkit::numbered_batches::{append, create_tables, last_batches, spec};
+use drillcore_testkit::stuck_directory::StuckDirectory;
+use drillcore_testkit::writing_calls::{WRITING_CALLS, WritingCall, prepare};
 
 const SEED: u64 = 3;
 const WRITERS: i32 = 3;
@@ -142,4 +144,72 @@ fn after_a_job_that_panicked_calls_return_and_say_that_nothing_is_written_any_mo
     // Without a log, what was not written out is lost, and closing says so.
     let error = closed.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ReadOnly, "{error}");
+}
+
+/// What a call and `close` do while the call is stuck in its `step`-th operation that writes: whatever was written after
+/// `close` had returned. `None` if the call takes fewer steps.
+fn written_after_close(
+    durability: Durability,
+    call: WritingCall,
+    step: usize,
+) -> Option<(Result<()>, Vec<String>)> {
+    let files = MemoryDirectory::new();
+    let directory = StuckDirectory::new(Arc::new(files.clone()));
+    let shared = Arc::new(directory.clone());
+    let database = Database::open_in(shared, options(durability), None).unwrap();
+    // Nothing writes but the call, and then `close`.
+    let hold = database.hold_maintenance();
+    prepare(&database).unwrap();
+    let held = database.snapshot().unwrap();
+    directory.stick_after(step);
+    let caller = database.clone();
+    let calling = std::thread::spawn(move || call(&caller));
+    wait_until(DEADLINE, "the call is stuck or done", || {
+        directory.is_stuck() || calling.is_finished()
+    });
+    if !directory.is_stuck() {
+        directory.release();
+        calling.join().unwrap().unwrap();
+        return None;
+    }
+    let (closer, closed) = (database.clone(), directory.clone());
+    let closing = std::thread::spawn(move || {
+        closer.close().unwrap();
+        closed.written().len()
+    });
+    wait_until(DEADLINE, "the database refuses calls", || {
+        database.append(&[]).is_err_and(|error| error.kind() == ErrorKind::Closed)
+    });
+    // Time for a `close` that does not wait to return.
+    std::thread::sleep(Duration::from_millis(20));
+    directory.release();
+    let called = within(DEADLINE, "the call", move || calling.join().unwrap());
+    let before = within(DEADLINE, "closing", move || closing.join().unwrap());
+    // Files that only they needed are not removed any more, either.
+    drop((hold, held, database));
+    let late = directory.written().split_off(before);
+    let again = Database::open_in(Arc::new(files), options(durability), None).unwrap();
+    assert_eq!(again.verify(&Interrupt::never()).unwrap().faults, Vec::<String>::new());
+    Some((called, late))
+}
+
+#[test]
+fn nothing_is_written_once_close_has_returned_whatever_call_was_under_way() {
+    for durability in [Durability::None, Durability::Os, Durability::Fsync] {
+        let mut steps = 0;
+        for (name, call) in WRITING_CALLS {
+            for step in 0.. {
+                let Some((called, late)) = written_after_close(durability, call, step) else {
+                    break;
+                };
+                let case = format!("{name} stuck in step {step}, {durability:?}");
+                assert_eq!(late, Vec::<String>::new(), "{case}");
+                if let Err(error) = called {
+                    assert_eq!(error.kind(), ErrorKind::Closed, "{case}: {error}");
+                }
+                steps += 1;
+            }
+        }
+        assert!(steps >= 30, "{durability:?}: only {steps} steps were looked at");
+    }
 }

@@ -72,14 +72,14 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
         outcome.note(segment.has_key(asked[number as usize]));
     }
     for projection in projections(layout) {
-        outcome.note(segment.get(&keys, &numbers, &projection));
+        outcome.note(segment.get(&keys, &numbers, &projection, &|| true));
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
             outcome.note(segment.read(from, to.max(from), &projection));
         }
         let every_third: Vec<u32> = (0..few as u32).step_by(3).collect();
         let last = (rows - 1) as u32;
         for ordinals in [vec![0], vec![last], every_third, vec![0, 0, last, last], Vec::new()] {
-            outcome.note(segment.fetch(&ordinals, &projection));
+            outcome.note(segment.fetch(&ordinals, &projection, &|| true));
         }
     }
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
@@ -120,6 +120,7 @@ fn use_sets(segment: &Segment, outcome: &mut Outcome) {
     outcome.note(postings.sets(|value, rows| {
         assert!((1..=segment.rows()).contains(&rows), "a set has {rows} rows");
         values.push(value.to_vec());
+        true
     }));
     values.truncate(100);
     for value in &values {
