@@ -57,7 +57,8 @@ def open(
         ``"os"``, the operating system has the rows, so they survive the process; ``"fsync"``, the disk has
         them, so they survive power loss.
     memory_bytes
-        Budget for rows in memory, over all tables.
+        Budget for rows in memory, over all tables. Rows that were written out and that only snapshots hold come on
+        top (``stats()["snapshot_row_bytes"]``); once all together take twice as much, appends are slowed.
     cache_bytes
         Budget of the page cache.
     threads

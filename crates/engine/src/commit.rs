@@ -18,6 +18,7 @@ use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::sync::thread;
 
+use crate::admission::admit;
 use crate::aside::{aside, finish_aside};
 use crate::conform::{AppendOptions, Conformed, Rejected, conform};
 use crate::core::{Core, Underway};
@@ -35,10 +36,6 @@ use crate::widening::{Widening, widen};
 /// One commit may take this share of `memory_bytes`.
 const COMMIT_SHARE: u64 = 4;
 const COMMIT_BYTES_MAX: u64 = 1 << 30;
-/// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.
-const SLOW_FROM_PERCENT: u64 = 75;
-/// The longest a writer is slowed before the limit.
-const SLOW_MAX: Duration = Duration::from_millis(5);
 
 /// What an append did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -392,37 +389,4 @@ fn publish(
     }
     state.changed();
     Ok(lsn)
-}
-
-/// Reserves memory for rows about to be published: at once while there is plenty, slower the less is
-/// left, and at the limit not before a spill has made room.
-///
-/// # Errors
-/// `Interrupted`, if the caller wants no more room; `ReadOnly`, `Closed`.
-fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
-    let limit = core.options.memory_bytes;
-    let started = Instant::now();
-    let mut is_stalled = false;
-    let mut state = core.state();
-    loop {
-        state.check_writable()?;
-        if state.buffered_bytes + bytes <= limit || state.buffered_bytes == 0 {
-            break;
-        }
-        is_stalled = true;
-        core.state_changed.notify_all();
-        state = core.wait_or_stop(state, interrupt)?;
-    }
-    state.buffered_bytes += bytes;
-    let slow_from = limit / 100 * SLOW_FROM_PERCENT;
-    let excess = state.buffered_bytes.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
-    drop(state);
-    if excess > 0.0 {
-        is_stalled = true;
-        thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));
-    }
-    if is_stalled {
-        core.state().stall += started.elapsed();
-    }
-    Ok(())
 }

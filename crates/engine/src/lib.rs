@@ -46,6 +46,7 @@ mod indexing;
 mod jobs;
 mod maintenance;
 mod closing;
+mod admission;
 mod widening;
 mod set_indexing;
 mod tables;

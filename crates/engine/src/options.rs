@@ -18,7 +18,9 @@ pub enum Durability {
 pub struct Options {
     pub durability: Durability,
     /// The limit on rows in memory, with what merging them needs. Writers slow down near it and wait at
-    /// it. At least [`Options::MEMORY_BYTES_MIN`].
+    /// it. Rows that were written out and that only snapshots hold come on top: once all together take twice as
+    /// much, writers slow down, and from four times on a 64th of the limit goes in a second. At least
+    /// [`Options::MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
     /// The limit on cached pages of segments.
     pub cache_bytes: u64,

@@ -69,6 +69,9 @@ pub struct WriterStats {
     pub segments_indexed: u64,
     /// Rows that spills and merges wrote.
     pub rows_written: u64,
+    /// Rows in memory that only snapshots hold, all together: at twice `memory_bytes_limit` of rows in memory,
+    /// writers are slowed for their sake.
+    pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
     /// gone on since; named snapshots are not meant.
     pub oldest_snapshot_lsn: Option<u64>,
@@ -155,6 +158,7 @@ impl Stats {
                 merges: state.counts.merges,
                 segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
+                snapshot_row_bytes: core.meter.bytes().saturating_sub(state.buffered_bytes),
                 oldest_snapshot_lsn: oldest.first().map(|table| table.lsn.0),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,
@@ -255,6 +259,7 @@ impl Stats {
             ("bytes_read", self.bytes_read.to_string()),
             ("filter_false_positives", self.filter_false_positives.to_string()),
             ("blocks_pruned", self.blocks_pruned.to_string()),
+            ("snapshot_row_bytes", of_writer(|writer| writer.snapshot_row_bytes)),
             ("oldest_snapshot_lsn", json(writer.and_then(|writer| writer.oldest_snapshot_lsn))),
             ("oldest_snapshot_row_bytes", of_writer(|writer| writer.oldest_snapshot_row_bytes)),
             ("oldest_snapshot_file_bytes", of_writer(|writer| writer.oldest_snapshot_file_bytes)),

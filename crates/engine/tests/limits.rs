@@ -295,3 +295,42 @@ fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
     drop(later);
     assert_eq!(oldest(), (None, 0, 0));
 }
+
+/// Snapshots that are held while rows are written out beneath them.
+#[test]
+fn rows_that_only_snapshots_hold_are_reported_and_slow_writers_until_they_are_let_go() {
+    let memory_bytes = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes, ..Options::default() };
+    let db = Database::open(folder.path(), options).unwrap();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let writer = || db.stats().unwrap().writer.unwrap();
+    let mut next = 0;
+    // For how long an append was slowed; its rows are written out beneath a snapshot.
+    let mut append = || {
+        let before = writer().stall_seconds;
+        table.append(&batch(next..next + 500, 500), OnError::Raise).unwrap();
+        next += 500;
+        let snapshot = table.snapshot().unwrap();
+        db.flush().unwrap();
+        (snapshot, writer().stall_seconds - before)
+    };
+    let mut snapshots = Vec::new();
+    while writer().snapshot_row_bytes < memory_bytes * 3 / 2 {
+        let (snapshot, slowed) = append();
+        assert_eq!(slowed, 0.0, "there is room");
+        snapshots.push(snapshot);
+        assert!(snapshots.len() < 1_000, "they hold nothing");
+    }
+    while writer().snapshot_row_bytes < memory_bytes * 3 {
+        snapshots.push(append().0);
+    }
+    let (snapshot, slowed) = append();
+    assert!(
+        slowed > 0.2,
+        "a quarter of a megabyte at a sixteenth of a megabyte a second, by a quarter: {slowed}"
+    );
+    drop((snapshots, snapshot));
+    assert_eq!(writer().snapshot_row_bytes, 0);
+    assert_eq!(append().1, 0.0, "all is let go");
+}
