@@ -22,6 +22,7 @@ mod narrow;
 mod zones;
 mod compared_literals;
 mod compared_decimals;
+mod computed_lists;
 mod predicate;
 mod subqueries;
 mod scan_exec;

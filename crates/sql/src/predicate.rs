@@ -21,6 +21,7 @@ use drillcore::{
 use crate::checked_arithmetic::{as_written, with_checks};
 use crate::compared_decimals::with_decimals_as_numbers;
 use crate::compared_literals::with_literals_as_compared;
+use crate::computed_lists::with_computed_lists;
 use crate::constants::constant_bytes;
 use crate::error::{from_datafusion, to_datafusion, with_quotes_told, without_panic};
 use crate::narrow::{Narrowed, joined, narrow};
@@ -299,5 +300,6 @@ fn simplified(
         let config = state.config_options();
         expr = expr.transform_up(|expr| rewrite.rewrite(expr, columns, config))?.data;
     }
-    simplifier.simplify(with_one_nan(with_checks(expr, columns)?, columns)?)
+    let expr = with_one_nan(with_checks(expr, columns)?, columns)?;
+    simplifier.simplify(with_computed_lists(expr)?)
 }
