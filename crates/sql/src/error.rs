@@ -52,6 +52,11 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             let message = "LIMIT and OFFSET take a whole number that is known beforehand";
             Error::new(ErrorKind::InvalidArgument, message)
         }
+        DataFusionError::NotImplemented(message) if is_query_in_expression(message) => {
+            let message = "a query in IN, EXISTS, ANY or ALL has to be in a WHERE or HAVING, and if it refers to \
+                           a row of the query around it, without LIMIT";
+            Error::new(ErrorKind::InvalidArgument, message)
+        }
         DataFusionError::NotImplemented(message) => {
             Error::new(ErrorKind::InvalidArgument, format!("not supported: {message}"))
         }
@@ -69,6 +74,13 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         }
         other => Error::new(ErrorKind::InvalidArgument, other.strip_backtrace()),
     }
+}
+
+/// Whether that is why there is no plan.
+fn is_query_in_expression(message: &str) -> bool {
+    let kinds = ["InSubquery(", "Exists(", "SetComparison("];
+    let kind = message.strip_prefix("Physical plan does not support logical expression ");
+    kind.is_some_and(|expr| kinds.iter().any(|kind| expr.starts_with(kind)))
 }
 
 /// What a panic of a library means: a column that got too long is for the caller to fix, the rest is a bug.

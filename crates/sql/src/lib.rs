@@ -25,6 +25,7 @@ mod compared_decimals;
 mod computed_lists;
 mod predicate;
 mod subqueries;
+mod unknown_memberships;
 mod scan_exec;
 mod key_order;
 mod table;

@@ -38,6 +38,7 @@ use crate::session::{self, CATALOG, SCHEMA};
 use crate::syntax;
 use crate::table::Tables;
 use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
+use crate::unknown_memberships::UnknownMemberships;
 
 /// How often a waiting caller's interrupt is asked.
 const POLL: Duration = Duration::from_millis(20);
@@ -171,6 +172,7 @@ async fn plan(
         .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
+        .with_analyzer_rule(Arc::new(UnknownMemberships))
         .with_analyzer_rule(Arc::new(ComputedLists))
         .with_optimizer_rule(Arc::new(constants))
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))

@@ -1,4 +1,4 @@
-//! `in`, of lists whose values are computed from the row.
+//! `in`, of lists whose values are computed from the row and of queries, where nulls make the answer unknown.
 
 use std::sync::Arc;
 
@@ -94,4 +94,124 @@ fn values_of_a_list_are_computed_of_each_row() {
         }
     }
     assert!(passing > 1_000, "little was compared");
+}
+
+/// `x in (members)`, of three values.
+fn is_in(x: Option<i64>, members: &[Option<i64>]) -> Option<bool> {
+    match x {
+        _ if members.is_empty() => Some(false),
+        Some(_) if members.contains(&x) => Some(true),
+        Some(_) if !members.contains(&None) => Some(false),
+        _ => None,
+    }
+}
+
+/// DataFusion took what is unknown for false, and `not in` for true then, but for one form of a condition.
+#[test]
+fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
+    let (db, _) = database();
+    type Value = (&'static str, fn(i64) -> Option<i64>);
+    let values: [Value; 8] = [
+        ("t.k", Some),
+        ("t.i", i_of),
+        ("nullif(t.k, 3)", |k| (k != 3).then_some(k)),
+        ("t.i + 1", |k| Some(i_of(k)? + 1)),
+        ("5", |_| Some(5)),
+        ("77", |_| Some(77)),
+        ("cast(null as bigint)", |_| None),
+        ("(select max(i) from u)", |_| Some(90)),
+    ];
+    // The members, of a row `k`.
+    type Members = (&'static str, fn(i64) -> Vec<Option<i64>>);
+    let members: [Members; 9] = [
+        ("select i from u", |_| vec![Some(2), None, Some(5), Some(90)]),
+        ("select i from u where i is not null", |_| vec![Some(2), Some(5), Some(90)]),
+        ("select k from u", |_| (0..4).map(Some).collect()),
+        ("select k from u where k > 8", |_| vec![]),
+        ("select i from u where i is null", |_| vec![None]),
+        ("select i from u where i > 100", |_| vec![]),
+        ("select i from u order by k limit 2", |_| vec![Some(2), None]),
+        ("select u.i from u where u.k = t.k", |k| match k {
+            0 => vec![Some(2)],
+            1 => vec![None],
+            2 => vec![Some(5)],
+            3 => vec![Some(90)],
+            _ => vec![],
+        }),
+        ("select u.i from u where u.k < t.k", |k| {
+            [Some(2), None, Some(5), Some(90)].into_iter().take(k as usize).collect()
+        }),
+    ];
+    // Conditions about `x in (...)`, of three values.
+    type Form = (&'static str, fn(Option<bool>, i64) -> Option<bool>);
+    let forms: [Form; 14] = [
+        ("{x} in ({m})", |found, _| found),
+        ("{x} not in ({m})", |found, _| Some(!found?)),
+        ("not ({x} in ({m}))", |found, _| Some(!found?)),
+        ("not ({x} not in ({m}))", |found, _| found),
+        ("{x} not in ({m}) and t.k < 20", |found, k| Some(!found? && k < 20)),
+        ("{x} not in ({m}) or t.k < 5", |found, k| if k < 5 { Some(true) } else { Some(!found?) }),
+        ("{x} in ({m}) or t.k < 5", |found, k| if k < 5 { Some(true) } else { found }),
+        (
+            "not ({x} in ({m}) or t.k < 5)",
+            |found, k| if k < 5 { Some(false) } else { Some(!found?) },
+        ),
+        ("({x} in ({m})) is null", |found, _| Some(found.is_none())),
+        ("({x} not in ({m})) is null", |found, _| Some(found.is_none())),
+        ("coalesce({x} in ({m}), true)", |found, _| Some(found.unwrap_or(true))),
+        ("case when {x} in ({m}) then false else true end", |found, _| Some(found != Some(true))),
+        ("{x} <> all ({m})", |found, _| Some(!found?)),
+        ("({x} = any ({m})) is null", |found, _| Some(found.is_none())),
+    ];
+    let asked = |text: &str| ks(&db, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let (mut passing, mut elsewhere) = (0, 0);
+    for (x, value) in values {
+        for (query, members) in members {
+            for (form, of_found) in forms {
+                let condition = form.replace("{x}", x).replace("{m}", query);
+                let passes = |k: &i64| of_found(is_in(value(*k), &members(*k)), *k) == Some(true);
+                let expected: Vec<i64> = (0..ROWS).filter(passes).collect();
+                passing += expected.len();
+                let text = format!("select t.k from t where {condition}");
+                assert_eq!(asked(&text), expected, "{text}");
+                // What optimisers make a condition of, if they can.
+                let inside =
+                    format!("select s.k from (select t.k, {condition} as x from t) s where s.x");
+                let joined = format!("select t.k from t join t r on t.k = r.k and ({condition})");
+                for text in [inside, joined] {
+                    match ks(&db, &text) {
+                        Ok(found) => {
+                            assert_eq!(found, expected, "{text}");
+                            elsewhere += 1;
+                        }
+                        Err(error) => {
+                            assert!(error.to_string().contains("in a WHERE"), "{text}: {error}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(elsewhere > 500, "little was asked elsewhere: {elsewhere}");
+    assert!(passing > 1_000, "little was compared");
+}
+
+/// Whether a null is among the values is asked by itself, and has to be about the same values.
+#[test]
+fn values_that_change_with_each_question_are_refused_where_a_null_among_them_counts() {
+    let (db, _) = database();
+    let members = "(select nullif(i, cast(random() * 9 as bigint)) from u)";
+    for condition in
+        ["i in {m} or k < 3", "(i in {m}) is null", "case when i not in {m} then true end"]
+    {
+        let text = format!("select k from t where {}", condition.replace("{m}", members));
+        let error = ks(&db, &text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}: {error}");
+        assert!(error.to_string().contains("other values each time"), "{text}: {error}");
+    }
+    for condition in
+        ["i in {m}", "i not in {m} and k < 3", "k in (select k from u where random() < 2) or k = 9"]
+    {
+        ks(&db, &format!("select k from t where {}", condition.replace("{m}", members))).unwrap();
+    }
 }
