@@ -14,6 +14,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, internal_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
@@ -40,8 +41,19 @@ impl AnalyzerRule for CheckedArithmetic {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let checked = plan.transform_up_with_subqueries(|plan| {
             let schema = schema_of_expressions(&plan);
-            plan.map_expressions(|expr| expr.transform_down(|expr| checked(expr, &schema)))?
-                .map_data(LogicalPlan::recompute_schema)
+            // Windows and ordered aggregates are named by how their parts are displayed, which is not what those are
+            // called.
+            let is_displayed = matches!(plan, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_));
+            let names = is_displayed.then(|| NamePreserver::new(&plan));
+            let with_names = |expr: Expr| {
+                let name = names.as_ref().map(|names| names.save(&expr));
+                let expr = expr.transform_down(|expr| checked(expr, &schema))?;
+                Ok(match name {
+                    None => expr,
+                    Some(name) => expr.update_data(|expr| name.restore(expr)),
+                })
+            };
+            plan.map_expressions(with_names)?.map_data(LogicalPlan::recompute_schema)
         })?;
         Ok(checked.data)
     }
