@@ -26,6 +26,7 @@ mod computed_lists;
 mod predicate;
 mod subqueries;
 mod unknown_memberships;
+mod computed_keys;
 mod scan_exec;
 mod key_order;
 mod table;

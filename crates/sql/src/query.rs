@@ -26,6 +26,7 @@ use crate::checked_sum::{CheckedAvg, CheckedSum};
 use crate::columns_first::ColumnsFirst;
 use crate::compared_decimals::ComparedDecimals;
 use crate::compared_literals::ComparedLiterals;
+use crate::computed_keys::ComputedKeys;
 use crate::computed_lists::ComputedLists;
 use crate::constants::CountedConstants;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
@@ -174,6 +175,7 @@ async fn plan(
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
         .with_analyzer_rule(Arc::new(UnknownMemberships))
         .with_analyzer_rule(Arc::new(ComputedLists))
+        .with_optimizer_rule(Arc::new(ComputedKeys))
         .with_optimizer_rule(Arc::new(constants))
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
