@@ -4,7 +4,9 @@ use std::any::TypeId;
 
 use datafusion::common::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
-use datafusion::sql::sqlparser::ast::{Expr, ExprWithAlias, SetExpr, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{
+    Expr, ExprWithAlias, Query, SetExpr, Statement as SqlStatement,
+};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -25,9 +27,7 @@ pub fn statement(text: &str) -> Result<Statement, DataFusionError> {
     let (Some(statement), 1) = (statements.pop_front(), count) else {
         return Err(invalid(format!("a query is one statement, and this text has {count}")));
     };
-    if let Statement::Statement(statement) = &statement {
-        check_reads(statement)?;
-    }
+    check_reads(&statement)?;
     Ok(statement)
 }
 
@@ -57,28 +57,81 @@ fn check_joined(text: &str) -> Result<(), DataFusionError> {
     )))
 }
 
-/// Refuses what would change something, and names the call that does it.
-fn check_reads(statement: &SqlStatement) -> Result<(), DataFusionError> {
-    let (verb, call) = match statement {
-        SqlStatement::Explain { statement, .. } => return check_reads(statement),
-        SqlStatement::Query(query) => match query.body.as_ref() {
-            SetExpr::Insert(change)
-            | SetExpr::Update(change)
-            | SetExpr::Delete(change)
-            | SetExpr::Merge(change) => return check_reads(change),
-            _ => return Ok(()),
-        },
-        SqlStatement::Insert(_) => ("INSERT", "append adds rows"),
-        SqlStatement::Update(_) => ("UPDATE", "append replaces rows of upsert tables"),
-        SqlStatement::Merge(_) => ("MERGE", "append adds rows to upsert tables, or replaces them"),
-        SqlStatement::Delete(_) => ("DELETE", "delete removes rows of upsert tables"),
-        SqlStatement::Truncate(_) => ("TRUNCATE", "drop_table removes a table"),
-        SqlStatement::CreateTable(_) => ("CREATE TABLE", "create_table makes tables"),
-        SqlStatement::Drop { .. } => ("DROP", "drop_table removes tables"),
-        SqlStatement::AlterTable(_) => ("ALTER TABLE", "add_column adds columns"),
-        _ => return Ok(()),
+/// Refuses a statement that is no query, and names the call that does what it would.
+fn check_reads(statement: &Statement) -> Result<(), DataFusionError> {
+    match statement {
+        Statement::Statement(statement) => check_statement(statement),
+        Statement::Explain(explain) => check_reads(&explain.statement),
+        Statement::CopyTo(_) => {
+            Err(no_query("COPY", "the caller writes the rows of a query to a file"))
+        }
+        Statement::CreateExternalTable(_) => Err(no_query(
+            "CREATE EXTERNAL TABLE",
+            "use create_table, and load the file into the table",
+        )),
+        Statement::Reset(_) => Err(no_query("RESET", SETTINGS)),
+    }
+}
+
+const SETTINGS: &str = "threads and memory_bytes are arguments of each query";
+const TRANSACTIONS: &str = "each append is one commit, and each query reads one snapshot";
+const VIEWS: &str = "use WITH to name a query inside of another";
+const VALUES: &str = "write the values into the text of the query";
+
+fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
+    let (verb, instead) = match statement {
+        SqlStatement::Explain { statement, .. } => return check_statement(statement),
+        SqlStatement::Query(query) => return check_query(query),
+        SqlStatement::ExplainTable { .. }
+        | SqlStatement::ShowTables { .. }
+        | SqlStatement::ShowColumns { .. }
+        | SqlStatement::ShowFunctions { .. }
+        | SqlStatement::ShowVariable { .. } => return Ok(()),
+        SqlStatement::Insert(_) => ("INSERT", "use append to add rows"),
+        SqlStatement::Update(_) => ("UPDATE", "use append to replace rows of an upsert table"),
+        SqlStatement::Merge(_) => {
+            ("MERGE", "use append to add rows to an upsert table, or to replace them")
+        }
+        SqlStatement::Delete(_) => ("DELETE", "use delete to remove rows of an upsert table"),
+        SqlStatement::Truncate(_) => ("TRUNCATE", "use drop_table to remove a table"),
+        SqlStatement::CreateTable(_) => ("CREATE TABLE", "use create_table"),
+        SqlStatement::Drop { .. } => ("DROP", "use drop_table to remove a table"),
+        SqlStatement::AlterTable(_) => ("ALTER TABLE", "use add_column to add a column"),
+        SqlStatement::CreateView(_) => ("CREATE VIEW", VIEWS),
+        SqlStatement::Copy { .. } => ("COPY", "the caller reads and writes files"),
+        SqlStatement::Set(_) => ("SET", SETTINGS),
+        SqlStatement::StartTransaction { .. } => ("BEGIN", TRANSACTIONS),
+        SqlStatement::Commit { .. } => ("COMMIT", TRANSACTIONS),
+        SqlStatement::Rollback { .. } => ("ROLLBACK", TRANSACTIONS),
+        SqlStatement::Prepare { .. } => ("PREPARE", VALUES),
+        SqlStatement::Execute { .. } => ("EXECUTE", VALUES),
+        other => {
+            let text = other.to_string();
+            let verb = text.split([' ', '(']).next().unwrap_or_default();
+            return Err(no_query(verb, "a query is one SELECT, EXPLAIN, SHOW TABLES or DESCRIBE"));
+        }
     };
-    Err(invalid(format!("a query only reads, and {verb} is no part of it: {call}")))
+    Err(no_query(verb, instead))
+}
+
+/// Queries may hold other statements, too.
+fn check_query(query: &Query) -> Result<(), DataFusionError> {
+    let mut named = query.with.iter().flat_map(|with| &with.cte_tables);
+    named.try_for_each(|table| check_query(&table.query))?;
+    match query.body.as_ref() {
+        SetExpr::Insert(change)
+        | SetExpr::Update(change)
+        | SetExpr::Delete(change)
+        | SetExpr::Merge(change) => check_statement(change),
+        SetExpr::Select(select) if select.into.is_some() => {
+            Err(no_query("SELECT INTO", "use append to add the rows of a query to a table"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn no_query(verb: &str, instead: &str) -> DataFusionError {
+    invalid(format!("a query only reads, and {verb} is not supported: {instead}"))
 }
 
 fn invalid(message: String) -> DataFusionError {

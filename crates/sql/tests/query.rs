@@ -532,19 +532,7 @@ fn what_cannot_be_meant_is_refused() {
     assert!(ungrouped.starts_with("flights.delay is neither in GROUP BY nor"), "{ungrouped}");
     assert!(said("select * from flights where sum(delay) > 3").contains("HAVING"));
     assert!(said("select * from flights limit delay").contains("no column can be named"));
-    for text in [
-        "create table x (a int)",
-        "drop table flights",
-        "insert into flights values ('AA', 1, 2)",
-        "delete from flights",
-        "update flights set delay = 0",
-        "set datafusion.execution.batch_size = 1",
-        "copy flights to 'x.csv'",
-        "create external table x stored as csv location 'x.csv'",
-        "",
-        "select 1; select 2",
-        "select * from 'file.csv'",
-    ] {
+    for text in ["", "select 1; select 2", "select * from 'file.csv'"] {
         let error = refused(&db, text);
         assert!(
             matches!(error.kind(), ErrorKind::InvalidArgument | ErrorKind::NotFound),
@@ -587,6 +575,92 @@ fn what_cannot_be_meant_is_refused() {
     assert!(query(&db.snapshot().unwrap(), "select 1", &options).is_err());
     // Errors that rows make come out too, and the next query runs.
     assert!(said("select 1 / (flight - 5) from flights").contains("zero"));
+    assert_eq!(numbers(&run(&db, "select count(*) from flights")), [100]);
+}
+
+/// A statement that is no query is answered with the call that does what it would.
+#[test]
+fn a_statement_that_changes_something_names_the_call_that_does_it() {
+    let db = database(100);
+    let each = "threads and memory_bytes are arguments of each query";
+    let commits = "each append is one commit, and each query reads one snapshot";
+    let text = "write the values into the text of the query";
+    let query = "a query is one SELECT, EXPLAIN, SHOW TABLES or DESCRIBE";
+    let drop = "use drop_table to remove a table";
+    for (text, verb, instead) in [
+        ("insert into flights values ('AA', 1, 2)", "INSERT", "use append to add rows"),
+        (
+            "with x as (select * from flights) insert into flights select * from x",
+            "INSERT",
+            "use append to add rows",
+        ),
+        ("update flights set delay = 0", "UPDATE", "use append to replace rows of an upsert table"),
+        (
+            "merge into flights f using flights g on f.flight = g.flight when matched then delete",
+            "MERGE",
+            "use append to add rows to an upsert table, or to replace them",
+        ),
+        ("delete from flights", "DELETE", "use delete to remove rows of an upsert table"),
+        ("explain delete from flights", "DELETE", "use delete to remove rows of an upsert table"),
+        (
+            "with x as (delete from flights returning *) select * from x",
+            "DELETE",
+            "use delete to remove rows of an upsert table",
+        ),
+        ("truncate table flights", "TRUNCATE", drop),
+        ("drop table flights", "DROP", drop),
+        ("create table x (a int)", "CREATE TABLE", "use create_table"),
+        ("create table x as select 1", "CREATE TABLE", "use create_table"),
+        (
+            "create external table x stored as csv location 'x.csv'",
+            "CREATE EXTERNAL TABLE",
+            "use create_table, and load the file into the table",
+        ),
+        (
+            "alter table flights add column gate int",
+            "ALTER TABLE",
+            "use add_column to add a column",
+        ),
+        (
+            "create view late as select 1",
+            "CREATE VIEW",
+            "use WITH to name a query inside of another",
+        ),
+        (
+            "select * into x from flights",
+            "SELECT INTO",
+            "use append to add the rows of a query to a table",
+        ),
+        ("copy flights to 'x.csv'", "COPY", "the caller writes the rows of a query to a file"),
+        ("copy (select 1) to 'x.csv'", "COPY", "the caller writes the rows of a query to a file"),
+        (
+            "explain copy flights to 'x.csv'",
+            "COPY",
+            "the caller writes the rows of a query to a file",
+        ),
+        ("set datafusion.execution.batch_size = 1", "SET", each),
+        ("set time zone 'UTC'", "SET", each),
+        ("reset datafusion.execution.batch_size", "RESET", each),
+        ("begin", "BEGIN", commits),
+        ("commit", "COMMIT", commits),
+        ("rollback", "ROLLBACK", commits),
+        ("prepare p as select 1", "PREPARE", text),
+        ("execute p", "EXECUTE", text),
+        ("grant select on flights to x", "GRANT", query),
+        ("create schema x", "CREATE", query),
+        ("create index i on flights (delay)", "CREATE", query),
+        ("vacuum", "VACUUM", query),
+        ("use x", "USE", query),
+    ] {
+        let error = refused(&db, text);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}: {error}");
+        let expected = format!("a query only reads, and {verb} is not supported: {instead}");
+        assert_eq!(error.to_string(), expected, "{text}");
+    }
+    for text in ["show tables", "describe flights", "show columns from flights", "explain select 1"]
+    {
+        assert!(!run(&db, text).is_empty(), "{text}");
+    }
     assert_eq!(numbers(&run(&db, "select count(*) from flights")), [100]);
 }
 
