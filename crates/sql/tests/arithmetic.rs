@@ -498,3 +498,39 @@ fn decimals_durations_and_unsigned_numbers_are_right_or_refused() {
         [Some(i128::from(i64::MAX) + (1 << 63))]
     );
 }
+
+/// An average has four digits more behind the point than its values: what is left before it may not be enough.
+#[test]
+fn an_average_of_decimals_that_has_no_room_is_refused() {
+    let db = database();
+    let values = |value: &str, of: &str| {
+        format!("(select k, cast('{value}' as decimal({of})) as x from t) v")
+    };
+    let four_are_missing = values(&"9".repeat(38), "38, 0");
+    let one_is_missing = values("123.5", "38, 32");
+    for rows in [&four_are_missing, &one_is_missing] {
+        for text in [
+            format!("select avg(x) from {rows}"),
+            format!("select avg(x) from {rows} where k = 1"),
+            format!("select k % 2, avg(x) from {rows} group by 1"),
+            format!("select avg(distinct x) from {rows}"),
+            format!("select avg(x) over (order by k) from {rows}"),
+            format!("select avg(x) over (order by k rows 2 preceding) from {rows}"),
+        ] {
+            let message = out_of_range(&db, &text);
+            assert!(
+                message.contains("an average of decimals has four digits more"),
+                "{text}: {message}"
+            );
+        }
+    }
+    let enough = values("99.5", "38, 32");
+    let found = numbers(&db, &format!("select cast(avg(x) as decimal(4, 1)) * 10 from {enough}"));
+    assert_eq!(found.unwrap(), [Some(995)]);
+    let rounded = values(&"9".repeat(30), "38, 0");
+    let text = format!("select avg(x) from {rounded}");
+    assert_eq!(
+        numbers(&db, &format!("select cast(m as decimal(38, 0)) from ({text}) s(m)")).unwrap(),
+        [Some(10i128.pow(30) - 1)]
+    );
+}
