@@ -233,6 +233,10 @@ fn what_is_wrong_is_said_and_the_exit_code_tells_what_to_do() {
     .unwrap();
     let (code, message) = fails(&["ingest", "db", "t", "strange.csv", "--quiet"]);
     assert!(code == 2 && message.contains("did you mean \"delay\"?"), "{message}");
+    // A function of DataFusion that panics: no fault of the call, nor of the database.
+    let broken = "select array_position([1], 1, -9223372036854775808)";
+    let (code, message) = fails(&["sql", "db", broken]);
+    assert!(code == 4 && message.contains("drillcore: internal error: "), "{code} {message}");
     assert_eq!(prints(folder.path(), &["count", "db", "t"]), "4\n", "nothing was changed");
 }
 
