@@ -178,6 +178,9 @@ class Queries:
             return sql("case {} when {} then {} when {} then {} else {} end", *parts)
         if form == "greatest":
             return sql("{}({}, {})", self.rng.choice(["greatest", "least"]), next_(), next_())
+        if form == "nullif" and kind == "float":
+            # Of how many bits the result is: docs/sql.md, "Other engines".
+            return sql("nullif(cast({} as double), {})", next_(), next_())
         if form in ("coalesce", "nullif"):
             return sql("{}({}, {})", form, next_(), next_())
         if kind == "int":
@@ -189,10 +192,12 @@ class Queries:
             if self.rng.random() < 0.2:
                 divided, by = next_(), next_()
                 return sql("({} / {})", divided, Sql(by.ours, f"({by.theirs} + 0e0)"))
-            form = self.rng.choice(
-                ["({} + {})", "({} - {})", "({} * {})", "(- {0})", "abs({0})", "sqrt(abs(cast({0} as double)))"]
-            )
-            return sql(form, next_(), next_())
+            # Negated with a minus sign, a value is compared with a constant NaN in another way: docs/sql.md, "Other
+            # engines".
+            negated = Sql("(- {0})", "(cast(-1 as float) * {0})")
+            forms = ["({} + {})", "({} - {})", "({} * {})", negated, "abs({0})", "sqrt(abs(cast({0} as double)))"]
+            form, x, y = self.pick(*forms), next_(), next_()
+            return Sql(form.ours.format(x.ours, y.ours), form.theirs.format(x.theirs, y.theirs))
         if kind == "decimal":
             of_rows = self.rng.choice(of)
             return self.pick(f"({of_rows}.d + {of_rows}.d)", f"(- {of_rows}.e)", f"abs({of_rows}.d)")
@@ -271,7 +276,7 @@ class Queries:
     def query(self) -> tuple[Sql, bool]:
         """A query, and whether its rows come in one order only."""
         shapes = [self.filtered, self.projected, self.grouped, self.distinct, self.ordered, self.joined, self.window]
-        return self.rng.choice([*shapes, self.combined, self.within, self.counted])()
+        return self.rng.choice([*shapes, self.window, self.combined, self.within, self.within, self.counted])()
 
     def filtered(self) -> tuple[Sql, bool]:
         table = self.rng.choice(self.tables)
@@ -333,8 +338,9 @@ class Queries:
         kind = self.rng.choice(["join", "left join", "right join", "full join", "using"])
         if kind == "using":
             column = self.rng.choice([name for name in SCHEMA.names if name != "k"])
+            # In quotes, as DuckDB takes a plain `at` for a word of its own there.
             of = sql(
-                "select l.k, r.k from {} l join {} r using ({}) {}", left, right, column, self.maybe_where(["l", "r"])
+                'select l.k, r.k from {} l join {} r using ("{}") {}', left, right, column, self.maybe_where(["l", "r"])
             )
             return of, False
         of_kind = self.kind()
@@ -349,20 +355,34 @@ class Queries:
     def within(self) -> tuple[Sql, bool]:
         outer, inner = self.rng.sample(self.tables, 2)
         kind = self.kind()
-        # A constant is taken for not among values with nulls: docs/sql.md, "Other engines".
-        x, y = self.column(kind, [outer]), self.value(kind, [inner], 1)
-        form = self.rng.choice(
-            [
-                "{} in (select {} from {} {})",
-                "{} not in (select {} from {} {})",
-                "exists (select 1 from {2} where {0} = {1})",
-            ]
-        )
-        condition = sql(form, x, y, inner, self.maybe_where([inner]))
+        x, y = self.value(kind, [outer], 1), self.value(kind, [inner], 1)
         if self.rng.random() < 0.2:
             condition = sql(
                 "{} {} (select {}({}) from {})", x, self.rng.choice(["=", "<", ">="]), self.pick("min", "max"), y, inner
             )
+            return sql("select k from {} where {} order by k", outer, condition), True
+        inside = self.maybe_where([inner])
+        if self.rng.random() < 0.3:
+            # The query looks at the row of the outer one.
+            rest = sql("and {}", self.condition([inner], 1)) if self.rng.random() < 0.5 else sql("")
+            inside = sql("where {}.k {} {}.k {}", inner, self.pick("=", "<"), outer, rest)
+        form = self.rng.choice(
+            [
+                *("{} in (select {} from {} {})", "{} not in (select {} from {} {})"),
+                *("{} = any (select {} from {} {})", "{} <> all (select {} from {} {})"),
+            ]
+        )
+        condition = sql(form, x, y, inner, inside)
+        if self.rng.random() < 0.2:
+            condition = sql("exists (select 1 from {} where {} = {})", inner, x, y)
+        # Unknown is not the same as false everywhere.
+        form = self.rng.choice(
+            [
+                *("{}", "{}", "(not {})", "({} is null)", "({} is distinct from {})", "({} or {})", "({} and {})"),
+                "(case when {} then {} else false end)",
+            ]
+        )
+        condition = sql(form, condition, self.condition([outer], 1))
         return sql("select k from {} where {} order by k", outer, condition), True
 
     def window(self) -> tuple[Sql, bool]:
