@@ -4,10 +4,10 @@
 //! runs on a thread of its own, and its caller only waits for that.
 
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::thread::Builder;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -53,9 +53,17 @@ pub fn finish_aside<T: Send + 'static>(
     hand_over.send(Box::new(work)).expect("the thread waits for it");
     loop {
         match done.recv_timeout(Interrupt::POLL) {
-            Ok(result) => return result,
+            Ok(result) => {
+                // It has no more to do but to end.
+                let _ = thread.join();
+                return result;
+            }
             Err(RecvTimeoutError::Timeout) => {
-                interrupt.check().inspect_err(|_| stopped.store(true, Ordering::Relaxed))?;
+                if let Err(interrupted) = interrupt.check() {
+                    stopped.store(true, Ordering::Relaxed);
+                    leave(thread);
+                    return Err(interrupted);
+                }
             }
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Err(panic) => resume_unwind(panic),
@@ -65,11 +73,21 @@ pub fn finish_aside<T: Send + 'static>(
     }
 }
 
+/// Keeps a thread that is not waited for until it has ended, and joins those that have. Letting go of a thread
+/// (detaching it) while it ends is not safe with glibc: sourceware bug 19951.
+fn leave(thread: JoinHandle<()>) {
+    static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    left.push(thread);
+    for ended in left.extract_if(.., |thread| thread.is_finished()) {
+        let _ = ended.join();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::error::{Error, ErrorKind};
-    use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
     use std::thread::current;
 

@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
@@ -16,7 +15,6 @@ use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use drillcore_storage::error::Result as StorageResult;
-use drillcore_storage::sync::thread;
 
 use crate::admission::admit;
 use crate::aside::{aside, finish_aside};

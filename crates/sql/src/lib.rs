@@ -33,6 +33,7 @@ mod table;
 mod table_sample;
 mod columns_first;
 mod from_first;
+mod ended_queries;
 mod query;
 
 pub use predicate::{predicate, predicate_interruptibly};

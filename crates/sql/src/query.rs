@@ -29,6 +29,7 @@ use crate::compared_literals::ComparedLiterals;
 use crate::computed_keys::ComputedKeys;
 use crate::computed_lists::ComputedLists;
 use crate::constants::CountedConstants;
+use crate::ended_queries;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::float_extremes::{FloatMax, FloatMin};
 use crate::from_first::with_all_columns;
@@ -272,7 +273,7 @@ impl Drop for Query {
         self.running = None;
         if let Some(runtime) = self.runtime.take() {
             // What is in the middle of a batch stops after it.
-            runtime.shutdown_background();
+            ended_queries::end(runtime);
         }
     }
 }
