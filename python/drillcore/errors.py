@@ -82,6 +82,10 @@ class StorageError(Error, OSError):
     """Reading or writing files failed."""
 
 
+class StorageFullError(StorageError):
+    """The disk has too little room; nothing was changed. Free some and try again."""
+
+
 class LockedError(StorageError):
     """Another process has the database open for writing."""
 

@@ -66,6 +66,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Corrupt => "CorruptError",
         ErrorKind::ReadOnly => "ReadOnlyError",
+        ErrorKind::StorageFull => "StorageFullError",
         ErrorKind::Io => "StorageError",
         ErrorKind::Internal => "InternalError",
         ErrorKind::Interrupted => return None,

@@ -24,12 +24,13 @@ use crate::options::Durability;
 /// The threads that do maintenance.
 pub type Workers = Mutex<Vec<JoinHandle<()>>>;
 
-/// Closes a database. A second call waits until it is closed.
+/// Closes a database. Snapshots go on reading its segments, under a lease if there are any; `nonce` tells that from
+/// other leases. A second call waits until it is closed.
 ///
 /// # Errors
 /// With durability `none`, why rows could not be written out; with `os`, why the log could not be synced. The
 /// database is closed all the same.
-pub fn close(core: &Core, workers: &Workers) -> Result<()> {
+pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     {
         let mut state = core.state();
         if state.closing {
@@ -66,6 +67,9 @@ pub fn close(core: &Core, workers: &Workers) -> Result<()> {
     core.manifest().close();
     let ended = core.wal.get().map_or(Ok(()), |wal| Ok(wal.close()?));
     core.removals.sweep();
+    let pieces = core.state().take_pieces();
+    drop(pieces);
+    core.lease_segments(nonce);
     drop(shut);
     flushed.and(ended)
 }

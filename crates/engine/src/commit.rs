@@ -15,6 +15,7 @@ use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use drillcore_storage::error::Result as StorageResult;
+use drillcore_storage::wal::Wal;
 
 use crate::admission::admit;
 use crate::aside::{aside, finish_aside};
@@ -26,6 +27,7 @@ use crate::maintenance;
 #[cfg(shuttle)]
 use crate::publication_fault::PublicationFault;
 use crate::rollup::{fold, partial_rows};
+use crate::room::LogBytes;
 use crate::run::UncommittedRun;
 use crate::state::Slot;
 use crate::table_spec::with_discovered;
@@ -143,8 +145,12 @@ fn prepare(
         interrupt.check()?;
         let (target, batch, widening) = with_discovered_columns(target, batch)?;
         let conformed = match target.layout.rollup() {
-            None => conform(&target.schema, &batch, options)?,
-            Some(rollup) => conform(&events_schema(&target.schema, rollup), &batch, options)?,
+            None => conform(&target.schema, &target.schema.key, &batch, options)?,
+            Some(rollup) => {
+                let events = events_schema(&target.schema, rollup);
+                let keyed = dimensions(&target.schema, rollup);
+                conform(&events, &keyed, &batch, options)?
+            }
         };
         let Conformed { batch, rejected } = conformed;
         prepared.rejected.extend(rejected);
@@ -232,15 +238,20 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
     UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
 }
 
-/// The shape of a rollup table's batches: that of its events, keyed by the dimensions that all must have.
-fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
+/// The columns of a rollup table's events that its key is made of.
+fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
     let of_events = |&column: &usize| {
         let name = schema.columns.field(column).name();
         rollup.events.index_of(name).expect("the events have the key's columns")
     };
+    schema.key.iter().map(of_events).collect()
+}
+
+/// The shape of a rollup table's batches: that of its events, keyed by the dimensions that all must have.
+fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
     TableSchema {
         columns: rollup.events.clone(),
-        key: schema.key[..rollup.declared].iter().map(of_events).collect(),
+        key: dimensions(schema, rollup)[..rollup.declared].to_vec(),
         set: None,
         merge: MergePolicy::Append,
         weights: Vec::new(),
@@ -299,7 +310,12 @@ fn commit(
     let frame = core.wal.get().map(|_| encode_frame(&runs));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
     admit(core, bytes, interrupt)?;
-    let lsn = publish(core, runs, frame).inspect_err(|_| {
+    let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
+    let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
+        ready_to_log(core, interrupt)?;
+        Ok((publish(core, runs, frame)?, reserved))
+    });
+    let (lsn, reserved) = ready.inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
         core.state_changed.notify_all();
     })?;
@@ -314,7 +330,10 @@ fn commit(
         Some(_) => {
             // It has its place among the commits, so it is written also if the caller does not wait for that.
             let rest = Underway::rest_of_call(core.clone());
-            finish_aside(interrupt, move |_| log(&rest, lsn))?;
+            finish_aside(interrupt, move |_| {
+                let _reserved = reserved;
+                log(&rest, lsn)
+            })?;
         }
     }
     Ok(lsn)
@@ -341,6 +360,27 @@ fn show(core: &Core, lsn: Lsn) {
         core.show(lsn);
     }
     core.state_changed.notify_all();
+}
+
+/// Has the log begin a file if it has none. Once a commit is published it has to be logged, so what may be
+/// lacking, like a file descriptor, is asked for before.
+fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
+    if core.wal.get().is_none_or(Wal::is_open) {
+        return Ok(());
+    }
+    let rest = Underway::rest_of_call(core.clone());
+    aside(interrupt, move |_| {
+        let wal = rest.wal.get().expect("there is one to open");
+        let next = Lsn(rest.visible().0 + 1);
+        match wal.make_ready(next).map_err(|error| Error::from(error).if_lacking()) {
+            Ok(()) => Ok(()),
+            Err(Ok(why)) => Err(why),
+            Err(Err(error)) => {
+                rest.fail(&error);
+                Err(error)
+            }
+        }
+    })
 }
 
 fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {

@@ -11,6 +11,7 @@ use drillcore_format::weight::{self, NoWeight};
 
 use crate::error::{Error, Result};
 use crate::exact_cast::exact_cast;
+use crate::value_limits::too_long;
 
 /// What to do with rows that do not fit the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -53,9 +54,11 @@ pub struct Conformed {
 }
 
 /// Matches columns by name and casts them where nothing is lost. Nullable columns that are neither key
-/// columns nor weights may be missing and read as null; in an upsert table see [`AppendOptions::fill_nulls`].
+/// columns nor weights may be missing and read as null; in an upsert table see [`AppendOptions::fill_nulls`]. `keyed`
+/// are the columns whose values become part of the key, those of `schema.key` among them.
 pub fn conform(
     schema: &TableSchema,
+    keyed: &[usize],
     batch: &RecordBatch,
     options: AppendOptions,
 ) -> Result<Conformed> {
@@ -84,6 +87,8 @@ pub fn conform(
     if !lacking.is_empty() {
         return Err(Error::lacks_columns("the batch", &lacking));
     }
+    let too_long = too_long(&schema.columns, keyed, schema.set_column(), &columns);
+    rejected.extend(too_long.into_iter().map(|(row, reason)| Rejected { row: row as u64, reason }));
     rejected.sort_by_key(|rejected| rejected.row);
     rejected.dedup_by_key(|rejected| rejected.row);
     if let (Some(first), OnError::Raise) = (rejected.first(), on_error) {
@@ -240,7 +245,10 @@ mod tests {
     }
 
     fn error(batch: &RecordBatch) -> String {
-        conform(&schema(), batch, OnError::Raise.into()).err().expect("refused").to_string()
+        conform(&schema(), &schema().key, batch, OnError::Raise.into())
+            .err()
+            .expect("refused")
+            .to_string()
     }
 
     #[test]
@@ -249,13 +257,14 @@ mod tests {
             ("name", Arc::new(StringViewArray::from(vec!["a", "b"]))),
             ("id", Arc::new(Int32Array::from(vec![1, 2]))),
         ]);
-        let conformed = conform(&schema(), &given, OnError::Raise.into()).unwrap().batch;
+        let conformed =
+            conform(&schema(), &schema().key, &given, OnError::Raise.into()).unwrap().batch;
         assert_eq!(conformed.schema(), schema().columns);
         assert_eq!(conformed.column(0).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
         assert_eq!(conformed.column(1).as_ref(), &StringArray::from(vec!["a", "b"]) as &dyn Array);
         let without_name = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0])))]);
         assert_eq!(
-            conform(&schema(), &without_name, OnError::Raise.into())
+            conform(&schema(), &schema().key, &without_name, OnError::Raise.into())
                 .unwrap()
                 .batch
                 .column(1)
@@ -316,7 +325,7 @@ mod tests {
     #[test]
     fn skip_keeps_the_good_rows_and_reports_the_bad_ones() {
         let given = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(7), None, Some(9)])))]);
-        let conformed = conform(&schema(), &given, OnError::Skip.into()).unwrap();
+        let conformed = conform(&schema(), &schema().key, &given, OnError::Skip.into()).unwrap();
         assert_eq!(conformed.batch.num_rows(), 2);
         let reason = r#"column "id" takes no nulls"#.to_string();
         assert_eq!(conformed.rejected, [Rejected { row: 1, reason }]);

@@ -2,14 +2,15 @@
 
 use std::borrow::Borrow;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_storage::directory::{Directory, Lock, Process};
-use drillcore_storage::lease::DeferredRemovals;
+use drillcore_storage::lease::{DeferredRemovals, Lease};
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::page_cache::PageCache;
+use drillcore_storage::segment::Segment;
 use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 use drillcore_storage::wal::Wal;
@@ -46,7 +47,11 @@ pub struct Core {
     pub state_changed: Condvar,
     visible: AtomicU64,
     next_segment: AtomicU64,
+    /// The segments that somebody may hold, also those that left their table.
+    segments: std::sync::Mutex<Vec<Weak<Segment>>>,
     pub probe: Probe,
+    /// Bytes of commits that are about to be logged.
+    pub unlogged_bytes: std::sync::atomic::AtomicU64,
     /// Held while the database is open for writing; freed by `close`.
     pub lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -115,7 +120,9 @@ impl Core {
             process: Process::current(),
             state_changed: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
+            segments: std::sync::Mutex::default(),
             probe,
+            unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
             lock: Mutex::new(Some(lock)),
         }
     }
@@ -195,6 +202,18 @@ impl Core {
         self.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// [`Core::wait`], until a moment at most.
+    pub fn wait_until<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let Some(until) = until else { return self.wait(state) };
+        let timeout = until.saturating_duration_since(Instant::now());
+        let waited = self.state_changed.wait_timeout(state, timeout);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
     pub fn manifest(&self) -> MutexGuard<'_, Manifest> {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,6 +230,33 @@ impl Core {
 
     pub fn new_segment_id(&self) -> SegmentId {
         SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Notes a segment that was opened.
+    pub fn note_segment(&self, segment: &Arc<Segment>) {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        if segments.len() == segments.capacity() {
+            segments.retain(|segment| segment.strong_count() > 0);
+            let len = segments.len();
+            segments.reserve(len + 1);
+        }
+        segments.push(Arc::downgrade(segment));
+    }
+
+    /// Has the files of all segments that somebody still holds leased, as those of a reader are: once this
+    /// database is closed, another process may write to it. To be called before it may. Where no lease can be
+    /// had, files that another process removes are gone for snapshots, too.
+    pub fn lease_segments(&self, nonce: u64) {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let held: Vec<Arc<Segment>> = segments.iter().filter_map(Weak::upgrade).collect();
+        drop(segments);
+        if held.is_empty() {
+            return;
+        }
+        let version = self.manifest().version();
+        if let Ok(lease) = Lease::take(self.directory.clone(), version, nonce).map(Arc::new) {
+            held.iter().for_each(|segment| segment.keep_leased(&lease));
+        }
     }
 
     /// All tables at the visible LSN.

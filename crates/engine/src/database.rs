@@ -36,6 +36,7 @@ use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::stats::Stats;
 use crate::table_spec::TableSpec;
 use crate::tables::{self, Known};
+use crate::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::verify::VerifyReport;
 use crate::widening::add_column;
 
@@ -128,7 +129,9 @@ impl Database {
         let interrupt = options.interrupt.clone();
         let core = aside(&interrupt, move |interrupt| {
             let options = Options { interrupt: interrupt.clone(), ..options };
-            Ok(Arc::new(recovery::open(directory, options, Probe(probe), nonce)?))
+            let core = recovery::open(directory, options, Probe(probe), nonce)
+                .map_err(|error| error.if_lacking().unwrap_or_else(|error| error))?;
+            Ok(Arc::new(core))
         })?;
         let workers = Workers::default();
         let open = Open { core, workers: Arc::new(workers), process: Process::current() };
@@ -249,6 +252,10 @@ impl Database {
     }
 
     /// Writes all rows that are visible now to segments. Works while maintenance is held, too.
+    ///
+    /// # Errors
+    /// `StorageFull` if there is too little room on the disk: the rows stay in memory and in the log. `Io`,
+    /// `ReadOnly`, `Closed`.
     pub fn flush(&self) -> Result<()> {
         let core = self.core().clone();
         aside(&self.interrupt, move |interrupt| {
@@ -257,7 +264,12 @@ impl Database {
         })
     }
 
-    /// Flushes, then merges the segments of each table into one.
+    /// Flushes, then merges the segments of each table into one. Needs as much room on the disk as the largest
+    /// table's segments take, until they are merged.
+    ///
+    /// # Errors
+    /// `StorageFull` if the segments of a table do not fit once more: that table is as it was, others
+    /// are compacted. `Io`, `ReadOnly`, `Closed`.
     pub fn compact(&self) -> Result<()> {
         let core = self.core().clone();
         aside(&self.interrupt, move |interrupt| {
@@ -425,6 +437,11 @@ impl Table {
                 self.name
             )));
         }
+        if let Some((row, bytes)) = first_long_key(keys) {
+            return Err(Error::invalid(format!(
+                "key {row} has {bytes} bytes of strings, but no key has more than {KEY_BYTES_MAX}"
+            )));
+        }
         let keys = encode_whole_keys(&target.schema, keys)?;
         let Database { open, interrupt } = &self.database;
         Ok(commit::delete(&open.core, target, keys, interrupt)?.0)
@@ -488,7 +505,7 @@ impl Open {
             return Ok(());
         }
         let (core, workers) = (self.core.clone(), self.workers.clone());
-        aside(interrupt, move |_| close(&core, &workers))
+        aside(interrupt, move |_| close(&core, &workers, fresh_seed()))
     }
 }
 

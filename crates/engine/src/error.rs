@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use drillcore_format::error::FormatError;
-use drillcore_storage::error::StorageError;
+use drillcore_storage::error::{Lack, StorageError};
 
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -37,6 +37,8 @@ pub enum ErrorKind {
     /// Nothing may be written: an earlier write failed (mend the cause and reopen), or the database is open
     /// for reading only.
     ReadOnly,
+    /// The disk has too little room, and nothing was changed: free some and try again.
+    StorageFull,
     /// The operating system refused.
     Io,
     /// The caller's [`Interrupt`](crate::Interrupt) said stop.
@@ -51,6 +53,8 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// What the system had too little of, if that is why an operation on a file failed.
+    lack: Option<Lack>,
 }
 
 /// Runs one call of a face. A panic in it, which is a bug, becomes an error of kind `Internal`, so that it
@@ -71,7 +75,28 @@ const LISTED_MAX: usize = 20;
 impl Error {
     /// An error for a caller, as a [`Predicate`](crate::Predicate) may have one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), lack: None }
+    }
+
+    /// Something was not done, and nothing was changed, for want of room or of descriptors.
+    pub(crate) fn lacking(lack: Lack, message: impl fmt::Display) -> Error {
+        let (kind, advice) = match lack {
+            Lack::Room => (ErrorKind::StorageFull, "free disk space and try again"),
+            Lack::Descriptors => (
+                ErrorKind::Io,
+                "close files, or raise the limit of open files (ulimit -n), and try again",
+            ),
+        };
+        Error { kind, message: format!("{message}; {advice}"), lack: Some(lack) }
+    }
+
+    /// The error of a call that changed nothing, if that is for want of something; any other one is an error.
+    pub(crate) fn if_lacking(self) -> Result<Error> {
+        match self.lack {
+            None => Err(self),
+            Some(_) if self.kind == ErrorKind::StorageFull => Ok(self),
+            Some(lack) => Ok(Error::lacking(lack, self)),
+        }
     }
 
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
@@ -152,15 +177,18 @@ impl std::error::Error for Error {}
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Error {
         let kind = match &error {
-            StorageError::Io { .. } | StorageError::LeaseDenied { .. } => ErrorKind::Io,
+            StorageError::Io { .. }
+            | StorageError::FolderSync { .. }
+            | StorageError::LeaseDenied { .. } => ErrorKind::Io,
             StorageError::Damaged { source: FormatError::Version { .. }, .. } => {
                 ErrorKind::Unsupported
             }
             StorageError::Damaged { .. } | StorageError::Inconsistent { .. } => ErrorKind::Corrupt,
             StorageError::Locked | StorageError::LockedHere => ErrorKind::Locked,
             StorageError::LogFailed { .. } => ErrorKind::ReadOnly,
+            StorageError::NoRoom { .. } => return Error::lacking(Lack::Room, error),
         };
-        Error::new(kind, error.to_string())
+        Error { kind, message: error.to_string(), lack: error.lack() }
     }
 }
 

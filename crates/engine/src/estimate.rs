@@ -32,7 +32,7 @@ pub use crate::estimate::result::{AggregateEstimate, Estimate};
 use crate::estimate::tally::Tally;
 use crate::estimate::target::Target;
 use crate::interrupt::Interrupt;
-use crate::sample::{fresh_seed, rows_at};
+use crate::sample::{fresh_seed, rows_at, rows_at_a_time};
 use crate::scan::ScanRequest;
 use crate::select::{Question, Selected, Selection};
 use crate::snapshot::TableSnapshot;
@@ -238,7 +238,8 @@ impl<'a> Drawing<'a> {
         let mut numbers = Vec::new();
         self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
         let Drawing { table, request, target, selected, tally, .. } = self;
-        for numbers in numbers.chunks(ROUND_MAX as usize) {
+        let at_once = rows_at_a_time(table, selected, target.columns()).min(ROUND_MAX as usize);
+        for numbers in numbers.chunks(at_once) {
             let batch = rows_at(table, selected, target.columns(), numbers, &request.interrupt)?;
             tally.add(&target.passing(batch)?)?;
         }

@@ -1,12 +1,16 @@
 //! Fetching: from places to rows, each block read once, in the order asked for.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use arrow_array::RecordBatch;
+use arrow_schema::DataType;
+use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::piece::Piece;
-use crate::select::Place;
+use crate::select::{Part, Place, Selected};
 use crate::side_by_side::side_by_side;
 
 /// Rows fetched between two looks at the interrupt.
@@ -42,6 +46,9 @@ pub fn fetch(
 
 /// Reads the rows at `places`, at least one, with some threads. A block on the border of two threads' chunks
 /// is read by both.
+///
+/// # Errors
+/// `InvalidArgument` once they have more strings than a batch can hold; the rest is not read then.
 pub fn fetch_parts(
     pieces: &[Piece],
     places: &[Place],
@@ -54,13 +61,66 @@ pub fn fetch_parts(
         1 => CHUNK_ROWS,
         _ => places.len().div_ceil(threads * CHUNKS_A_THREAD).min(CHUNK_ROWS),
     };
-    let (chunks, picks) = chunks(places, chunk_rows);
-    let parts = side_by_side(chunks.len(), threads, |number| {
-        interrupt.check()?;
+    let (chunks, mut picks) = chunks(places, chunk_rows);
+    // Keys, and any column of strings: if all are full, one of them is more than full.
+    let all_bytes_max = byte_bounds::array().saturating_mul(projection.values.len() + 1);
+    let total = AtomicUsize::new(0);
+    let parts_of = side_by_side(chunks.len(), threads, |number| {
         let Chunk { piece, ordinals } = &chunks[number];
-        pieces[*piece].fetch(ordinals, projection, interrupt)
+        let (mut parts, mut rest) = (Vec::new(), ordinals.as_slice());
+        while !rest.is_empty() {
+            interrupt.check()?;
+            let bytes_max = byte_bounds::batch();
+            let rows = pieces[*piece].fetch_some(rest, projection, bytes_max, interrupt)?;
+            let bytes = rows.string_bytes();
+            if total.fetch_add(bytes, Ordering::Relaxed) + bytes > all_bytes_max {
+                return Err(too_many_string_bytes(places.len(), all_bytes_max));
+            }
+            rest = &rest[rows.len()..];
+            parts.push(rows);
+        }
+        Ok(parts)
     })?;
-    Ok(Fetched { parts, picks })
+    if parts_of.iter().any(|parts| parts.len() > 1) {
+        renumber(&mut picks, &parts_of);
+    }
+    Ok(Fetched { parts: parts_of.into_iter().flatten().collect(), picks })
+}
+
+/// Makes chunks and rows in them into parts, of which a chunk may have several, and rows in these.
+fn renumber(picks: &mut [(usize, usize)], parts_of: &[Vec<Rows>]) {
+    // For each chunk its first part, and where its parts begin.
+    let mut first_part = 0;
+    let begins: Vec<(usize, Vec<usize>)> = parts_of
+        .iter()
+        .map(|parts| {
+            let mut row = 0;
+            let begin = |part: &Rows| {
+                row += part.len();
+                row - part.len()
+            };
+            first_part += parts.len();
+            (first_part - parts.len(), parts.iter().map(begin).collect())
+        })
+        .collect();
+    for (chunk, row) in picks {
+        let (first, begins) = &begins[*chunk];
+        let part = begins.partition_point(|begin| begin <= row) - 1;
+        (*chunk, *row) = (first + part, *row - begins[part]);
+    }
+}
+
+/// How many of a selection's rows, drawn at random, are fetched at once where they need not be one batch: about as
+/// many as have the bytes of a batch.
+pub fn rows_at_once(selected: &Selected, projection: &Projection) -> usize {
+    let is_string = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Binary);
+    if !projection.keys && !projection.types.iter().any(is_string) {
+        return usize::MAX;
+    }
+    let bytes_of = |part: &Part| part.len() * selected.pieces()[part.piece].mean_row_bytes();
+    let bytes: u64 = selected.parts().iter().map(bytes_of).sum();
+    let mean = (bytes / selected.len().max(1)).max(1);
+    (byte_bounds::batch() as u64 / mean).max(1) as usize
 }
 
 /// Sorts places into chunks, and tells for each in which it lies and where.
@@ -104,13 +164,20 @@ pub fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()
     let strings =
         (0..parts[0].values().len()).map(|at| bytes(&|part| string_offsets(part.value(at))));
     match strings.chain([keys]).flatten().max() {
-        Some(bytes) if bytes > i32::MAX as usize => Err(Error::invalid(format!(
-            "{} rows hold {bytes} bytes of strings in one column, but a batch holds 2 GiB; take fewer \
-             rows, or fewer columns",
-            picks.len()
-        ))),
+        Some(bytes) if bytes > byte_bounds::array() => {
+            Err(too_many_string_bytes(picks.len(), bytes))
+        }
         _ => Ok(()),
     }
+}
+
+/// An error for a caller whose rows must be in one batch.
+pub fn too_many_string_bytes(rows: usize, bytes: usize) -> Error {
+    Error::invalid(format!(
+        "{rows} rows hold {bytes} bytes or more of strings, but a column of a batch holds {} at most; take \
+         fewer rows at once, or fewer columns",
+        byte_bounds::array()
+    ))
 }
 
 fn is_identity(picks: &[(usize, usize)], len: usize) -> bool {

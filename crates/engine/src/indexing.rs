@@ -6,28 +6,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use drillcore_format::ids::TableId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
+use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::postings_writer::write_postings;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::set_postings::SetPostings;
 
 use crate::core::Core;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::put_off::Done;
+use crate::room::{self, Spare};
 use crate::state::{State, release};
+
+/// Bytes that a row takes in postings, at most about.
+const ROW_BYTES: u64 = 4;
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
 /// the database closes, or the list would not help any more. What keeps it from being written is noted with
-/// the table, and no failure of the database: answers do without.
+/// the table, and no failure of the database: answers do without. If that is too little room, it is put off.
 ///
 /// # Errors
-/// The manifest could not be written.
+/// The manifest or the folder could not be written.
 pub fn index(
     core: &Core,
     table: TableId,
     segment: &Arc<Segment>,
     indexed: &IndexedSets,
     rows_done: &AtomicU64,
-) -> Result<()> {
+) -> Result<Done> {
+    let needed = segment.rows().saturating_mul(ROW_BYTES);
+    if let Err(why) = room::check(core, Spare::Spills, "a set index", needed) {
+        return Ok(Done::PutOff(why));
+    }
     let helps = |state: &State| {
         let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
         let is_wanted = |wanted: &IndexedSets| {
@@ -49,16 +59,21 @@ pub fn index(
         Ok(Some(opened)) => opened,
         Ok(None) => {
             give_back(core, table, segment);
-            return Ok(());
+            return Ok(Done::Installed);
         }
+        Err(error @ StorageError::FolderSync { .. }) => return Err(error.into()),
         Err(error) => {
             core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
             core.removals.sweep();
+            let fault = match Error::from(error).if_lacking() {
+                Ok(why) => return Ok(Done::PutOff(why)),
+                Err(fault) => fault,
+            };
             if let Some(entry) = core.state().tables.get_mut(&table) {
-                entry.index_fault = Some(error.into());
+                entry.index_fault = Some(fault);
             }
             give_back(core, table, segment);
-            return Ok(());
+            return Ok(Done::Installed);
         }
     };
     let mut manifest = core.manifest();
@@ -67,10 +82,17 @@ pub fn index(
         let name = SetPostings::file_name(file);
         core.removals.defer(name, meta.bytes, ManifestVersion::EVERYTHING);
         core.removals.sweep();
-        return Ok(());
+        return Ok(Done::Installed);
     }
     // On failure the file stays: the edit may have reached the disk. The next opening knows.
-    manifest.commit(&[Edit::AttachPostings { segment: segment.id(), postings: meta }])?;
+    let edit = Edit::AttachPostings { segment: segment.id(), postings: meta };
+    if let Err(error) = manifest.commit(&[edit]) {
+        let why = Error::from(error).if_lacking()?;
+        drop((manifest, fresh));
+        core.removals.defer(SetPostings::file_name(file), meta.bytes, ManifestVersion::EVERYTHING);
+        core.removals.sweep();
+        return Ok(Done::PutOff(why));
+    }
     let before = segment.attach_postings(fresh);
     if let Some(before) = &before {
         before.remove_when_unused(&core.removals, manifest.version());
@@ -80,7 +102,7 @@ pub fn index(
     drop(before);
     core.state().counts.segments_indexed += 1;
     give_back(core, table, segment);
-    Ok(())
+    Ok(Done::Installed)
 }
 
 /// Puts a segment back into play.

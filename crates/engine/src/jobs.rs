@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
 use drillcore_storage::lease::ManifestVersion;
+use drillcore_storage::manifest::Manifest;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::segment_writer::SegmentWriter;
 use drillcore_storage::sync::{MutexGuard, thread};
@@ -22,14 +24,16 @@ use crate::memory_meter::MemoryMeter;
 use crate::merge::{Direction, Fold, Merger};
 use crate::piece::Piece;
 use crate::piece_source::PieceSource;
+use crate::put_off::{Done, PutOff};
+use crate::room::{self, Spare};
 use crate::rows_examined::RowsExamined;
 use crate::run::{Run, UncommittedRun};
 use crate::state::{Slot, State, covered, release, replace};
 
-/// Rows a spill or merge moves at once, unless they are long ...
+/// Rows a spill or merge moves at once, unless they are long.
 const BATCH_ROWS: usize = 4096;
-/// ... and bytes of their keys and strings.
-const BATCH_BYTES: usize = 16 << 20;
+/// Bytes that are written between two looks at what the disk has left.
+const LOOK_BYTES: u64 = 1 << 20;
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -81,15 +85,16 @@ impl<'a> Picked<'a> {
         }
     }
 
-    /// Does the job and installs its result. On failure its inputs come back into play.
+    /// Does the job and installs its result. If it fails or is put off, its inputs come back into play.
     ///
     /// # Errors
     /// `Interrupted` if the interrupt said stop; `Closed` if the database is closing and the job can do without.
-    pub fn run(mut self, interrupt: &Interrupt) -> Result<()> {
+    /// Others leave the files in doubt: nothing must be written after them.
+    pub fn run(mut self, interrupt: &Interrupt) -> Result<Done> {
         let core = self.core;
         let job = self.job.as_ref().expect("it is there until it is dropped");
         let done = match job {
-            Job::Join { table, runs } => join(core, *table, runs),
+            Job::Join { table, runs } => join(core, *table, runs).map(|()| Done::Installed),
             Job::Spill { table, runs, is_oldest } => {
                 spill(core, *table, runs, *is_oldest, interrupt)
             }
@@ -100,7 +105,10 @@ impl<'a> Picked<'a> {
                 indexing::index(core, *table, segment, indexed, rows_done)
             }
         };
-        self.is_done = done.is_ok();
+        self.is_done = matches!(done, Ok(Done::Installed));
+        if let Ok(done) = &done {
+            note(core, job, done);
+        }
         done
     }
 }
@@ -119,6 +127,22 @@ impl Drop for Picked<'_> {
         self.core.state().underway -= 1;
         self.core.state_changed.notify_all();
     }
+}
+
+/// Notes with the table whether its work goes on.
+fn note(core: &Core, job: &Job, done: &Done) {
+    let mut state = core.state();
+    let (table, is_spill) = match job {
+        Job::Join { .. } => return,
+        Job::Spill { table, .. } => (table, true),
+        Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
+    };
+    let Some(entry) = state.tables.get_mut(table) else { return };
+    let noted = if is_spill { &mut entry.spill_put_off } else { &mut entry.merge_put_off };
+    *noted = match done {
+        Done::Installed => None,
+        Done::PutOff(why) => Some(PutOff::again(noted.as_ref(), why.clone(), Instant::now())),
+    };
 }
 
 /// Several runs become one, in memory.
@@ -148,9 +172,9 @@ pub fn joined(
     meter: &MemoryMeter,
     examined: &RowsExamined,
 ) -> Result<Run> {
-    let total: usize = runs.iter().map(|run| run.rows() as usize).sum();
     let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
-    let mut merger = merger(pieces, layout, total)?;
+    // What is joined is less than an array can hold.
+    let mut merger = merger(pieces, layout)?.in_one_batch();
     let rows = merger.next_rows()?.expect("runs have rows");
     assert!(merger.next_rows()?.is_none(), "a join is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
@@ -164,12 +188,12 @@ fn spill(
     runs: &[Arc<Run>],
     is_oldest: bool,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<Done> {
     let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     let lsns = covered(runs.iter().map(|run| run.lsns()));
     let Some(layout) = layout(core, table) else {
         core.state().buffered_bytes -= total_bytes(runs);
-        return Ok(());
+        return Ok(Done::Installed);
     };
     let go_on = || {
         interrupt.check()?;
@@ -179,9 +203,11 @@ fn spill(
             None => Ok(()),
         }
     };
-    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest, &go_on)? {
+    let within = Within { spare: Spare::Commits, go_on: &go_on };
+    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest, within)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
+        Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
     let mut manifest = core.manifest();
     let needed_from = {
@@ -189,15 +215,16 @@ fn spill(
         if !state.tables.contains_key(&table) {
             state.buffered_bytes -= total_bytes(runs);
             segment.inspect(|segment| never_was(core, segment));
-            return Ok(());
+            return Ok(Done::Installed);
         }
         state.needed_from(table, runs.len())
     };
     let added = segment.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = Edit::Flushed { table, lsn: lsns.last };
     let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
-    // On failure the file stays: the edit may have reached the disk. The next opening knows.
-    manifest.commit(&edits)?;
+    if let Some(why) = not_noted(core, &mut manifest, &edits, segment.as_deref())? {
+        return Ok(Done::PutOff(why));
+    }
     let mut state = core.state();
     state.counts.spills += 1;
     state.counts.rows_written += segment.as_ref().map_or(0, |segment| segment.rows());
@@ -213,7 +240,7 @@ fn spill(
     if let Some(wal) = core.wal.get() {
         remove_log_before(core, wal, needed_from);
     }
-    Ok(())
+    Ok(Done::Installed)
 }
 
 /// Removes log files that are not needed any more, once no reader may be about to read them.
@@ -231,26 +258,28 @@ fn merge(
     segments: &[Arc<Segment>],
     is_oldest: bool,
     interrupt: &Interrupt,
-) -> Result<()> {
+) -> Result<Done> {
     let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
     let lsns = covered(segments.iter().map(|segment| segment.lsns()));
-    let Some(layout) = layout(core, table) else { return Ok(()) };
-    let go_on = || go_on(core, interrupt);
-    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest, &go_on)? {
+    let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
+    let within = Within { spare: Spare::Spills, go_on: &|| go_on(core, interrupt) };
+    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest, within)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
+        Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
         merged.inspect(|segment| never_was(core, segment));
-        return Ok(());
+        return Ok(Done::Installed);
     }
     let removed =
         segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
     let added = merged.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let edits: Vec<Edit> = removed.chain(added).collect();
-    // On failure the file stays: the edit may have reached the disk. The next opening knows.
-    manifest.commit(&edits)?;
+    if let Some(why) = not_noted(core, &mut manifest, &edits, merged.as_deref())? {
+        return Ok(Done::PutOff(why));
+    }
     let mut state = core.state();
     state.counts.merges += 1;
     state.counts.rows_written += merged.as_ref().map_or(0, |segment| segment.rows());
@@ -261,7 +290,7 @@ fn merge(
     drop(state);
     remove_unless_pinned(core, segments.iter(), manifest.version());
     drop(manifest);
-    Ok(())
+    Ok(Done::Installed)
 }
 
 /// Has the files of segments that left their table removed, but those of named snapshots. To be called under
@@ -277,6 +306,23 @@ pub fn remove_unless_pinned<'a>(
             segment.remove_when_unused(&core.removals, removed_at);
         }
     }
+}
+
+/// Notes in the manifest what became of some pieces. Where there is no room for the edits, nothing was changed, the new
+/// segment is removed, and that is why.
+///
+/// # Errors
+/// On any other failure the file stays: the edit may have reached the disk. The next opening knows.
+fn not_noted(
+    core: &Core,
+    manifest: &mut Manifest,
+    edits: &[Edit],
+    fresh: Option<&Segment>,
+) -> Result<Option<Error>> {
+    let Err(error) = manifest.commit(edits) else { return Ok(None) };
+    let why = Error::from(error).if_lacking()?;
+    fresh.inspect(|segment| never_was(core, segment));
+    Ok(Some(why))
 }
 
 /// Removes a segment that never got into the manifest.
@@ -295,10 +341,19 @@ pub enum Written {
     Segment(Arc<Segment>),
     /// Tombstones were all there was, and nothing is left for them to hide.
     NoRows,
+    /// Room or file descriptors were lacking; what was written was removed.
+    Nothing(Error),
 }
 
-/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest. `go_on` is asked before
-/// each batch of rows; its error is passed on, and nothing stays.
+/// What bounds the writing of a segment.
+pub struct Within<'a> {
+    /// The room that it must leave on the disk.
+    pub spare: Spare,
+    /// Asked before each batch of rows; its error ends the writing, and nothing stays.
+    pub go_on: &'a dyn Fn() -> Result<()>,
+}
+
+/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest.
 pub fn write_segment(
     core: &Core,
     table: TableId,
@@ -306,24 +361,37 @@ pub fn write_segment(
     pieces: Vec<Piece>,
     lsns: LsnRange,
     is_oldest: bool,
-    go_on: &dyn Fn() -> Result<()>,
+    within: Within<'_>,
 ) -> Result<Written> {
-    go_on()?;
+    (within.go_on)()?;
     let id = core.new_segment_id();
     match core.wal.get() {
         // Of what is in the segment, and of what is older, nothing may be lost that the segment outlives. So a
         // whole segment that no edit names has its commits in the log, too, or its edit was lost.
         Some(wal) => wal.make_durable()?,
         // Without a log this edit tells a segment whose own edit a crash kept from being written.
-        None => core.manifest().commit(&[Edit::NextSegment(SegmentId(id.0 + 1))])?,
+        None => {
+            if let Err(error) = core.manifest().commit(&[Edit::NextSegment(SegmentId(id.0 + 1))]) {
+                return Ok(Written::Nothing(Error::from(error).if_lacking()?));
+            }
+        }
     }
-    let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
     let drops_tombstones = is_oldest && layout.has_tombstones();
+    let total: u64 = pieces.iter().map(stored_bytes).sum();
     let written = (|| -> Result<bool> {
-        let mut merger = merger(pieces, layout, BATCH_ROWS)?.with_batch_bytes(BATCH_BYTES);
+        let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
+        let mut merger = merger(pieces, layout)?;
+        let mut looked_for = 0;
         while let Some(rows) = merger.next_rows()? {
-            go_on()?;
+            (within.go_on)()?;
             let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
+            let here = rows.string_bytes() as u64;
+            if writer.bytes() + here >= looked_for {
+                looked_for = writer.bytes() + here + LOOK_BYTES;
+                let rest = total.saturating_sub(writer.bytes());
+                let ahead = (here + LOOK_BYTES).min(rest.max(here));
+                room::check(core, within.spare, "the next part of a segment", ahead)?;
+            }
             writer.append(&rows)?;
         }
         let has_rows = writer.rows() > 0;
@@ -336,22 +404,38 @@ pub fn write_segment(
         core.removals.defer(Segment::file_name(id), 0, ManifestVersion::EVERYTHING);
         core.removals.sweep();
     }
-    match written? {
+    let opened = written.and_then(|has_rows| match has_rows {
         false => Ok(Written::NoRows),
         true => {
             let segment = Segment::open(core.directory.as_ref(), id, layout, core.cache.clone())?;
-            Ok(Written::Segment(Arc::new(segment)))
+            let segment = Arc::new(segment);
+            core.note_segment(&segment);
+            Ok(Written::Segment(segment))
         }
+    });
+    opened.or_else(|error| {
+        let why = error.if_lacking()?;
+        // At once: what it takes is lacking.
+        let _ = core.directory.remove(&Segment::file_name(id));
+        Ok(Written::Nothing(why))
+    })
+}
+
+/// What a piece takes on disk, or would at most about.
+fn stored_bytes(piece: &Piece) -> u64 {
+    match piece {
+        Piece::Run(run) => run.bytes(),
+        Piece::Segment(segment) => segment.disk_bytes(),
     }
 }
 
-fn merger(pieces: Vec<Piece>, layout: &Layout, batch_rows: usize) -> Result<Merger<PieceSource>> {
+fn merger(pieces: Vec<Piece>, layout: &Layout) -> Result<Merger<PieceSource>> {
     let all = layout.all();
     let sources = pieces
         .into_iter()
         .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward).in_checked_order())
         .collect();
-    Merger::new(sources, Direction::Forward, Fold::of(layout), batch_rows)
+    Merger::new(sources, Direction::Forward, Fold::of(layout), BATCH_ROWS)
 }
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {

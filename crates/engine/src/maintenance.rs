@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_storage::segment::Segment;
@@ -16,6 +17,8 @@ use crate::interrupt::Interrupt;
 use crate::jobs::{Job, Picked};
 use crate::ladder::Ladder;
 use crate::options::Durability;
+use crate::put_off::PutOff;
+use crate::room::{self, Spare};
 use crate::state::{Indexing, Slot, State, TableState, take};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
@@ -52,14 +55,15 @@ pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Resu
         }
         let visible = core.visible();
         match Picked::choose(core, state, |state| pick_join(state, table, visible, largest)) {
-            Ok(job) => job.run(&Interrupt::never())?,
+            Ok(job) => job.run(&Interrupt::never())?.or_error()?,
             Err(_nothing_to_do) => return Ok(()),
         }
     }
 }
 
 /// Spills every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
-/// the database is being closed.
+/// the database is being closed. If there is no room for a segment, that is an error, and its rows stay in memory and
+/// in the log.
 pub fn flush(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
     spill_all(core, through, interrupt, State::check_writable)
 }
@@ -93,7 +97,7 @@ fn spill_all(
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
             Ok(job) => {
-                job.run(interrupt).inspect_err(|error| core.fail(error))?;
+                job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error()?;
                 core.state()
             }
         };
@@ -101,8 +105,12 @@ fn spill_all(
 }
 
 /// Merges the segments of each table into one, beside the workers.
+///
+/// # Errors
+/// `StorageFull` if those of a table do not fit once more: it is as it was, others are merged.
 pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+    let mut without_room = Ok(());
     for id in tables {
         let mut state = core.state();
         loop {
@@ -112,13 +120,21 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
                 state = core.wait_or_stop(state, interrupt)?;
                 continue;
             }
-            if let Ok(job) = Picked::choose(core, state, |state| pick_full_merge(state, id)) {
-                job.run(interrupt).inspect_err(|error| core.fail(error))?;
+            let mut done = Ok(());
+            let choose = |state: &mut State| {
+                pick_full_merge(core, state, id).unwrap_or_else(|why| {
+                    done = Err(why);
+                    None
+                })
+            };
+            if let Ok(job) = Picked::choose(core, state, choose) {
+                done = job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error();
             }
+            without_room = without_room.and(done);
             break;
         }
     }
-    Ok(())
+    without_room
 }
 
 /// Which jobs a worker takes.
@@ -134,13 +150,17 @@ pub fn work(core: &Core, duty: Duty) {
     let mut state = core.state();
     while !state.closed {
         let is_idle = state.holds > 0 || state.failure.is_some();
-        let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty) };
+        let now = Instant::now();
+        let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty, now) };
         state = match Picked::choose(core, state, choose) {
-            Err(state) => core.wait(state),
+            Err(state) => {
+                let next_try = state.next_try(now).filter(|_| !is_idle);
+                core.wait_until(state, next_try)
+            }
             Ok(job) => {
                 match job.run(&Interrupt::never()) {
                     // Readers may have moved on.
-                    Ok(()) => core.removals.sweep(),
+                    Ok(_) => core.removals.sweep(),
                     Err(error) => core.fail(&error),
                 }
                 core.state()
@@ -151,16 +171,19 @@ pub fn work(core: &Core, duty: Duty) {
 
 /// The most urgent job: memory first, then the length of lists. While the database is being closed, only what
 /// closing itself would have to do.
-fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
+fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job> {
     let visible = core.visible();
+    let may_spill = |table: &TableState| is_due(&table.spill_put_off, now);
     if state.closing {
         let is_needed = core.options.durability == Durability::None;
-        let tables: Vec<TableId> = state.tables.keys().copied().filter(|_| is_needed).collect();
+        let tables = state.tables.iter().filter(|(_, table)| is_needed && may_spill(table));
+        let tables: Vec<TableId> = tables.map(|(id, _)| *id).collect();
         return tables.iter().find_map(|&table| pick_spill(state, table, visible, u64::MAX));
     }
     if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
         let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
-        let largest = state.tables.iter().max_by_key(|(_, table)| table.run_bytes());
+        let tables = state.tables.iter().filter(|(_, table)| may_spill(table));
+        let largest = tables.max_by_key(|(_, table)| table.run_bytes());
         let largest = largest.map(|(id, _)| *id);
         if let Some(job) = largest.and_then(|table| pick_spill(state, table, visible, chunk_bytes))
         {
@@ -168,7 +191,8 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
         }
     }
     if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
-        let behind = state.tables.iter().filter(|(_, table)| !table.runs.is_empty());
+        let behind =
+            state.tables.iter().filter(|(_, table)| !table.runs.is_empty() && may_spill(table));
         let oldest =
             behind.min_by_key(|(_, table)| table.runs[0].piece.lsns().first.0).map(|(id, _)| *id);
         if let Some(job) = oldest.and_then(|table| pick_spill(state, table, visible, u64::MAX)) {
@@ -185,9 +209,21 @@ fn pick(core: &Core, state: &mut State, duty: Duty) -> Option<Job> {
     if duty == Duty::Memory {
         return None;
     }
-    let merge = tables.iter().find_map(|&table| pick_merge(state, table));
+    let due = |&table: &TableId| is_due(&state.tables[&table].merge_put_off, now);
+    let tables: Vec<TableId> = tables.into_iter().filter(due).collect();
+    let merge = tables.iter().find_map(|&table| pick_merge(core, state, table, now));
     // Last, so that what is about to be merged away is not indexed.
-    merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)))
+    let job = merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)));
+    if job.is_none() {
+        // What was put off and is due is not wanted any more.
+        let stale = state.tables.values_mut().filter(|table| is_due(&table.merge_put_off, now));
+        stale.for_each(|table| table.merge_put_off = None);
+    }
+    job
+}
+
+fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {
+    put_off.as_ref().is_none_or(|put_off| put_off.is_due(now))
 }
 
 /// When runs are joined, up to `largest` bytes.
@@ -231,14 +267,22 @@ pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
     Some(Job::Spill { table: id, runs, is_oldest })
 }
 
-fn pick_merge(state: &mut State, id: TableId) -> Option<Job> {
-    let ladder = Ladder {
+/// Neighbouring segments of one table that should become one segment, and fit on the disk beside it. If they
+/// do not, fewer or smaller ones; and that those are put off is noted.
+fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
+    let ladder = |largest: u64| Ladder {
         fanout: SEGMENT_FANOUT,
         smallest: SEGMENT_SMALLEST_BYTES,
-        largest: SEGMENT_LARGEST_BYTES,
+        largest: largest.min(SEGMENT_LARGEST_BYTES),
     };
     let table = state.tables.get_mut(&id)?;
-    let window = ladder.pick(&table.segment_rungs())?;
+    let rungs = table.segment_rungs();
+    let mut window = ladder(u64::MAX).pick(&rungs)?;
+    let bytes = rungs[window.clone()].iter().map(|rung| rung.size).sum();
+    if let Err(why) = room::check(core, Spare::Spills, "a merge", bytes) {
+        table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
+        window = ladder(room::left(core, Spare::Spills)?).pick(&rungs)?;
+    }
     let total_rows: u64 = table.segments[window.clone()].iter().map(|slot| slot.piece.rows()).sum();
     if total_rows > u64::from(u32::MAX) {
         return None;
@@ -268,17 +312,22 @@ fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
 
 /// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or
 /// more rows than a segment can number.
-fn pick_full_merge(state: &mut State, id: TableId) -> Option<Job> {
-    let table = state.tables.get_mut(&id)?;
+///
+/// # Errors
+/// They do not fit on the disk once more.
+fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option<Job>> {
+    let Some(table) = state.tables.get_mut(&id) else { return Ok(None) };
     let total_rows: u64 = table.segments.iter().map(|slot| slot.piece.rows()).sum();
     if table.segments.len() < 2
         || total_rows > u64::from(u32::MAX)
         || table.segments.iter().any(|slot| slot.taken)
     {
-        return None;
+        return Ok(None);
     }
+    let bytes = table.segments.iter().map(|slot| slot.piece.disk_bytes()).sum();
+    room::check(core, Spare::Spills, &format!("compacting table {:?}", table.name), bytes)?;
     let segments = take(&mut table.segments);
-    Some(Job::Merge { table: id, segments, is_oldest: true })
+    Ok(Some(Job::Merge { table: id, segments, is_oldest: true }))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use std::cmp::Ordering;
 
+use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::MergePolicy;
 
@@ -53,9 +54,9 @@ pub struct Merger<S> {
     direction: Direction,
     fold: Fold,
     batch_rows: usize,
-    /// A batch is closed at about so many bytes of keys and strings.
+    /// A batch is closed with the row that reaches so many bytes of keys and strings.
     batch_bytes: usize,
-    /// Those of the rows picked, as the mean of the batches they lie in.
+    /// Those of the rows picked.
     picked_bytes: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
     losers: Vec<usize>,
@@ -66,6 +67,15 @@ pub struct Merger<S> {
     group_ends: Vec<u32>,
 }
 
+/// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
+const EVEN_SHARE: usize = 256;
+
+/// How long the rows of a batch are.
+enum RowBytes {
+    Mean(usize),
+    Each(Vec<usize>),
+}
+
 /// A source and its current batch.
 struct Head<S> {
     source: S,
@@ -73,15 +83,15 @@ struct Head<S> {
     at: usize,
     /// The current key's first bytes, for the comparison that mostly decides.
     prefix: u64,
-    /// Mean bytes of keys and strings of a row of `rows`.
-    row_bytes: usize,
+    /// Bytes of the keys and strings of `rows`.
+    bytes: RowBytes,
     /// Where `rows` stands in `parts`.
     part: Option<usize>,
 }
 
 impl<S: RowSource> Merger<S> {
     /// Merges `sources`, given oldest first (newest first when reversed), into batches of up to
-    /// `batch_rows` rows.
+    /// `batch_rows` rows, or of fewer long ones: memory is bounded, and the strings of a batch fit one array.
     pub fn new(
         sources: Vec<S>,
         direction: Direction,
@@ -91,7 +101,8 @@ impl<S: RowSource> Merger<S> {
         assert!(batch_rows > 0);
         let mut heads = Vec::with_capacity(sources.len());
         for source in sources {
-            let mut head = Head { source, rows: None, at: 0, prefix: 0, row_bytes: 0, part: None };
+            let bytes = RowBytes::Mean(0);
+            let mut head = Head { source, rows: None, at: 0, prefix: 0, bytes, part: None };
             head.load()?;
             if head.rows.is_some() {
                 heads.push(head);
@@ -103,7 +114,7 @@ impl<S: RowSource> Merger<S> {
             direction,
             fold,
             batch_rows,
-            batch_bytes: usize::MAX,
+            batch_bytes: byte_bounds::batch(),
             picked_bytes: 0,
             parts: Vec::new(),
             picked: Vec::new(),
@@ -115,10 +126,9 @@ impl<S: RowSource> Merger<S> {
         Ok(merger)
     }
 
-    /// Closes batches of long rows early, at about `batch_bytes` of keys and strings: memory is bounded, and
-    /// the strings of a batch fit one array.
-    pub fn with_batch_bytes(mut self, batch_bytes: usize) -> Merger<S> {
-        self.batch_bytes = batch_bytes;
+    /// Puts all rows of a source into one batch, however long they are. The caller knows that they fit one array.
+    pub fn in_one_batch(mut self) -> Merger<S> {
+        (self.batch_rows, self.batch_bytes) = (usize::MAX, usize::MAX);
         self
     }
 
@@ -202,7 +212,10 @@ impl<S: RowSource> Merger<S> {
             self.parts.len() - 1
         });
         self.picked.push((part, head.at));
-        self.picked_bytes = self.picked_bytes.saturating_add(head.row_bytes);
+        self.picked_bytes += match &head.bytes {
+            RowBytes::Mean(bytes) => *bytes,
+            RowBytes::Each(bytes) => bytes[head.at],
+        };
     }
 
     fn gather(&mut self) -> Result<Option<Rows>> {
@@ -275,7 +288,13 @@ impl<S: RowSource> Head<S> {
         self.rows = self.source.next_rows()?;
         self.at = 0;
         self.part = None;
-        self.row_bytes = self.rows.as_ref().map_or(0, |rows| rows.string_bytes() / rows.len());
+        self.bytes = match &self.rows {
+            None => RowBytes::Mean(0),
+            Some(rows) => match rows.string_bytes() {
+                few if few < byte_bounds::batch() / EVEN_SHARE => RowBytes::Mean(few / rows.len()),
+                _ => RowBytes::Each(rows.string_bytes_by_row()),
+            },
+        };
         self.read_prefix();
         Ok(())
     }

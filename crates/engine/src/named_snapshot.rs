@@ -11,11 +11,12 @@ use drillcore_format::manifest_edit::{Edit, PinnedTable};
 use drillcore_storage::lease::ManifestVersion;
 
 use crate::core::Core;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::jobs::{self, Written};
 use crate::name::check_name;
 use crate::piece::Piece;
+use crate::room::Spare;
 use crate::state::{TableVersion, Version, covered};
 
 /// The snapshot of that name, if it was pinned.
@@ -108,9 +109,10 @@ fn write_runs(
                 runs.to_vec(),
                 lsns,
                 is_oldest,
-                &go_on,
+                jobs::Within { spare: Spare::Commits, go_on: &go_on },
             )? {
                 Written::NoRows => {}
+                Written::Nothing(why) => return Err(why),
                 Written::Segment(segment) => pieces.push(Piece::Segment(segment)),
             }
         }
@@ -151,7 +153,10 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
     });
     let edit =
         Edit::PinSnapshot { name: name.to_string(), lsn: version.lsn, tables: tables.collect() };
-    manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| core.fail(error))?;
+    manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| match error.kind() {
+        ErrorKind::StorageFull => discard(core, &version),
+        _ => core.fail(error),
+    })?;
     let version = Arc::new(version);
     core.state().named.insert(name.to_string(), version.clone());
     Ok(Some(version))

@@ -7,7 +7,7 @@ use drillcore_format::rows::{Layout, Rows};
 
 use crate::cut::{STRETCH_ROWS, cut};
 use crate::error::Result;
-use crate::fetch::fetch;
+use crate::fetch::{fetch, rows_at_once};
 use crate::interrupt::Interrupt;
 use crate::live::{PlacedSource, places};
 use crate::merge::{Direction, Fold, Merger};
@@ -78,13 +78,14 @@ pub fn pass(
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
-    if places.is_empty() {
-        return Ok(Vec::new());
-    }
     let projection = layout.projection(test.columns());
-    let rows = fetch(selected.pieces(), places, &projection, interrupt)?;
-    let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
-    Ok(passes.values().iter().collect())
+    let mut passed = Vec::with_capacity(places.len());
+    for places in places.chunks(rows_at_once(selected, &projection)) {
+        let rows = fetch(selected.pieces(), places, &projection, interrupt)?;
+        let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
+        passed.extend(passes.values().iter());
+    }
+    Ok(passed)
 }
 
 /// Lists partial rows of the whole rows that pass. One merge of the candidates for their places, and one

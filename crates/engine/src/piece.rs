@@ -11,7 +11,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
-use drillcore_storage::segment::{Hits, Segment};
+use drillcore_storage::segment::{End, Hits, Segment};
 use drillcore_storage::set_postings::SegmentMembers;
 
 use crate::error::{Error, Result};
@@ -83,12 +83,14 @@ impl Piece {
     }
 
     /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
-    /// for each key one index page, and one block unless the filter excludes it.
+    /// for each key one index page, and one block unless the filter excludes it; and what takes more than
+    /// `bytes_max` is read in part.
     pub fn get(
         &self,
         keys: &BinaryArray,
         wanted: &[u32],
         projection: &Projection,
+        bytes_max: usize,
         interrupt: &Interrupt,
     ) -> Result<Vec<Hits>> {
         let asked = Asked::new(interrupt);
@@ -103,7 +105,7 @@ impl Piece {
                     false => vec![Hits { found, rows: run.all(projection) }],
                 }
             }
-            Piece::Segment(segment) => segment.get(keys, wanted, projection, &go_on)?,
+            Piece::Segment(segment) => segment.get(keys, wanted, projection, bytes_max, &go_on)?,
         };
         asked.answer()?;
         Ok(hits)
@@ -195,22 +197,44 @@ impl Piece {
         }
     }
 
-    /// Copies rows, whose ordinals ascend, each block read once. For a few rows here and there.
+    /// Copies rows, whose ordinals ascend, each block read once. For some rows here and there, and columns whose
+    /// values are short.
     pub fn fetch(
         &self,
         ordinals: &[u32],
         projection: &Projection,
         interrupt: &Interrupt,
     ) -> Result<Rows> {
+        self.fetch_some(ordinals, projection, usize::MAX, interrupt)
+    }
+
+    /// Copies the first of the rows at `ordinals`, which ascend or descend, in that order: all, or those with which
+    /// their keys and strings reach `bytes_max`. Each block is read once.
+    pub fn fetch_some(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Rows> {
         let asked = Asked::new(interrupt);
         let rows = match self {
-            Piece::Run(run) => run.fetch(ordinals, projection),
+            Piece::Run(run) => run.fetch_some(ordinals, projection, bytes_max),
             Piece::Segment(segment) => {
-                segment.fetch(ordinals, projection, &|| asked.go_on_shortly())?
+                segment.fetch(ordinals, projection, bytes_max, &|| asked.go_on_shortly())?
             }
         };
         asked.answer()?;
         Ok(rows)
+    }
+
+    /// The rows that can be [read](Piece::read) at once of the one end of a range or the other: as many as take
+    /// `bytes_max` where they lie, at least one.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Result<Range<u64>> {
+        match self {
+            Piece::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
+            Piece::Segment(segment) => Ok(segment.portion(ordinals, end, bytes_max as u64)?),
+        }
     }
 
     /// The rows `from..to` in sequence, past the cache. For many rows in a row.

@@ -4,7 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
+use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Projection, Rows};
+use drillcore_storage::segment::End;
 
 use crate::error::Result;
 use crate::interrupt::Interrupt;
@@ -13,11 +15,9 @@ use crate::piece::Piece;
 use crate::pruning::Pruning;
 use crate::select::Part;
 
-/// Rows a source reads at once, unless they are long. Few enough that a merge of many segments stays within
-/// a few MiB.
+/// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
+/// segments stays within a few MiB.
 const CHUNK_ROWS: u64 = 2048;
-/// Bytes of keys and strings a source reads at once, as far as the rows before foretell.
-const CHUNK_BYTES: u64 = 4 << 20;
 /// Members of a set that are looked up at once.
 const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
@@ -31,7 +31,6 @@ pub struct PieceSource {
     rest: Rest,
     pruning: Option<Pruning>,
     interrupt: Interrupt,
-    chunk_rows: u64,
     /// The last key read, where the order of keys is checked.
     last_key: Option<Vec<u8>>,
 }
@@ -40,8 +39,8 @@ pub struct PieceSource {
 enum Rest {
     /// Ascending ranges of ordinals to read, and those beyond them whose zones have not been looked at.
     Interval { window: VecDeque<Range<u64>>, unseen: Range<u64> },
-    /// The union of sets.
-    Members(Vec<MembersAhead>),
+    /// The union of sets, and its next ordinals, in order.
+    Members { sets: Vec<MembersAhead>, next: Vec<u32> },
 }
 
 /// What has not been read yet of the members of one part; the next ones have been looked up.
@@ -53,9 +52,11 @@ struct MembersAhead {
     ordinals: Vec<u32>,
 }
 
-/// Which rows were read, ascending.
+/// Which rows were read.
 enum Ordinals {
+    /// In the direction of the source.
     Interval(Range<u64>),
+    /// In order.
     Listed(Vec<u32>),
 }
 
@@ -76,17 +77,18 @@ impl PieceSource {
     ) -> PieceSource {
         let rest = match parts.as_slice() {
             [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
-            _ => Rest::Members(parts.into_iter().map(MembersAhead::new).collect()),
+            _ => {
+                let sets = parts.into_iter().map(MembersAhead::new).collect();
+                Rest::Members { sets, next: Vec::new() }
+            }
         };
         let interrupt = interrupt.clone();
         PieceSource { interrupt, ..PieceSource::new(piece, projection, direction, rest) }
     }
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
-        let chunk_rows = chunk_rows(piece.mean_row_bytes());
-        let (pruning, last_key) = (None, None);
-        let interrupt = Interrupt::never();
-        PieceSource { piece, projection, direction, rest, pruning, interrupt, chunk_rows, last_key }
+        let (pruning, last_key, interrupt) = (None, None, Interrupt::never());
+        PieceSource { piece, projection, direction, rest, pruning, interrupt, last_key }
     }
 
     /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
@@ -115,30 +117,29 @@ impl PieceSource {
     /// The next rows, at least one, with their ordinals; `None` at the end.
     pub fn next_placed(&mut self) -> Result<Option<(Rows, Vec<u32>)>> {
         let Some((rows, ordinals)) = self.next_chunk()? else { return Ok(None) };
-        let mut ordinals = match ordinals {
-            Ordinals::Interval(interval) => interval.map(|ordinal| ordinal as u32).collect(),
-            Ordinals::Listed(ordinals) => ordinals,
+        let ordinals = match (ordinals, self.direction) {
+            (Ordinals::Listed(ordinals), _) => ordinals,
+            (Ordinals::Interval(interval), Direction::Forward) => {
+                interval.map(|ordinal| ordinal as u32).collect()
+            }
+            (Ordinals::Interval(interval), Direction::Reverse) => {
+                interval.rev().map(|ordinal| ordinal as u32).collect()
+            }
         };
-        if self.direction == Direction::Reverse {
-            ordinals.reverse();
-        }
         Ok(Some((rows, ordinals)))
     }
 
+    /// The next rows, in order, and which they are.
     fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
         self.interrupt.check()?;
         let chunk = match &self.rest {
             Rest::Interval { .. } => self.next_interval()?,
-            Rest::Members(_) => self.next_members()?,
+            Rest::Members { .. } => self.next_members()?,
         };
-        let Some((rows, ordinals)) = chunk else { return Ok(None) };
-        self.check_order(&rows)?;
-        self.chunk_rows = chunk_rows((rows.string_bytes() / rows.len()) as u64);
-        let rows = match self.direction {
-            Direction::Forward => rows,
-            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
-        };
-        Ok(Some((rows, ordinals)))
+        if let Some((rows, _)) = &chunk {
+            self.check_order(rows)?;
+        }
+        Ok(chunk)
     }
 
     fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
@@ -159,34 +160,51 @@ impl PieceSource {
             Direction::Reverse => window.pop_back(),
         };
         let Some(mut range) = range else { return Ok(None) };
-        let len = up_to_multiple(&range, self.direction, self.chunk_rows);
-        let chunk = cut(&mut range, self.direction, len);
+        let len = up_to_multiple(&range, self.direction, CHUNK_ROWS);
+        let ahead = cut(&mut range.clone(), self.direction, len);
+        let end = match self.direction {
+            Direction::Forward => End::First,
+            Direction::Reverse => End::Last,
+        };
+        let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
+        cut(&mut range, self.direction, chunk.end - chunk.start);
         match self.direction {
             _ if range.is_empty() => {}
             Direction::Forward => window.push_front(range),
             Direction::Reverse => window.push_back(range),
         }
         let rows = self.piece.read(chunk.start, chunk.end, &self.projection)?;
+        let rows = match self.direction {
+            Direction::Forward => rows,
+            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+        };
         Ok(Some((rows, Ordinals::Interval(chunk))))
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
-        let Rest::Members(sets) = &mut self.rest else { unreachable!("asked for by next_chunk") };
-        let limit = self.chunk_rows as usize;
-        let mut ordinals = next_ordinals(&self.piece, sets, self.direction, limit)?;
-        if ordinals.is_empty() {
+        let Rest::Members { sets, next } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
+        if next.is_empty() {
+            *next = next_ordinals(&self.piece, sets, self.direction, CHUNK_ROWS as usize)?;
+            // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
+            let is_in_order = match self.direction {
+                Direction::Forward => next.is_sorted_by(|a, b| a < b),
+                Direction::Reverse => next.is_sorted_by(|a, b| a > b),
+            };
+            if let Some(segment) = self.piece.segment()
+                && !is_in_order
+            {
+                return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
+            }
+        }
+        if next.is_empty() {
             return Ok(None);
         }
-        if self.direction == Direction::Reverse {
-            ordinals.reverse();
-        }
-        // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
-        if let Some(segment) = self.piece.segment()
-            && !ordinals.is_sorted_by(|a, b| a < b)
-        {
-            return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
-        }
-        let rows = self.piece.fetch(&ordinals, &self.projection, &self.interrupt)?;
+        let bytes_max = byte_bounds::chunk();
+        let rows = self.piece.fetch_some(next, &self.projection, bytes_max, &self.interrupt)?;
+        let later = next.split_off(rows.len());
+        let ordinals = std::mem::replace(next, later);
         Ok(Some((rows, Ordinals::Listed(ordinals))))
     }
 }
@@ -225,11 +243,6 @@ fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
         Direction::Forward => step - range.start % step,
         Direction::Reverse => (range.end - 1) % step + 1,
     }
-}
-
-/// How many rows of a mean length are read at once.
-fn chunk_rows(row_bytes: u64) -> u64 {
-    (CHUNK_BYTES / row_bytes.max(1)).clamp(1, CHUNK_ROWS)
 }
 
 impl MembersAhead {

@@ -22,6 +22,7 @@ use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::{Lease, ManifestVersion};
 use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
+use drillcore_storage::open_files::OpenFiles;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::segment::Segment;
 use drillcore_storage::wal::{LogRead, Wal};
@@ -75,7 +76,7 @@ struct Current {
     named: BTreeMap<String, PinnedSnapshot>,
     postings: BTreeMap<SegmentId, PostingsMeta>,
     log: LogRead,
-    _lease: Lease,
+    lease: Arc<Lease>,
 }
 
 impl Reader {
@@ -104,9 +105,18 @@ impl Reader {
             let message = format!("there is no database in {folder}");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
+        Reader::open_in(Arc::new(directory), cache_bytes, interrupt)
+    }
+
+    /// [`Reader::open_interruptibly`] in any [`Directory`] that holds a database.
+    pub fn open_in(
+        directory: Arc<dyn Directory>,
+        cache_bytes: u64,
+        interrupt: &Interrupt,
+    ) -> Result<Reader> {
         let reader = Reader {
             shared: Arc::new(Shared {
-                directory: Arc::new(directory),
+                directory: Arc::new(OpenFiles::new(directory)),
                 cache: Arc::new(PageCache::new(cache_bytes)),
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
@@ -135,7 +145,8 @@ impl Reader {
         let Some(pinned) = current.named.get(name) else {
             return Err(Error::unknown("snapshot", name, current.named.keys().map(String::as_str)));
         };
-        let open = |id, layout: &Layout| self.segment(id, layout, &current.postings);
+        let open =
+            |id, layout: &Layout| self.segment(id, layout, &current.postings, &current.lease);
         let version = open_snapshot(pinned, open)?;
         Ok(Snapshot::new(Arc::new(version)))
     }
@@ -158,8 +169,9 @@ impl Reader {
             let layout = Layout::new(&table.schema);
             for meta in &table.segments {
                 segments.entry(meta.id).or_insert_with(|| {
-                    let mut open =
-                        |id, layout: &Layout| self.segment(id, layout, &current.postings);
+                    let mut open = |id, layout: &Layout| {
+                        self.segment(id, layout, &current.postings, &current.lease)
+                    };
                     open_described(table.table, meta, &layout, &mut open)
                 });
             }
@@ -195,7 +207,7 @@ impl Reader {
         }
     }
 
-    /// Lets go of the lease. Snapshots stay readable.
+    /// Lets go of what is read. Snapshots stay readable, and hold the lease as long as they need its files.
     pub fn close(&self) {
         lock(&self.shared.current).take();
     }
@@ -220,12 +232,14 @@ impl Reader {
         Ok(lsn.0)
     }
 
-    /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it.
+    /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it. Both
+    /// hold the lease: whatever is read next, a snapshot that needs them may outlive it.
     fn segment(
         &self,
         id: SegmentId,
         layout: &Layout,
         postings: &BTreeMap<SegmentId, PostingsMeta>,
+        lease: &Arc<Lease>,
     ) -> Result<Arc<Segment>> {
         let Shared { directory, cache, segments, .. } = &*self.shared;
         let known = lock(segments).get(&id).and_then(Weak::upgrade);
@@ -238,6 +252,7 @@ impl Reader {
         {
             segment.attach_postings(newer);
         }
+        segment.keep_leased(lease);
         if known.is_some() {
             return Ok(segment);
         }
@@ -269,12 +284,13 @@ impl Reader {
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
         let ManifestFound { state: mut found, version } = Manifest::read(directory.as_ref())?;
+        let lease = Arc::new(Lease::take(directory.clone(), version, fresh_seed())?);
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
         let postings = std::mem::take(&mut found.postings);
         let open = |id, layout: &Layout| {
             interrupt.check()?;
-            self.segment(id, layout, &postings)
+            self.segment(id, layout, &postings, &lease)
         };
         let mut state = open_tables(found, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
@@ -290,10 +306,9 @@ impl Reader {
         let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
         check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
-        let lease = Lease::take(directory.clone(), version, fresh_seed())?;
         drop(wide);
         let version = state.version(lsn);
-        Ok(Current { version, named, postings, log, _lease: lease })
+        Ok(Current { version, named, postings, log, lease })
     }
 
     /// Adds the rows of one commit that are in no segment.

@@ -14,6 +14,7 @@ use drillcore_storage::directory::{Directory, Lock, is_unfinished};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::lease::ManifestVersion;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
+use drillcore_storage::open_files::OpenFiles;
 use drillcore_storage::page_cache::PageCache;
 use drillcore_storage::paged_file::file_of;
 use drillcore_storage::segment::Segment;
@@ -40,6 +41,7 @@ pub fn open(
     probe: Probe,
     nonce: u32,
 ) -> Result<Core> {
+    let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
     let lock = take_lock(directory.as_ref())?;
     holds_database(directory.as_ref(), "the folder")?;
     // Whatever refuses the opening does so before anything is changed.
@@ -82,6 +84,7 @@ pub fn open(
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
+    opened.values().for_each(|segment| core.note_segment(segment));
     let strangers = strangers.into_iter().map(|name| (name, version));
     let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));
     for (name, removed_at) in strangers.chain(replaced) {
@@ -166,8 +169,13 @@ fn check_no_edit_is_lost(
 ) -> Result<()> {
     for name in strangers {
         let Some(id) = Segment::id_of(name).filter(|id| *id >= next_segment) else { continue };
-        // One that was being written at a crash is not whole.
-        let Ok(commits) = Segment::commits_in(directory, id) else { continue };
+        let commits = match Segment::commits_in(directory, id) {
+            Ok(commits) => commits,
+            // It may be whole, but cannot be looked at now.
+            Err(error) if error.lack().is_some() => return Err(error.into()),
+            // One that was being written at a crash is not whole.
+            Err(_) => continue,
+        };
         if commits.last > last {
             let message = format!(
                 "the manifest lost its end: {name} holds commits up to {}, but it names none beyond \
@@ -362,7 +370,7 @@ fn make_room(core: &Core) -> Result<()> {
             pick_spill(state, largest?, visible, core.options.memory_bytes / 4)
         };
         match Picked::choose(core, core.state(), of_largest) {
-            Ok(job) => job.run(&core.options.interrupt)?,
+            Ok(job) => job.run(&core.options.interrupt)?.or_error()?,
             Err(_nothing_to_spill) => return Ok(()),
         }
     }

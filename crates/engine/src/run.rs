@@ -12,6 +12,7 @@ use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segment::End;
 
 use crate::error::Result;
 use crate::extremes::Extremes;
@@ -185,6 +186,35 @@ impl Run {
     pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
         self.examined.add((to - from) as usize);
         self.rows.project(projection, from as usize..to as usize)
+    }
+
+    /// Copies the first of the rows at `ordinals`: all, or those with which keys and strings reach `bytes_max`.
+    pub fn fetch_some(&self, ordinals: &[u32], projection: &Projection, bytes_max: usize) -> Rows {
+        if self.rows.string_bytes() <= bytes_max {
+            return self.fetch(ordinals, projection);
+        }
+        let all = self.all(projection);
+        let mut bytes = 0;
+        let reaches = |&ordinal: &u32| {
+            bytes += all.string_bytes_in(ordinal as usize..ordinal as usize + 1);
+            bytes >= bytes_max
+        };
+        let last = ordinals.iter().position(reaches);
+        self.fetch(&ordinals[..last.map_or(ordinals.len(), |last| last + 1)], projection)
+    }
+
+    /// As many rows of the one end of a range, or of the other, as have `bytes_max` of keys and strings, or one.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Range<u64> {
+        let mut len = ordinals.end - ordinals.start;
+        loop {
+            let from = if end == End::First { ordinals.start } else { ordinals.end - len };
+            let is_small =
+                || self.rows.slice(from as usize, len as usize).string_bytes() <= bytes_max;
+            if len < 2 || is_small() {
+                return from..from + len;
+            }
+            len = len.div_ceil(2);
+        }
     }
 
     /// Copies the rows at `ordinals`.

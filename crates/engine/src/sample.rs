@@ -15,7 +15,9 @@ use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::fetch::{Fetched, check_string_bytes, fetch, fetch_parts, no_rows};
+use crate::fetch::{
+    Fetched, check_string_bytes, fetch, fetch_parts, gather, no_rows, rows_at_once,
+};
 use crate::interrupt::Interrupt;
 use crate::live::are_live;
 use crate::passing::pass;
@@ -327,11 +329,12 @@ fn whole_rows_at(
     let only_keys = Projection { keys: true, ..Default::default() };
     let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
     let found = table.whole_rows(keys.keys(), interrupt)?;
-    let rows = found.positions.iter().zip(places).map(|(row, place)| {
+    let rows = found.positions.iter().zip(places).map(|(row, place)| match row {
+        Some(row) => Ok((0, *row as usize)),
         // Its own piece has the key, if it was not hidden there.
-        row.ok_or_else(|| partials.pieces()[place.piece].hides(place.ordinal))
+        None => Err(partials.pieces()[place.piece].hides(place.ordinal)),
     });
-    Ok(found.rows.take(&rows.collect::<Result<Vec<u32>>>()?))
+    gather(vec![found.rows], &rows.collect::<Result<Vec<_>>>()?)
 }
 
 /// Successive draws, all with replacement or all without.
@@ -543,6 +546,19 @@ fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<Reco
     columns.push(Arc::new(values));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
     Ok(batch.expect("one probability a row"))
+}
+
+/// How many rows of a selection, drawn at random, [`rows_at`] gives at once without taking much memory.
+pub(crate) fn rows_at_a_time(
+    table: &TableSnapshot,
+    selected: &Selected,
+    columns: &[usize],
+) -> usize {
+    let layout = &table.table().layout;
+    match layout.rollup() {
+        None => rows_at_once(selected, &layout.projection(columns)),
+        Some(_) => rows_at_once(selected, &layout.all()),
+    }
 }
 
 /// The rows with the given numbers of a selection, in that order, as they are shown.

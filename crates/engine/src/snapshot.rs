@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use drillcore_format::byte_bounds;
 use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
 use crate::conform::cast;
 use crate::error::{Error, Result};
-use crate::fetch::gather;
-use crate::fetch::no_rows;
+use crate::fetch::{gather, no_rows, too_many_string_bytes};
 use crate::interrupt::Interrupt;
 use crate::live::{resolve, with_flags};
 use crate::merge::{Direction, Fold};
@@ -170,8 +170,17 @@ impl TableSnapshot {
         // The part and the row of each key that has one.
         let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
         let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
+        // Keys, and any column of strings: if all are full, one of them is more than full.
+        let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
+        let mut bytes = 0;
         for piece in self.table.pieces.iter().rev() {
-            for hits in piece.get(&keys, &missing, read, interrupt)? {
+            for hits in piece.get(&keys, &missing, read, bytes_max - bytes, interrupt)? {
+                if piece.segment().is_some() {
+                    bytes += hits.rows.string_bytes();
+                }
+                if bytes > bytes_max {
+                    return Err(too_many_string_bytes(keys.len(), bytes));
+                }
                 for &(key, row) in &hits.found {
                     found[key as usize] = Some((parts.len(), row as usize));
                 }
@@ -408,7 +417,7 @@ impl TableSnapshot {
             // Key, part and row of each partial row, in this order: older pieces come first.
             let mut partials: Vec<(u32, usize, usize)> = Vec::new();
             for piece in self.table.pieces.iter() {
-                for hits in piece.get(keys, asked, &all, interrupt)? {
+                for hits in piece.get(keys, asked, &all, usize::MAX, interrupt)? {
                     let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
                     partials.extend(hits.found.into_iter().map(place));
                     parts.push(hits.rows);

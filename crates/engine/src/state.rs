@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::rows::Layout;
@@ -16,6 +16,7 @@ use drillcore_storage::segment::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ladder::Rung;
 use crate::piece::Piece;
+use crate::put_off::PutOff;
 use crate::resolved_selections::ResolvedSelections;
 use crate::run::Run;
 use crate::select::Selected;
@@ -74,6 +75,10 @@ pub struct TableState {
     /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
     /// database is opened anew.
     pub index_fault: Option<Error>,
+    /// Since the last spill succeeded.
+    pub spill_put_off: Option<PutOff>,
+    /// As `spill_put_off`, of merges and of writing postings.
+    pub merge_put_off: Option<PutOff>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -169,9 +174,40 @@ impl State {
         }
     }
 
-    /// Turns the database read-only, for the first reason that came up.
+    /// Turns the database read-only, for the first reason that came up, unless the error says that nothing was
+    /// changed.
     pub fn fail(&mut self, error: &Error) {
+        if error.kind() == ErrorKind::StorageFull {
+            return;
+        }
         self.failure.get_or_insert_with(|| error.clone());
+    }
+
+    /// Why rows cannot leave memory, if it was tried often enough: waiting for it may be in vain.
+    pub fn check_spills_go_on(&self) -> Result<()> {
+        let put_off = self.tables.values().filter_map(|table| table.spill_put_off.as_ref());
+        match put_off.into_iter().find(|put_off| put_off.is_lasting()) {
+            Some(put_off) => Err(put_off.why().clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// When the first work that was put off is to be tried, of what is not due yet.
+    pub fn next_try(&self, now: Instant) -> Option<Instant> {
+        let tables = self.tables.values();
+        let put_off = tables.flat_map(|table| [&table.spill_put_off, &table.merge_put_off]);
+        put_off.flatten().map(PutOff::until).filter(|until| *until > now).min()
+    }
+
+    /// Gives up all pieces of a closed database; what snapshots hold lives on. Dropping them may take long, so
+    /// that is the caller's, without the lock.
+    pub fn take_pieces(&mut self) -> impl Sized + use<> {
+        let of_tables: Vec<_> = self
+            .tables
+            .values_mut()
+            .map(|table| (std::mem::take(&mut table.segments), std::mem::take(&mut table.runs)))
+            .collect();
+        (of_tables, std::mem::take(&mut self.named), self.version.take())
     }
 
     /// To be called after any change to `tables`.
@@ -265,6 +301,8 @@ impl TableState {
             indexing: Vec::new(),
             is_indexed: false,
             index_fault: None,
+            spill_put_off: None,
+            merge_put_off: None,
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -305,7 +343,7 @@ impl TableState {
     pub fn segment_rungs(&self) -> Vec<Rung> {
         self.segments
             .iter()
-            .map(|slot| Rung { size: slot.piece.bytes(), taken: slot.taken })
+            .map(|slot| Rung { size: slot.piece.disk_bytes(), taken: slot.taken })
             .collect()
     }
 

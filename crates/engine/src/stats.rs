@@ -97,6 +97,11 @@ pub struct TableStats {
     pub segment_resident_bytes: u64,
     /// Which sets are indexed; `None` of a table without sets.
     pub indexed_sets: Option<IndexedSetsStats>,
+    /// Why rows are not written out, if they should be and it was put off: too little room on the disk, or too
+    /// few file descriptors. It is tried again. `None` of a reader.
+    pub spill_put_off: Option<String>,
+    /// As `spill_put_off`: why segments are not merged, or their sets not indexed.
+    pub merge_put_off: Option<String>,
     /// Since the writer opened the database; equal keys of a batch are folded first. `None` of a reader.
     pub appended_rows: Option<u64>,
     /// As `appended_rows`.
@@ -129,6 +134,14 @@ impl Stats {
                     table.rows_to_index(),
                     table.index_fault.as_ref(),
                 ),
+                spill_put_off: table
+                    .spill_put_off
+                    .as_ref()
+                    .map(|put_off| put_off.why().to_string()),
+                merge_put_off: table
+                    .merge_put_off
+                    .as_ref()
+                    .map(|put_off| put_off.why().to_string()),
                 appended_rows: Some(table.appended_rows),
                 appended_batches: Some(table.appended_batches),
                 ..TableStats::of(
@@ -332,6 +345,8 @@ impl TableStats {
             segment_bytes: segments.clone().map(Segment::disk_bytes).sum(),
             segment_resident_bytes: segments.map(Segment::resident_bytes).sum(),
             indexed_sets: None,
+            spill_put_off: None,
+            merge_put_off: None,
             appended_rows: None,
             appended_batches: None,
         }
@@ -347,6 +362,8 @@ impl TableStats {
             ("segment_bytes", self.segment_bytes.to_string()),
             ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
             ("indexed_sets", json(self.indexed_sets.as_ref().map(IndexedSetsStats::to_json))),
+            ("spill_put_off", json(self.spill_put_off.as_deref().map(json_string))),
+            ("merge_put_off", json(self.merge_put_off.as_deref().map(json_string))),
             ("appended_rows", json(self.appended_rows)),
             ("appended_batches", json(self.appended_batches)),
         ])

@@ -19,10 +19,8 @@ use crate::pruning::Pruning;
 use crate::rollup::shown;
 use crate::select::{Part, Selected};
 
-/// Rows of a batch, unless they are long ...
+/// Rows of a batch, unless they are long.
 const BATCH_ROWS: usize = 8192;
-/// ... and bytes of their keys and strings.
-const BATCH_BYTES: usize = 16 << 20;
 
 /// How the rows of a scan are read, whichever of them.
 #[derive(Clone)]
@@ -176,8 +174,7 @@ impl Stretch {
             sources.reverse();
         }
         let merger =
-            Merger::new(sources, *direction, self.plan.fold.clone(), self.plan.batch_rows)?
-                .with_batch_bytes(BATCH_BYTES);
+            Merger::new(sources, *direction, self.plan.fold.clone(), self.plan.batch_rows)?;
         Ok(StretchScan { merger, plan: self.plan.clone() })
     }
 }

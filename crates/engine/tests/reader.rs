@@ -174,11 +174,53 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
         assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
     }
     drop(readers);
+    let leases = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|name| name.unwrap().file_name());
+        names.filter(|name| name.to_string_lossy().starts_with("lease-")).count()
+    };
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    assert_eq!(held_back_bytes(&db), 0);
-    let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
-    let leases = names.filter(|name| name.to_string_lossy().starts_with("lease-")).count();
-    assert_eq!(leases, 0, "no lease outlives its reader");
+    assert!(held_back_bytes(&db) > 0, "a snapshot that is held needs its files");
+    assert_eq!((commits(&held), leases()), (vec![100, 100], 1));
+    drop(held);
+    db.close().unwrap();
+    drop(db);
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!((held_back_bytes(&db), leases()), (0, 0), "no lease outlives who reads");
+}
+
+/// The writer's own snapshots outlive its closing, and the next writer leaves them their files.
+#[test]
+fn a_snapshot_of_a_closed_database_keeps_its_files_from_the_next_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Database::open(folder.path(), Options::default()).unwrap();
+    let files = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|name| name.unwrap().file_name());
+        let names = names.map(|name| name.into_string().unwrap());
+        names.filter(|name| name.starts_with("segment-") || name.starts_with("lease-")).count()
+    };
+    let db = open();
+    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    for number in 0..2 {
+        table.append(&batch(number, 100), OnError::Raise).unwrap();
+        db.flush().unwrap();
+    }
+    let held = table.snapshot().unwrap();
+    db.close().unwrap();
+    drop((table, db));
+    let db = open();
+    db.compact().unwrap();
+    assert_eq!(
+        (commits(&held), files()),
+        (vec![100, 100], 4),
+        "two segments, their sum and a lease"
+    );
+    drop(held);
+    let table = db.table("t").unwrap();
+    table.append(&batch(2, 100), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    assert_eq!((commits(&table.snapshot().unwrap()), files()), (vec![100, 100, 100], 1));
+    db.close().unwrap();
+    assert_eq!(files(), 1, "nobody holds anything");
 }
 
 /// A writer with a tiny budget appends, spills, merges, compacts and reopens without pause; two readers

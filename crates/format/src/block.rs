@@ -46,8 +46,10 @@ const DISTANCE: u8 = 8;
 /// this bit is a list itself.
 const DICTIONARY: u8 = 8;
 
-/// Rows whose size is worked out at a time.
+/// Rows whose size is worked out at a time ...
 const SIZING_STEP: usize = 32;
+/// ... unless their keys and strings are longer: one that is too many is looked at for nothing.
+const SIZING_STEP_BYTES: usize = 64 << 10;
 
 /// The exact encoded length of a block that grows row by row.
 ///
@@ -124,7 +126,10 @@ pub fn rows_that_fit(rows: &Rows, from: usize, budget: usize) -> usize {
     let mut sizer = BlockSizer::new(rows, from);
     let mut start = from;
     while start < rows.len() {
-        let end = rows.len().min(start + SIZING_STEP);
+        let mut end = rows.len().min(start + SIZING_STEP);
+        while end - start > 1 && rows.string_bytes_in(start..end) > SIZING_STEP_BYTES {
+            end = start + (end - start).div_ceil(2);
+        }
         let mut sizes = [sizer.preamble_len(); SIZING_STEP];
         sizer.extend(end, &mut sizes);
         // The first size that is too large ends the block: sizes rise, but for a byte at times.

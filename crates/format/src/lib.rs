@@ -6,6 +6,7 @@
 pub mod ids;
 pub mod error;
 pub mod cursor;
+pub mod byte_bounds;
 pub mod indexed_sets;
 pub mod weight;
 pub mod schema;

@@ -21,9 +21,13 @@ use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
 use arrow_select::take::take;
 
+use crate::byte_bounds;
 use crate::key::shared_len;
 pub use layout::{Layout, Projection};
 pub use set_codes::SetCodes;
+
+/// What must hold of rows that are put together.
+const OVERFULL: &str = "parts have the same types, and strings that fit an array";
 
 /// Some rows of a table, or some columns of them.
 ///
@@ -148,13 +152,15 @@ impl Rows {
         }
         let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
             let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
-            interleave(&arrays, indices).expect("parts of the same types, and strings below 2 GiB")
+            interleave(&arrays, indices).expect(OVERFULL)
         };
-        Rows {
+        let rows = Rows {
             len: indices.len(),
             keys: first.has_keys().then(|| as_keys(&column(&|part| part.keys()))),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
-        }
+        };
+        assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        rows
     }
 
     /// The row numbers in key order; rows with equal keys stay in their order.
@@ -196,13 +202,37 @@ impl Rows {
 
     /// Bytes of the keys and strings of these rows alone, whatever buffers they share. O(columns).
     pub fn string_bytes(&self) -> usize {
-        let span = |offsets: &[i32]| match offsets {
+        self.string_spans().sum()
+    }
+
+    /// Bytes of the key and the strings of each row. O(rows * columns of strings).
+    pub fn string_bytes_by_row(&self) -> Vec<usize> {
+        let mut bytes = vec![0; self.len];
+        for offsets in self.all_offsets() {
+            for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
+                *bytes += (ends[1] - ends[0]) as usize;
+            }
+        }
+        bytes
+    }
+
+    /// Bytes of the keys and strings of some rows. O(columns).
+    pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
+        self.all_offsets().map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize).sum()
+    }
+
+    /// Bytes of the keys, then of each column of strings.
+    pub fn string_spans(&self) -> impl Iterator<Item = usize> {
+        self.all_offsets().map(|offsets| match offsets {
             [first, .., last] => (last - first) as usize,
             _ => 0,
-        };
+        })
+    }
+
+    /// The offsets of the keys, then of each column of strings.
+    fn all_offsets(&self) -> impl Iterator<Item = &[i32]> {
         let keys = self.keys.as_ref().map(|keys| keys.value_offsets());
-        let values = self.values.iter().filter_map(|array| string_offsets(array));
-        keys.into_iter().chain(values).map(span).sum()
+        keys.into_iter().chain(self.values.iter().filter_map(|array| string_offsets(array)))
     }
 
     /// Bytes of the buffers held. A buffer that other rows share counts whole.

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rustix::fs::{
-    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, openat, renameat, statat, unlinkat,
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstatvfs, openat, renameat,
+    statat, unlinkat,
 };
 
 use crate::permissions::FileAccess;
@@ -44,6 +45,10 @@ pub trait Directory: Send + Sync {
     fn is_locked_here(&self, _name: &str) -> bool {
         false
     }
+    /// How many more bytes files may take, as far as that is known.
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        Ok(None)
+    }
 }
 
 /// A file that is read at any position by any number of threads.
@@ -51,6 +56,17 @@ pub trait ReadFile: Send + Sync {
     fn byte_len(&self) -> io::Result<u64>;
     /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Which file it is, whatever its name, where that is known.
+    fn identity(&self) -> io::Result<Option<FileIdentity>> {
+        Ok(None)
+    }
+}
+
+/// What tells a file from all others that there are at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    device: u64,
+    inode: u64,
 }
 
 /// A file that is being written.
@@ -184,6 +200,11 @@ impl Directory for LocalDirectory {
         self.folder.sync_all()
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let system = fstatvfs(&self.folder)?;
+        Ok(Some(system.f_bavail.saturating_mul(system.f_frsize)))
+    }
+
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         self.process.check()?;
         let file = match self.open_file(name, OFlags::RDWR) {
@@ -251,6 +272,11 @@ impl ReadFile for LocalFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         self.file.read_exact_at(buffer, offset)
+    }
+
+    fn identity(&self) -> io::Result<Option<FileIdentity>> {
+        let metadata = self.file.metadata()?;
+        Ok(Some(FileIdentity { device: metadata.dev(), inode: metadata.ino() }))
     }
 }
 
@@ -431,10 +457,17 @@ pub fn create_whole(
         }
         created => created?,
     };
-    file.write_all(bytes)?;
-    file.sync()?;
-    directory.rename(&unfinished, name)?;
-    directory.sync()?;
+    let named = file
+        .write_all(bytes)
+        .and_then(|()| file.sync())
+        .and_then(|()| directory.rename(&unfinished, name));
+    if let Err(error) = named {
+        // Where room is short, it would take some of it.
+        let _ = directory.remove(&unfinished);
+        return Err(error);
+    }
+    // Whatever it was for want of: the name is seen, and may not be durable.
+    directory.sync().map_err(|error| io::Error::other(format!("the folder: {error}")))?;
     Ok(file)
 }
 

@@ -3,6 +3,7 @@
 use std::io;
 
 use drillcore_format::error::FormatError;
+use rustix::io::Errno;
 use thiserror::Error;
 
 /// A failed file operation or damaged bytes, with the file's name.
@@ -10,6 +11,9 @@ use thiserror::Error;
 pub enum StorageError {
     #[error("cannot {action} {file}: {source}")]
     Io { action: &'static str, file: String, source: io::Error },
+    /// Which entries of the folder are durable is unknown, also of those that others made.
+    #[error("cannot sync the folder of {file}: {source}")]
+    FolderSync { file: String, source: io::Error },
     #[error("{file}, at byte {offset}: {source}")]
     Damaged { file: String, offset: u64, source: FormatError },
     #[error("{file}: {detail}")]
@@ -29,9 +33,80 @@ pub enum StorageError {
          (with the sticky bit it can remove nothing else there), or a copy of the database"
     )]
     LeaseDenied { source: io::Error },
+    /// Nothing was written.
+    #[error("{file} needs {needed} bytes more, but {free} are free on the disk")]
+    NoRoom { file: String, needed: u64, free: u64 },
     /// An earlier write failed, so what the file holds is unknown and nothing more may follow it.
     #[error("the log is closed for writing since an earlier failure: {first}")]
     LogFailed { first: String },
+}
+
+/// What the system had too little of, so that the same call may succeed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// Room on the disk, or within a quota.
+    Room,
+    /// File descriptors, of the process or of the system.
+    Descriptors,
+}
+
+impl Lack {
+    /// What was lacking, if that is what an error of the operating system says.
+    pub fn of(error: &io::Error) -> Option<Lack> {
+        match Errno::from_io_error(error) {
+            Some(Errno::NOSPC | Errno::DQUOT) => Some(Lack::Room),
+            Some(Errno::MFILE | Errno::NFILE) => Some(Lack::Descriptors),
+            _ if error.kind() == io::ErrorKind::StorageFull => Some(Lack::Room),
+            _ => None,
+        }
+    }
+}
+
+impl StorageError {
+    /// What an operation on a file lacked, if that is why it failed.
+    pub fn lack(&self) -> Option<Lack> {
+        match self {
+            StorageError::Io { source, .. } => Lack::of(source),
+            StorageError::NoRoom { .. } => Some(Lack::Room),
+            _ => None,
+        }
+    }
+}
+
+/// For several who wait for the same operation. An error of the operating system stays what it was; another one keeps
+/// its kind and its message.
+impl Clone for StorageError {
+    fn clone(&self) -> StorageError {
+        let again = |error: &io::Error| match error.raw_os_error() {
+            Some(code) => io::Error::from_raw_os_error(code),
+            None => io::Error::new(error.kind(), error.to_string()),
+        };
+        match self {
+            StorageError::Io { action, file, source } => {
+                StorageError::Io { action, file: file.clone(), source: again(source) }
+            }
+            StorageError::FolderSync { file, source } => {
+                StorageError::FolderSync { file: file.clone(), source: again(source) }
+            }
+            StorageError::Damaged { file, offset, source } => StorageError::Damaged {
+                file: file.clone(),
+                offset: *offset,
+                source: source.clone(),
+            },
+            StorageError::Inconsistent { file, detail } => {
+                StorageError::Inconsistent { file: file.clone(), detail: detail.clone() }
+            }
+            StorageError::Locked => StorageError::Locked,
+            StorageError::LockedHere => StorageError::LockedHere,
+            StorageError::LeaseDenied { source } => {
+                StorageError::LeaseDenied { source: again(source) }
+            }
+            StorageError::NoRoom { file, needed, free } => {
+                StorageError::NoRoom { file: file.clone(), needed: *needed, free: *free }
+            }
+            StorageError::LogFailed { first } => StorageError::LogFailed { first: first.clone() },
+        }
+    }
 }
 
 /// A result whose error is about files.

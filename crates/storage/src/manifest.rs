@@ -6,6 +6,7 @@
 //! system's cache only, since its sync had failed, is durable before anything is built upon it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::sync::Arc;
 
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
@@ -19,6 +20,10 @@ use drillcore_format::schema::TableSchema;
 use crate::directory::{Directory, WriteFile, create_whole, read_file};
 use crate::error::{IoContext, Result, StorageError};
 use crate::lease::ManifestVersion;
+
+/// An edit is refused where it would leave less of the disk: a file system gives out whole blocks, and needs some
+/// itself.
+const SLACK_BYTES: u64 = 64 << 10;
 
 /// What the manifest says.
 #[derive(Debug, Clone, PartialEq)]
@@ -115,14 +120,25 @@ impl Manifest {
     }
 
     /// Makes a list of edits durable, all or none. After a failure nothing more is accepted.
+    ///
+    /// # Errors
+    /// `NoRoom` is no failure: then nothing was written. Any other error says nothing of what was
+    /// [lacking](StorageError::lack), as the file may hold a part of it.
     pub fn commit(&mut self, edits: &[Edit]) -> Result<()> {
         if let Some(first) = &self.failure {
             return Err(StorageError::LogFailed { first: first.clone() });
         }
         let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         encode_edits(edits, &mut payload);
+        let needed = payload.len() as u64 + SLACK_BYTES;
+        if let Ok(Some(free)) = self.directory.free_bytes()
+            && free < needed
+        {
+            return Err(StorageError::NoRoom { file: self.name.clone(), needed, free });
+        }
         self.frames.put(&payload, &mut bytes);
         let written = self.file.write_all(&bytes).and_then(|()| self.file.sync());
+        let written = written.map_err(|error| io::Error::other(error.to_string()));
         if let Err(error) = written.context("append to", &self.name) {
             self.failure = Some(error.to_string());
             return Err(error);

@@ -1,7 +1,7 @@
 //! The page cache: one per database, shared by everyone who reads segments.
 //!
-//! Loads are shared while in flight: of several threads that miss the same page, one reads it and the
-//! others wait for the result. What is *kept* is a byte budget, split between index-like pages and data
+//! Loads are shared while under way ([`SharedLoads`]): of several threads that miss the same page, one reads it and the
+//! others wait for the result, an error too. What is *kept* is a byte budget, split between index-like pages and data
 //! blocks so that neither starves the other. Who may *fill* it with blocks is the reader's choice: point
 //! reads and samples do, scans and merges pass by it.
 
@@ -12,7 +12,9 @@ use drillcore_format::index_page::IndexPage;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
+use crate::error::Result;
 use crate::io_counts::IoCounts;
+use crate::shared_loads::SharedLoads;
 
 /// Where a page lies: segment and byte offset.
 pub type PageKey = (SegmentId, u64);
@@ -27,13 +29,19 @@ const INDEX_SHARE_PERCENT: u64 = 40;
 
 /// A byte budget of verified pages.
 pub struct PageCache {
-    index: Cache<PageKey, Arc<IndexPage>, IndexWeighter>,
+    index: Pages<Arc<IndexPage>, IndexWeighter>,
     /// Pages of set indexes and statistics pages: payloads.
-    payloads: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
+    payloads: Pages<Arc<[u8]>, PayloadWeighter>,
     /// Row blocks: payloads.
-    blocks: Cache<PageKey, Arc<[u8]>, PayloadWeighter>,
+    blocks: Pages<Arc<[u8]>, PayloadWeighter>,
     counts: IoCounts,
     budget_bytes: u64,
+}
+
+/// Pages of one kind: those that are kept, and those that are being loaded.
+struct Pages<V, W> {
+    kept: Cache<PageKey, V, W>,
+    loads: SharedLoads<PageKey, V>,
 }
 
 #[derive(Clone)]
@@ -59,50 +67,45 @@ impl PageCache {
     pub fn new(budget_bytes: u64) -> PageCache {
         let index_bytes = budget_bytes / 100 * INDEX_SHARE_PERCENT;
         let block_bytes = budget_bytes - index_bytes;
-        let entries = |bytes: u64| (bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
         PageCache {
-            index: Cache::with_weighter(entries(index_bytes / 2), index_bytes / 2, IndexWeighter),
-            payloads: Cache::with_weighter(
-                entries(index_bytes / 2),
-                index_bytes / 2,
-                PayloadWeighter,
-            ),
-            blocks: Cache::with_weighter(entries(block_bytes), block_bytes, PayloadWeighter),
+            index: Pages::new(index_bytes / 2, IndexWeighter),
+            payloads: Pages::new(index_bytes / 2, PayloadWeighter),
+            blocks: Pages::new(block_bytes, PayloadWeighter),
             counts: IoCounts::default(),
             budget_bytes,
         }
     }
 
     /// The index page at `key`, loaded with `load` unless it is here or on its way.
-    pub fn index_page<E>(
+    pub fn index_page(
         &self,
         key: PageKey,
-        load: impl FnOnce() -> Result<IndexPage, E>,
-    ) -> Result<Arc<IndexPage>, E> {
-        self.index.get_or_insert_with(&key, || load().map(Arc::new))
+        load: impl FnOnce() -> Result<IndexPage>,
+    ) -> Result<Arc<IndexPage>> {
+        self.index.get(key, || load().map(Arc::new))
     }
 
     /// The payload of another index-like page: of a set index or of statistics.
-    pub fn payload<E>(
+    pub fn payload(
         &self,
         key: PageKey,
-        load: impl FnOnce() -> Result<Arc<[u8]>, E>,
-    ) -> Result<Arc<[u8]>, E> {
-        self.payloads.get_or_insert_with(&key, load)
+        load: impl FnOnce() -> Result<Arc<[u8]>>,
+    ) -> Result<Arc<[u8]>> {
+        self.payloads.get(key, load)
     }
 
     /// The payload of a row block.
-    pub fn block<E>(
+    pub fn block(
         &self,
         key: PageKey,
-        load: impl FnOnce() -> Result<Arc<[u8]>, E>,
-    ) -> Result<Arc<[u8]>, E> {
-        self.blocks.get_or_insert_with(&key, load)
+        load: impl FnOnce() -> Result<Arc<[u8]>>,
+    ) -> Result<Arc<[u8]>> {
+        self.blocks.get(key, load)
     }
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        self.index.weight() + self.payloads.weight() + self.blocks.weight()
+        self.index.kept.weight() + self.payloads.kept.weight() + self.blocks.kept.weight()
     }
 
     pub fn budget_bytes(&self) -> u64 {
@@ -116,15 +119,29 @@ impl PageCache {
 
     /// Drops every page.
     pub fn clear(&self) {
-        self.index.clear();
-        self.payloads.clear();
-        self.blocks.clear();
+        self.index.kept.clear();
+        self.payloads.kept.clear();
+        self.blocks.kept.clear();
+    }
+}
+
+impl<V: Clone, W: Weighter<PageKey, V> + Clone> Pages<V, W> {
+    fn new(budget_bytes: u64, weighter: W) -> Pages<V, W> {
+        let foreseen = (budget_bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
+        let kept = Cache::with_weighter(foreseen, budget_bytes, weighter);
+        Pages { kept, loads: SharedLoads::new() }
+    }
+
+    fn get(&self, key: PageKey, load: impl FnOnce() -> Result<V>) -> Result<V> {
+        let find = || self.kept.get(&key);
+        self.loads.get(key, find, load, |page| self.kept.insert(key, page))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::StorageError;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -140,7 +157,7 @@ mod tests {
                     let page = cache.block((SegmentId(1), 0), || {
                         loads.fetch_add(1, Ordering::SeqCst);
                         std::thread::sleep(std::time::Duration::from_millis(50));
-                        Ok::<_, ()>(Arc::from(vec![7u8; 100]))
+                        Ok(Arc::from(vec![7u8; 100]))
                     });
                     assert_eq!(page.unwrap().len(), 100);
                 });
@@ -152,16 +169,16 @@ mod tests {
     #[test]
     fn a_failed_load_leaves_no_trace() {
         let cache = PageCache::new(1 << 20);
-        assert_eq!(cache.block((SegmentId(1), 0), || Err("unreadable")), Err("unreadable"));
+        assert!(cache.block((SegmentId(1), 0), || Err(StorageError::Locked)).is_err());
         assert_eq!(cache.bytes(), 0);
-        assert!(cache.block((SegmentId(1), 0), || Ok::<_, ()>(Arc::from(vec![1u8]))).is_ok());
+        assert!(cache.block((SegmentId(1), 0), || Ok(Arc::from(vec![1u8]))).is_ok());
     }
 
     #[test]
     fn any_budget_makes_a_cache() {
         for budget_bytes in [0, 1, u64::MAX / 2, u64::MAX] {
             let cache = PageCache::new(budget_bytes);
-            let page = cache.block((SegmentId(1), 0), || Ok::<_, ()>(Arc::from(vec![1u8])));
+            let page = cache.block((SegmentId(1), 0), || Ok(Arc::from(vec![1u8])));
             assert_eq!(page.unwrap().len(), 1);
         }
     }
@@ -170,7 +187,7 @@ mod tests {
     fn the_budget_is_kept() {
         let cache = PageCache::new(1 << 20);
         for offset in 0..10_000u64 {
-            let page = || Ok::<_, ()>(Arc::from(vec![0u8; 4000]));
+            let page = || Ok(Arc::from(vec![0u8; 4000]));
             cache.block((SegmentId(1), offset * 4096), page).unwrap();
             assert!(cache.bytes() <= 1 << 20);
         }

@@ -7,7 +7,7 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, write_page};
 
 use crate::directory::{Directory, WriteFile};
-use crate::error::{IoContext, Result};
+use crate::error::{IoContext, Result, StorageError};
 use crate::paged_file::file_name;
 
 /// Bytes are handed to the file in portions of this size.
@@ -75,7 +75,9 @@ impl PageWriter {
         write_tail(self.kind, offset, bytes, &mut self.pending);
         self.write_out()?;
         self.file.sync().context("sync", &self.name)?;
-        self.directory.sync().context("sync the folder of", &self.name)?;
+        self.directory
+            .sync()
+            .map_err(|source| StorageError::FolderSync { file: self.name, source })?;
         Ok(self.written)
     }
 

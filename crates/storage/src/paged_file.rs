@@ -1,6 +1,6 @@
 //! Files of pages: segments, and postings that lie beside one. How they are opened, read and removed.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
@@ -9,7 +9,7 @@ use drillcore_format::page::{PageAddress, PageKind, read_page};
 
 use crate::directory::{Directory, ReadFile};
 use crate::error::{IoContext, Result, StorageError};
-use crate::lease::{DeferredRemovals, ManifestVersion};
+use crate::lease::{DeferredRemovals, Lease, ManifestVersion};
 
 /// The name of a file. Both kinds are numbered together.
 pub fn file_name(kind: FileKind, id: SegmentId) -> String {
@@ -39,6 +39,8 @@ pub struct PagedFile {
     bytes: u64,
     /// Once the file is in the manifest no more: who removes it, and since which version.
     removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
+    /// What keeps the writer from removing it, where this process is not the writer.
+    lease: Mutex<Option<Arc<Lease>>>,
 }
 
 /// The payload of a file's footer page, and where the page lies.
@@ -57,7 +59,8 @@ impl PagedFile {
         let name = file_name(kind, id);
         let file = directory.open(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
-        let opened = PagedFile { file, name, id, bytes, removal: OnceLock::new() };
+        let (removal, lease) = (OnceLock::new(), Mutex::default());
+        let opened = PagedFile { file, name, id, bytes, removal, lease };
         if bytes < TAIL_BYTES as u64 {
             let detail = format!("{bytes} bytes are too few for a {}", kind.name());
             return Err(opened.inconsistent(detail));
@@ -134,6 +137,12 @@ impl PagedFile {
         removed_at: ManifestVersion,
     ) {
         self.removal.get_or_init(|| (removals.clone(), removed_at));
+    }
+
+    /// Holds a lease that the file needs for as long as it has handles, or until it is given another one. The
+    /// file may be closed between two reads, so that it is open is no protection.
+    pub fn keep_leased(&self, lease: &Arc<Lease>) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease.clone());
     }
 
     /// Whether [`PagedFile::remove_when_unused`] was called.

@@ -68,6 +68,10 @@ impl Directory for ProvenNames {
     fn is_locked_here(&self, name: &str) -> bool {
         self.inner.is_locked_here(name)
     }
+
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.inner.free_bytes()
+    }
 }
 
 #[cfg(test)]

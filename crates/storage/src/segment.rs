@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -26,7 +27,7 @@ use drillcore_format::weight::stored_units;
 
 use crate::directory::Directory;
 use crate::error::{Result, StorageError};
-use crate::lease::{DeferredRemovals, ManifestVersion};
+use crate::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::page_cache::PageCache;
 use crate::paged_file::{FooterPage, PagedFile, file_name, file_of};
 use crate::set_postings::SetPostings;
@@ -34,9 +35,6 @@ use crate::set_postings::SetPostings;
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
 const READ_AHEAD_BYTES: u64 = 64 << 10;
-
-/// Bytes of keys and strings at which rows found by key are closed, so that they fit an array.
-const HITS_BYTES: usize = 16 << 20;
 
 /// An open segment.
 pub struct Segment {
@@ -47,6 +45,13 @@ pub struct Segment {
     /// Those of the file, or newer ones beside it.
     postings: Mutex<Option<Arc<SetPostings>>>,
     cache: Arc<PageCache>,
+}
+
+/// From where on rows are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    First,
+    Last,
 }
 
 /// The newest rows of some keys.
@@ -166,6 +171,15 @@ impl Segment {
         }
     }
 
+    /// Holds a lease under which the segment and its set index may be read, for as long as somebody does, or
+    /// until it is given another one.
+    pub fn keep_leased(&self, lease: &Arc<Lease>) {
+        self.file.keep_leased(lease);
+        if let Some(postings) = self.postings() {
+            postings.keep_leased(lease);
+        }
+    }
+
     /// Whether [`Segment::remove_when_unused`] was called.
     pub fn is_to_be_removed(&self) -> bool {
         self.file.is_to_be_removed()
@@ -247,15 +261,18 @@ impl Segment {
 
     /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
     /// key one index page, and one block unless the filter excludes it. `go_on` is asked before each key; if it
-    /// says no, what was found so far is returned.
+    /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
+    /// all looked for: the caller has no use for some of them.
     pub fn get(
         &self,
         keys: &BinaryArray,
         asked: &[u32],
         projection: &Projection,
+        bytes_max: usize,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Vec<Hits>> {
         let mut hits = Vec::new();
+        let mut hit_bytes = 0;
         let mut found = Vec::new();
         let mut builder: Option<RowsBuilder> = None;
         for &key in asked.iter().take_while(|_| go_on()) {
@@ -267,8 +284,14 @@ impl Segment {
                 continue;
             }
             found.push((key, found.len() as u32));
-            if let Some(full) = builder.take_if(|builder| builder.string_bytes() >= HITS_BYTES) {
+            let is_full =
+                |builder: &mut RowsBuilder| builder.string_bytes() >= byte_bounds::batch();
+            if let Some(full) = builder.take_if(is_full) {
+                hit_bytes += full.string_bytes();
                 hits.push(Hits { found: std::mem::take(&mut found), rows: self.finish(full)? });
+                if hit_bytes > bytes_max {
+                    return Ok(hits);
+                }
             }
         }
         if let Some(builder) = builder {
@@ -313,12 +336,14 @@ impl Segment {
         }
     }
 
-    /// Copies the rows at `ordinals`, which ascend; each block is read once. `go_on` is asked before each block; if
-    /// it says no, the rows of the blocks before are returned.
+    /// Copies the first of the rows at `ordinals`, which ascend or descend, in that order: all, or those before
+    /// the block with which their keys and strings reach `bytes_max`, and that block's. Each block is read once.
+    /// `go_on` is asked before each block; if it says no, the rows of the blocks before are returned.
     pub fn fetch(
         &self,
         ordinals: &[u32],
         projection: &Projection,
+        bytes_max: usize,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, ordinals.len());
@@ -327,13 +352,16 @@ impl Segment {
         let mut rest = ordinals;
         while let Some(&first) = rest.first().filter(|_| go_on()) {
             let first = u64::from(first);
-            let page = match index.take() {
-                Some(page) if first < page.first_ordinal() + page.rows() => page,
-                _ => self.index_page(self.summary.page_of_ordinal(first))?,
+            let holds_first = |page: &Arc<IndexPage>| {
+                (page.first_ordinal()..page.first_ordinal() + page.rows()).contains(&first)
+            };
+            let page = match index.take().filter(holds_first) {
+                Some(page) => page,
+                None => self.index_page(self.summary.page_of_ordinal(first))?,
             };
             let place = page.block_of_ordinal(first);
-            let end = place.first_ordinal + u64::from(place.rows);
-            let count = rest.partition_point(|&ordinal| u64::from(ordinal) < end);
+            let block = place.first_ordinal..place.first_ordinal + u64::from(place.rows);
+            let count = rest.partition_point(|&ordinal| block.contains(&u64::from(ordinal)));
             let (here, later) = rest.split_at(count);
             in_block.clear();
             in_block.extend(
@@ -344,13 +372,55 @@ impl Segment {
             builder
                 .append_rows(&view, &in_block)
                 .map_err(|error| self.damaged(place.offset, error))?;
+            if builder.string_bytes() >= bytes_max {
+                break;
+            }
             rest = later;
             index = Some(page);
         }
         self.finish(builder)
     }
 
-    /// The rows `from..to`, read in sequence in large portions, without filling the cache.
+    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file, or those of one
+    /// block. So many can be [read](Segment::read) at once, however long they are: blocks of more than a page have
+    /// one row. There is a row at least.
+    ///
+    /// Two index pages where rows are short, else some ten.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: u64) -> Result<Range<u64>> {
+        let portion = |len: u64| match end {
+            End::First => ordinals.start..ordinals.start + len,
+            End::Last => ordinals.end - len..ordinals.end,
+        };
+        let block = match end {
+            End::First => self.place_of_ordinal(ordinals.start)?,
+            End::Last => self.place_of_ordinal(ordinals.end - 1)?,
+        };
+        // Less than a block would have it read, and decoded, twice.
+        let of_block = match end {
+            End::First => block.first_ordinal + u64::from(block.rows) - ordinals.start,
+            End::Last => ordinals.end - block.first_ordinal,
+        };
+        let mut len = ordinals.end - ordinals.start;
+        while len > of_block && self.span_bytes(&portion(len))? > bytes_max {
+            len = (len / 2).max(of_block);
+        }
+        Ok(portion(len))
+    }
+
+    /// The bytes of the file from the first block with one of the rows to the last; there is a row at least.
+    fn span_bytes(&self, ordinals: &Range<u64>) -> Result<u64> {
+        let first = self.place_of_ordinal(ordinals.start)?;
+        let last = self.place_of_ordinal(ordinals.end - 1)?;
+        Ok((last.offset + u64::from(last.bytes)).saturating_sub(first.offset))
+    }
+
+    fn place_of_ordinal(&self, ordinal: u64) -> Result<BlockPlace> {
+        let page = self.index_page(self.summary.page_of_ordinal(ordinal))?;
+        Ok(page.block_of_ordinal(ordinal))
+    }
+
+    /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
+    /// an array; see [`Segment::portion`].
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, (to - from) as usize);
         let mut buffer = Vec::new();

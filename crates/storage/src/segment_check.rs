@@ -1,7 +1,10 @@
 //! Checking a whole segment: every checksum, the order of keys, counts, filters, statistics and postings
 //! against the rows.
 
+use std::ops::Range;
+
 use arrow_schema::DataType;
+use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{IndexPage, key_hash};
 use drillcore_format::key::Bound;
@@ -11,7 +14,7 @@ use drillcore_format::statistics_page::Zones;
 
 use crate::directory::Directory;
 use crate::error::{Result, StorageError};
-use crate::segment::Segment;
+use crate::segment::{End, Segment};
 use crate::segment_writer::weight_units;
 use crate::set_lists::SetLists;
 
@@ -19,8 +22,8 @@ use crate::set_lists::SetLists;
 const CACHE_BYTES: u64 = 1 << 20;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
-/// is asked before each index page. Memory: the rows of an index page, and about two bytes a row for the
-/// sets.
+/// is asked before each portion that is read. Memory: some rows, however long they are, and about two bytes a row
+/// for the sets.
 pub fn check_segment(
     directory: &dyn Directory,
     segment: &Segment,
@@ -41,9 +44,6 @@ pub fn check_segment(
     let (mut next_ordinal, mut blocks) = (0u64, 0u64);
     let mut sets = SetLists::new(segment.indexed());
     for page in segment.index_pages() {
-        if !go_on() {
-            return Ok(());
-        }
         let page = page?;
         if page.first_ordinal() != next_ordinal {
             return Err(fault(
@@ -51,31 +51,53 @@ pub fn check_segment(
                 format!("an index page starts at row {}, not {next_ordinal}", page.first_ordinal()),
             ));
         }
-        let rows = segment.read(next_ordinal, next_ordinal + page.rows(), &all)?;
-        let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
-        for row in 0..rows.len() {
-            let key = rows.key(row);
-            // The first row has none before it, and its key may be empty.
-            let is_first = next_ordinal == 0 && row == 0;
-            if *last_key > *key || distinct && !is_first && *last_key == *key {
-                return Err(fault(
-                    segment,
-                    format!("row {} lies before the one before it", next_ordinal + row as u64),
-                ));
+        let (before, after) = (next_ordinal, next_ordinal + page.rows());
+        let zones = zones_of(segment, &page)?;
+        let mut sums = vec![0u128; segment.layout().weight_count()];
+        while next_ordinal < after {
+            if !go_on() {
+                return Ok(());
             }
-            if !page.may_contain(key_hash(key)) {
-                return Err(fault(
-                    segment,
-                    format!("the filter excludes row {}", next_ordinal + row as u64),
-                ));
+            let end = end_of_zones(segment, &zones, next_ordinal..after)?;
+            let rows = segment.read(next_ordinal, end, &all)?;
+            for row in 0..rows.len() {
+                let key = rows.key(row);
+                // The first row has none before it, and its key may be empty.
+                let is_first = next_ordinal == 0 && row == 0;
+                if *last_key > *key || distinct && !is_first && *last_key == *key {
+                    return Err(fault(
+                        segment,
+                        format!("row {} lies before the one before it", next_ordinal + row as u64),
+                    ));
+                }
+                if !page.may_contain(key_hash(key)) {
+                    return Err(fault(
+                        segment,
+                        format!("the filter excludes row {}", next_ordinal + row as u64),
+                    ));
+                }
+                last_key.clear();
+                last_key.extend_from_slice(key);
             }
-            last_key.clear();
-            last_key.extend_from_slice(key);
+            let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+            for (sum, value) in sums.iter_mut().zip(segment.layout().weight_values()) {
+                let units = weight_units(rows.value(value)).map_err(decode)?;
+                *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
+            }
+            check_searches(segment, &page, next_ordinal, &rows)?;
+            let zones = zones.overlapping(next_ordinal..end);
+            let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
+            let measured = Zones::measure(segment.layout(), &rows, next_ordinal, &spans);
+            if zones != measured.map_err(decode)? {
+                let detail =
+                    format!("the zones of the rows {next_ordinal}..{end} do not describe them");
+                return Err(fault(segment, detail));
+            }
+            segment.layout().decode(&rows, &lists).map_err(decode)?;
+            sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
+            next_ordinal = end;
         }
-        for (weight, value) in segment.layout().weight_values().enumerate() {
-            let units = weight_units(rows.value(value)).map_err(decode)?;
-            let sum: u128 = units.iter().map(|&unit| u128::from(unit)).sum();
-            let (before, after) = (next_ordinal, next_ordinal + page.rows());
+        for (weight, &sum) in sums.iter().enumerate() {
             let found =
                 segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
             if page.weight_before(weight, page.blocks()) != sum || found != sum {
@@ -85,11 +107,6 @@ pub fn check_segment(
                 ));
             }
         }
-        check_searches(segment, &page, &rows)?;
-        check_zones(segment, &page, &rows)?;
-        segment.layout().decode(&rows, &lists).map_err(decode)?;
-        sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
-        next_ordinal += page.rows();
         blocks += page.blocks() as u64;
     }
     if blocks != known.blocks {
@@ -105,10 +122,13 @@ pub fn check_segment(
     check_sets(segment, &sets)
 }
 
-/// Looks for the first and the last key of each block of an index page, as reads do.
-fn check_searches(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
-    for place in (0..page.blocks()).map(|number| page.block(number)) {
-        let first = (place.first_ordinal - page.first_ordinal()) as usize;
+/// Looks for the first and the last key of each of some blocks of an index page, as reads do. `rows` are those of the
+/// page from ordinal `from` on, and end with a block.
+fn check_searches(segment: &Segment, page: &IndexPage, from: u64, rows: &Rows) -> Result<()> {
+    let end = from + rows.len() as u64;
+    let places = (0..page.blocks()).map(|number| page.block(number));
+    for place in places.filter(|place| (from..end).contains(&place.first_ordinal)) {
+        let first = (place.first_ordinal - from) as usize;
         let (first, last) = (rows.key(first), rows.key(first + place.rows as usize - 1));
         let (low, high) = segment.key_ends();
         let found = segment.block_of_bound(&Bound::at_key(last))?.1.first_ordinal
@@ -121,15 +141,15 @@ fn check_searches(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()
     Ok(())
 }
 
-/// Compares the zones of an index page with what its rows, which hold all columns, say.
-fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
+/// The zones of an index page with all columns, if they take in its blocks.
+fn zones_of(segment: &Segment, page: &IndexPage) -> Result<Zones> {
     let (first, end) = (page.first_ordinal(), page.first_ordinal() + page.rows());
     let layout = segment.layout();
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
     let zones = segment.zones(layout, first..end, &columns)?;
-    let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
     let mut blocks = (0..page.blocks()).map(|number| u64::from(page.block(number).rows));
-    for span in &spans {
+    for zone in 0..zones.len() {
+        let span = zones.span(zone);
         let rows: u64 = blocks.by_ref().take(span.blocks as usize).sum();
         if rows != span.rows {
             let detail =
@@ -137,12 +157,19 @@ fn check_zones(segment: &Segment, page: &IndexPage, rows: &Rows) -> Result<()> {
             return Err(fault(segment, detail));
         }
     }
-    let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
-    if zones != Zones::measure(layout, rows, first, &spans).map_err(decode)? {
-        let detail = format!("the zones of the rows {first}..{end} do not describe them");
-        return Err(fault(segment, detail));
+    match zones.is_empty() || zones.ordinals(zones.len() - 1).end != end {
+        true => Err(fault(segment, format!("the zones of the rows {first}..{end} end elsewhere"))),
+        false => Ok(zones),
     }
-    Ok(())
+}
+
+/// Where the first zones of a range end that can be read together: as many as bounds on bytes allow, at least one.
+fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Result<u64> {
+    let zones = zones.overlapping(ordinals.clone());
+    let portion = segment.portion(ordinals, End::First, byte_bounds::chunk() as u64)?;
+    let ends = (1..zones.len()).map(|zone| zones.ordinals(zone).end);
+    let more = ends.take_while(|end| *end <= portion.end).last();
+    Ok(more.unwrap_or(zones.ordinals(0).end))
 }
 
 fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {

@@ -125,6 +125,11 @@ impl SegmentWriter {
         self.footer.rows
     }
 
+    /// The bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.file.position()
+    }
+
     /// Writes what follows the blocks and makes the file durable. The segment must have rows.
     pub fn finish(mut self) -> Result<()> {
         assert!(self.footer.rows > 0, "a segment has rows");

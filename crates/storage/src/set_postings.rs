@@ -17,7 +17,7 @@ use drillcore_format::postings_footer::PostingsFooter;
 
 use crate::directory::Directory;
 use crate::error::{Result, StorageError};
-use crate::lease::{DeferredRemovals, ManifestVersion};
+use crate::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::page_cache::PageCache;
 use crate::paged_file::{PagedFile, file_name};
 
@@ -120,6 +120,11 @@ impl SetPostings {
         removed_at: ManifestVersion,
     ) {
         self.file.remove_when_unused(removals, removed_at);
+    }
+
+    /// Holds a lease that the file needs; see [`PagedFile::keep_leased`].
+    pub(crate) fn keep_leased(&self, lease: &Arc<Lease>) {
+        self.file.keep_leased(lease);
     }
 
     /// Bytes held in memory for as long as they are open.

@@ -20,7 +20,7 @@ use drillcore_format::ids::Lsn;
 
 use crate::directory::{Directory, ReadFile, WriteFile, create_whole, read_file};
 use crate::error::{IoContext, Result, StorageError};
-use crate::sync::atomic::{self, AtomicU64};
+use crate::sync::atomic::{self, AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard, thread};
 
 /// A file is closed once it is larger than this.
@@ -37,6 +37,8 @@ pub struct Wal {
     nonce: u32,
     queue: Mutex<Vec<(Lsn, Vec<u8>)>>,
     log: Mutex<Log>,
+    /// Whether `log` has an open file.
+    is_open: AtomicBool,
     logged: AtomicU64,
     bytes: AtomicU64,
     syncs: AtomicU64,
@@ -137,6 +139,7 @@ impl Wal {
             nonce,
             queue: Mutex::default(),
             log: Mutex::new(Log { open: None, files, failure: None }),
+            is_open: AtomicBool::new(false),
             logged: AtomicU64::new(last.unwrap_or_default().0),
             bytes: AtomicU64::new(bytes),
             syncs: AtomicU64::new(0),
@@ -209,6 +212,36 @@ impl Wal {
             }
         }
         Ok(read)
+    }
+
+    /// Whether a file is open, so that [`Wal::make_ready`] has nothing to do.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(atomic::Ordering::Acquire)
+    }
+
+    /// Begins a file if none is open. `first` lies behind all that is logged.
+    ///
+    /// # Errors
+    /// What it [lacks](StorageError::lack), if the file cannot be begun for want of it: then it has no name yet,
+    /// and the log goes on. Any other error finishes it.
+    pub fn make_ready(&self, first: Lsn) -> Result<()> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let mut log = self.log();
+        if let Some(first) = &log.failure {
+            return Err(StorageError::LogFailed { first: first.clone() });
+        }
+        if log.open.is_some() {
+            return Ok(());
+        }
+        // Others may have logged, and had it removed, since the caller looked.
+        let first = first.max(Lsn(self.logged().0 + 1));
+        self.start_file(&mut log, first).inspect_err(|error| {
+            if error.lack().is_none() {
+                log.failure = Some(error.to_string());
+            }
+        })
     }
 
     /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
@@ -296,6 +329,7 @@ impl Wal {
             return Ok(());
         }
         log.sync_open_file()?;
+        self.is_open.store(false, atomic::Ordering::Release);
         if let Some(OpenFile { mut writer, mut frames }) = log.open.take() {
             let mut closing = Vec::new();
             frames.put_closing(&mut closing);
@@ -335,6 +369,7 @@ impl Wal {
         }
         if log.files.is_empty() {
             log.open = None;
+            self.is_open.store(false, atomic::Ordering::Release);
         }
         released
     }
@@ -355,7 +390,12 @@ impl Wal {
 
     fn write(&self, log: &mut Log, commits: &[(Lsn, Vec<u8>)]) -> Result<()> {
         if log.is_full() {
-            self.start_file(log, commits[0].0)?;
+            match self.start_file(log, commits[0].0) {
+                // The file that is open takes more than it should.
+                Err(error)
+                    if log.open.is_some() && log.failure.is_none() && error.lack().is_some() => {}
+                started => started?,
+            }
         }
         let Log { open, files, .. } = log;
         let (Some(OpenFile { writer, frames }), Some(file)) = (open, files.back_mut()) else {
@@ -393,6 +433,7 @@ impl Wal {
         self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
         log.files.push_back(LogFile { name, last: first, bytes });
         log.open = Some(OpenFile { writer, frames });
+        self.is_open.store(true, atomic::Ordering::Release);
         Ok(())
     }
 }

@@ -16,6 +16,9 @@ use drillcore_storage::directory::{
 use crate::cached_file::CachedFile;
 pub use crate::cached_file::Unsynced;
 
+/// What Unix systems call too many open files.
+const EMFILE: i32 = 24;
+
 /// A call that changes the folder or makes a change durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
@@ -62,6 +65,18 @@ struct Shared {
     fault: Option<Fault>,
     operations: Vec<Operation>,
     is_locked: bool,
+    /// Bytes that all files together may take.
+    capacity: Option<u64>,
+    scarcity: Option<Scarcity>,
+}
+
+/// Spells in which no call gets a file descriptor.
+struct Scarcity {
+    rng: Rng,
+    /// Calls that still fail.
+    left: u64,
+    /// Calls that failed.
+    failed: u64,
 }
 
 type FileState = Arc<Mutex<CachedFile>>;
@@ -91,6 +106,23 @@ impl FaultDirectory {
     /// Arms a fault, or none. Operations go on counting.
     pub fn set_fault(&self, fault: Option<Fault>) {
         lock(&self.shared).fault = fault;
+    }
+
+    /// Lets files take so many bytes in all, or any number. Files that are removed make room again.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        lock(&self.shared).capacity = bytes;
+    }
+
+    /// Starts to refuse descriptors: at random moments, which depend on `seed`, to some calls in a row that open,
+    /// create, list or lock.
+    pub fn begin_scarcity(&self, seed: u64) {
+        let (rng, left, failed) = (Rng::keyed(seed, 11), 0, 0);
+        lock(&self.shared).scarcity = Some(Scarcity { rng, left, failed });
+    }
+
+    /// Grants all descriptors again. Returns how many calls got none.
+    pub fn end_scarcity(&self) -> u64 {
+        lock(&self.shared).scarcity.take().map_or(0, |scarcity| scarcity.failed)
     }
 
     /// All operations so far, failed ones too.
@@ -140,21 +172,50 @@ impl FaultDirectory {
         }
     }
 
+    /// Fails where a call gets no descriptor.
+    fn take_descriptor(&self) -> io::Result<()> {
+        let mut shared = lock(&self.shared);
+        let Some(scarcity) = &mut shared.scarcity else { return Ok(()) };
+        if scarcity.left == 0 && scarcity.rng.below(20) == 0 {
+            scarcity.left = scarcity.rng.below(20);
+        }
+        if scarcity.left == 0 {
+            return Ok(());
+        }
+        scarcity.left -= 1;
+        scarcity.failed += 1;
+        Err(io::Error::from_raw_os_error(EMFILE))
+    }
+
     fn file(&self, name: &str) -> io::Result<FileState> {
         lock(&self.shared).files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
+impl Shared {
+    fn used_bytes(&self) -> u64 {
+        self.files.values().map(|file| lock(file).bytes().len() as u64).sum()
+    }
+
+    fn room(&self) -> usize {
+        let room = self.capacity.map(|capacity| capacity.saturating_sub(self.used_bytes()));
+        room.and_then(|room| usize::try_from(room).ok()).unwrap_or(usize::MAX)
+    }
+}
+
 impl Directory for FaultDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
+        self.take_descriptor()?;
         Ok(lock(&self.shared).files.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.take_descriptor()?;
         Ok(Arc::new(Reader(self.file(name)?)))
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.take_descriptor()?;
         let mut shared = self.operate(Operation::Create)?;
         if shared.files.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -194,7 +255,13 @@ impl Directory for FaultDirectory {
         Ok(())
     }
 
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        let shared = lock(&self.shared);
+        Ok(shared.capacity.map(|capacity| capacity.saturating_sub(shared.used_bytes())))
+    }
+
     fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.take_descriptor()?;
         let mut shared = lock(&self.shared);
         if shared.is_locked {
             return Ok(None);
@@ -236,14 +303,21 @@ struct Writer {
 }
 
 impl WriteFile for Writer {
-    /// A write that fails has written half of its bytes.
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let operated = self.directory.operate(Operation::Write).map(drop);
-        if operated.is_err() {
-            bytes = &bytes[..bytes.len() / 2];
+    /// A write that fails has written half of its bytes, or those that there was room for.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let room = self.directory.operate(Operation::Write).map(|shared| shared.room());
+        let written = match &room {
+            Ok(room) => bytes.len().min(*room),
+            Err(_) => bytes.len() / 2,
+        };
+        lock(&self.file).append(&bytes[..written]);
+        match room {
+            Ok(_) if written < bytes.len() => Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "injected: no space left on a small disk",
+            )),
+            room => room.map(drop),
         }
-        lock(&self.file).append(bytes);
-        operated
     }
 
     fn sync(&mut self) -> io::Result<()> {

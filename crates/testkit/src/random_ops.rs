@@ -1,13 +1,16 @@
 //! Random operations on a database and on the model, compared as they go.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use drillcore::arrow_array::RecordBatch;
 use drillcore::arrow_schema::DataType;
+use drillcore::directory::{Directory, LocalDirectory};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+use drillcore_storage::open_files::OpenFiles;
 
 use crate::cell::{Cell, rows_of};
 use crate::model::ModelTable;
@@ -31,6 +34,8 @@ type Model = BTreeMap<String, ModelTable>;
 pub struct RandomOps {
     path: PathBuf,
     options: Options,
+    /// Segments that the writer, or a reader, has open at once.
+    files_max: usize,
     database: Option<Database>,
     hold: Option<MaintenanceHold>,
     model: Model,
@@ -92,11 +97,15 @@ impl RandomOps {
             wal_bytes_max: [200_000, 1 << 30][rng.below(2) as usize],
             ..Default::default()
         };
-        let log = OpLog { seed, lines: vec![format!("{options:?}")] };
-        let database = Some(Database::open(&path, options.clone()).unwrap());
+        let files_max = [2, 5, 1_000][rng.below(3) as usize];
+        let lines = vec![format!("{options:?}, {files_max} files at once")];
+        let log = OpLog { seed, lines };
+        let directory = folder(&path, files_max);
+        let database = Some(Database::open_in(directory, options.clone(), None).unwrap());
         RandomOps {
             path,
             options,
+            files_max,
             database,
             hold: None,
             model: Model::new(),
@@ -419,7 +428,9 @@ impl RandomOps {
             *seen = now;
         } else {
             self.log("open a reader");
-            let reader = Reader::open(&self.path, READER_CACHE_BYTES).unwrap();
+            let directory = folder(&self.path, self.files_max);
+            let reader =
+                Reader::open_in(directory, READER_CACHE_BYTES, &Interrupt::never()).unwrap();
             self.reader = Some((reader, now));
         }
         let (reader, _) = self.reader.as_ref().expect("just opened");
@@ -473,7 +484,9 @@ impl RandomOps {
             assert_eq!(database.snapshot().err().unwrap().kind(), ErrorKind::Closed);
         }
         drop(database);
-        self.database = Some(Database::open(&self.path, self.options.clone()).unwrap());
+        let directory = folder(&self.path, self.files_max);
+        let opened = Database::open_in(directory, self.options.clone(), None);
+        self.database = Some(opened.unwrap());
         assert_eq!(self.database().snapshot().unwrap().lsn(), before, "commits go on counting");
     }
 
@@ -490,6 +503,12 @@ impl RandomOps {
     fn log(&mut self, line: impl Into<String>) {
         self.log.lines.push(line.into());
     }
+}
+
+/// A folder of which so many files are open at once, beside those that are being read.
+fn folder(path: &Path, files_max: usize) -> Arc<dyn Directory> {
+    let local = LocalDirectory::create(path).unwrap();
+    Arc::new(OpenFiles::with_limit(Arc::new(local), files_max))
 }
 
 /// A sample of each table with one seed.

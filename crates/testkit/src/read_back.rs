@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
 use drillcore::*;
+use drillcore_format::byte_bounds;
+use drillcore_format::rows::string_offsets;
 use drillcore_format::schema::is_key_type;
 use drillcore_sample::rng::Rng;
 
@@ -98,6 +100,7 @@ impl Selected<'_> {
         );
         let batches: Vec<RecordBatch> =
             self.table.scan(request).unwrap().map(Result::unwrap).collect();
+        batches.iter().for_each(check_closed_in_time);
         let found: Vec<Vec<Cell>> = batches.iter().flat_map(rows_of).collect();
         expected.truncate(limit.map_or(usize::MAX, |limit| limit as usize));
         let expected: Vec<Vec<Cell>> =
@@ -246,6 +249,20 @@ impl Selected<'_> {
     fn events(&self) -> u64 {
         self.expected.iter().map(|row| row.events).sum()
     }
+}
+
+/// A batch was closed with the row that reached the bound on its bytes, or soon after it.
+fn check_closed_in_time(batch: &RecordBatch) {
+    let row_bytes = |row: usize| -> usize {
+        batch.columns().iter().map(|column| string_bytes(&column.slice(row, 1))).sum()
+    };
+    let bytes: Vec<usize> = (0..batch.num_rows()).map(row_bytes).collect();
+    let (total, longest) = (bytes.iter().sum::<usize>(), bytes.iter().max().unwrap_or(&0));
+    assert!(total - longest <= 2 * byte_bounds::batch(), "{total} bytes in a batch");
+}
+
+fn string_bytes(column: &ArrayRef) -> usize {
+    string_offsets(column).map_or(0, |offsets| (offsets[offsets.len() - 1] - offsets[0]) as usize)
 }
 
 fn check_get(table: &TableSnapshot, model: &ModelTable, rows: &[Arc<ModelRow>], rng: &mut Rng) {

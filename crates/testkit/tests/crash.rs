@@ -67,7 +67,10 @@ fn run_script(directory: &FaultDirectory, durability: Durability) -> Told {
         let database = match open(Arc::new(directory.clone()), durability) {
             Ok(database) => database,
             Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Io, "opening: {error}");
+                let is_full = error.to_string().contains("no space left");
+                // A write that was begun and found no room is a failure like any other.
+                let is_put_off = is_full && error.kind() == ErrorKind::StorageFull;
+                assert!(is_put_off || error.kind() == ErrorKind::Io, "opening: {error}");
                 assert!(error.to_string().contains("injected"), "opening: {error}");
                 told.failed = true;
                 if durability == Durability::None {
@@ -87,7 +90,7 @@ fn run_script(directory: &FaultDirectory, durability: Durability) -> Told {
         told.pinned.values_mut().for_each(|pinned| pinned.is_certain = true);
 
         run_part(&database, part, durability, &mut told);
-        if check(database.close(), &mut told.failed) && durability == Durability::None {
+        if check_refused(database.close(), &mut told.failed) && durability == Durability::None {
             told.durable = told.acknowledged;
         }
         if told.failed && durability == Durability::None {
@@ -101,14 +104,14 @@ fn run_part(database: &Database, part: u64, durability: Durability, told: &mut T
     let _hold = database.hold_maintenance();
     let mut is_failed = false;
     for name in TABLES.into_iter().chain(["dropped"]) {
-        check(database.create_table(name, spec(name)).map(drop), &mut is_failed);
+        check(database, database.create_table(name, spec(name)).map(drop), &mut is_failed);
     }
     for step in 0..6u64 {
         let appended = append(database, WRITER, told.acknowledged + 1);
         // A table that could not be made cannot be appended to.
         if appended.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
             assert!(is_failed);
-        } else if check(appended.map(drop), &mut is_failed) {
+        } else if check(database, appended.map(drop), &mut is_failed) {
             told.acknowledged += 1;
         }
         match (part, step) {
@@ -116,11 +119,11 @@ fn run_part(database: &Database, part: u64, durability: Durability, told: &mut T
             (1, 1) => pin(database, "late", durability, told, &mut is_failed),
             (2, 3) => unpin(database, "early", told, &mut is_failed),
             (_, 2 | 4) => {
-                if check(database.flush(), &mut is_failed) {
+                if check(database, database.flush(), &mut is_failed) {
                     told.durable = told.acknowledged;
                 }
                 if step == 4 {
-                    check(database.compact(), &mut is_failed);
+                    check(database, database.compact(), &mut is_failed);
                 }
             }
             (1, 5) => {
@@ -128,7 +131,7 @@ fn run_part(database: &Database, part: u64, durability: Durability, told: &mut T
                 if dropped.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound) {
                     assert!(is_failed);
                 } else {
-                    check(dropped, &mut is_failed);
+                    check(database, dropped, &mut is_failed);
                 }
             }
             _ => {}
@@ -146,7 +149,7 @@ fn pin(
     told: &mut Told,
     is_failed: &mut bool,
 ) {
-    let is_certain = check(database.named_snapshot(name).map(drop), is_failed);
+    let is_certain = check_refused(database.named_snapshot(name).map(drop), is_failed);
     if is_certain && durability != Durability::None {
         // The log is synced before the snapshot is noted.
         told.durable = told.acknowledged;
@@ -156,7 +159,7 @@ fn pin(
 
 fn unpin(database: &Database, name: &str, told: &mut Told, is_failed: &mut bool) {
     let Some(pinned) = told.pinned.get_mut(name) else { return };
-    if check(database.drop_snapshot(name), is_failed) {
+    if check(database, database.drop_snapshot(name), is_failed) {
         told.pinned.remove(name);
     } else {
         pinned.is_certain = false;
@@ -179,11 +182,33 @@ fn last_batch(snapshot: &Snapshot) -> u64 {
     last_batches(snapshot).get(&WRITER).copied().unwrap_or(0)
 }
 
-/// A call works, which is returned, or it fails with the injected failure, or refuses because of it.
-fn check(called: Result<()>, is_failed: &mut bool) -> bool {
+/// A call works, which is returned, or it fails with the injected failure, or refuses because of it. Where it says that
+/// nothing was changed for want of room, writing goes on, and after any other failure it does not.
+fn check(database: &Database, called: Result<()>, is_failed: &mut bool) -> bool {
     let Err(error) = called else { return true };
-    assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::ReadOnly), "{error}");
     assert!(error.to_string().contains("injected"), "{error}");
+    *is_failed = true;
+    let failure = database.stats().map(|stats| stats.writer.and_then(|writer| writer.failure));
+    match error.kind() {
+        ErrorKind::StorageFull => {
+            assert!(error.to_string().contains("no space left"), "{error}");
+            // What failed before may have been another call.
+            let failure = failure.ok().flatten();
+            assert!(failure.is_none_or(|failure| !error.to_string().contains(&failure)), "{error}");
+        }
+        ErrorKind::Io | ErrorKind::ReadOnly => {
+            assert!(failure.is_ok_and(|failure| failure.is_some()), "still writable after {error}");
+        }
+        kind => panic!("{kind:?}: {error}"),
+    }
+    false
+}
+
+/// The same of a call that closes the database, or whose segments no table needs.
+fn check_refused(called: Result<()>, is_failed: &mut bool) -> bool {
+    let Err(error) = called else { return true };
+    let kinds = [ErrorKind::Io, ErrorKind::StorageFull, ErrorKind::ReadOnly];
+    assert!(kinds.contains(&error.kind()) && error.to_string().contains("injected"), "{error}");
     *is_failed = true;
     false
 }
@@ -419,7 +444,7 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
             let writers = [0, 1].map(|writer| std::thread::spawn(write(writer)));
             let numbers = writers.map(|writer| writer.join().unwrap() as u64);
             // A failed removal of a file that nobody needs any more is no failure.
-            check(database.flush(), &mut false);
+            check(&database, database.flush(), &mut false);
             last_batches(&database.snapshot().unwrap());
             numbers
         };

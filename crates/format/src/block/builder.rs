@@ -16,6 +16,7 @@ use super::section::{
     check_code,
 };
 use super::{BlockView, malformed};
+use crate::byte_bounds;
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::rows::{Projection, Rows};
@@ -426,7 +427,11 @@ impl ByteStrings {
     }
 }
 
+/// Readers stop long before this, so what comes here is a single block, whose writer kept to the same bound.
 #[inline]
 fn offset(len: usize) -> Result<i32> {
-    i32::try_from(len).map_err(|_| malformed("the strings of a column exceed 2 GiB"))
+    if len > byte_bounds::array() {
+        return Err(malformed("the strings of a column exceed 2 GiB"));
+    }
+    Ok(len as i32)
 }

@@ -72,14 +72,14 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
         outcome.note(segment.has_key(asked[number as usize]));
     }
     for projection in projections(layout) {
-        outcome.note(segment.get(&keys, &numbers, &projection, &|| true));
+        outcome.note(segment.get(&keys, &numbers, &projection, usize::MAX, &|| true));
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
             outcome.note(segment.read(from, to.max(from), &projection));
         }
         let every_third: Vec<u32> = (0..few as u32).step_by(3).collect();
         let last = (rows - 1) as u32;
         for ordinals in [vec![0], vec![last], every_third, vec![0, 0, last, last], Vec::new()] {
-            outcome.note(segment.fetch(&ordinals, &projection, &|| true));
+            outcome.note(segment.fetch(&ordinals, &projection, usize::MAX, &|| true));
         }
     }
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();

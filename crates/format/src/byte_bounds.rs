@@ -1,0 +1,36 @@
+//! How many bytes of rows are collected at once.
+//!
+//! Rows are collected by the thousand, and a value may have megabytes; but an array of strings ends at 2 GiB, and
+//! memory before. So whoever collects rows also stops by their bytes. The bounds hold for the whole process. A
+//! test may make them small before it opens anything: then short strings take the paths of values of megabytes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Arrow's arrays of strings have offsets of 32 bits.
+static ARRAY: AtomicUsize = AtomicUsize::new(i32::MAX as usize);
+static BATCH: AtomicUsize = AtomicUsize::new(16 << 20);
+static CHUNK: AtomicUsize = AtomicUsize::new(4 << 20);
+
+/// Bytes of all strings in one array, at most.
+pub fn array() -> usize {
+    ARRAY.load(Ordering::Relaxed)
+}
+
+/// Bytes of keys and strings at which a batch of rows is closed; the row that reaches it comes on top.
+pub fn batch() -> usize {
+    BATCH.load(Ordering::Relaxed)
+}
+
+/// Bytes at which a source of a merge stops reading ahead; the row that reaches it comes on top. Small, as a
+/// merge may have hundreds of sources.
+pub fn chunk() -> usize {
+    CHUNK.load(Ordering::Relaxed)
+}
+
+/// Sets all bounds, for tests. Values and commits are not limited by them, so the test has to.
+#[doc(hidden)]
+pub fn set(array: usize, batch: usize, chunk: usize) {
+    ARRAY.store(array, Ordering::Relaxed);
+    BATCH.store(batch, Ordering::Relaxed);
+    CHUNK.store(chunk, Ordering::Relaxed);
+}
