@@ -509,3 +509,39 @@ fn estimates_are_of_the_rows_that_pass() {
         assert_eq!(rows, count);
     }
 }
+
+/// Tombstones have no values, also in columns that take no nulls.
+#[test]
+fn samples_with_a_condition_pass_over_deleted_rows() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
+    let rows: Vec<Row> = (0..1_000).map(|id| (id, "here".to_string(), Some(id))).collect();
+    table.append(&batch(&rows), OnError::Raise).unwrap();
+    let deleted = (0..1_000).filter(|id| id % 3 == 0);
+    table.delete(&[Arc::new(Int64Array::from_iter_values(deleted))]).unwrap();
+    let mut passing = Remainder::new(5, 1);
+    passing.columns = vec!["load".into()];
+    let passing: Arc<dyn Predicate> = Arc::new(passing);
+    for state in ["in memory", "written out"] {
+        let snapshot = table.snapshot().unwrap();
+        let selection = Selection { predicate: Some(passing.clone()), ..Selection::default() };
+        let mut attempts = 0;
+        for seed in 0..50 {
+            let request = SampleRequest {
+                n: 20,
+                selection: selection.clone(),
+                seed: Some(seed),
+                columns: wanted(),
+                ..SampleRequest::default()
+            };
+            let (drawn, report) = snapshot.sample_with_report(&request).unwrap();
+            attempts += report.attempts;
+            let ids = drawn.column(0).as_primitive::<Int64Type>();
+            assert_eq!(ids.len(), 20);
+            assert!(ids.values().iter().all(|id| id % 5 == 1 && id % 3 != 0), "{state}: {ids:?}");
+        }
+        assert!(attempts > 50 * 20 * 4, "{state}: most tries fail: {attempts}");
+        db.flush().unwrap();
+    }
+}
