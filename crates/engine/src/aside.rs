@@ -12,6 +12,9 @@ use std::thread::{Builder, JoinHandle};
 use crate::error::Result;
 use crate::interrupt::Interrupt;
 
+/// What a call does, given an interrupt of its own.
+type Work<T> = Box<dyn FnOnce(&Interrupt) -> Result<T> + Send>;
+
 /// Runs `work` such that the caller returns when its interrupt says stop. The work hears of that by the interrupt
 /// that it is given, and ends in the background: at its next step, or when the disk is done with the last one.
 ///
@@ -39,10 +42,9 @@ pub fn finish_aside<T: Send + 'static>(
     let asked = stopped.clone();
     let of_work = Interrupt::new(Arc::new(move || asked.load(Ordering::Relaxed)));
     let (sender, done) = channel();
-    let (hand_over, handed_over) = channel();
+    let (hand_over, handed_over) = channel::<Work<T>>();
     let run = move || {
         let work = handed_over.recv().expect("the caller hands it over at once");
-        let work: Box<dyn FnOnce(&Interrupt) -> Result<T> + Send> = work;
         // The caller may have gone.
         let _ = sender.send(work(&of_work));
     };
