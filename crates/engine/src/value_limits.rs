@@ -26,16 +26,16 @@ pub fn too_long(
     for (column, values) in columns.iter().enumerate() {
         let is_set = set == Some(column);
         let limit = if is_set { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
-        let what = if is_set { "names a set" } else { "is a value" };
+        let what = if is_set { "a value that names a set" } else { "a value" };
         found.extend(longer_than(&[values], limit).into_iter().map(|(row, bytes)| {
             let name = name(&column);
-            (row, format!("column {name}: {bytes} bytes; what {what} has {limit} at most"))
+            (row, format!("column {name}: {bytes} bytes, but {what} has {limit} at most"))
         }));
     }
     let of_key: Vec<&ArrayRef> = key.iter().map(|&column| &columns[column]).collect();
     found.extend(longer_than(&of_key, KEY_BYTES_MAX).into_iter().map(|(row, bytes)| {
         let names = key.iter().map(name).collect::<Vec<_>>().join(", ");
-        (row, format!("key columns {names}: {bytes} bytes; the strings of a key have {KEY_BYTES_MAX} at most"))
+        (row, format!("key columns {names}: {bytes} bytes, but the strings of a key have {KEY_BYTES_MAX} at most"))
     }));
     found
 }
