@@ -60,8 +60,8 @@ pub fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Waits for as long as a commit of so many bytes is slowed by what snapshots hold, which may let go meanwhile. Tells
-/// whether it was.
+/// Slows a commit of `bytes` for the rows that only snapshots hold, and returns whether it had to. Ends early once the
+/// snapshots are dropped.
 fn wait_for_snapshots(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<bool> {
     let started = Instant::now();
     let mut is_slowed = false;

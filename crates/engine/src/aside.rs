@@ -119,7 +119,7 @@ mod tests {
         });
         assert_eq!(error.unwrap_err().kind(), ErrorKind::Interrupted);
         go_on.send(()).unwrap();
-        assert!(is_ended.recv().unwrap(), "the work was told");
+        assert!(is_ended.recv().unwrap(), "the interrupt of the work says stop");
     }
 
     #[test]

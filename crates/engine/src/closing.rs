@@ -45,7 +45,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
             core.show(Lsn(state.next_lsn.0 - 1));
         }
     }
-    // Also if something here panics: nobody waits for ever then, and the lock is free.
+    // Its drop frees the lock and wakes calls that wait for the end, also after a panic below.
     let shut = Shut(core);
     // Appends that wait at the memory limit give up.
     core.state_changed.notify_all();

@@ -598,7 +598,7 @@ mod tests {
         db.close().unwrap();
     }
 
-    /// Whoever waits for the rows, or for the job, hears of it.
+    /// A call that waits for the rows, or for the job, fails with the reason.
     #[test]
     fn a_panic_between_picking_a_job_and_running_it_hangs_nobody() {
         let db = Database::in_memory(Options::default()).unwrap();

@@ -54,7 +54,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Steps that take microseconds ask once for so many.
+    /// The number of short steps, of microseconds each, between two questions.
     const STEPS: u32 = 16;
 
     pub(crate) fn new(interrupt: &'a Interrupt) -> Asked<'a> {

@@ -54,7 +54,7 @@ pub struct Merger<S> {
     direction: Direction,
     fold: Fold,
     batch_rows: usize,
-    /// A batch is closed with the row that reaches so many bytes of keys and strings.
+    /// The bytes of keys and strings at which a batch is closed; the row that reaches them is its last.
     batch_bytes: usize,
     /// Those of the rows picked.
     picked_bytes: usize,

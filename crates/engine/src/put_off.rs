@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 const PAUSE: Duration = Duration::from_millis(50);
 /// ... up to this.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// So many tries in vain are no accident any more: whoever waits for the work learns why it is not done.
+/// After this many tries in vain, a call that waits for the work fails with the reason why it is not done.
 const TRIES_IN_VAIN: u32 = 5;
 
 /// What became of a job.

@@ -118,7 +118,7 @@ fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
         ..spec(Merge::Append)
     };
     let table = db.create_table("t", spec).unwrap();
-    // The middle one of three rows has a value of so many bytes in one column.
+    // Three rows; the middle one has a value of `len` bytes in one column.
     let batch = |column: usize, len: usize| {
         let len = |at: usize, row: usize| if at == column && row == 1 { len } else { 1 };
         let (mut text, mut blob) = (StringBuilder::new(), BinaryBuilder::new());
