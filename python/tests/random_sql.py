@@ -218,8 +218,12 @@ class Queries:
             ]
             return [self.value("decimal", of, depth), *floats, self.value("decimal", of, depth)]
         if kinds == ["int", "float"]:
-            # A list is compared value by value, and not made floats for one of them: docs/sql.md, "Other engines".
-            return [self.value("int", of, depth), *(self.value("float", of, depth) for _ in range(3))]
+            # A list is compared value by value, and not made floats for one of them, and a whole number that may be
+            # of a signed or an unsigned column is a decimal: docs/sql.md, "Other engines".
+            whole = self.value("int", of, depth)
+            if any(f"{table}.w" in whole.ours for table in of):
+                whole = self.column("int", of)
+            return [whole, *(self.value("float", of, depth) for _ in range(3))]
         return [self.value(self.rng.choice(kinds), of, depth) for _ in range(4)]
 
     def condition(self, of: list[str], depth: int = 2) -> Sql:

@@ -196,6 +196,42 @@ fn what_nulls_make_unknown_is_neither_among_the_values_of_a_query_nor_not() {
     assert!(passing > 1_000, "little was compared");
 }
 
+/// A cast has the name of its column, by which the query is joined with the row.
+#[test]
+fn a_query_that_looks_at_the_row_may_select_a_cast_of_what_it_is_compared_by() {
+    let (db, _) = database();
+    let members = [(0, Some(2)), (1, None), (2, Some(5)), (3, Some(90))];
+    for (member, of_i) in [
+        ("u.k", false),
+        ("cast(u.k as double)", false),
+        ("u.i", true),
+        ("cast(u.i as double)", true),
+    ] {
+        for value in ["t.i", "cast(t.i as double)", "cast(t.i as decimal(20, 0))"] {
+            let within = format!("(select {member} from u where {member} <= t.k)");
+            let answers = |k: i64| {
+                let members = members.map(|(k, i)| if of_i { i } else { Some(k) });
+                let near: Vec<_> =
+                    members.into_iter().filter(|of| of.is_some_and(|of| of <= k)).collect();
+                is_in(i_of(k), &near)
+            };
+            for (condition, passes) in [
+                (
+                    "{x} in {m}",
+                    Box::new(|is| is == Some(true)) as Box<dyn Fn(Option<bool>) -> bool>,
+                ),
+                ("{x} not in {m}", Box::new(|is| is == Some(false))),
+                ("({x} in {m}) is null", Box::new(|is: Option<bool>| is.is_none())),
+            ] {
+                let condition = condition.replace("{x}", value).replace("{m}", &within);
+                let found = ks(&db, &format!("select k from t where {condition}"));
+                let expected: Vec<i64> = (0..ROWS).filter(|k| passes(answers(*k))).collect();
+                assert_eq!(found.expect(&condition), expected, "{condition}");
+            }
+        }
+    }
+}
+
 /// Whether a null is among the values is asked by itself, and has to be about the same values.
 #[test]
 fn values_that_change_with_each_question_are_refused_where_a_null_among_them_counts() {
