@@ -353,8 +353,14 @@ class Queries:
             x, y = self.column("decimal", ["l"]), self.pick("r.f", "r.h", "r.d", "r.e", "r.i")
         equal = self.rng.choice(["=", "=", "is not distinct from"])
         rest = sql("and {}", self.condition(["l", "r"], 1)) if self.rng.random() < 0.3 else sql("")
-        form = "select l.k, r.k from {} l {} {} r on {} {} {} {}"
-        return sql(form, left, kind, right, x, equal, y, rest), False
+        where = sql("")
+        if self.rng.random() < 0.4:
+            # Compared after the join, but for an optimizer that makes keys of the join of it.
+            of_kind = self.kind()
+            pair = self.column(of_kind, ["l"]), self.column(of_kind, ["r"])
+            where = sql("where {} {} {}", pair[0], self.rng.choice(["=", "is not distinct from"]), pair[1])
+        form = "select l.k, r.k from {} l {} {} r on {} {} {} {} {}"
+        return sql(form, left, kind, right, x, equal, y, rest, where), False
 
     def within(self) -> tuple[Sql, bool]:
         outer, inner = self.rng.sample(self.tables, 2)

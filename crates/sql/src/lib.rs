@@ -25,6 +25,8 @@ mod compared_decimals;
 mod computed_lists;
 mod predicate;
 mod subqueries;
+mod null_safe_joins;
+mod subquery_names;
 mod unknown_memberships;
 mod computed_keys;
 mod scan_exec;

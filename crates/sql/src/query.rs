@@ -34,9 +34,11 @@ use crate::error::{from_datafusion, from_panic, with_quotes_told};
 use crate::float_extremes::{FloatMax, FloatMin};
 use crate::from_first::with_all_columns;
 use crate::key_order::KeyOrder;
+use crate::null_safe_joins::{NullSafeKeys, optimizer_rules};
 use crate::one_nan::OneNan;
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
+use crate::subquery_names::SubqueryNames;
 use crate::syntax;
 use crate::table::Tables;
 use crate::table_sample::{FilterBeforeSample, SampleFunction, SamplePlanner};
@@ -174,10 +176,13 @@ async fn plan(
         .with_analyzer_rule(Arc::new(OneNan))
         .with_analyzer_rule(Arc::new(ColumnsFirst))
         .with_analyzer_rule(Arc::new(FilterBeforeSample))
+        .with_analyzer_rule(Arc::new(SubqueryNames))
         .with_analyzer_rule(Arc::new(UnknownMemberships))
         .with_analyzer_rule(Arc::new(ComputedLists))
+        .with_optimizer_rules(optimizer_rules())
         .with_optimizer_rule(Arc::new(ComputedKeys))
         .with_optimizer_rule(Arc::new(constants))
+        .with_query_planner(Arc::new(NullSafeKeys))
         .with_physical_optimizer_rule(Arc::new(KeyOrder { waiting_bytes }))
         .build();
     let context = SessionContext::new_with_state(state);

@@ -5,7 +5,6 @@
 //! by `and`, where `x` has a column, a column on either side may be null, and the query does not look at the row. The
 //! other forms are written with `exists` here, which knows nothing of nulls.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
@@ -13,10 +12,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue, Spans};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::expr_rewriter::{NamePreserver, replace_col};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, disjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when,
+    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Subquery, lit, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
@@ -77,7 +76,6 @@ fn passing(condition: Expr, schema: &DFSchema) -> Result<Expr> {
         // What is unknown does not pass, nor what is false.
         Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
             let expr = Box::new(of_three_values(*expr, schema)?);
-            let subquery = with_own_names(subquery)?;
             Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
         }
         condition => of_three_values(condition, schema),
@@ -126,44 +124,6 @@ fn not_among(membership: Membership) -> Result<Expr> {
     Ok(membership.as_written(true).and(may_pass))
 }
 
-/// The query with a name of its own for each value that it computes.
-///
-/// A cast has the name of the column that it casts, and where a query looks at the row, that column is selected
-/// beside it to be joined with the row.
-fn with_own_names(query: Subquery) -> Result<Subquery> {
-    if query.outer_ref_columns.is_empty() {
-        return Ok(query);
-    }
-    let plan = with_named_values(&query.subquery, 0)?;
-    Ok(query.with_plan(Arc::new(plan)))
-}
-
-fn with_named_values(plan: &LogicalPlan, depth: usize) -> Result<LogicalPlan> {
-    if !matches!(
-        plan,
-        LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::Distinct(Distinct::All(_))
-    ) {
-        return Ok(plan.clone());
-    }
-    let before = plan.inputs()[0];
-    let input = with_named_values(before, depth + 1)?;
-    let named: HashMap<Column, Column> =
-        before.schema().columns().into_iter().zip(input.schema().columns()).collect();
-    let expressions = plan.expressions().into_iter().enumerate().map(|(place, expr)| {
-        let expr = replace_col(expr, &named.iter().collect())?;
-        let is_computed = !matches!(expr, Expr::Column(_));
-        Ok(match plan {
-            LogicalPlan::Projection(_) if is_computed => {
-                expr.unalias().alias(format!("value {place} at depth {depth}"))
-            }
-            _ => expr,
-        })
-    });
-    plan.with_new_exprs(expressions.collect::<Result<_>>()?, vec![input])
-}
-
 /// `x in (select y ...)`.
 struct Membership<'a> {
     /// `x`, and the columns that it may name.
@@ -176,7 +136,7 @@ struct Membership<'a> {
 
 impl<'a> Membership<'a> {
     fn of(within: InSubquery, schema: &'a DFSchema) -> Result<Membership<'a>> {
-        let query = with_own_names(within.subquery)?;
+        let query = within.subquery;
         Ok(Membership {
             value_is_nullable: within.expr.nullable(schema)?,
             member_is_nullable: query.subquery.schema().field(0).is_nullable(),

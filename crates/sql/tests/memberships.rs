@@ -222,6 +222,8 @@ fn a_query_that_looks_at_the_row_may_select_a_cast_of_what_it_is_compared_by() {
                 ),
                 ("{x} not in {m}", Box::new(|is| is == Some(false))),
                 ("({x} in {m}) is null", Box::new(|is: Option<bool>| is.is_none())),
+                ("({x} = any {m}) is distinct from true", Box::new(|is| is != Some(true))),
+                ("{x} <> all {m}", Box::new(|is| is == Some(false))),
             ] {
                 let condition = condition.replace("{x}", value).replace("{m}", &within);
                 let found = ks(&db, &format!("select k from t where {condition}"));
