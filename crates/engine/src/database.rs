@@ -10,35 +10,35 @@ use arrow_schema::DataType;
 use drillcore_format::ids::{SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::directory::{
+use drillcore_storage::files::directory::{
     Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
 };
-use drillcore_storage::proven_names::ProvenNames;
-use drillcore_storage::segment::Segment;
+use drillcore_storage::files::proven_names::ProvenNames;
+use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 
-use crate::aside::aside;
-use crate::closing::{Workers, close};
-use crate::commit::{self, AppendResult, Target};
-use crate::conform::{AppendOptions, OnError};
-use crate::core::{Core, Probe};
+use crate::catalog::named_snapshot;
+use crate::catalog::set_switches;
+use crate::catalog::tables::{self, Known};
+use crate::catalog::widening::add_column;
 use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
-use crate::maintenance::{self, Duty};
-use crate::named_snapshot;
+use crate::maintenance::closing::{Workers, close};
+use crate::maintenance::scheduler::{self, Duty};
 use crate::options::{Durability, Options};
+use crate::read::sample::fresh_seed;
+use crate::read::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
 use crate::recovery;
-use crate::sample::fresh_seed;
-use crate::select::encode_sets;
-use crate::set_indexing;
-use crate::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
+use crate::schema::conform::{AppendOptions, OnError};
+use crate::schema::table_spec::TableSpec;
+use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
+use crate::select::selection::encode_sets;
+use crate::state::core::{Core, Probe};
 use crate::stats::Stats;
-use crate::table_spec::TableSpec;
-use crate::tables::{self, Known};
-use crate::value_limits::{KEY_BYTES_MAX, first_long_key};
+use crate::threads::aside::aside;
 use crate::verify::VerifyReport;
-use crate::widening::add_column;
+use crate::write::commit::{self, AppendResult, Target};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
@@ -260,7 +260,7 @@ impl Database {
         let core = self.core().clone();
         aside(&self.interrupt, move |interrupt| {
             let _underway = core.begin()?;
-            maintenance::flush(&core, core.visible(), interrupt)
+            scheduler::flush(&core, core.visible(), interrupt)
         })
     }
 
@@ -274,8 +274,8 @@ impl Database {
         let core = self.core().clone();
         aside(&self.interrupt, move |interrupt| {
             let _underway = core.begin()?;
-            maintenance::flush(&core, core.visible(), interrupt)?;
-            maintenance::compact(&core, interrupt)
+            scheduler::flush(&core, core.visible(), interrupt)?;
+            scheduler::compact(&core, interrupt)
         })
     }
 
@@ -405,7 +405,7 @@ impl Table {
         interrupt: &Interrupt,
         progress: impl FnMut(u64),
     ) -> Result<()> {
-        set_indexing::wait(self.database.core(), self.id, interrupt, progress)
+        set_switches::wait(self.database.core(), self.id, interrupt, progress)
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
@@ -461,7 +461,7 @@ impl Table {
         change: impl FnOnce(&IndexedSets) -> IndexedSets + Send + 'static,
     ) -> Result<()> {
         let (core, id) = (self.database.core().clone(), self.id);
-        aside(&self.database.interrupt, move |_| set_indexing::change(&core, id, change))
+        aside(&self.database.interrupt, move |_| set_switches::change(&core, id, change))
     }
 
     fn target(&self) -> Result<Target> {
@@ -487,7 +487,7 @@ impl Open {
             let core = self.core.clone();
             let is_first_of_several = number == 0 && threads > 1;
             let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
-            let work = Box::new(move || maintenance::work(&core, duty));
+            let work = Box::new(move || scheduler::work(&core, duty));
             let worker =
                 start(format!("drillcore-maintenance-{number}"), work).map_err(|error| {
                     let message = format!("cannot start a thread for maintenance: {error}");
@@ -555,9 +555,9 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Picked;
-    use crate::maintenance::pick_spill;
-    use crate::table_spec::Merge;
+    use crate::maintenance::jobs::Picked;
+    use crate::maintenance::scheduler::pick_spill;
+    use crate::schema::table_spec::Merge;
     use arrow_array::Int64Array;
     use arrow_schema::{Field, Schema};
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -581,7 +581,7 @@ mod tests {
     /// Takes the only row there is out of play.
     fn pick(core: &Core) -> Picked<'_> {
         let visible = core.visible();
-        let spill = |state: &mut crate::state::State| {
+        let spill = |state: &mut crate::state::guarded::State| {
             let table = *state.tables.keys().next().expect("there is one");
             pick_spill(state, table, visible, u64::MAX)
         };

@@ -18,31 +18,31 @@ use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_storage::directory::{Directory, LocalDirectory};
 use drillcore_storage::error::StorageError;
-use drillcore_storage::lease::{Lease, ManifestVersion};
+use drillcore_storage::files::directory::{Directory, LocalDirectory};
+use drillcore_storage::files::lease::{Lease, ManifestVersion};
+use drillcore_storage::files::open_files::OpenFiles;
+use drillcore_storage::log::wal::{LogRead, Wal};
 use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
-use drillcore_storage::open_files::OpenFiles;
-use drillcore_storage::page_cache::PageCache;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::wal::{LogRead, Wal};
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::segment::Segment;
 
 use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
-use crate::jobs;
-use crate::maintenance::{join_bytes_max, run_ladder};
-use crate::memory_meter::MemoryMeter;
-use crate::piece::Piece;
+use crate::maintenance::jobs;
+use crate::maintenance::scheduler::{join_bytes_max, run_ladder};
+use crate::pieces::memory_meter::MemoryMeter;
+use crate::pieces::piece::Piece;
+use crate::pieces::rows_examined::RowsExamined;
+use crate::pieces::run::{Run, UncommittedRun};
+use crate::read::sample::fresh_seed;
+use crate::read::snapshot::Snapshot;
 use crate::recovery::{
     self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
     open_tables,
 };
-use crate::rows_examined::RowsExamined;
-use crate::run::{Run, UncommittedRun};
-use crate::sample::fresh_seed;
-use crate::snapshot::Snapshot;
-use crate::state::{Slot, State, TableState, Version, replace};
+use crate::state::guarded::{Slot, State, TableState, Version, replace};
 use crate::stats::Stats;
 use crate::verify::VerifyReport;
 

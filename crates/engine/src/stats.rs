@@ -4,17 +4,17 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::page_cache::PageCache;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::wal::LogRead;
+use drillcore_storage::log::wal::LogRead;
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::segment::Segment;
 
-use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::memory_meter::MemoryMeter;
-use crate::piece::Piece;
-use crate::rows_examined::RowsExamined;
-use crate::run::Run;
-use crate::state::{State, TableVersion, Version, rows_to_index};
+use crate::pieces::memory_meter::MemoryMeter;
+use crate::pieces::piece::Piece;
+use crate::pieces::rows_examined::RowsExamined;
+use crate::pieces::run::Run;
+use crate::state::core::Core;
+use crate::state::guarded::{State, TableVersion, Version, rows_to_index};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use drillcore_storage::directory::Directory;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::segment_check::check_segment;
+use drillcore_storage::files::directory::Directory;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::segment_check::check_segment;
 
 use crate::error::Result;
 use crate::interrupt::{Asked, Interrupt};

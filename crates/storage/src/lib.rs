@@ -6,23 +6,9 @@
 
 pub mod sync;
 pub mod error;
-pub mod standard_streams;
-mod permissions;
-pub mod directory;
-pub mod proven_names;
-pub mod open_files;
-pub mod lease;
-pub mod wal;
+pub mod files;
+pub mod log;
 pub mod manifest;
-pub mod io_counts;
-mod shared_loads;
-pub mod page_cache;
-mod ordinal_list;
-pub mod paged_file;
-mod page_writer;
-pub mod set_postings;
-mod set_lists;
-pub mod segment;
-pub mod segment_writer;
-pub mod postings_writer;
-pub mod segment_check;
+pub mod pages;
+pub mod postings;
+pub mod segments;

@@ -15,11 +15,11 @@ use drillcore_format::page::{
 };
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{MergePolicy, TableSchema};
-use drillcore_storage::directory::{Directory, MemoryDirectory, read_file};
-use drillcore_storage::page_cache::PageCache;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::segment_check::check_segment;
-use drillcore_storage::segment_writer::SegmentWriter;
+use drillcore_storage::files::directory::{Directory, MemoryDirectory, read_file};
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::segment_check::check_segment;
+use drillcore_storage::segments::segment_writer::SegmentWriter;
 
 const ID: SegmentId = SegmentId(1);
 

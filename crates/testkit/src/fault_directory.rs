@@ -9,7 +9,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use drillcore_sample::rng::Rng;
-use drillcore_storage::directory::{
+use drillcore_storage::files::directory::{
     Directory, Lock, MemoryDirectory, ReadFile, WriteFile, read_file,
 };
 
@@ -333,7 +333,7 @@ impl WriteFile for Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drillcore_storage::directory::read_file;
+    use drillcore_storage::files::directory::read_file;
 
     #[test]
     fn an_image_holds_what_was_synced_and_the_rest_as_asked() {

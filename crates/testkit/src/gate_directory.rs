@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use drillcore_storage::directory::{Directory, Lock, ReadFile, WriteFile};
+use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
 
 /// A folder around another one. Clones share the gate, which is open at first.
 #[derive(Clone)]

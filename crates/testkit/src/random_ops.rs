@@ -10,7 +10,7 @@ use drillcore::arrow_schema::DataType;
 use drillcore::directory::{Directory, LocalDirectory};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
-use drillcore_storage::open_files::OpenFiles;
+use drillcore_storage::files::open_files::OpenFiles;
 
 use crate::cell::{Cell, rows_of};
 use crate::model::ModelTable;

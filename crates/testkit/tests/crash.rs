@@ -14,7 +14,7 @@ use drillcore::*;
 use drillcore_format::ids::Lsn;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::wal::Wal;
+use drillcore_storage::log::wal::Wal;
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Operation, Unsynced};
 use drillcore_testkit::numbered_batches::{
     TABLES, append, check_each_table, create_tables, last_batches, spec,

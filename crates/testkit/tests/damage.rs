@@ -12,7 +12,7 @@ use drillcore_format::file_tail::TAIL_BYTES;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, page_len, read_page};
 use drillcore_sample::rng::Rng;
-use drillcore_storage::paged_file::file_of;
+use drillcore_storage::pages::paged_file::file_of;
 use drillcore_testkit::cell::{from_array, rows_of};
 
 const SEED: u64 = 5;

@@ -7,7 +7,7 @@ use drillcore::directory::Directory;
 use drillcore_format::ids::Lsn;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::error::{Result, StorageError};
-use drillcore_storage::wal::Wal;
+use drillcore_storage::log::wal::Wal;
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Unsynced};
 use drillcore_testkit::repetitions::repetitions;
 

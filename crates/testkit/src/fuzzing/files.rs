@@ -9,7 +9,7 @@ use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, page_len, read_page, write_page};
-use drillcore_storage::paged_file::{file_name, file_of};
+use drillcore_storage::pages::paged_file::{file_name, file_of};
 
 use super::pages::KINDS;
 use super::parts::number;

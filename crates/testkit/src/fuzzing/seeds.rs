@@ -22,10 +22,10 @@ use drillcore_format::rows::Layout;
 use drillcore_format::schema::{SetColumn, TableSchema};
 use drillcore_sample::rng::Rng;
 use drillcore_storage::manifest::Manifest;
-use drillcore_storage::page_cache::PageCache;
-use drillcore_storage::paged_file::file_of;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::segment_writer::SegmentWriter;
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::pages::paged_file::file_of;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::segment_writer::SegmentWriter;
 
 use super::files::{pages, take_apart};
 use super::parts::{join, number};

@@ -9,11 +9,11 @@ use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_storage::page_cache::PageCache;
-use drillcore_storage::postings_writer::write_postings;
-use drillcore_storage::segment::Segment;
-use drillcore_storage::segment_check::check_segment;
-use drillcore_storage::segment_writer::SegmentWriter;
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::postings_writer::write_postings;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::segment_check::check_segment;
+use drillcore_storage::segments::segment_writer::SegmentWriter;
 
 use super::files::assemble;
 use super::outcome::Outcome;

@@ -1,0 +1,174 @@
+//! Named snapshots: all tables at one moment, kept under a name over restarts and merges.
+//!
+//! Pinning writes the rows that are still in memory into segments of the snapshot's own and notes in the
+//! manifest which segments it is made of. So the snapshot has the same pieces for ever, and the same seed
+//! draws the same sample from it. Its segments stay until it is dropped.
+
+use std::sync::Arc;
+
+use drillcore_format::ids::SegmentId;
+use drillcore_format::manifest_edit::{Edit, PinnedTable};
+use drillcore_storage::files::lease::ManifestVersion;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt::Interrupt;
+use crate::maintenance::jobs::{self, Written};
+use crate::maintenance::room::Spare;
+use crate::pieces::piece::Piece;
+use crate::schema::name::check_name;
+use crate::state::core::Core;
+use crate::state::guarded::{TableVersion, Version, covered};
+
+/// The snapshot of that name, if it was pinned.
+pub fn find(core: &Core, name: &str) -> Result<Option<Arc<Version>>> {
+    check_name("snapshot", name)?;
+    Ok(core.open_state()?.named.get(name).cloned())
+}
+
+/// The snapshot of that name, made now if there is none.
+pub fn open_or_pin(core: &Core, name: &str, interrupt: &Interrupt) -> Result<Arc<Version>> {
+    let _underway = core.begin()?;
+    loop {
+        let version = on_disk(core, &*core.version()?, interrupt)?;
+        if let Some(pinned) = pin(core, name, version)? {
+            return Ok(pinned);
+        }
+    }
+}
+
+/// The names of all named snapshots with their LSNs, in order.
+pub fn list(core: &Core) -> Result<Vec<(String, u64)>> {
+    let state = core.open_state()?;
+    Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn.0)).collect())
+}
+
+/// Forgets a named snapshot. Files that only it needed go once nobody reads them.
+pub fn unpin(core: &Core, name: &str) -> Result<()> {
+    let _underway = core.begin()?;
+    let mut manifest = core.manifest();
+    {
+        let state = core.state();
+        state.check_writable()?;
+        if !state.named.contains_key(name) {
+            return Err(Error::unknown("snapshot", name, state.named.keys().map(String::as_str)));
+        }
+    }
+    manifest
+        .commit(&[Edit::DropSnapshot { name: name.to_string() }])
+        .map_err(Error::from)
+        .inspect_err(|error| core.fail(error))?;
+    let mut state = core.state();
+    let version = state.named.remove(name).expect("snapshots go under the manifest's lock");
+    let in_tables = |id: SegmentId| {
+        let slots = state.tables.values().flat_map(|table| &table.segments);
+        slots.into_iter().any(|slot| slot.piece.id() == id)
+    };
+    for segment in version.segments() {
+        if !in_tables(segment.id()) && !state.is_pinned(segment.id()) {
+            segment.remove_when_unused(&core.removals, manifest.version());
+        }
+    }
+    drop(state);
+    drop(manifest);
+    // Dropping the last handle of a segment removes its file, which takes long.
+    drop(version);
+    Ok(())
+}
+
+/// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.
+fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
+    let mut on_disk = Version { lsn: version.lsn, tables: Default::default() };
+    match write_runs(core, version, &mut on_disk, interrupt) {
+        Ok(()) => Ok(on_disk),
+        Err(error) => {
+            discard(core, &on_disk);
+            Err(error)
+        }
+    }
+}
+
+fn write_runs(
+    core: &Core,
+    version: &Version,
+    on_disk: &mut Version,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let go_on = || jobs::go_on(core, interrupt);
+    for (name, table) in &version.tables {
+        let is_run = |piece: &Piece| matches!(piece, Piece::Run(_));
+        let first_run = table.pieces.iter().position(is_run).unwrap_or(table.pieces.len());
+        let (segments, runs) = table.pieces.split_at(first_run);
+        let mut pieces = segments.to_vec();
+        if !runs.is_empty() {
+            let lsns = covered(runs.iter().map(Piece::lsns));
+            let is_oldest = segments.is_empty();
+            match jobs::write_segment(
+                core,
+                table.id,
+                &table.layout,
+                runs.to_vec(),
+                lsns,
+                is_oldest,
+                jobs::Within { spare: Spare::Commits, go_on: &go_on },
+            )? {
+                Written::NoRows => {}
+                Written::Nothing(why) => return Err(why),
+                Written::Segment(segment) => pieces.push(Piece::Segment(segment)),
+            }
+        }
+        let layout = table.layout.clone();
+        let table = TableVersion::new(table.id, name.clone(), layout, version.lsn, pieces.into());
+        on_disk.tables.insert(name.clone(), Arc::new(table));
+    }
+    Ok(())
+}
+
+/// Notes the version in the manifest. `None` if a merge has replaced one of its segments meanwhile: then it
+/// must be made anew.
+fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>> {
+    let mut manifest = core.manifest();
+    let known = {
+        let state = core.state();
+        state.check_writable()?;
+        state.named.get(name).cloned()
+    };
+    if let Some(known) = known {
+        // Somebody else was faster; what was written for this one is not needed.
+        discard(core, &version);
+        return Ok(Some(known));
+    }
+    if version.segments().any(|segment| segment.is_to_be_removed()) {
+        discard(core, &version);
+        return Ok(None);
+    }
+    if let Some(wal) = core.wal.get() {
+        // The snapshot must not show commits that a power cut takes from the log.
+        wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
+    }
+    let tables = version.tables.values().map(|table| PinnedTable {
+        table: table.id,
+        name: table.name.to_string(),
+        schema: (*table.schema).clone(),
+        segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
+    });
+    let edit =
+        Edit::PinSnapshot { name: name.to_string(), lsn: version.lsn, tables: tables.collect() };
+    manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| match error.kind() {
+        ErrorKind::StorageFull => discard(core, &version),
+        _ => core.fail(error),
+    })?;
+    let version = Arc::new(version);
+    core.state().named.insert(name.to_string(), version.clone());
+    Ok(Some(version))
+}
+
+/// Removes the segments of a version that are in no table.
+fn discard(core: &Core, version: &Version) {
+    let state = core.state();
+    for segment in version.segments() {
+        let mut slots = state.tables.values().flat_map(|table| &table.segments);
+        if !slots.any(|slot| slot.piece.id() == segment.id()) && !state.is_pinned(segment.id()) {
+            segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
+        }
+    }
+}

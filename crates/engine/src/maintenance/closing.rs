@@ -1,0 +1,100 @@
+//! Closing: everything that writes ends, then the lock is free.
+//!
+//! What counts as writing, calls and jobs alike, is counted as under way ([`Core::begin`], [`Picked`]). Closing
+//! refuses what begins, lets what is under way end, and frees the lock only then: once it returns, nothing of
+//! this opening is written any more. Merges and calls under way give up at their next step; what they would have
+//! written is in the log, or in memory, from where closing writes it if there is no log.
+//!
+//! [`Picked`]: crate::maintenance::jobs::Picked
+
+use std::mem;
+use std::sync::PoisonError;
+
+use drillcore_format::ids::Lsn;
+use drillcore_format::manifest_edit::Edit;
+use drillcore_storage::sync::Mutex;
+use drillcore_storage::sync::thread::JoinHandle;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::maintenance::scheduler;
+use crate::options::Durability;
+use crate::state::core::Core;
+
+/// The threads that do maintenance.
+pub type Workers = Mutex<Vec<JoinHandle<()>>>;
+
+/// Closes a database. Snapshots go on reading its segments, under a lease if there are any; `nonce` tells that from
+/// other leases. A second call waits until it is closed.
+///
+/// # Errors
+/// With durability `none`, why rows could not be written out; with `os`, why the log could not be synced. The
+/// database is closed all the same.
+pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
+    {
+        let mut state = core.state();
+        if state.closing {
+            while !state.is_shut {
+                state = core.wait(state);
+            }
+            return Ok(());
+        }
+        state.closing = true;
+        if core.options.durability == Durability::None {
+            // Without a log, published is as good as logged: appends at this point count as done.
+            core.show(Lsn(state.next_lsn.0 - 1));
+        }
+    }
+    // Its drop frees the lock and wakes calls that wait for the end, also after a panic below.
+    let shut = Shut(core);
+    // Appends that wait at the memory limit give up.
+    core.state_changed.notify_all();
+    let flushed = match core.options.durability {
+        Durability::None => write_out(core),
+        Durability::Os | Durability::Fsync => Ok(()),
+    };
+    core.state().closed = true;
+    core.state_changed.notify_all();
+    for worker in mem::take(&mut *workers.lock().unwrap_or_else(PoisonError::into_inner)) {
+        // A worker that panicked has failed its job; its inputs are still in the log.
+        let _ = worker.join();
+    }
+    let mut state = core.state();
+    while state.underway > 0 {
+        state = core.wait(state);
+    }
+    drop(state);
+    core.manifest().close();
+    let ended = core.wal.get().map_or(Ok(()), |wal| Ok(wal.close()?));
+    core.removals.sweep();
+    let pieces = core.state().take_pieces();
+    drop(pieces);
+    core.lease_segments(nonce);
+    drop(shut);
+    flushed.and(ended)
+}
+
+/// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
+/// segment where the last commits were to tables since dropped.
+fn write_out(core: &Core) -> Result<()> {
+    scheduler::spill_through(core, core.visible(), &Interrupt::never())?;
+    let mut manifest = core.manifest();
+    let next_lsn = core.state().next_lsn;
+    Ok(manifest.commit(&[Edit::NextLsn(next_lsn)])?)
+}
+
+/// The last step, when dropped: from then on others may open the database.
+struct Shut<'a>(&'a Core);
+
+impl Drop for Shut<'_> {
+    fn drop(&mut self) {
+        let core = self.0;
+        core.removals.close();
+        core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut state = core.state();
+        state.closed = true;
+        state.is_shut = true;
+        drop(state);
+        core.state_changed.notify_all();
+    }
+}

@@ -1,0 +1,8 @@
+//! What happens in the background: flushes, merges and lists of sets, and how it ends.
+
+pub mod tiering;
+pub mod room;
+pub mod set_indexing;
+pub mod jobs;
+pub mod scheduler;
+pub mod closing;

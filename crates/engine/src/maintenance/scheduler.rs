@@ -1,0 +1,344 @@
+//! Background work: joining runs, spilling them to disk, merging segments, indexing their sets.
+//!
+//! Work is picked under the state lock, which also takes its input pieces out of play; it is done without
+//! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
+//! at once on disjoint inputs, and any thread may do any job.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use drillcore_format::ids::{Lsn, TableId};
+use drillcore_storage::segments::segment::Segment;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::maintenance::jobs::{Job, Picked};
+use crate::maintenance::room::{self, Spare};
+use crate::maintenance::tiering::Ladder;
+use crate::options::Durability;
+use crate::state::core::Core;
+use crate::state::guarded::{Indexing, Slot, State, TableState, take};
+use crate::state::put_off::PutOff;
+
+/// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
+const INLINE_JOIN_BYTES: u64 = 512 << 10;
+/// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
+/// whatever the size of batches, at a cost in proportion to the append.
+const INLINE_JOIN_FACTOR: u64 = 10;
+/// Neighbouring runs joined at once. Wide, because each join rewrites rows and a search of one more run
+/// is cheap.
+const RUN_FANOUT: usize = 8;
+const RUN_SMALLEST_BYTES: u64 = 4 << 10;
+/// Joins in memory stop at this share of the budget; larger runs come out of spills only.
+const JOIN_SHARE: u64 = 8;
+/// ... and here at the latest: the strings of a run's column stay below 2 GiB.
+const JOIN_BYTES_MAX: u64 = 1 << 30;
+/// Spills start when runs fill this share of the budget, and write this share at once.
+const SPILL_START_SHARE: u64 = 2;
+const SPILL_SHARE: u64 = 4;
+/// Neighbouring segments merged at once.
+const SEGMENT_FANOUT: usize = 4;
+const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
+/// Ordinals of a segment are 32-bit; rows are at least this many bytes of a segment file.
+const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
+
+/// Joins small runs of a table, to which `appended_bytes` were added, until its ladder is satisfied.
+pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
+    let most = join_bytes_max(core.options.memory_bytes);
+    let largest =
+        INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended_bytes)).min(most);
+    loop {
+        let state = core.state();
+        if state.holds > 0 || state.check_writable().is_err() {
+            return Ok(());
+        }
+        let visible = core.visible();
+        match Picked::choose(core, state, |state| pick_join(state, table, visible, largest)) {
+            Ok(job) => job.run(&Interrupt::never())?.or_error()?,
+            Err(_nothing_to_do) => return Ok(()),
+        }
+    }
+}
+
+/// Spills every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
+/// the database is being closed. If there is no room for a segment, that is an error, and its rows stay in memory and
+/// in the log.
+pub fn flush(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    spill_all(core, through, interrupt, State::check_writable)
+}
+
+/// [`flush`], as closing itself does it.
+pub fn spill_through(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    spill_all(core, through, interrupt, State::check_spillable)
+}
+
+fn spill_all(
+    core: &Core,
+    through: Lsn,
+    interrupt: &Interrupt,
+    check: fn(&State) -> Result<()>,
+) -> Result<()> {
+    let mut state = core.state();
+    loop {
+        check(&state)?;
+        let is_behind = |table: &TableState| {
+            table.runs.first().is_some_and(|slot| slot.piece.lsns().first <= through)
+        };
+        let tables = state.tables.iter().filter(|(_, table)| is_behind(table));
+        let behind: Vec<TableId> = tables.map(|(id, _)| *id).collect();
+        if behind.is_empty() {
+            return Ok(());
+        }
+        let visible = core.visible();
+        let choose = |state: &mut State| {
+            behind.iter().find_map(|&id| pick_spill(state, id, visible, u64::MAX))
+        };
+        state = match Picked::choose(core, state, choose) {
+            Err(state) => core.wait_or_stop(state, interrupt)?,
+            Ok(job) => {
+                job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error()?;
+                core.state()
+            }
+        };
+    }
+}
+
+/// Merges the segments of each table into one, beside the workers.
+///
+/// # Errors
+/// `StorageFull` if those of a table do not fit once more: it is as it was, others are merged.
+pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
+    let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+    let mut without_room = Ok(());
+    for id in tables {
+        let mut state = core.state();
+        loop {
+            state.check_writable()?;
+            let Some(table) = state.tables.get(&id) else { break };
+            if table.segments.iter().any(|slot| slot.taken) {
+                state = core.wait_or_stop(state, interrupt)?;
+                continue;
+            }
+            let mut done = Ok(());
+            let choose = |state: &mut State| {
+                pick_full_merge(core, state, id).unwrap_or_else(|why| {
+                    done = Err(why);
+                    None
+                })
+            };
+            if let Ok(job) = Picked::choose(core, state, choose) {
+                done = job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error();
+            }
+            without_room = without_room.and(done);
+            break;
+        }
+    }
+    without_room
+}
+
+/// Which jobs a worker takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duty {
+    /// Joins and spills only: memory must not wait behind a long merge.
+    Memory,
+    Everything,
+}
+
+/// What a worker thread does until the database is closed.
+pub fn work(core: &Core, duty: Duty) {
+    let mut state = core.state();
+    while !state.closed {
+        let is_idle = state.holds > 0 || state.failure.is_some();
+        let now = Instant::now();
+        let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty, now) };
+        state = match Picked::choose(core, state, choose) {
+            Err(state) => {
+                let next_try = state.next_try(now).filter(|_| !is_idle);
+                core.wait_until(state, next_try)
+            }
+            Ok(job) => {
+                match job.run(&Interrupt::never()) {
+                    // Readers may have moved on.
+                    Ok(_) => core.removals.sweep(),
+                    Err(error) => core.fail(&error),
+                }
+                core.state()
+            }
+        };
+    }
+}
+
+/// The most urgent job: memory first, then the length of lists. While the database is being closed, only what
+/// closing itself would have to do.
+fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job> {
+    let visible = core.visible();
+    let may_spill = |table: &TableState| is_due(&table.spill_put_off, now);
+    if state.closing {
+        let is_needed = core.options.durability == Durability::None;
+        let tables = state.tables.iter().filter(|(_, table)| is_needed && may_spill(table));
+        let tables: Vec<TableId> = tables.map(|(id, _)| *id).collect();
+        return tables.iter().find_map(|&table| pick_spill(state, table, visible, u64::MAX));
+    }
+    if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
+        let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
+        let tables = state.tables.iter().filter(|(_, table)| may_spill(table));
+        let largest = tables.max_by_key(|(_, table)| table.run_bytes());
+        let largest = largest.map(|(id, _)| *id);
+        if let Some(job) = largest.and_then(|table| pick_spill(state, table, visible, chunk_bytes))
+        {
+            return Some(job);
+        }
+    }
+    if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
+        let behind =
+            state.tables.iter().filter(|(_, table)| !table.runs.is_empty() && may_spill(table));
+        let oldest =
+            behind.min_by_key(|(_, table)| table.runs[0].piece.lsns().first.0).map(|(id, _)| *id);
+        if let Some(job) = oldest.and_then(|table| pick_spill(state, table, visible, u64::MAX)) {
+            return Some(job);
+        }
+    }
+    let tables: Vec<TableId> = state.tables.keys().copied().collect();
+    let join_bytes = join_bytes_max(core.options.memory_bytes);
+    for &table in &tables {
+        if let Some(job) = pick_join(state, table, visible, join_bytes) {
+            return Some(job);
+        }
+    }
+    if duty == Duty::Memory {
+        return None;
+    }
+    let due = |&table: &TableId| is_due(&state.tables[&table].merge_put_off, now);
+    let tables: Vec<TableId> = tables.into_iter().filter(due).collect();
+    let merge = tables.iter().find_map(|&table| pick_merge(core, state, table, now));
+    // Last, so that what is about to be merged away is not indexed.
+    let job = merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)));
+    if job.is_none() {
+        // What was put off and is due is not wanted any more.
+        let stale = state.tables.values_mut().filter(|table| is_due(&table.merge_put_off, now));
+        stale.for_each(|table| table.merge_put_off = None);
+    }
+    job
+}
+
+fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {
+    put_off.as_ref().is_none_or(|put_off| put_off.is_due(now))
+}
+
+/// When runs are joined, up to `largest` bytes.
+pub fn run_ladder(largest: u64) -> Ladder {
+    Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
+}
+
+/// The largest run that a join makes.
+pub fn join_bytes_max(memory_bytes: u64) -> u64 {
+    (memory_bytes / JOIN_SHARE).min(JOIN_BYTES_MAX)
+}
+
+/// Runs of one table that should become one run. Reserves memory for the copy.
+fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let window = run_ladder(largest).pick(&table.run_rungs(visible))?;
+    let runs = take(&mut table.runs[window]);
+    state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
+    Some(Job::Join { table: id, runs })
+}
+
+/// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since
+/// runs reach the disk in commit order.
+pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let mut bytes = 0;
+    let free = table
+        .runs
+        .iter()
+        .take_while(|slot| {
+            let fits = !slot.taken && slot.piece.lsns().last <= visible && bytes < chunk_bytes;
+            bytes += slot.piece.bytes();
+            fits
+        })
+        .count();
+    let runs = take(&mut table.runs[..free]);
+    let is_oldest = table.segments.is_empty();
+    if runs.is_empty() {
+        return None;
+    }
+    Some(Job::Spill { table: id, runs, is_oldest })
+}
+
+/// Neighbouring segments of one table that should become one segment, and fit on the disk beside it. If they
+/// do not, fewer or smaller ones; and that those are put off is noted.
+fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
+    let ladder = |largest: u64| Ladder {
+        fanout: SEGMENT_FANOUT,
+        smallest: SEGMENT_SMALLEST_BYTES,
+        largest: largest.min(SEGMENT_LARGEST_BYTES),
+    };
+    let table = state.tables.get_mut(&id)?;
+    let rungs = table.segment_rungs();
+    let mut window = ladder(u64::MAX).pick(&rungs)?;
+    let bytes = rungs[window.clone()].iter().map(|rung| rung.size).sum();
+    if let Err(why) = room::check(core, Spare::Spills, "a merge", bytes) {
+        table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
+        window = ladder(room::left(core, Spare::Spills)?).pick(&rungs)?;
+    }
+    let total_rows: u64 = table.segments[window.clone()].iter().map(|slot| slot.piece.rows()).sum();
+    if total_rows > u64::from(u32::MAX) {
+        return None;
+    }
+    let is_oldest = window.start == 0;
+    let segments = take(&mut table.segments[window]);
+    Some(Job::Merge { table: id, segments, is_oldest })
+}
+
+/// The oldest segment of a table that lacks postings, unless somebody works on it.
+fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
+    let table = state.tables.get_mut(&id)?;
+    let indexed = table.schema.set.as_ref()?.indexed.clone();
+    if table.is_indexed || table.index_fault.is_some() {
+        return None;
+    }
+    let lacks = |slot: &Slot<Segment>| !slot.piece.indexed().cover(&indexed);
+    let Some(at) = table.segments.iter().position(|slot| !slot.taken && lacks(slot)) else {
+        table.is_indexed = !table.segments.iter().any(|slot| slot.taken);
+        return None;
+    };
+    let segment = take(&mut table.segments[at..=at]).pop().expect("one was taken");
+    let done = Arc::new(AtomicU64::new(0));
+    table.indexing.push(Indexing { segment: segment.clone(), rows_done: done.clone() });
+    Some(Job::Index { table: id, segment, indexed, rows_done: done })
+}
+
+/// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or
+/// more rows than a segment can number.
+///
+/// # Errors
+/// They do not fit on the disk once more.
+fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option<Job>> {
+    let Some(table) = state.tables.get_mut(&id) else { return Ok(None) };
+    let total_rows: u64 = table.segments.iter().map(|slot| slot.piece.rows()).sum();
+    if table.segments.len() < 2
+        || total_rows > u64::from(u32::MAX)
+        || table.segments.iter().any(|slot| slot.taken)
+    {
+        return Ok(None);
+    }
+    let bytes = table.segments.iter().map(|slot| slot.piece.disk_bytes()).sum();
+    room::check(core, Spare::Spills, &format!("compacting table {:?}", table.name), bytes)?;
+    let segments = take(&mut table.segments);
+    Ok(Some(Job::Merge { table: id, segments, is_oldest: true }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_budget_lets_a_joined_run_hold_more_strings_than_one_array_can() {
+        assert_eq!(join_bytes_max(512 << 20), 64 << 20);
+        for memory_bytes in [8 << 30, 64 << 30, u64::MAX] {
+            assert!(join_bytes_max(memory_bytes) <= i32::MAX as u64 / 2 + 1);
+        }
+    }
+}

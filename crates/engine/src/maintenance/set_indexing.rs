@@ -1,0 +1,116 @@
+//! Listing the rows of a segment's sets after it was written.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drillcore_format::ids::TableId;
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::manifest_edit::Edit;
+use drillcore_storage::error::StorageError;
+use drillcore_storage::files::lease::ManifestVersion;
+use drillcore_storage::postings::set_postings::SetPostings;
+use drillcore_storage::segments::postings_writer::write_postings;
+use drillcore_storage::segments::segment::Segment;
+
+use crate::error::{Error, Result};
+use crate::maintenance::room::{self, Spare};
+use crate::state::core::Core;
+use crate::state::guarded::{State, release};
+use crate::state::put_off::Done;
+
+/// Bytes that a row takes in postings, at most about.
+const ROW_BYTES: u64 = 4;
+
+/// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
+/// the database closes, or the list would not help any more. What keeps it from being written is noted with
+/// the table, and no failure of the database: answers do without. If that is too little room, it is put off.
+///
+/// # Errors
+/// The manifest or the folder could not be written.
+pub fn index(
+    core: &Core,
+    table: TableId,
+    segment: &Arc<Segment>,
+    indexed: &IndexedSets,
+    rows_done: &AtomicU64,
+) -> Result<Done> {
+    let needed = segment.rows().saturating_mul(ROW_BYTES);
+    if let Err(why) = room::check(core, Spare::Spills, "a set index", needed) {
+        return Ok(Done::PutOff(why));
+    }
+    let helps = |state: &State| {
+        let set = state.tables.get(&table).and_then(|entry| entry.schema.set.as_ref());
+        let is_wanted = |wanted: &IndexedSets| {
+            !wanted.is_none() && (wanted.cover(indexed) || indexed.cover(wanted))
+        };
+        !state.closing && set.is_some_and(|set| is_wanted(&set.indexed))
+    };
+    let file = core.new_segment_id();
+    let written = write_postings(core.directory.clone(), file, segment, indexed, |rows| {
+        rows_done.store(rows, Ordering::Relaxed);
+        helps(&core.state())
+    });
+    let opened = written.and_then(|meta| match meta {
+        None => Ok(None),
+        // Before the edit: nothing that cannot be opened gets into the manifest.
+        Some(meta) => Ok(Some((meta, segment.open_postings(core.directory.as_ref(), meta)?))),
+    });
+    let (meta, fresh) = match opened {
+        Ok(Some(opened)) => opened,
+        Ok(None) => {
+            give_back(core, table, segment);
+            return Ok(Done::Installed);
+        }
+        Err(error @ StorageError::FolderSync { .. }) => return Err(error.into()),
+        Err(error) => {
+            core.removals.defer(SetPostings::file_name(file), 0, ManifestVersion::EVERYTHING);
+            core.removals.sweep();
+            let fault = match Error::from(error).if_lacking() {
+                Ok(why) => return Ok(Done::PutOff(why)),
+                Err(fault) => fault,
+            };
+            if let Some(entry) = core.state().tables.get_mut(&table) {
+                entry.index_fault = Some(fault);
+            }
+            give_back(core, table, segment);
+            return Ok(Done::Installed);
+        }
+    };
+    let mut manifest = core.manifest();
+    if !core.state().tables.contains_key(&table) {
+        drop((manifest, fresh));
+        let name = SetPostings::file_name(file);
+        core.removals.defer(name, meta.bytes, ManifestVersion::EVERYTHING);
+        core.removals.sweep();
+        return Ok(Done::Installed);
+    }
+    // On failure the file stays: the edit may have reached the disk. The next opening knows.
+    let edit = Edit::AttachPostings { segment: segment.id(), postings: meta };
+    if let Err(error) = manifest.commit(&[edit]) {
+        let why = Error::from(error).if_lacking()?;
+        drop((manifest, fresh));
+        core.removals.defer(SetPostings::file_name(file), meta.bytes, ManifestVersion::EVERYTHING);
+        core.removals.sweep();
+        return Ok(Done::PutOff(why));
+    }
+    let before = segment.attach_postings(fresh);
+    if let Some(before) = &before {
+        before.remove_when_unused(&core.removals, manifest.version());
+    }
+    drop(manifest);
+    // Dropping the last handle removes the file, which takes long.
+    drop(before);
+    core.state().counts.segments_indexed += 1;
+    give_back(core, table, segment);
+    Ok(Done::Installed)
+}
+
+/// Puts a segment back into play.
+pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
+    let mut state = core.state();
+    if let Some(entry) = state.tables.get_mut(&table) {
+        entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
+        release(&mut entry.segments, std::slice::from_ref(segment));
+        entry.is_indexed = false;
+    }
+}

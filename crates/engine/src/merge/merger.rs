@@ -1,0 +1,415 @@
+//! Merging sorted sources of rows into one sorted stream.
+//!
+//! The one loop behind ordered scans, joins of runs, spills and segment merges. A tournament tree of
+//! losers (Knuth, *The Art of Computer Programming* 3, 5.4.1) finds the next row in log(sources)
+//! comparisons; output is gathered in batches by index, so no row is moved more than once.
+
+use std::cmp::Ordering;
+
+use drillcore_format::byte_bounds;
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::MergePolicy;
+
+use crate::error::Result;
+use crate::merge::rollup;
+
+/// Rows in key order, a batch at a time.
+pub trait RowSource: Send {
+    /// The next rows, at least one, with their keys; `None` at the end.
+    fn next_rows(&mut self) -> Result<Option<Rows>>;
+}
+
+/// Which way keys run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    Forward,
+    Reverse,
+}
+
+/// What becomes of equal keys.
+#[derive(Debug, Clone)]
+pub enum Fold {
+    /// All stay, in the order of their sources.
+    KeepAll,
+    /// The newest stays. Each source has a key once.
+    KeepNewest,
+    /// They are folded into one partial row of a rollup table; sources have all values.
+    Combine(Layout),
+}
+
+impl Fold {
+    /// How the rows of a table fold.
+    pub fn of(layout: &Layout) -> Fold {
+        match layout.schema().merge {
+            MergePolicy::Append => Fold::KeepAll,
+            MergePolicy::Upsert { .. } => Fold::KeepNewest,
+            MergePolicy::Rollup(_) => Fold::Combine(layout.clone()),
+        }
+    }
+}
+
+/// The merged stream.
+pub struct Merger<S> {
+    sources: Vec<Head<S>>,
+    direction: Direction,
+    fold: Fold,
+    batch_rows: usize,
+    /// The bytes of keys and strings at which a batch is closed; the row that reaches them is its last.
+    batch_bytes: usize,
+    /// Those of the rows picked.
+    picked_bytes: usize,
+    /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
+    losers: Vec<usize>,
+    /// Batches that output rows not yet handed out lie in.
+    parts: Vec<Rows>,
+    picked: Vec<(usize, usize)>,
+    /// Where each group of equal keys ends among `picked`, when they are combined.
+    group_ends: Vec<u32>,
+}
+
+/// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
+const EVEN_SHARE: usize = 256;
+
+/// How long the rows of a batch are.
+enum RowBytes {
+    Mean(usize),
+    Each(Vec<usize>),
+}
+
+/// A source and its current batch.
+struct Head<S> {
+    source: S,
+    rows: Option<Rows>,
+    at: usize,
+    /// The current key's first bytes, for the comparison that mostly decides.
+    prefix: u64,
+    /// Bytes of the keys and strings of `rows`.
+    bytes: RowBytes,
+    /// Where `rows` stands in `parts`.
+    part: Option<usize>,
+}
+
+impl<S: RowSource> Merger<S> {
+    /// Merges `sources`, given oldest first (newest first when reversed), into batches of up to
+    /// `batch_rows` rows, or of fewer long ones: memory is bounded, and the strings of a batch fit one array.
+    pub fn new(
+        sources: Vec<S>,
+        direction: Direction,
+        fold: Fold,
+        batch_rows: usize,
+    ) -> Result<Merger<S>> {
+        assert!(batch_rows > 0);
+        let mut heads = Vec::with_capacity(sources.len());
+        for source in sources {
+            let bytes = RowBytes::Mean(0);
+            let mut head = Head { source, rows: None, at: 0, prefix: 0, bytes, part: None };
+            head.load()?;
+            if head.rows.is_some() {
+                heads.push(head);
+            }
+        }
+        let mut merger = Merger {
+            losers: vec![usize::MAX; heads.len()],
+            sources: heads,
+            direction,
+            fold,
+            batch_rows,
+            batch_bytes: byte_bounds::batch(),
+            picked_bytes: 0,
+            parts: Vec::new(),
+            picked: Vec::new(),
+            group_ends: Vec::new(),
+        };
+        for source in (0..merger.sources.len()).rev() {
+            merger.replay(source);
+        }
+        Ok(merger)
+    }
+
+    /// Puts all rows of a source into one batch, however long they are. The caller knows that they fit one array.
+    pub fn in_one_batch(mut self) -> Merger<S> {
+        (self.batch_rows, self.batch_bytes) = (usize::MAX, usize::MAX);
+        self
+    }
+
+    /// The next rows, at least one, in order; `None` at the end.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        while let Some(winner) = self.winner() {
+            if self.picked.is_empty() && self.sources.len() == 1 {
+                return self.pass_through(winner).map(Some);
+            }
+            let folds = !matches!(self.fold, Fold::KeepAll);
+            if folds && self.repeats_last_key(winner) {
+                self.pick_again(winner);
+            } else if self.rows_out() == self.batch_rows || self.picked_bytes >= self.batch_bytes {
+                break;
+            } else {
+                self.pick(winner);
+                self.group_ends.push(self.picked.len() as u32);
+            }
+            self.sources[winner].advance()?;
+            self.replay(winner);
+        }
+        self.gather()
+    }
+
+    /// The source with the next row, unless all have ended.
+    fn winner(&self) -> Option<usize> {
+        let &winner = self.losers.first()?;
+        self.sources[winner].rows.as_ref().map(|_| winner)
+    }
+
+    /// With one source there is nothing to merge: its batches are the output.
+    fn pass_through(&mut self, source: usize) -> Result<Rows> {
+        let head = &mut self.sources[source];
+        let rows = head.rows.as_ref().expect("the winner has a row");
+        let len = (rows.len() - head.at).min(self.batch_rows);
+        let slice = rows.slice(head.at, len);
+        head.at += len;
+        if head.at == rows.len() {
+            head.load()?;
+        }
+        Ok(slice)
+    }
+
+    /// The rows that come of what is picked.
+    fn rows_out(&self) -> usize {
+        match self.fold {
+            Fold::Combine(_) => self.group_ends.len(),
+            _ => self.picked.len(),
+        }
+    }
+
+    /// Picks a row with the key of the last one.
+    fn pick_again(&mut self, source: usize) {
+        match (&self.fold, self.direction) {
+            (Fold::KeepAll, _) => unreachable!("equal keys are not looked for"),
+            // Backwards the newest source comes first among equals, forwards last.
+            (Fold::KeepNewest, Direction::Reverse) => {}
+            (Fold::KeepNewest, Direction::Forward) => {
+                self.picked.pop();
+                self.pick(source);
+            }
+            (Fold::Combine(_), _) => {
+                self.pick(source);
+                let end = self.group_ends.last_mut().expect("the key was picked before");
+                *end = self.picked.len() as u32;
+            }
+        }
+    }
+
+    fn repeats_last_key(&self, source: usize) -> bool {
+        let Some(&(part, row)) = self.picked.last() else { return false };
+        let head = &self.sources[source];
+        let rows = head.rows.as_ref().expect("the winner has a row");
+        self.parts[part].key(row) == rows.key(head.at)
+    }
+
+    fn pick(&mut self, source: usize) {
+        let head = &mut self.sources[source];
+        let part = *head.part.get_or_insert_with(|| {
+            self.parts.push(head.rows.clone().expect("the winner has a row"));
+            self.parts.len() - 1
+        });
+        self.picked.push((part, head.at));
+        self.picked_bytes += match &head.bytes {
+            RowBytes::Mean(bytes) => *bytes,
+            RowBytes::Each(bytes) => bytes[head.at],
+        };
+    }
+
+    fn gather(&mut self) -> Result<Option<Rows>> {
+        if self.picked.is_empty() {
+            return Ok(None);
+        }
+        let parts: Vec<&Rows> = self.parts.iter().collect();
+        let mut rows = Rows::interleave(&parts, &self.picked);
+        if let Fold::Combine(layout) = &self.fold {
+            let rollup = layout.rollup().expect("only rollup tables combine");
+            rows = rollup::fold(layout, rollup, &rows, &self.group_ends)?;
+        }
+        self.group_ends.clear();
+        self.parts.clear();
+        self.picked.clear();
+        self.picked_bytes = 0;
+        for head in &mut self.sources {
+            head.part = None;
+        }
+        Ok(Some(rows))
+    }
+
+    /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.
+    fn replay(&mut self, source: usize) {
+        let mut winner = source;
+        let mut node = (source + self.sources.len()) / 2;
+        while node > 0 {
+            let other = self.losers[node];
+            if other == usize::MAX {
+                // While the tree is being built, the first to come waits for its opponent.
+                self.losers[node] = winner;
+                return;
+            }
+            if self.comes_before(other, winner) {
+                self.losers[node] = winner;
+                winner = other;
+            }
+            node /= 2;
+        }
+        self.losers[0] = winner;
+    }
+
+    fn comes_before(&self, a: usize, b: usize) -> bool {
+        let (x, y) = (&self.sources[a], &self.sources[b]);
+        let by_key = match (&x.rows, &y.rows) {
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => Ordering::Equal,
+            (Some(left), Some(right)) => {
+                let forward =
+                    x.prefix.cmp(&y.prefix).then_with(|| left.key(x.at).cmp(right.key(y.at)));
+                if self.direction == Direction::Forward { forward } else { forward.reverse() }
+            }
+        };
+        by_key.then(a.cmp(&b)) == Ordering::Less
+    }
+}
+
+impl<S: RowSource> Head<S> {
+    fn advance(&mut self) -> Result<()> {
+        self.at += 1;
+        if self.rows.as_ref().is_some_and(|rows| self.at < rows.len()) {
+            self.read_prefix();
+            return Ok(());
+        }
+        self.load()
+    }
+
+    fn load(&mut self) -> Result<()> {
+        self.rows = self.source.next_rows()?;
+        self.at = 0;
+        self.part = None;
+        self.bytes = match &self.rows {
+            None => RowBytes::Mean(0),
+            Some(rows) => match rows.string_bytes() {
+                few if few < byte_bounds::batch() / EVEN_SHARE => RowBytes::Mean(few / rows.len()),
+                _ => RowBytes::Each(rows.string_bytes_by_row()),
+            },
+        };
+        self.read_prefix();
+        Ok(())
+    }
+
+    fn read_prefix(&mut self) {
+        if let Some(rows) = &self.rows {
+            self.prefix = key_prefix(rows.key(self.at));
+        }
+    }
+}
+
+/// The first eight bytes of a key as a number that compares as they do; shorter keys are padded with
+/// zeros, so equal prefixes still need the whole keys compared.
+fn key_prefix(key: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let len = key.len().min(8);
+    bytes[..len].copy_from_slice(&key[..len]);
+    u64::from_be_bytes(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    use arrow_array::{BinaryArray, Int64Array, cast::AsArray, types::Int64Type};
+
+    struct Batches(std::vec::IntoIter<Rows>);
+
+    impl RowSource for Batches {
+        fn next_rows(&mut self) -> Result<Option<Rows>> {
+            Ok(self.0.next())
+        }
+    }
+
+    /// A source of `(key, source number)` rows in batches of three.
+    fn source(number: i64, keys: &[u16]) -> Batches {
+        let batch = |keys: &[u16]| {
+            let encoded: Vec<[u8; 2]> = keys.iter().map(|key| key.to_be_bytes()).collect();
+            let binary = BinaryArray::from_iter_values(encoded);
+            Rows::new(
+                keys.len(),
+                Some(binary),
+                vec![Arc::new(Int64Array::from(vec![number; keys.len()]))],
+            )
+        };
+        Batches(keys.chunks(3).map(batch).collect::<Vec<_>>().into_iter())
+    }
+
+    fn merge(
+        sources: &[Vec<u16>],
+        direction: Direction,
+        fold: Fold,
+        batch_rows: usize,
+    ) -> Vec<(u16, i64)> {
+        let sources = sources.iter().enumerate().map(|(n, keys)| source(n as i64, keys)).collect();
+        let mut merger = Merger::new(sources, direction, fold.clone(), batch_rows).unwrap();
+        let mut merged = Vec::new();
+        while let Some(rows) = merger.next_rows().unwrap() {
+            assert!(!rows.is_empty() && rows.len() <= batch_rows);
+            let numbers = rows.values()[0].as_primitive::<Int64Type>();
+            merged.extend(
+                (0..rows.len()).map(|i| {
+                    (u16::from_be_bytes(rows.key(i).try_into().unwrap()), numbers.value(i))
+                }),
+            );
+        }
+        merged
+    }
+
+    #[test]
+    fn any_number_of_sources_comes_out_sorted_with_ties_in_source_order() {
+        let mut state = 1u64;
+        let mut random = |limit: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % limit
+        };
+        for sources in 0..20 {
+            let mut keys: Vec<Vec<u16>> = Vec::new();
+            for _ in 0..sources {
+                let mut of_one: Vec<u16> = (0..random(40)).map(|_| random(50) as u16).collect();
+                of_one.sort_unstable();
+                keys.push(of_one);
+            }
+            let mut expected: Vec<(u16, i64)> = Vec::new();
+            for (number, of_one) in keys.iter().enumerate() {
+                expected.extend(of_one.iter().map(|&key| (key, number as i64)));
+            }
+            expected.sort_unstable();
+            for batch_rows in [1, 7, 1000] {
+                assert_eq!(merge(&keys, Direction::Forward, Fold::KeepAll, batch_rows), expected);
+            }
+            for of_one in &mut keys {
+                of_one.reverse();
+            }
+            expected.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+            assert_eq!(merge(&keys, Direction::Reverse, Fold::KeepAll, 7), expected);
+        }
+    }
+
+    #[test]
+    fn of_equal_keys_the_one_of_the_newest_source_stays() {
+        let mut keys = vec![vec![1, 3, 5, 7, 9], vec![1, 2, 3, 9], vec![3, 4, 9]];
+        let expected = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 0), (7, 0), (9, 2)];
+        for batch_rows in [1, 2, 100] {
+            let merged = merge(&keys, Direction::Forward, Fold::KeepNewest, batch_rows);
+            assert_eq!(merged, expected, "in batches of {batch_rows}");
+        }
+        // Backwards, sources are given newest first.
+        keys.reverse();
+        keys.iter_mut().for_each(|of_one| of_one.reverse());
+        for batch_rows in [1, 2, 100] {
+            let merged = merge(&keys, Direction::Reverse, Fold::KeepNewest, batch_rows);
+            let expected = expected.iter().rev().map(|&(key, source)| (key, 2 - source));
+            assert_eq!(merged, expected.collect::<Vec<_>>(), "in batches of {batch_rows}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A piece's selected rows as a sorted stream, for merging.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+
+use drillcore_format::byte_bounds;
+use drillcore_format::rows::{Projection, Rows};
+use drillcore_storage::segments::segment::End;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::merge::merger::{Direction, RowSource};
+use crate::pieces::piece::Piece;
+use crate::select::pruning::Pruning;
+use crate::select::selection::Part;
+
+/// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
+/// segments stays within a few MiB.
+const CHUNK_ROWS: u64 = 2048;
+/// Members of a set that are looked up at once.
+const MEMBERS_AHEAD: u64 = 256;
+/// Rows whose zones are looked at together, so that their memory is bounded.
+const WINDOW_ROWS: u64 = 1 << 16;
+
+/// Some rows of one piece, in key order or against it.
+pub struct PieceSource {
+    piece: Piece,
+    projection: Projection,
+    direction: Direction,
+    rest: Rest,
+    pruning: Option<Pruning>,
+    interrupt: Interrupt,
+    /// The last key read, where the order of keys is checked.
+    last_key: Option<Vec<u8>>,
+}
+
+/// What has not been read yet.
+enum Rest {
+    /// Ascending ranges of ordinals to read, and those beyond them whose zones have not been looked at.
+    Interval { window: VecDeque<Range<u64>>, unseen: Range<u64> },
+    /// The union of sets, and its next ordinals, in order.
+    Members { sets: Vec<MembersAhead>, next: Vec<u32> },
+}
+
+/// What has not been read yet of the members of one part; the next ones have been looked up.
+struct MembersAhead {
+    part: Part,
+    /// Positions that have not been looked up.
+    unseen: Range<u64>,
+    /// The next ordinal is the last.
+    ordinals: Vec<u32>,
+}
+
+/// Which rows were read.
+enum Ordinals {
+    /// In the direction of the source.
+    Interval(Range<u64>),
+    /// In order.
+    Listed(Vec<u32>),
+}
+
+impl PieceSource {
+    /// All rows of a piece.
+    pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
+        let rest = Rest::interval(0..piece.rows());
+        PieceSource::new(piece, projection, direction, rest)
+    }
+
+    /// The rows of one or more parts of a selection that lie in this piece.
+    pub fn selected(
+        piece: Piece,
+        parts: Vec<Part>,
+        projection: Projection,
+        direction: Direction,
+        interrupt: &Interrupt,
+    ) -> PieceSource {
+        let rest = match parts.as_slice() {
+            [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
+            _ => {
+                let sets = parts.into_iter().map(MembersAhead::new).collect();
+                Rest::Members { sets, next: Vec::new() }
+            }
+        };
+        let interrupt = interrupt.clone();
+        PieceSource { interrupt, ..PieceSource::new(piece, projection, direction, rest) }
+    }
+
+    fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
+        let (pruning, last_key, interrupt) = (None, None, Interrupt::never());
+        PieceSource { piece, projection, direction, rest, pruning, interrupt, last_key }
+    }
+
+    /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
+    pub fn pruned(self, pruning: Option<&Pruning>) -> PieceSource {
+        PieceSource { pruning: pruning.cloned(), ..self }
+    }
+
+    /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.
+    /// They are read forwards.
+    pub fn in_checked_order(self) -> PieceSource {
+        PieceSource { last_key: Some(Vec::new()), ..self }
+    }
+
+    fn check_order(&mut self, rows: &Rows) -> Result<()> {
+        let (Some(last), Some(segment)) = (&mut self.last_key, self.piece.segment()) else {
+            return Ok(());
+        };
+        if *last.as_slice() > *rows.key(0) || rows.first_out_of_order(false).is_some() {
+            return Err(segment.inconsistent("its keys do not rise".into()).into());
+        }
+        last.clear();
+        last.extend_from_slice(rows.key(rows.len() - 1));
+        Ok(())
+    }
+
+    /// The next rows, at least one, with their ordinals; `None` at the end.
+    pub fn next_placed(&mut self) -> Result<Option<(Rows, Vec<u32>)>> {
+        let Some((rows, ordinals)) = self.next_chunk()? else { return Ok(None) };
+        let ordinals = match (ordinals, self.direction) {
+            (Ordinals::Listed(ordinals), _) => ordinals,
+            (Ordinals::Interval(interval), Direction::Forward) => {
+                interval.map(|ordinal| ordinal as u32).collect()
+            }
+            (Ordinals::Interval(interval), Direction::Reverse) => {
+                interval.rev().map(|ordinal| ordinal as u32).collect()
+            }
+        };
+        Ok(Some((rows, ordinals)))
+    }
+
+    /// The next rows, in order, and which they are.
+    fn next_chunk(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        self.interrupt.check()?;
+        let chunk = match &self.rest {
+            Rest::Interval { .. } => self.next_interval()?,
+            Rest::Members { .. } => self.next_members()?,
+        };
+        if let Some((rows, _)) = &chunk {
+            self.check_order(rows)?;
+        }
+        Ok(chunk)
+    }
+
+    fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        let Rest::Interval { window, unseen } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
+        while window.is_empty() && !unseen.is_empty() {
+            let Some(pruning) = &self.pruning else {
+                window.push_back(std::mem::take(unseen));
+                break;
+            };
+            self.interrupt.check()?;
+            let next = cut(unseen, self.direction, WINDOW_ROWS);
+            *window = pruning.prune(&self.piece, next)?.into();
+        }
+        let range = match self.direction {
+            Direction::Forward => window.pop_front(),
+            Direction::Reverse => window.pop_back(),
+        };
+        let Some(mut range) = range else { return Ok(None) };
+        let len = up_to_multiple(&range, self.direction, CHUNK_ROWS);
+        let ahead = cut(&mut range.clone(), self.direction, len);
+        let end = match self.direction {
+            Direction::Forward => End::First,
+            Direction::Reverse => End::Last,
+        };
+        let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
+        cut(&mut range, self.direction, chunk.end - chunk.start);
+        match self.direction {
+            _ if range.is_empty() => {}
+            Direction::Forward => window.push_front(range),
+            Direction::Reverse => window.push_back(range),
+        }
+        let rows = self.piece.read(chunk.start, chunk.end, &self.projection)?;
+        let rows = match self.direction {
+            Direction::Forward => rows,
+            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+        };
+        Ok(Some((rows, Ordinals::Interval(chunk))))
+    }
+
+    fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        let Rest::Members { sets, next } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
+        if next.is_empty() {
+            *next = next_ordinals(&self.piece, sets, self.direction, CHUNK_ROWS as usize)?;
+            // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
+            let is_in_order = match self.direction {
+                Direction::Forward => next.is_sorted_by(|a, b| a < b),
+                Direction::Reverse => next.is_sorted_by(|a, b| a > b),
+            };
+            if let Some(segment) = self.piece.segment()
+                && !is_in_order
+            {
+                return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
+            }
+        }
+        if next.is_empty() {
+            return Ok(None);
+        }
+        let bytes_max = byte_bounds::chunk();
+        let rows = self.piece.fetch_some(next, &self.projection, bytes_max, &self.interrupt)?;
+        let later = next.split_off(rows.len());
+        let ordinals = std::mem::replace(next, later);
+        Ok(Some((rows, Ordinals::Listed(ordinals))))
+    }
+}
+
+impl RowSource for PieceSource {
+    fn next_rows(&mut self) -> Result<Option<Rows>> {
+        Ok(self.next_chunk()?.map(|(rows, _)| rows))
+    }
+}
+
+impl Rest {
+    fn interval(ordinals: Range<u64>) -> Rest {
+        Rest::Interval { window: VecDeque::new(), unseen: ordinals }
+    }
+}
+
+/// Cuts up to `len` ordinals off the end of a range that comes next.
+fn cut(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
+    let len = len.min(range.end - range.start);
+    match direction {
+        Direction::Forward => {
+            range.start += len;
+            range.start - len..range.start
+        }
+        Direction::Reverse => {
+            range.end -= len;
+            range.end..range.end + len
+        }
+    }
+}
+
+/// How many ordinals lie between the end of a range that comes next and a multiple of `step`. So chunks begin
+/// where those did that a block was written of, and fewer blocks are read for two chunks.
+fn up_to_multiple(range: &Range<u64>, direction: Direction, step: u64) -> u64 {
+    match direction {
+        Direction::Forward => step - range.start % step,
+        Direction::Reverse => (range.end - 1) % step + 1,
+    }
+}
+
+impl MembersAhead {
+    fn new(part: Part) -> MembersAhead {
+        MembersAhead { unseen: part.from..part.to, part, ordinals: Vec::new() }
+    }
+
+    /// The next ordinal, unless there is none.
+    fn peek(&mut self, piece: &Piece, direction: Direction) -> Result<Option<u32>> {
+        if self.ordinals.is_empty() && !self.unseen.is_empty() {
+            let positions = cut(&mut self.unseen, direction, MEMBERS_AHEAD);
+            self.part.ordinals(piece, positions, &mut self.ordinals)?;
+            if direction == Direction::Forward {
+                self.ordinals.reverse();
+            }
+        }
+        Ok(self.ordinals.last().copied())
+    }
+}
+
+/// Takes the next ordinals off the sets, merged; sets are disjoint, so none comes twice.
+fn next_ordinals(
+    piece: &Piece,
+    sets: &mut [MembersAhead],
+    direction: Direction,
+    limit: usize,
+) -> Result<Vec<u32>> {
+    // Against the key order the largest ordinal comes first, so its complement is the smallest.
+    let rank = |ordinal: u32| if direction == Direction::Forward { ordinal } else { !ordinal };
+    let mut heads = BinaryHeap::with_capacity(sets.len());
+    for (number, set) in sets.iter_mut().enumerate() {
+        heads.extend(set.peek(piece, direction)?.map(|head| Reverse((rank(head), number))));
+    }
+    let mut ordinals = Vec::new();
+    while ordinals.len() < limit {
+        let Some(Reverse((head, number))) = heads.pop() else { break };
+        ordinals.push(rank(head));
+        sets[number].ordinals.pop();
+        let next = sets[number].peek(piece, direction)?;
+        heads.extend(next.map(|head| Reverse((rank(head), number))));
+    }
+    Ok(ordinals)
+}

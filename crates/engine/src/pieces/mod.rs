@@ -1,0 +1,9 @@
+//! Sorted, immutable arrays of rows: runs in memory, segments on disk, and the indexes that a run carries.
+
+pub mod memory_meter;
+pub mod rows_examined;
+pub mod set_index;
+pub mod weight_index;
+pub mod extremes;
+pub mod run;
+pub mod piece;

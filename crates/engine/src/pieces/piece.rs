@@ -1,0 +1,308 @@
+//! A piece: one sorted, immutable array of rows, in memory or on disk.
+//!
+//! Everything that can be read is a list of pieces, and every question to one is answered in ordinals.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::BinaryArray;
+use drillcore_format::ids::LsnRange;
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::Bound;
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::statistics_page::Zones;
+use drillcore_storage::postings::set_postings::SegmentMembers;
+use drillcore_storage::segments::segment::{End, Hits, Segment};
+
+use crate::error::{Error, Result};
+use crate::interrupt::{Asked, Interrupt};
+use crate::pieces::run::Run;
+
+/// A run or a segment.
+#[derive(Clone)]
+pub enum Piece {
+    Run(Arc<Run>),
+    Segment(Arc<Segment>),
+}
+
+/// The rows of one set in one piece: ascending ordinals that are reached by position.
+#[derive(Clone)]
+pub enum Members {
+    /// Positions in the run's set index.
+    Run(Range<u32>),
+    Segment(SegmentMembers),
+    /// Ordinals found one by one, of a run or a segment.
+    Listed(Arc<[u32]>),
+}
+
+impl Piece {
+    pub fn rows(&self) -> u64 {
+        match self {
+            Piece::Run(run) => run.rows(),
+            Piece::Segment(segment) => segment.rows(),
+        }
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        match self {
+            Piece::Run(run) => run.lsns(),
+            Piece::Segment(segment) => segment.lsns(),
+        }
+    }
+
+    /// The run, if it is one.
+    pub fn run(&self) -> Option<&Arc<Run>> {
+        match self {
+            Piece::Run(run) => Some(run),
+            Piece::Segment(_) => None,
+        }
+    }
+
+    /// The segment, if it is one.
+    pub fn segment(&self) -> Option<&Arc<Segment>> {
+        match self {
+            Piece::Run(_) => None,
+            Piece::Segment(segment) => Some(segment),
+        }
+    }
+
+    /// Bytes of a row on average, encoded where it lies.
+    pub fn mean_row_bytes(&self) -> u64 {
+        match self {
+            Piece::Run(run) => run.bytes() / run.rows().max(1),
+            Piece::Segment(segment) => segment.bytes() / segment.rows().max(1),
+        }
+    }
+
+    /// The ordinal of the first row at or past `bound`. On disk: one index page and one block at most.
+    pub fn rank(&self, bound: &Bound) -> Result<u64> {
+        match self {
+            Piece::Run(run) => Ok(run.rank(bound)),
+            Piece::Segment(segment) => Ok(segment.rank(bound)?),
+        }
+    }
+
+    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
+    /// for each key one index page, and one block unless the filter excludes it; and what takes more than
+    /// `bytes_max` is read in part.
+    pub fn get(
+        &self,
+        keys: &BinaryArray,
+        wanted: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Hits>> {
+        let asked = Asked::new(interrupt);
+        let go_on = || asked.go_on_shortly();
+        let hits = match self {
+            Piece::Run(run) => {
+                let wanted = wanted.iter().take_while(|_| go_on());
+                let find = |&key: &u32| Some((key, run.find(keys.value(key as usize))? as u32));
+                let found: Vec<(u32, u32)> = wanted.filter_map(find).collect();
+                match found.is_empty() {
+                    true => Vec::new(),
+                    false => vec![Hits { found, rows: run.all(projection) }],
+                }
+            }
+            Piece::Segment(segment) => segment.get(keys, wanted, projection, bytes_max, &go_on)?,
+        };
+        asked.answer()?;
+        Ok(hits)
+    }
+
+    /// Whether any row has this key. The cost of [`Piece::get`].
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        match self {
+            Piece::Run(run) => Ok(run.find(key).is_some()),
+            Piece::Segment(segment) => Ok(segment.has_key(key)?),
+        }
+    }
+
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
+        match self {
+            Piece::Run(run) => run.indexed(),
+            Piece::Segment(segment) => segment.indexed(),
+        }
+    }
+
+    /// The members of a set; `None` if the set is not indexed. On disk: one page of the set directory.
+    pub fn members(&self, set: &[u8]) -> Result<Option<Members>> {
+        match self {
+            Piece::Run(run) => Ok(run.members(set).map(Members::Run)),
+            Piece::Segment(segment) => match segment.postings() {
+                None => Ok(None),
+                Some(postings) => Ok(postings.members(set)?.map(Members::Segment)),
+            },
+        }
+    }
+
+    /// The ordinal of the `position`-th member.
+    pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
+        match (self, members) {
+            (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
+            (Piece::Run(run), Members::Run(range)) => Ok(run.member(range.start + position as u32)),
+            (_, Members::Segment(members)) => Ok(members.ordinal(position)?),
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+    }
+
+    /// Appends the ordinals of the members at `positions`.
+    pub fn ordinals(
+        &self,
+        members: &Members,
+        positions: Range<u64>,
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        let range = positions.start as usize..positions.end as usize;
+        match (self, members) {
+            (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
+            (Piece::Run(run), Members::Run(all)) => {
+                let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
+                out.extend_from_slice(run.ordinals(&(from..to)));
+            }
+            (_, Members::Segment(members)) => members.ordinals(positions, out)?,
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+        Ok(())
+    }
+
+    /// How many members have an ordinal below `ordinal`.
+    pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
+        match (self, members) {
+            (_, Members::Listed(ordinals)) => {
+                Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
+            }
+            (Piece::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
+            (_, Members::Segment(members)) => Ok(members.rank(ordinal)?),
+            _ => unreachable!("members are asked of the piece they came from"),
+        }
+    }
+
+    /// The sum of a weight column over the rows before `ordinal`. On disk: one index page and one block.
+    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        match self {
+            Piece::Run(run) => Ok(run.weight(weight).before(ordinal)),
+            Piece::Segment(segment) => Ok(segment.weight_before(weight, ordinal)?),
+        }
+    }
+
+    /// The row that holds the `target`-th unit of a weight column, and its units. On disk: one index page
+    /// and one block.
+    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
+        match self {
+            Piece::Run(run) => Ok(run.weight(weight).row_of(target)),
+            Piece::Segment(segment) => Ok(segment.row_of_weight(weight, target)?),
+        }
+    }
+
+    /// Copies rows, whose ordinals ascend, each block read once. For some rows here and there, and columns whose
+    /// values are short.
+    pub fn fetch(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        interrupt: &Interrupt,
+    ) -> Result<Rows> {
+        self.fetch_some(ordinals, projection, usize::MAX, interrupt)
+    }
+
+    /// Copies the first of the rows at `ordinals`, which ascend or descend, in that order: all, or those with which
+    /// their keys and strings reach `bytes_max`. Each block is read once.
+    pub fn fetch_some(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Rows> {
+        let asked = Asked::new(interrupt);
+        let rows = match self {
+            Piece::Run(run) => run.fetch_some(ordinals, projection, bytes_max),
+            Piece::Segment(segment) => {
+                segment.fetch(ordinals, projection, bytes_max, &|| asked.go_on_shortly())?
+            }
+        };
+        asked.answer()?;
+        Ok(rows)
+    }
+
+    /// The rows that can be [read](Piece::read) at once of the one end of a range or the other: as many as take
+    /// `bytes_max` where they lie, at least one.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Result<Range<u64>> {
+        match self {
+            Piece::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
+            Piece::Segment(segment) => Ok(segment.portion(ordinals, end, bytes_max as u64)?),
+        }
+    }
+
+    /// The rows `from..to` in sequence, past the cache. For many rows in a row.
+    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        match self {
+            Piece::Run(run) => Ok(run.slice(from, to, projection)),
+            Piece::Segment(segment) => Ok(segment.read(from, to, projection)?),
+        }
+    }
+
+    /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; `None` of
+    /// a run, which has none. On disk: one statistics page for each index page that the ordinals lie in.
+    pub fn zones(
+        &self,
+        layout: &Layout,
+        ordinals: Range<u64>,
+        columns: &[usize],
+    ) -> Result<Option<Zones>> {
+        match self {
+            Piece::Run(_) => Ok(None),
+            Piece::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
+        }
+    }
+
+    /// The error of a row whose key is not found.
+    ///
+    /// # Panics
+    /// If the piece is a run, in which every key is found.
+    pub fn hides(&self, ordinal: u32) -> Error {
+        let segment = self.segment().expect("a run finds its keys");
+        segment.inconsistent(format!("row {ordinal} is not found by its key")).into()
+    }
+
+    /// Calls `each` with every set and its number of rows, in value order; or says no, and does nothing, if not
+    /// all sets are listed.
+    pub fn list_sets(
+        &self,
+        interrupt: &Interrupt,
+        mut each: impl FnMut(&[u8], u64),
+    ) -> Result<bool> {
+        let asked = Asked::new(interrupt);
+        let mut listed = |value: &[u8], rows| {
+            each(value, rows);
+            asked.go_on_shortly()
+        };
+        match self {
+            Piece::Run(run) if run.indexed().is_all() => {
+                run.sets().all(|(value, rows)| listed(value, rows));
+            }
+            Piece::Run(_) => return Ok(false),
+            Piece::Segment(segment) => {
+                match segment.postings().filter(|postings| postings.indexed().is_all()) {
+                    Some(postings) => postings.sets(listed)?,
+                    None => return Ok(false),
+                }
+            }
+        }
+        asked.answer()?;
+        Ok(true)
+    }
+}
+
+impl Members {
+    pub fn len(&self) -> u64 {
+        match self {
+            Members::Run(range) => u64::from(range.end - range.start),
+            Members::Segment(members) => members.len(),
+            Members::Listed(ordinals) => ordinals.len() as u64,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! A run: rows in memory, sorted by key, that never change.
+//!
+//! The write buffer of a table is a list of runs. A batch becomes a run outside any lock; neighbouring
+//! runs are merged into larger ones, so a buffer holds few, and every question about it is a few binary
+//! searches. A run covers one interval of commits, as a segment does.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use drillcore_format::ids::LsnRange;
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::Bound;
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segments::segment::End;
+
+use crate::error::Result;
+use crate::pieces::extremes::Extremes;
+use crate::pieces::memory_meter::{Charge, MemoryMeter};
+use crate::pieces::rows_examined::RowsExamined;
+use crate::pieces::set_index::SetIndex;
+use crate::pieces::weight_index::WeightIndex;
+
+/// Sorted rows in memory; ties in commit order, oldest first.
+#[derive(Debug)]
+pub struct Run {
+    rows: Rows,
+    sets: Option<SetIndex>,
+    /// One a weight column.
+    weights: Vec<WeightIndex>,
+    lsns: LsnRange,
+    charge: Charge,
+    examined: RowsExamined,
+    /// Of the columns that were asked for.
+    extremes: Mutex<BTreeMap<usize, Extremes>>,
+}
+
+/// A run before it has its place in the commit order.
+pub struct UncommittedRun {
+    rows: Rows,
+    sets: Option<SetIndex>,
+    weights: Vec<WeightIndex>,
+    charge: Charge,
+    examined: RowsExamined,
+}
+
+impl UncommittedRun {
+    /// Indexes rows that are sorted by key.
+    pub fn new(
+        layout: &Layout,
+        rows: Rows,
+        meter: &MemoryMeter,
+        examined: &RowsExamined,
+    ) -> Result<UncommittedRun> {
+        let indexed = layout.schema().set.as_ref().map(|set| &set.indexed);
+        let sets = match indexed.filter(|indexed| !indexed.is_none()) {
+            None => None,
+            Some(indexed) => {
+                layout.set_codes(&rows)?.map(|codes| SetIndex::new(codes, indexed.clone()))
+            }
+        };
+        let set_bytes = sets.as_ref().map_or(0, SetIndex::allocated_bytes);
+        let weights: Vec<WeightIndex> = layout
+            .weight_values()
+            .map(|value| WeightIndex::new(rows.value(value)))
+            .collect::<Result<_>>()?;
+        let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
+        let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
+        let charge = meter.charge(bytes as u64);
+        Ok(UncommittedRun { rows, sets, weights, charge, examined: examined.clone() })
+    }
+
+    /// The rows, as they will be logged.
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// Gives the run its place. O(1).
+    pub fn commit(self, lsns: LsnRange) -> Run {
+        let UncommittedRun { rows, sets, weights, charge, examined } = self;
+        Run { rows, sets, weights, lsns, charge, examined, extremes: Mutex::default() }
+    }
+}
+
+impl Run {
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        self.lsns
+    }
+
+    /// Bytes of all arrays of the run.
+    pub fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// The ordinal of the first row at or past `bound`. O(log rows).
+    pub fn rank(&self, bound: &Bound) -> u64 {
+        let (mut low, mut high) = (0, self.rows.len());
+        let mut compared = 0;
+        while low < high {
+            compared += 1;
+            let middle = low + (high - low) / 2;
+            if bound.lies_before(self.rows.key(middle)) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        self.examined.add(compared);
+        low as u64
+    }
+
+    /// The ordinal of the newest row with this key.
+    pub fn find(&self, key: &[u8]) -> Option<u64> {
+        let past = self.rank(&Bound::past_key(key));
+        let newest = past.checked_sub(1)?;
+        self.examined.add(1);
+        (self.rows.key(newest as usize) == key).then_some(newest)
+    }
+
+    /// The members of a set, as positions for [`Run::member`]; `None` if the set is not indexed.
+    pub fn members(&self, set: &[u8]) -> Option<Range<u32>> {
+        self.sets.as_ref()?.members(set)
+    }
+
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
+        self.sets.as_ref().map_or(IndexedSets::none(), |sets| sets.indexed().clone())
+    }
+
+    /// The ordinal of the member at `position`.
+    pub fn member(&self, position: u32) -> u64 {
+        u64::from(self.ordinals(&(position..position + 1))[0])
+    }
+
+    /// The ordinals of some members.
+    pub fn ordinals(&self, members: &Range<u32>) -> &[u32] {
+        self.set_index().ordinals(members)
+    }
+
+    /// How many of a set's members have an ordinal below `ordinal`. O(log members).
+    pub fn member_rank(&self, members: &Range<u32>, ordinal: u64) -> u64 {
+        let ordinals = self.set_index().ordinals(members);
+        ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64
+    }
+
+    /// The running sums of a weight column.
+    pub fn weight(&self, weight: usize) -> &WeightIndex {
+        &self.weights[weight]
+    }
+
+    /// Every listed set with its number of rows, in value order.
+    pub fn sets(&self) -> impl Iterator<Item = (&[u8], u64)> {
+        self.sets.iter().flat_map(SetIndex::sets)
+    }
+
+    /// The least and the greatest number of a column, found by `measure` when first asked for.
+    pub fn extremes(
+        &self,
+        column: usize,
+        measure: impl FnOnce() -> Result<Extremes>,
+    ) -> Result<Extremes> {
+        let known = || self.extremes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(extremes) = known().get(&column) {
+            return Ok(*extremes);
+        }
+        let extremes = measure()?;
+        known().insert(column, extremes);
+        Ok(extremes)
+    }
+
+    /// All rows, to look at some that have been found. Copies none.
+    pub fn all(&self, projection: &Projection) -> Rows {
+        self.rows.project(projection, 0..self.rows.len())
+    }
+
+    /// The rows `from..to`, without copying them.
+    pub fn slice(&self, from: u64, to: u64, projection: &Projection) -> Rows {
+        self.examined.add((to - from) as usize);
+        self.rows.project(projection, from as usize..to as usize)
+    }
+
+    /// Copies the first of the rows at `ordinals`: all, or those with which keys and strings reach `bytes_max`.
+    pub fn fetch_some(&self, ordinals: &[u32], projection: &Projection, bytes_max: usize) -> Rows {
+        if self.rows.string_bytes() <= bytes_max {
+            return self.fetch(ordinals, projection);
+        }
+        let all = self.all(projection);
+        let mut bytes = 0;
+        let reaches = |&ordinal: &u32| {
+            bytes += all.string_bytes_in(ordinal as usize..ordinal as usize + 1);
+            bytes >= bytes_max
+        };
+        let last = ordinals.iter().position(reaches);
+        self.fetch(&ordinals[..last.map_or(ordinals.len(), |last| last + 1)], projection)
+    }
+
+    /// As many rows of the one end of a range, or of the other, as have `bytes_max` of keys and strings, or one.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Range<u64> {
+        let mut len = ordinals.end - ordinals.start;
+        loop {
+            let from = if end == End::First { ordinals.start } else { ordinals.end - len };
+            let is_small =
+                || self.rows.slice(from as usize, len as usize).string_bytes() <= bytes_max;
+            if len < 2 || is_small() {
+                return from..from + len;
+            }
+            len = len.div_ceil(2);
+        }
+    }
+
+    /// Copies the rows at `ordinals`.
+    pub fn fetch(&self, ordinals: &[u32], projection: &Projection) -> Rows {
+        self.examined.add(ordinals.len());
+        self.rows.project_rows(projection, ordinals)
+    }
+
+    fn set_index(&self) -> &SetIndex {
+        self.sets.as_ref().expect("positions were found in it")
+    }
+}

@@ -1,0 +1,116 @@
+//! What bounds the numbers of a column, as far as pieces tell without reading rows.
+//!
+//! On disk the statistics pages do, in memory the column itself, once a run. Bounds are of all rows of the pieces that the
+//! selection has rows in, in a range of it of the zones it touches; versions of rows that are dead may widen them.
+//! So they hold for every row drawn. The partial rows of a rollup table do not bound the metrics that they fold to; its
+//! dimensions do not fold.
+
+use arrow_array::{Array, ArrayRef, UInt64Array};
+use drillcore_format::rows::Layout;
+use drillcore_sample::interval::Bounds;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::pieces::extremes::Extremes;
+use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
+use crate::select::selection::{Part, Selected};
+
+/// What is known of the numbers of a column without drawing any.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Known {
+    /// That they lie between bounds.
+    Between(Bounds),
+    /// That there are none: every value is null.
+    NoValues,
+    /// Nothing: some are not finite, or fold, or it would take too much reading.
+    Nothing,
+}
+
+impl Known {
+    pub fn bounds(self) -> Option<Bounds> {
+        match self {
+            Known::Between(bounds) => Some(bounds),
+            _ => None,
+        }
+    }
+}
+
+/// What is known of some columns of a selection. Nothing if that would take more than `pages_max` statistics pages: an estimate
+/// is not to read more of them than rows.
+pub fn bounds(
+    layout: &Layout,
+    selected: &Selected,
+    columns: &[usize],
+    pages_max: u64,
+    interrupt: &Interrupt,
+) -> Result<Vec<Known>> {
+    let pieces = || selected.parts().chunk_by(|a, b| a.piece == b.piece);
+    let pages = pieces().filter_map(|parts| selected.pieces()[parts[0].piece].segment());
+    let is_too_much = pages.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
+    // Of a column that folds, what partial rows hold says nothing.
+    let schema = layout.schema();
+    let folds = |column: &usize| schema.rollup().is_some() && !schema.key.contains(column);
+    let plain: Vec<usize> = columns.iter().copied().filter(|column| !folds(column)).collect();
+    if plain.is_empty() || is_too_much {
+        return Ok(vec![Known::Nothing; columns.len()]);
+    }
+    let mut found: Vec<Extremes> = vec![Extremes::default(); plain.len()];
+    for parts in pieces() {
+        interrupt.check()?;
+        match &selected.pieces()[parts[0].piece] {
+            Piece::Run(run) => {
+                for (extremes, &column) in found.iter_mut().zip(&plain) {
+                    extremes.merge(&of_run(run, layout, column)?);
+                }
+            }
+            piece => of_zones(piece, layout, parts, &plain, &mut found)?,
+        }
+    }
+    let known_of = |column: &usize| match plain.iter().position(|each| each == column) {
+        None => Known::Nothing,
+        Some(at) if found[at].are_of_nothing() => Known::NoValues,
+        Some(at) => found[at].bounds().map_or(Known::Nothing, Known::Between),
+    };
+    Ok(columns.iter().map(known_of).collect())
+}
+
+fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {
+    run.extremes(column, || {
+        let rows = run.slice(0, run.rows(), &layout.projection(&[column]));
+        let mut extremes = Extremes::default();
+        extremes.add(layout.decode(&rows, &[column])?.column(0));
+        Ok(extremes)
+    })
+}
+
+/// The parts are of one segment.
+fn of_zones(
+    piece: &Piece,
+    layout: &Layout,
+    parts: &[Part],
+    columns: &[usize],
+    found: &mut [Extremes],
+) -> Result<()> {
+    let is_listed = parts.iter().any(|part| part.members.is_some());
+    let ordinals = if is_listed { 0..piece.rows() } else { parts[0].from..parts[0].to };
+    let zones = piece.zones(layout, ordinals, columns)?.expect("a segment has zones");
+    for (extremes, &column) in found.iter_mut().zip(columns) {
+        let Some(of_column) = zones.column(column) else {
+            extremes.add_unknown();
+            continue;
+        };
+        extremes.add(&of_column.mins);
+        extremes.add(&of_column.maxes);
+        if !are_known(&of_column.mins, &of_column.null_counts, zones.rows()) {
+            extremes.add_unknown();
+        }
+    }
+    Ok(())
+}
+
+/// Whether each zone with a value in it has bounds.
+fn are_known(bounds: &ArrayRef, nulls: &UInt64Array, rows: &UInt64Array) -> bool {
+    let counts = nulls.values().iter().zip(rows.values());
+    counts.enumerate().all(|(zone, (nulls, rows))| nulls == rows || bounds.is_valid(zone))
+}

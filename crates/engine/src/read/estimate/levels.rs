@@ -1,0 +1,103 @@
+//! How sure each interval of an estimate must be.
+//!
+//! By itself each has the confidence asked for. *Together* they share the chance to be wrong: first the things
+//! that are estimated, then the groups of each. That is Bonferroni's division, valid whatever depends on
+//! what, as long as nobody divides by a number that the draws decided. Groups nobody knew before are such a
+//! number, so there:
+//!
+//! - counts are judged by [`group_share`](drillcore_sample::interval::group_share), which needs no number of groups;
+//! - averages are divided by the groups met. Given which draw belongs to which group, the numbers drawn of each are a
+//!   uniform sample of its rows: what they show cannot have changed the division. Over many looks the
+//!   number grows, so there each look spends what the earlier ones left, and a group keeps what it got.
+//!
+//! `docs/sampling.md` has the argument at length.
+
+use drillcore_sample::interval::{Confidence, SEQUENCE_COUNT_MIN};
+
+use crate::error::{Error, Result};
+use crate::read::estimate::tally::Tally;
+use crate::read::estimate::target::{Aggregate, Target};
+use crate::read::estimate::{EstimateRequest, Look};
+
+/// The numbers that a t interval needs.
+const T_COUNT_MIN: u64 = 2;
+
+/// What each interval may spend of the chance to be wrong.
+pub struct Levels {
+    confidence: Confidence,
+    /// How many things are estimated, if their intervals are to hold together.
+    together: Option<usize>,
+    /// One a measure.
+    spent: Vec<Spent>,
+}
+
+/// What looks so far have spent on the groups of one measure.
+#[derive(Clone, Default)]
+struct Spent {
+    looks: u64,
+    /// Of each group; 0 as long as it has no interval.
+    share_of: Vec<f64>,
+}
+
+impl Levels {
+    pub fn new(request: &EstimateRequest, target: &Target, tally: &Tally) -> Result<Levels> {
+        let confidence =
+            Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
+        let asks_count = target.aggregates.iter().any(|(_, each)| *each == Aggregate::Count);
+        let counts = usize::from(asks_count && !tally.knows_counts());
+        let measures = target.measures.len();
+        let together = request.simultaneous.then_some((counts + measures).max(1));
+        Ok(Levels { confidence, together, spent: vec![Spent::default(); measures] })
+    }
+
+    pub fn confidence(&self) -> Confidence {
+        self.confidence
+    }
+
+    pub fn are_together(&self) -> bool {
+        self.together.is_some()
+    }
+
+    /// Of a count; of the counts of all groups, where these are found by drawing.
+    pub fn of_count(&self) -> Confidence {
+        match self.together {
+            None => self.confidence,
+            Some(things) => self.confidence.spending(1.0 / things as f64),
+        }
+    }
+
+    /// Of the averages of a measure, one a group.
+    pub fn of_averages(
+        &mut self,
+        tally: &Tally,
+        slot: usize,
+        groups: &[usize],
+        look: Look,
+    ) -> Vec<Confidence> {
+        let Some(things) = self.together else { return vec![self.confidence; groups.len()] };
+        let all_alike = |count: usize| vec![1.0 / count.max(1) as f64; groups.len()];
+        let shares = match (tally.known_groups(), look) {
+            (Some(count), _) => all_alike(count),
+            (None, Look::Last) => all_alike(tally.groups_with(slot, T_COUNT_MIN).count()),
+            (None, Look::Running) => self.spent[slot].shares(tally, slot, groups),
+        };
+        let of_share = |share: f64| self.confidence.spending(share / things as f64);
+        shares.into_iter().map(of_share).collect()
+    }
+}
+
+impl Spent {
+    /// A group has an interval from a number of draws on: the `k`-th look that finds such groups shares
+    /// `1 / k (k + 1)` among them, and that adds up to 1.
+    fn shares(&mut self, tally: &Tally, slot: usize, groups: &[usize]) -> Vec<f64> {
+        self.share_of.resize(groups.len(), 0.0);
+        let is_new = |group: &usize| self.share_of[*group] == 0.0;
+        let new: Vec<usize> = tally.groups_with(slot, SEQUENCE_COUNT_MIN).filter(is_new).collect();
+        if !new.is_empty() {
+            self.looks += 1;
+            let share = 1.0 / (self.looks * (self.looks + 1)) as f64 / new.len() as f64;
+            new.into_iter().for_each(|group| self.share_of[group] = share);
+        }
+        groups.iter().map(|&group| self.share_of[group]).collect()
+    }
+}

@@ -1,0 +1,11 @@
+//! What a snapshot answers: rows, samples of them, and estimates.
+
+pub mod cut;
+pub mod passing;
+pub mod stretch;
+pub mod scan_ahead;
+pub mod scan;
+pub mod weighted;
+pub mod snapshot;
+pub mod sample;
+pub mod estimate;

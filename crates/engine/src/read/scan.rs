@@ -1,0 +1,106 @@
+//! Ordered scans: the selected rows as a stream of batches, read by the calling thread or by several.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::read::cut::STRETCH_ROWS;
+use crate::read::scan_ahead::ScanAhead;
+use crate::read::stretch::{Stretch, StretchScan};
+use crate::select::selection::Selection;
+use crate::threads::side_by_side::threads_for;
+
+/// What to scan.
+#[derive(Debug, Clone, Default)]
+pub struct ScanRequest {
+    pub selection: Selection,
+    /// Names of the columns wanted, in that order; all by default.
+    pub columns: Option<Vec<String>>,
+    /// At most so many rows.
+    pub limit: Option<u64>,
+    /// From the highest key down.
+    pub reverse: bool,
+    /// How many threads read, ahead of the caller and only where there is enough to read for them. With one,
+    /// the calling thread reads by itself. By default one a core.
+    pub threads: Option<usize>,
+    /// About how many rows a thread reads at once; by default as many as are worth it.
+    pub stretch_rows: Option<u64>,
+    pub interrupt: Interrupt,
+}
+
+/// Batches in key order. Holding it keeps the snapshot's pieces alive; dropping it ends its threads.
+pub struct Scan {
+    source: Source,
+    schema: SchemaRef,
+    rest: u64,
+}
+
+/// Who reads.
+enum Source {
+    Caller(Box<StretchScan>),
+    Threads(ScanAhead),
+    Ended,
+}
+
+impl Scan {
+    /// Starts to scan a stretch as a request says.
+    pub(crate) fn new(stretch: &Stretch, request: &ScanRequest) -> Result<Scan> {
+        match useful_threads(stretch, request)? {
+            1 => stretch.scan(),
+            threads => {
+                let scan = ScanAhead::start(stretch, request.stretch_rows, threads)?;
+                Ok(Scan::of(stretch, Source::Threads(scan)))
+            }
+        }
+    }
+
+    fn of(stretch: &Stretch, source: Source) -> Scan {
+        Scan { source, schema: stretch.schema(), rest: stretch.limit().unwrap_or(u64::MAX) }
+    }
+
+    /// The schema of every batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let batch = match &mut self.source {
+            Source::Ended => None,
+            _ if self.rest == 0 => None,
+            Source::Caller(scan) => scan.next_batch()?,
+            Source::Threads(scan) => scan.next_batch()?,
+        };
+        let Some(batch) = batch else { return Ok(None) };
+        let len = usize::try_from(self.rest).unwrap_or(usize::MAX).min(batch.num_rows());
+        self.rest -= len as u64;
+        Ok(Some(if len < batch.num_rows() { batch.slice(0, len) } else { batch }))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Result<RecordBatch>> {
+        let next = self.next_batch();
+        if !matches!(next, Ok(Some(_))) {
+            self.source = Source::Ended;
+        }
+        next.transpose()
+    }
+}
+
+impl Stretch {
+    /// Starts to scan it, in the thread that asks for batches.
+    pub fn scan(&self) -> Result<Scan> {
+        Ok(Scan::of(self, Source::Caller(self.start()?.into())))
+    }
+}
+
+/// How many threads there is work for: what is read beyond the limit is read for nothing.
+fn useful_threads(stretch: &Stretch, request: &ScanRequest) -> Result<usize> {
+    let limit = request.limit.unwrap_or(u64::MAX);
+    let of_limit = limit / request.stretch_rows.unwrap_or(STRETCH_ROWS).max(1);
+    let worth = stretch.worth(request.stretch_rows) as u64;
+    threads_for(request.threads, worth.min(of_limit), 1)
+}

@@ -1,0 +1,187 @@
+//! Several threads that scan stretches ahead of who reads them, in key order.
+//!
+//! The reader hands out stretches in order, never more than [`STRETCHES_A_THREAD`] for each thread, and each
+//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is,
+//! and the stretch that the reader waits for is always somebody's work. Nothing that is logged or visible
+//! depends on these threads, so they and their queues are the standard library's.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt::Interrupt;
+use crate::read::stretch::Stretch;
+
+/// Stretches handed out and not read to their end. Two, so that a thread need not wait for the reader.
+const STRETCHES_A_THREAD: usize = 2;
+/// Batches of a stretch that wait for the reader: of most stretches all, so that its thread goes on to the next.
+const BATCHES_AHEAD: usize = 16;
+/// Larger stretches are cut again before they are handed out ...
+const WORTH_CUTTING: usize = 4;
+/// ... into up to so many, so that the first rows need not wait until all cuts are made.
+const CUTS_AT_ONCE: usize = 64;
+/// How often a waiting reader's interrupt is asked.
+const POLL: Duration = Duration::from_millis(20);
+/// The stack of a thread: tests of deep conditions take a stack of their own where less than 4 MiB are left.
+const STACK_BYTES: usize = 8 << 20;
+
+/// A batch of a stretch, or its end.
+type Message = Result<Option<RecordBatch>>;
+
+/// A scan under way. Dropping it ends its threads.
+pub struct ScanAhead {
+    /// What has not been handed out, in order.
+    left: VecDeque<Stretch>,
+    /// Rows that a stretch should have.
+    stretch_rows: Option<u64>,
+    /// What was handed out and not read to its end, in order.
+    queues: VecDeque<Receiver<Message>>,
+    /// `None` once nothing more is handed out.
+    jobs: Option<Sender<Job>>,
+    workers: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    /// The reader's own.
+    interrupt: Interrupt,
+}
+
+/// A stretch to scan, and where its batches go.
+struct Job {
+    stretch: Stretch,
+    batches: SyncSender<Message>,
+}
+
+impl ScanAhead {
+    /// Starts to scan a stretch with some threads.
+    pub fn start(whole: &Stretch, stretch_rows: Option<u64>, threads: usize) -> Result<ScanAhead> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let interrupt = whole.interrupt().clone();
+        let (asked, stopped) = (interrupt.clone(), stop.clone());
+        let workers_stop = move || stopped.load(Ordering::Relaxed) || asked.check().is_err();
+        let whole = whole.interrupted_by(Interrupt::new(Arc::new(workers_stop)));
+        let (sender, jobs) = channel();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let mut scan = ScanAhead {
+            left: whole.cut(whole.worth(stretch_rows).min(CUTS_AT_ONCE))?.into(),
+            stretch_rows,
+            queues: VecDeque::new(),
+            jobs: Some(sender),
+            workers: Vec::with_capacity(threads),
+            stop,
+            interrupt,
+        };
+        for _ in 0..threads {
+            let jobs = jobs.clone();
+            let worker = Builder::new()
+                .name("drillcore-scan".into())
+                .stack_size(STACK_BYTES)
+                .spawn(move || work(&jobs))
+                .map_err(|error| {
+                    Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
+                })?;
+            scan.workers.push(worker);
+        }
+        for _ in 0..threads * STRETCHES_A_THREAD {
+            scan.hand_out()?;
+        }
+        Ok(scan)
+    }
+
+    /// The next batch in the order of the scan; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.interrupt.check()?;
+        while let Some(queue) = self.queues.front() {
+            match queue.recv_timeout(POLL) {
+                Ok(Ok(None)) => {
+                    self.queues.pop_front();
+                    self.hand_out()?;
+                }
+                Ok(batch) => return batch,
+                Err(RecvTimeoutError::Timeout) => self.interrupt.check()?,
+                Err(RecvTimeoutError::Disconnected) => self.break_off(),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands out the next stretch, if there is one.
+    fn hand_out(&mut self) -> Result<()> {
+        let Some(stretch) = self.next_stretch()? else { return Ok(()) };
+        let (batches, queue) = sync_channel(BATCHES_AHEAD);
+        let jobs = self.jobs.as_ref().expect("open until it is dropped");
+        // Nobody takes it if all threads panicked, which the reader learns from its queue.
+        let _ = jobs.send(Job { stretch, batches });
+        self.queues.push_back(queue);
+        Ok(())
+    }
+
+    /// Cuts the next stretch off what is left.
+    fn next_stretch(&mut self) -> Result<Option<Stretch>> {
+        while let Some(stretch) = self.left.pop_front() {
+            let worth = stretch.worth(self.stretch_rows);
+            if worth < WORTH_CUTTING {
+                return Ok(Some(stretch));
+            }
+            let cut = stretch.cut(worth.min(CUTS_AT_ONCE))?;
+            if cut.len() == 1 {
+                return Ok(Some(stretch));
+            }
+            cut.into_iter().rev().for_each(|stretch| self.left.push_front(stretch));
+        }
+        Ok(None)
+    }
+
+    /// A thread ended in the middle of a stretch: its panic becomes the reader's.
+    fn break_off(&mut self) -> ! {
+        match self.end().pop() {
+            Some(panic) => resume_unwind(panic),
+            None => unreachable!("a thread ends its stretch unless it panics"),
+        }
+    }
+
+    /// Ends the threads, and says which of them panicked.
+    fn end(&mut self) -> Vec<Box<dyn Any + Send>> {
+        self.stop.store(true, Ordering::Relaxed);
+        // Threads wait for work, or for room in a queue, and go when either is taken away.
+        self.jobs = None;
+        self.queues.clear();
+        self.workers.drain(..).filter_map(|worker| worker.join().err()).collect()
+    }
+}
+
+impl Drop for ScanAhead {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// What a thread does until nothing more is handed out.
+fn work(jobs: &Mutex<Receiver<Job>>) {
+    loop {
+        let job = jobs.lock().expect("no panic while held").recv();
+        let Ok(Job { stretch, batches }) = job else { return };
+        // An error is the reader's, who may be gone.
+        if let Err(error) = scan_into(&stretch, &batches) {
+            let _ = batches.send(Err(error));
+        }
+    }
+}
+
+/// Sends the batches of a stretch, and its end, until nobody wants them.
+fn scan_into(stretch: &Stretch, batches: &SyncSender<Message>) -> Result<()> {
+    let mut scan = stretch.start()?;
+    loop {
+        let batch = scan.next_batch()?;
+        let is_end = batch.is_none();
+        if batches.send(Ok(batch)).is_err() || is_end {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Scanning one stretch of keys: the selected rows of all pieces, merged by key, streamed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
+use drillcore_format::rows::{Layout, Projection, Rows};
+
+use crate::error::Result;
+use crate::interrupt::Interrupt;
+use crate::merge::merger::{Direction, Fold, Merger};
+use crate::merge::piece_source::PieceSource;
+use crate::merge::resolving::{with_flags, without_tombstones};
+use crate::merge::rollup::shown;
+use crate::read::cut::{cut, stretches_worth};
+use crate::select::predicate::Test;
+use crate::select::pruning::Pruning;
+use crate::select::selection::{Part, Selected};
+
+/// Rows of a batch, unless they are long.
+const BATCH_ROWS: usize = 8192;
+
+/// How the rows of a scan are read, whichever of them.
+#[derive(Clone)]
+pub struct ScanPlan {
+    layout: Layout,
+    fold: Fold,
+    direction: Direction,
+    /// What is read, and what of it the columns need.
+    read: Projection,
+    needed: Projection,
+    drops_tombstones: bool,
+    /// The columns wanted, and behind them those that only the test reads.
+    columns: Vec<usize>,
+    test: Option<TestPlace>,
+    pruning: Option<Pruning>,
+    schema: SchemaRef,
+    limit: Option<u64>,
+    batch_rows: usize,
+    interrupt: Interrupt,
+}
+
+/// A test, with the positions of its columns among those of a batch.
+#[derive(Clone)]
+struct TestPlace {
+    test: Test,
+    columns: Vec<usize>,
+}
+
+/// Consecutive keys of a scan, which can be scanned by themselves: stretches share no key, and one after the
+/// other they give what the whole scan gives. Holding one keeps the snapshot's pieces alive.
+#[derive(Clone)]
+pub struct Stretch {
+    selected: Arc<Selected>,
+    plan: Arc<ScanPlan>,
+}
+
+/// The rows of a stretch in key order. Equal keys of different pieces are folded, then rows are tested.
+pub struct StretchScan {
+    merger: Merger<PieceSource>,
+    plan: Arc<ScanPlan>,
+}
+
+impl ScanPlan {
+    /// Plans to read some columns of the rows that pass a test.
+    pub fn new(
+        layout: &Layout,
+        columns: Vec<usize>,
+        test: Option<Test>,
+        fold: Fold,
+        direction: Direction,
+        interrupt: Interrupt,
+    ) -> ScanPlan {
+        let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
+        let mut columns = columns;
+        let pruning = Pruning::new(layout, test.as_ref());
+        let test = test.map(|test| TestPlace::new(test, &mut columns));
+        // Merging compares keys, so they are read even where no key column is asked for.
+        let needed = match layout.rollup() {
+            // What is shown of a metric may be made of several values.
+            Some(_) => layout.all(),
+            None => Projection { keys: true, ..layout.projection(&columns) },
+        };
+        let drops_tombstones = matches!(fold, Fold::KeepNewest);
+        let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
+        ScanPlan {
+            layout: layout.clone(),
+            fold,
+            direction,
+            read,
+            needed,
+            drops_tombstones,
+            columns,
+            test,
+            pruning,
+            schema: schema.into(),
+            limit: None,
+            batch_rows: BATCH_ROWS,
+            interrupt,
+        }
+    }
+
+    /// Wants at most so many rows, and reads no more at once.
+    pub fn limited(self, limit: Option<u64>) -> ScanPlan {
+        let batch_rows = match (limit, &self.test) {
+            (Some(limit), None) => usize::try_from(limit).unwrap_or(usize::MAX),
+            // Who knows how many rows pass.
+            _ => BATCH_ROWS,
+        };
+        ScanPlan { limit, batch_rows: batch_rows.clamp(1, BATCH_ROWS), ..self }
+    }
+}
+
+impl Stretch {
+    pub fn new(selected: Arc<Selected>, plan: ScanPlan) -> Stretch {
+        Stretch { selected, plan: Arc::new(plan) }
+    }
+
+    /// The rows that indexes find, of which some may be dead, fold or fail the test.
+    pub fn candidates(&self) -> u64 {
+        self.selected.len()
+    }
+
+    /// The most rows wanted of it.
+    pub(crate) fn limit(&self) -> Option<u64> {
+        self.plan.limit
+    }
+
+    /// The schema of every batch.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        self.plan.schema.clone()
+    }
+
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.plan.interrupt
+    }
+
+    /// The same that somebody else stops.
+    pub(crate) fn interrupted_by(&self, interrupt: Interrupt) -> Stretch {
+        let plan = ScanPlan { interrupt, ..(*self.plan).clone() };
+        Stretch { selected: self.selected.clone(), plan: Arc::new(plan) }
+    }
+
+    /// How many stretches it is worth cutting into, at least one: each of `rows`, if that is given.
+    pub(crate) fn worth(&self, rows: Option<u64>) -> usize {
+        stretches_worth(&self.selected, rows)
+    }
+
+    /// Up to `count` stretches in the order of the scan, none of them empty; see [`cut`].
+    pub(crate) fn cut(&self, count: usize) -> Result<Vec<Stretch>> {
+        let mut stretches: Vec<Stretch> = cut(&self.selected, count, &self.plan.interrupt)?
+            .into_iter()
+            .map(|selected| Stretch { selected: selected.into(), plan: self.plan.clone() })
+            .collect();
+        if self.plan.direction == Direction::Reverse {
+            stretches.reverse();
+        }
+        Ok(stretches)
+    }
+
+    /// Starts to read it, in the thread that asks for batches.
+    pub(crate) fn start(&self) -> Result<StretchScan> {
+        let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
+        let source = |parts: &[Part]| {
+            let piece = self.selected.pieces()[parts[0].piece].clone();
+            PieceSource::selected(piece, parts.to_vec(), read.clone(), *direction, interrupt)
+                .pruned(pruning.as_ref())
+        };
+        let parts = self.selected.parts().chunk_by(|a, b| a.piece == b.piece);
+        let mut sources: Vec<PieceSource> = parts.map(source).collect();
+        if *direction == Direction::Reverse {
+            sources.reverse();
+        }
+        let merger =
+            Merger::new(sources, *direction, self.plan.fold.clone(), self.plan.batch_rows)?;
+        Ok(StretchScan { merger, plan: self.plan.clone() })
+    }
+}
+
+impl fmt::Debug for Stretch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stretch").field("candidates", &self.candidates()).finish_non_exhaustive()
+    }
+}
+
+impl StretchScan {
+    /// The next rows that pass, as they are shown, at least one; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.plan.interrupt.check()?;
+        while let Some(rows) = self.next_rows()? {
+            let ScanPlan { layout, columns, schema, .. } = &*self.plan;
+            let batch = match layout.rollup() {
+                None => layout.decode(&rows, columns)?,
+                Some(rollup) => shown(layout, rollup, &rows, columns)?,
+            };
+            let Some(TestPlace { test, columns }) = &self.plan.test else { return Ok(Some(batch)) };
+            let tested = batch.project(columns).expect("the batch has the test's columns");
+            let passes = test.passes(&tested)?;
+            if passes.true_count() > 0 {
+                let wanted: Vec<usize> = (0..schema.fields().len()).collect();
+                let batch = batch.project(&wanted).expect("the batch has the columns wanted");
+                return Ok(Some(filter_record_batch(&batch, &passes).expect("one answer a row")));
+            }
+            self.plan.interrupt.check()?;
+        }
+        Ok(None)
+    }
+
+    fn next_rows(&mut self) -> Result<Option<Rows>> {
+        while let Some(rows) = self.merger.next_rows()? {
+            if !self.plan.drops_tombstones {
+                return Ok(Some(rows));
+            }
+            let rows = without_tombstones(rows);
+            if !rows.is_empty() {
+                return Ok(Some(rows.narrow(&self.plan.read, &self.plan.needed)));
+            }
+            self.plan.interrupt.check()?;
+        }
+        Ok(None)
+    }
+}
+
+impl TestPlace {
+    /// Adds to `columns` what the test reads besides.
+    fn new(test: Test, columns: &mut Vec<usize>) -> TestPlace {
+        let place = |&column: &usize| {
+            columns.iter().position(|&known| known == column).unwrap_or_else(|| {
+                columns.push(column);
+                columns.len() - 1
+            })
+        };
+        let places = test.columns().iter().map(place).collect();
+        TestPlace { test, columns: places }
+    }
+}

@@ -1,0 +1,355 @@
+//! Bringing a caller's batch to the table's columns and types, without losing anything on the way.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{DataType, Field};
+use arrow_select::filter::filter_record_batch;
+use drillcore_format::schema::TableSchema;
+use drillcore_format::weight::{self, NoWeight};
+
+use crate::error::{Error, Result};
+use crate::schema::exact_cast::exact_cast;
+use crate::schema::value_limits::too_long;
+
+/// What to do with rows that do not fit the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnError {
+    /// Refuse the whole batch, naming the first such row.
+    #[default]
+    Raise,
+    /// Leave them out, and report them.
+    Skip,
+}
+
+/// How a batch is appended. An [`OnError`] stands for the options with that and the rest as by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AppendOptions {
+    pub on_error: OnError,
+    /// Whether columns that the batch lacks are null in its rows, also in an upsert table. There an appended
+    /// row replaces the whole row of its key, so without this a batch has every column that the table was
+    /// made with. Columns added later may always be missing, so that those who append need not change first.
+    pub fill_nulls: bool,
+}
+
+impl From<OnError> for AppendOptions {
+    fn from(on_error: OnError) -> AppendOptions {
+        AppendOptions { on_error, ..AppendOptions::default() }
+    }
+}
+
+/// A row that was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejected {
+    /// Its position in the batch.
+    pub row: u64,
+    pub reason: String,
+}
+
+/// A batch in the table's shape, and the rows that had to stay out.
+pub struct Conformed {
+    pub batch: RecordBatch,
+    pub rejected: Vec<Rejected>,
+}
+
+/// Matches columns by name and casts them where nothing is lost. Nullable columns that are neither key
+/// columns nor weights may be missing and read as null; in an upsert table see [`AppendOptions::fill_nulls`]. `keyed`
+/// are the columns whose values become part of the key, those of `schema.key` among them.
+pub fn conform(
+    schema: &TableSchema,
+    keyed: &[usize],
+    batch: &RecordBatch,
+    options: AppendOptions,
+) -> Result<Conformed> {
+    let AppendOptions { on_error, fill_nulls } = options;
+    check_names(schema, batch)?;
+    let whole_row = if fill_nulls { 0 } else { schema.whole_row_columns().len() };
+    let mut lacking: Vec<&str> = Vec::new();
+    let mut columns = Vec::with_capacity(schema.columns.fields().len());
+    let mut rejected: Vec<Rejected> = Vec::new();
+    for (index, field) in schema.columns.fields().iter().enumerate() {
+        let Some(values) = batch.column_by_name(field.name()) else {
+            columns.push(missing_column(schema, index, batch.num_rows())?);
+            lacking.extend((index < whole_row).then_some(field.name().as_str()));
+            continue;
+        };
+        let (values, bad) = cast_rows(values, field.data_type(), field.name())?;
+        rejected.extend(bad);
+        if !field.is_nullable() && values.null_count() > 0 {
+            rejected.extend(nulls_in(field, &values));
+        }
+        if schema.weights.contains(&index) {
+            rejected.extend(without_weight(field, &values));
+        }
+        columns.push(values);
+    }
+    if !lacking.is_empty() {
+        return Err(Error::lacks_columns("the batch", &lacking));
+    }
+    let too_long = too_long(&schema.columns, keyed, schema.set_column(), &columns);
+    rejected.extend(too_long.into_iter().map(|(row, reason)| Rejected { row: row as u64, reason }));
+    rejected.sort_by_key(|rejected| rejected.row);
+    rejected.dedup_by_key(|rejected| rejected.row);
+    if let (Some(first), OnError::Raise) = (rejected.first(), on_error) {
+        let more = match rejected.len() {
+            1 => String::new(),
+            n => format!(", and {} more rows", n - 1),
+        };
+        return Err(Error::invalid(format!("row {}: {}{more}", first.row, first.reason)));
+    }
+    let batch = keep_good_rows(schema, columns, batch.num_rows(), &rejected)?;
+    Ok(Conformed { batch, rejected })
+}
+
+/// Casts values to a column's type, or says which value does not fit.
+pub fn cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef> {
+    let (values, bad) = cast_rows(values, to, column)?;
+    match bad.into_iter().next() {
+        Some(first) => Err(Error::invalid(first.reason)),
+        None => Ok(values),
+    }
+}
+
+fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
+    let mut seen = HashSet::new();
+    for field in batch.schema().fields() {
+        if !seen.insert(field.name().clone()) {
+            return Err(Error::invalid(format!(
+                "column {:?} appears twice in the batch",
+                field.name()
+            )));
+        }
+        if schema.columns.column_with_name(field.name()).is_none() {
+            let valid = schema.columns.fields().iter().map(|field| field.name().as_str());
+            return Err(Error::unknown("column", field.name(), valid));
+        }
+    }
+    Ok(())
+}
+
+fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<ArrayRef> {
+    let field = schema.columns.field(index);
+    if schema.key.contains(&index) {
+        return Err(Error::invalid(format!("the batch lacks key column {:?}", field.name())));
+    }
+    if schema.weights.contains(&index) {
+        return Err(Error::invalid(format!("the batch lacks weight column {:?}", field.name())));
+    }
+    if !field.is_nullable() {
+        return Err(Error::invalid(format!(
+            "the batch lacks column {:?}, which takes no nulls",
+            field.name()
+        )));
+    }
+    Ok(new_null_array(field.data_type(), rows))
+}
+
+fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
+    (0..values.len())
+        .filter(|&row| values.is_null(row))
+        .map(|row| Rejected {
+            row: row as u64,
+            reason: format!("column {:?} takes no nulls", field.name()),
+        })
+        .collect()
+}
+
+/// The rows whose value is no weight.
+fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
+    if weight::units(values).is_ok() {
+        return Vec::new();
+    }
+    let fault = |row: usize| weight::units(&values.slice(row, 1)).err().map(|(_, why)| (row, why));
+    let reason = |why| match why {
+        NoWeight::Null => "takes no nulls",
+        NoWeight::Negative => "takes no negative numbers",
+        NoWeight::NotFinite => "takes finite numbers only",
+        NoWeight::TooLarge => "takes numbers below 2^32 only",
+    };
+    (0..values.len())
+        .filter_map(fault)
+        .map(|(row, why)| Rejected {
+            row: row as u64,
+            reason: format!("weight column {:?} {}", field.name(), reason(why)),
+        })
+        .collect()
+}
+
+/// Casts what can be cast, and lists the rows whose value would change.
+fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef, Vec<Rejected>)> {
+    let cast = exact_cast(values, to, column)?;
+    let reason = |row: usize| {
+        let value = arrow_cast::display::array_value_to_string(values, row).unwrap_or_default();
+        format!("column {column:?} stores {to}, which cannot hold {value}")
+    };
+    let rejected = |row: usize| Rejected { row: row as u64, reason: reason(row) };
+    Ok((cast.values, cast.unfit.into_iter().map(rejected).collect()))
+}
+
+fn keep_good_rows(
+    schema: &TableSchema,
+    columns: Vec<ArrayRef>,
+    rows: usize,
+    rejected: &[Rejected],
+) -> Result<RecordBatch> {
+    // Bad rows may hold nulls where the table allows none, so the check of the schema waits.
+    let lenient: Vec<Field> = schema
+        .columns
+        .fields()
+        .iter()
+        .map(|field| field.as_ref().clone().with_nullable(true))
+        .collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    let lenient = Arc::new(arrow_schema::Schema::new(lenient));
+    let fault = |error: arrow_schema::ArrowError| Error::invalid(error.to_string());
+    let mut batch = RecordBatch::try_new_with_options(lenient, columns, &options).map_err(fault)?;
+    if !rejected.is_empty() {
+        let mut keep = vec![true; rows];
+        rejected.iter().for_each(|rejected| keep[rejected.row as usize] = false);
+        batch = filter_record_batch(&batch, &BooleanArray::from(keep)).map_err(fault)?;
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.columns.clone(), batch.columns().to_vec(), &options)
+        .map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::builder::{ListBuilder, NullBuilder, StringBuilder};
+    use arrow_array::cast::AsArray;
+    use arrow_array::{
+        BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
+    };
+    use arrow_schema::Schema;
+    use drillcore_format::schema::MergePolicy;
+
+    fn schema() -> TableSchema {
+        let columns = Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("name", DataType::Utf8, true),
+        ]));
+        TableSchema {
+            columns,
+            key: vec![0],
+            set: None,
+            merge: MergePolicy::Append,
+            weights: vec![],
+        }
+    }
+
+    fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true)))
+            .unwrap()
+    }
+
+    fn error(batch: &RecordBatch) -> String {
+        conform(&schema(), &schema().key, batch, OnError::Raise.into())
+            .err()
+            .expect("refused")
+            .to_string()
+    }
+
+    #[test]
+    fn columns_are_matched_by_name_and_cast_when_nothing_is_lost() {
+        let given = batch(vec![
+            ("name", Arc::new(StringViewArray::from(vec!["a", "b"]))),
+            ("id", Arc::new(Int32Array::from(vec![1, 2]))),
+        ]);
+        let conformed =
+            conform(&schema(), &schema().key, &given, OnError::Raise.into()).unwrap().batch;
+        assert_eq!(conformed.schema(), schema().columns);
+        assert_eq!(conformed.column(0).as_ref(), &Int64Array::from(vec![1, 2]) as &dyn Array);
+        assert_eq!(conformed.column(1).as_ref(), &StringArray::from(vec!["a", "b"]) as &dyn Array);
+        let without_name = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0])))]);
+        assert_eq!(
+            conform(&schema(), &schema().key, &without_name, OnError::Raise.into())
+                .unwrap()
+                .batch
+                .column(1)
+                .null_count(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_ways_to_lay_out_binary_and_lists_are_one_type() {
+        let list = DataType::new_list(DataType::Utf8, true);
+        let bytes = BinaryArray::from(vec![Some(&b"ab"[..]), None, Some(b"\xff\0")]);
+        let bytes: ArrayRef = Arc::new(bytes);
+        let fixed = DataType::FixedSizeBinary(2);
+        for layout in [fixed, DataType::LargeBinary, DataType::BinaryView, DataType::Binary] {
+            let given = arrow_cast::cast(&bytes, &layout).unwrap();
+            assert_eq!(&cast(&given, &DataType::Binary, "photo").unwrap(), &bytes, "{layout}");
+        }
+        let mut lists = ListBuilder::new(StringBuilder::new());
+        lists.append_value([Some("a"), None]);
+        lists.append_null();
+        lists.append_value([Some("é"), Some("")]);
+        let lists: ArrayRef = Arc::new(lists.finish());
+        for item in [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View] {
+            let item = Arc::new(Field::new("element", item, true));
+            for layout in [
+                DataType::List(item.clone()),
+                DataType::LargeList(item.clone()),
+                DataType::ListView(item.clone()),
+                DataType::LargeListView(item.clone()),
+                DataType::FixedSizeList(item, 2),
+            ] {
+                let given = arrow_cast::cast(&lists, &layout).unwrap();
+                assert_eq!(given.data_type(), &layout);
+                assert_eq!(&cast(&given, &list, "tags").unwrap(), &lists, "{layout}");
+            }
+        }
+        let mut empty = ListBuilder::new(NullBuilder::new());
+        empty.append(true);
+        let empty: ArrayRef = Arc::new(empty.finish());
+        assert_eq!(cast(&empty, &list, "tags").unwrap().as_list::<i32>().value_length(0), 0);
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        for (values, to) in [(&text, &DataType::Binary), (&text, &list), (&lists, &DataType::Utf8)]
+        {
+            assert!(cast(values, to, "x").unwrap_err().to_string().contains("was given"));
+        }
+    }
+
+    #[test]
+    fn a_value_that_would_change_is_refused_by_row() {
+        let given = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0, 1.5, f64::NAN])))]);
+        assert_eq!(
+            error(&given),
+            r#"row 1: column "id" stores Int64, which cannot hold 1.5, and 1 more rows"#
+        );
+    }
+
+    #[test]
+    fn skip_keeps_the_good_rows_and_reports_the_bad_ones() {
+        let given = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(7), None, Some(9)])))]);
+        let conformed = conform(&schema(), &schema().key, &given, OnError::Skip.into()).unwrap();
+        assert_eq!(conformed.batch.num_rows(), 2);
+        let reason = r#"column "id" takes no nulls"#.to_string();
+        assert_eq!(conformed.rejected, [Rejected { row: 1, reason }]);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_names() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["1"]));
+        let id: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        assert_eq!(
+            error(&batch(vec![("id", text.clone())])),
+            r#"column "id" stores Int64, but Utf8 was given"#
+        );
+        assert_eq!(
+            error(&batch(vec![("name", text.clone())])),
+            r#"the batch lacks key column "id""#
+        );
+        assert_eq!(
+            error(&batch(vec![("id", id.clone()), ("nmae", text)])),
+            r#"unknown column "nmae"; did you mean "name"?"#
+        );
+        assert_eq!(
+            error(&batch(vec![("id", id.clone()), ("id", id)])),
+            r#"column "id" appears twice in the batch"#
+        );
+    }
+}

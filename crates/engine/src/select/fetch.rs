@@ -1,0 +1,191 @@
+//! Fetching: from places to rows, each block read once, in the order asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::RecordBatch;
+use arrow_schema::DataType;
+use drillcore_format::byte_bounds;
+use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::pieces::piece::Piece;
+use crate::select::selection::{Part, Place, Selected};
+use crate::threads::side_by_side::side_by_side;
+
+/// Rows fetched between two looks at the interrupt.
+const CHUNK_ROWS: usize = 16_384;
+/// Chunks that each of several threads should have, so that none waits long for another's last.
+const CHUNKS_A_THREAD: usize = 4;
+
+/// Rows as they were read, and for each that was asked for its part and row.
+pub struct Fetched {
+    pub parts: Vec<Rows>,
+    pub picks: Vec<(usize, usize)>,
+}
+
+/// Rows of one piece that are read together, ascending.
+struct Chunk {
+    piece: usize,
+    ordinals: Vec<u32>,
+}
+
+/// Fetches the rows at `places`, at least one, in their order; a place may come more than once.
+///
+/// Places are sorted so that each piece is visited once and each of its blocks read once; the rows are
+/// then put back in order in one pass.
+pub fn fetch(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    interrupt: &Interrupt,
+) -> Result<Rows> {
+    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
+    gather(parts, &picks)
+}
+
+/// Reads the rows at `places`, at least one, with some threads. A block on the border of two threads' chunks
+/// is read by both.
+///
+/// # Errors
+/// `InvalidArgument` once they have more strings than a batch can hold; the rest is not read then.
+pub fn fetch_parts(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    threads: usize,
+    interrupt: &Interrupt,
+) -> Result<Fetched> {
+    assert!(!places.is_empty());
+    let chunk_rows = match threads {
+        1 => CHUNK_ROWS,
+        _ => places.len().div_ceil(threads * CHUNKS_A_THREAD).min(CHUNK_ROWS),
+    };
+    let (chunks, mut picks) = chunks(places, chunk_rows);
+    // Keys, and any column of strings: if all are full, one of them is more than full.
+    let all_bytes_max = byte_bounds::array().saturating_mul(projection.values.len() + 1);
+    let total = AtomicUsize::new(0);
+    let parts_of = side_by_side(chunks.len(), threads, |number| {
+        let Chunk { piece, ordinals } = &chunks[number];
+        let (mut parts, mut rest) = (Vec::new(), ordinals.as_slice());
+        while !rest.is_empty() {
+            interrupt.check()?;
+            let bytes_max = byte_bounds::batch();
+            let rows = pieces[*piece].fetch_some(rest, projection, bytes_max, interrupt)?;
+            let bytes = rows.string_bytes();
+            if total.fetch_add(bytes, Ordering::Relaxed) + bytes > all_bytes_max {
+                return Err(too_many_string_bytes(places.len(), all_bytes_max));
+            }
+            rest = &rest[rows.len()..];
+            parts.push(rows);
+        }
+        Ok(parts)
+    })?;
+    if parts_of.iter().any(|parts| parts.len() > 1) {
+        renumber(&mut picks, &parts_of);
+    }
+    Ok(Fetched { parts: parts_of.into_iter().flatten().collect(), picks })
+}
+
+/// Makes chunks and rows in them into parts, of which a chunk may have several, and rows in these.
+fn renumber(picks: &mut [(usize, usize)], parts_of: &[Vec<Rows>]) {
+    // For each chunk its first part, and where its parts begin.
+    let mut first_part = 0;
+    let begins: Vec<(usize, Vec<usize>)> = parts_of
+        .iter()
+        .map(|parts| {
+            let mut row = 0;
+            let begin = |part: &Rows| {
+                row += part.len();
+                row - part.len()
+            };
+            first_part += parts.len();
+            (first_part - parts.len(), parts.iter().map(begin).collect())
+        })
+        .collect();
+    for (chunk, row) in picks {
+        let (first, begins) = &begins[*chunk];
+        let part = begins.partition_point(|begin| begin <= row) - 1;
+        (*chunk, *row) = (first + part, *row - begins[part]);
+    }
+}
+
+/// How many of a selection's rows, drawn at random, are fetched at once where they need not be one batch: about as
+/// many as have the bytes of a batch.
+pub fn rows_at_once(selected: &Selected, projection: &Projection) -> usize {
+    let is_string = |data_type: &DataType| matches!(data_type, DataType::Utf8 | DataType::Binary);
+    if !projection.keys && !projection.types.iter().any(is_string) {
+        return usize::MAX;
+    }
+    let bytes_of = |part: &Part| part.len() * selected.pieces()[part.piece].mean_row_bytes();
+    let bytes: u64 = selected.parts().iter().map(bytes_of).sum();
+    let mean = (bytes / selected.len().max(1)).max(1);
+    (byte_bounds::batch() as u64 / mean).max(1) as usize
+}
+
+/// Sorts places into chunks, and tells for each in which it lies and where.
+fn chunks(places: &[Place], chunk_rows: usize) -> (Vec<Chunk>, Vec<(usize, usize)>) {
+    let mut order: Vec<u32> = (0..places.len() as u32).collect();
+    order.sort_unstable_by_key(|&i| places[i as usize]);
+    let mut chunks: Vec<Chunk> = Vec::new();
+    let mut picks = vec![(0, 0); places.len()];
+    for i in order {
+        let Place { piece, ordinal } = places[i as usize];
+        match chunks.last_mut().filter(|chunk| chunk.piece == piece) {
+            Some(chunk) if chunk.ordinals.last() == Some(&ordinal) => {}
+            Some(chunk) if chunk.ordinals.len() < chunk_rows => chunk.ordinals.push(ordinal),
+            _ => chunks.push(Chunk { piece, ordinals: vec![ordinal] }),
+        }
+        let chunk = chunks.len() - 1;
+        picks[i as usize] = (chunk, chunks[chunk].ordinals.len() - 1);
+    }
+    (chunks, picks)
+}
+
+/// Rows, given as part and row, of at least one part: copied, unless they are all of one part in its order.
+/// An error if their strings fit no array.
+pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
+    if parts.len() == 1 && is_identity(picks, parts[0].len()) {
+        return Ok(parts.remove(0));
+    }
+    check_string_bytes(&parts, picks)?;
+    Ok(Rows::interleave(&parts.iter().collect::<Vec<_>>(), picks))
+}
+
+/// Refuses rows whose keys, or strings of a column, are more than one array holds.
+pub fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
+    // Where each part's strings begin and end, of the keys or a column.
+    let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
+        let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;
+        let len = |&(part, row): &(usize, usize)| offsets[part][row + 1] - offsets[part][row];
+        Some(picks.iter().map(|pick| len(pick) as usize).sum())
+    };
+    let keys = bytes(&|part| part.has_keys().then(|| part.keys().value_offsets()));
+    let strings =
+        (0..parts[0].values().len()).map(|at| bytes(&|part| string_offsets(part.value(at))));
+    match strings.chain([keys]).flatten().max() {
+        Some(bytes) if bytes > byte_bounds::array() => {
+            Err(too_many_string_bytes(picks.len(), bytes))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An error for a caller whose rows must be in one batch.
+pub fn too_many_string_bytes(rows: usize, bytes: usize) -> Error {
+    Error::invalid(format!(
+        "{rows} rows hold {bytes} bytes or more of strings, but a column of a batch holds {} at most; take \
+         fewer rows at once, or fewer columns",
+        byte_bounds::array()
+    ))
+}
+
+fn is_identity(picks: &[(usize, usize)], len: usize) -> bool {
+    picks.len() == len && picks.iter().enumerate().all(|(i, pick)| pick.1 == i)
+}
+
+/// A batch without rows.
+pub(crate) fn no_rows(layout: &Layout, columns: &[usize]) -> RecordBatch {
+    let schema = layout.schema().columns.project(columns).expect("columns were resolved");
+    RecordBatch::new_empty(schema.into())
+}

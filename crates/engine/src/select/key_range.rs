@@ -1,0 +1,144 @@
+//! Key ranges: what callers give, and the two places in the key order that it comes to.
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
+use drillcore_format::key::{self, Bound};
+use drillcore_format::schema::TableSchema;
+
+use crate::error::{Error, Result};
+use crate::schema::conform::cast;
+
+/// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
+#[derive(Debug, Clone)]
+pub struct Between {
+    pub low: Option<Vec<ArrayRef>>,
+    pub high: Option<Vec<ArrayRef>>,
+    pub closed: Closed,
+}
+
+/// Which ends of a range belong to it. A prefix stands for every key that begins with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Closed {
+    #[default]
+    Both,
+    Left,
+    Right,
+    Neither,
+}
+
+/// The places in the key order where a range begins and ends; `None` is unbounded. Empty if the end does
+/// not lie behind the begin.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KeyRange {
+    pub low: Option<Bound>,
+    pub high: Option<Bound>,
+}
+
+impl KeyRange {
+    /// Checks a range against a table's key. Ends in the wrong order are an error.
+    pub fn new(schema: &TableSchema, between: &Between) -> Result<KeyRange> {
+        let low = between.low.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
+        let high = between.high.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
+        if let (Some(low), Some(high)) = (&low, &high) {
+            let (low, high) = (encode_prefix(low), encode_prefix(high));
+            if low > high && !low.starts_with(&high) {
+                return Err(Error::invalid(
+                    "between is reversed: its low end lies above its high end",
+                ));
+            }
+        }
+        Ok(KeyRange::encoded(low, high, between.closed))
+    }
+
+    /// [`KeyRange::new`] where ends in the wrong order mean that nothing lies between them.
+    pub fn or_empty(schema: &TableSchema, between: &Between) -> Result<KeyRange> {
+        let low = between.low.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
+        let high = between.high.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;
+        Ok(KeyRange::encoded(low, high, between.closed))
+    }
+
+    fn encoded(
+        low: Option<Vec<ArrayRef>>,
+        high: Option<Vec<ArrayRef>>,
+        closed: Closed,
+    ) -> KeyRange {
+        let low = low.map(|prefix| match closed {
+            Closed::Both | Closed::Left => Bound::before(&prefix),
+            Closed::Right | Closed::Neither => Bound::after(&prefix),
+        });
+        let high = high.map(|prefix| match closed {
+            Closed::Both | Closed::Right => Bound::after(&prefix),
+            Closed::Left | Closed::Neither => Bound::before(&prefix),
+        });
+        KeyRange { low, high }
+    }
+
+    /// What lies in both.
+    pub fn and(self, other: KeyRange) -> KeyRange {
+        let low = match (self.low, other.low) {
+            (Some(a), Some(b)) => Some(a.max(b)),
+            (a, b) => a.or(b),
+        };
+        let high = match (self.high, other.high) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        KeyRange { low, high }
+    }
+
+    /// Whether every key lies in it.
+    pub fn is_everything(&self) -> bool {
+        self.low.is_none() && self.high.is_none()
+    }
+}
+
+/// Brings a prefix to the key's types.
+fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    if prefix.is_empty() || prefix.len() > schema.key.len() {
+        let (found, columns) = (prefix.len(), schema.key.len());
+        let message =
+            format!("an end of between has {found} values, but the key has {columns} columns");
+        return Err(Error::invalid(message));
+    }
+    let mut cast_prefix = Vec::with_capacity(prefix.len());
+    for (values, &column) in prefix.iter().zip(&schema.key) {
+        let field = schema.columns.field(column);
+        if values.len() != 1 {
+            return Err(Error::invalid(format!(
+                "an end of between gives {} values for {:?}",
+                values.len(),
+                field.name()
+            )));
+        }
+        if is_nan(values) {
+            return Err(Error::invalid(format!(
+                "an end of between is NaN for column {:?}",
+                field.name()
+            )));
+        }
+        cast_prefix.push(cast(values, field.data_type(), field.name())?);
+    }
+    Ok(cast_prefix)
+}
+
+fn encode_prefix(prefix: &[ArrayRef]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for value in prefix {
+        key::encode_value(value, 0, &mut bytes);
+    }
+    bytes
+}
+
+fn is_nan(values: &ArrayRef) -> bool {
+    match values.data_type() {
+        DataType::Float64 => {
+            values.is_valid(0) && values.as_primitive::<Float64Type>().value(0).is_nan()
+        }
+        DataType::Float32 => {
+            values.is_valid(0) && values.as_primitive::<Float32Type>().value(0).is_nan()
+        }
+        _ => false,
+    }
+}

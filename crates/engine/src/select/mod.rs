@@ -1,0 +1,9 @@
+//! From a question to ordinals of pieces, and from ordinals to rows.
+
+pub mod unindexed_sets;
+pub mod key_range;
+pub mod predicate;
+pub mod selection;
+pub mod resolved_selections;
+pub mod fetch;
+pub mod pruning;

@@ -1,0 +1,131 @@
+//! Conditions on rows. The engine parses nothing: whoever reads text hands it a [`Predicate`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::statistics_page::Zones;
+
+use crate::error::{Error, Result};
+use crate::select::key_range::Between;
+
+/// A condition that a row of a table meets or not, whatever the other rows are: asked twice, it answers
+/// the same.
+///
+/// A condition may be taken apart: into a key range and sets, which indexes find, and a test of the rows
+/// in them.
+pub trait Predicate: fmt::Debug + Send + Sync {
+    /// A key range that every row that passes lies in. Its ends may be in the wrong order: then none does.
+    fn between(&self) -> Option<&Between> {
+        None
+    }
+
+    /// Values of the set column, one of which every row that passes has; a null element stands for the
+    /// rows without a value.
+    fn sets(&self) -> Option<&ArrayRef> {
+        None
+    }
+
+    /// Whether every row in the range and the sets passes, so that none need be tested.
+    fn is_exact(&self) -> bool {
+        false
+    }
+
+    /// Names of the columns that the test reads; may be none.
+    fn columns(&self) -> &[String];
+
+    /// Tests rows, which have exactly the columns of [`Predicate::columns`], in that order: one element a
+    /// row. Null is no.
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray>;
+
+    /// Names of the columns whose zones can tell that no row passes; none by default.
+    fn zone_columns(&self) -> &[String] {
+        &[]
+    }
+
+    /// Which zones may hold a row that passes: one element a zone, and only false excludes one. What is known
+    /// of the column `zone_columns()[at]` is `zones.column(at)`; `None` means that it may hold any value, as
+    /// do null bounds.
+    fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {
+        Ok(BooleanArray::from(vec![true; zones.len()]))
+    }
+
+    /// Says which condition this is: predicates with one text select the same rows of a table.
+    fn text(&self) -> &str;
+}
+
+/// A predicate whose columns were found in a table.
+#[derive(Debug, Clone)]
+pub struct Test {
+    predicate: Arc<dyn Predicate>,
+    columns: Vec<usize>,
+    zone_columns: Vec<usize>,
+}
+
+impl Test {
+    /// What is left to test of a predicate, if anything is.
+    pub fn new(schema: &TableSchema, predicate: &Arc<dyn Predicate>) -> Result<Option<Test>> {
+        if predicate.is_exact() {
+            return Ok(None);
+        }
+        let indexes = |names: &[String]| -> Result<Vec<usize>> {
+            names.iter().map(|name| column(schema, name)).collect()
+        };
+        let (columns, zone_columns) =
+            (indexes(predicate.columns())?, indexes(predicate.zone_columns())?);
+        Ok(Some(Test { predicate: predicate.clone(), columns, zone_columns }))
+    }
+
+    /// The columns of the table that are read.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Which rows pass: no element is null. `rows` has the columns of [`Test::columns`] in that order.
+    pub fn passes(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let passes = self.predicate.select(rows)?;
+        check_answers(&passes, rows.num_rows(), "rows")?;
+        Ok(match passes.nulls() {
+            None => passes,
+            Some(valid) => BooleanArray::new(passes.values() & valid.inner(), None),
+        })
+    }
+
+    /// The columns of the table whose zones can exclude rows without changing an answer: those of the key,
+    /// and in an append table all. Elsewhere, leaving out the newest version of a row would bring an older
+    /// one back, and leaving out a partial row would change a fold; all versions have one key.
+    pub fn prunable_columns(&self, schema: &TableSchema) -> Vec<usize> {
+        let is_append = schema.merge == MergePolicy::Append;
+        let is_prunable = |column: &usize| is_append || schema.key.contains(column);
+        self.zone_columns.iter().copied().filter(is_prunable).collect()
+    }
+
+    /// Whether each zone may hold a row that passes.
+    pub fn may_match(&self, zones: &Zones) -> Result<Vec<bool>> {
+        let may_match = self.predicate.may_match(&zones.renumbered(&self.zone_columns))?;
+        check_answers(&may_match, zones.len(), "zones")?;
+        Ok(may_match.iter().map(|answer| answer.unwrap_or(true)).collect())
+    }
+}
+
+impl PartialEq for Test {
+    fn eq(&self, other: &Test) -> bool {
+        self.columns == other.columns && self.predicate.text() == other.predicate.text()
+    }
+}
+
+fn check_answers(answers: &BooleanArray, wanted: usize, what: &str) -> Result<()> {
+    if answers.len() == wanted {
+        return Ok(());
+    }
+    let found = answers.len();
+    Err(Error::invalid(format!("a predicate gave {found} answers for {wanted} {what}")))
+}
+
+/// The index of a table's column.
+pub fn column(schema: &TableSchema, name: &str) -> Result<usize> {
+    let columns = &schema.columns;
+    let names = || columns.fields().iter().map(|field| field.name().as_str());
+    columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
+}

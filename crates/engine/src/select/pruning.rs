@@ -1,0 +1,55 @@
+//! Leaving out the zones of a segment in which no row can pass a test.
+
+use std::ops::Range;
+
+use drillcore_format::rows::Layout;
+
+use crate::error::Result;
+use crate::pieces::piece::Piece;
+use crate::select::predicate::Test;
+
+/// A test whose zones are worth a look.
+#[derive(Debug, Clone)]
+pub struct Pruning {
+    test: Test,
+    layout: Layout,
+    columns: Vec<usize>,
+}
+
+impl Pruning {
+    /// `None` if zones can tell nothing that the test may rely on.
+    pub fn new(layout: &Layout, test: Option<&Test>) -> Option<Pruning> {
+        let test = test?;
+        let columns = test.prunable_columns(layout.schema());
+        let (test, layout) = (test.clone(), layout.clone());
+        (!columns.is_empty()).then_some(Pruning { test, layout, columns })
+    }
+
+    /// Cuts some ordinals of a piece down to those that may pass: ascending ranges that do not touch. On
+    /// disk: one statistics page for each index page that the ordinals lie in.
+    pub fn prune(&self, piece: &Piece, ordinals: Range<u64>) -> Result<Vec<Range<u64>>> {
+        let Some(zones) = piece.zones(&self.layout, ordinals.clone(), &self.columns)? else {
+            return Ok(vec![ordinals]);
+        };
+        let mut kept: Vec<Range<u64>> = Vec::new();
+        let mut pruned = 0;
+        for (zone, may_match) in self.test.may_match(&zones)?.into_iter().enumerate() {
+            let of_zone = zones.ordinals(zone);
+            if !may_match {
+                // A zone that begins before the ordinals was counted with those before, if at all.
+                let begins_here = of_zone.start >= ordinals.start;
+                pruned += if begins_here { zones.blocks().value(zone) } else { 0 };
+                continue;
+            }
+            let (from, to) = (of_zone.start.max(ordinals.start), of_zone.end.min(ordinals.end));
+            match kept.last_mut() {
+                Some(last) if last.end == from => last.end = to,
+                _ => kept.push(from..to),
+            }
+        }
+        if let Some(segment) = piece.segment() {
+            segment.count_pruned(pruned);
+        }
+        Ok(kept)
+    }
+}

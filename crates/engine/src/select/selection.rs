@@ -1,0 +1,258 @@
+//! Selecting: from a question to ordinals in pieces.
+//!
+//! A selection is a list of parts, each an interval of ordinals or of a set's members in one piece. Its
+//! rows are numbered through, 0 to `len`, so a sample is drawn by number and a count needs no rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef};
+use drillcore_format::key;
+use drillcore_format::rows::Layout;
+use drillcore_format::schema::TableSchema;
+use drillcore_sample::fences::Fences;
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::pieces::piece::{Members, Piece};
+use crate::schema::conform::cast;
+use crate::select::key_range::{Between, KeyRange};
+use crate::select::predicate::{Predicate, Test};
+use crate::select::unindexed_sets::list_members;
+
+/// Which rows a call is about. All of them by default.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// A key range.
+    pub between: Option<Between>,
+    /// Values of the set column; a null element stands for the rows without a value.
+    pub sets: Option<ArrayRef>,
+    /// A condition on each row: on a folded row, where keys fold.
+    pub predicate: Option<Arc<dyn Predicate>>,
+}
+
+/// A selection, checked and encoded for one table: what indexes find, and what is tested of that.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub filter: Filter,
+    pub test: Option<Test>,
+}
+
+/// The part of a selection that indexes answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Filter {
+    range: KeyRange,
+    /// Encoded values, each once, in order.
+    sets: Option<Vec<Vec<u8>>>,
+}
+
+/// The rows of some pieces that pass a filter.
+pub struct Selected {
+    pieces: Arc<[Piece]>,
+    parts: Vec<Part>,
+    fences: Fences,
+}
+
+/// The ordinals `from..to` of a piece, or of a set's members in it.
+#[derive(Clone)]
+pub struct Part {
+    pub piece: usize,
+    pub members: Option<Members>,
+    pub from: u64,
+    pub to: u64,
+}
+
+/// One row of a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    pub piece: usize,
+    pub ordinal: u32,
+}
+
+impl Selection {
+    /// Checks the selection against a table. What the predicate says of keys and sets narrows the filter.
+    pub fn check(&self, schema: &TableSchema) -> Result<Question> {
+        let range = self.between.as_ref().map(|between| KeyRange::new(schema, between));
+        let sets = self.sets.as_ref().map(|values| encode_sets(schema, values));
+        let filter =
+            Filter { range: range.transpose()?.unwrap_or_default(), sets: sets.transpose()? };
+        let Some(predicate) = &self.predicate else { return Ok(Question { filter, test: None }) };
+        let implied = predicate.between().map(|between| KeyRange::or_empty(schema, between));
+        let sets = predicate.sets().map(|values| encode_sets(schema, values));
+        let filter = Filter {
+            range: filter.range.and(implied.transpose()?.unwrap_or_default()),
+            sets: match (filter.sets, sets.transpose()?) {
+                (Some(mut asked), Some(implied)) => {
+                    asked.retain(|set| implied.binary_search(set).is_ok());
+                    Some(asked)
+                }
+                (asked, implied) => asked.or(implied),
+            },
+        };
+        Ok(Question { filter, test: Test::new(schema, predicate)? })
+    }
+}
+
+impl Filter {
+    /// Whether every row passes.
+    pub fn is_everything(&self) -> bool {
+        self.range.is_everything() && self.sets.is_none()
+    }
+
+    /// Whether rows are chosen by set, not only by key.
+    pub fn is_by_set(&self) -> bool {
+        self.sets.is_some()
+    }
+
+    /// Whether some piece does not list the rows of every set asked for, so that they have to be looked for.
+    pub fn takes_a_pass(&self, pieces: &[Piece]) -> bool {
+        let Some(sets) = &self.sets else { return false };
+        pieces.iter().any(|piece| {
+            let indexed = piece.indexed();
+            !sets.iter().all(|set| indexed.contains(set))
+        })
+    }
+
+    /// Finds the rows of `pieces` that pass. On disk, a range end costs one index page and one block a
+    /// piece, a set one directory page; sets that are not indexed there, one pass over the set column.
+    pub fn select(
+        &self,
+        layout: &Layout,
+        pieces: Arc<[Piece]>,
+        interrupt: &Interrupt,
+    ) -> Result<Selected> {
+        let mut parts = Vec::with_capacity(pieces.len());
+        for (number, piece) in pieces.iter().enumerate() {
+            let from = self.range.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
+            let to =
+                self.range.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
+            let to = to.max(from);
+            let Some(sets) = &self.sets else {
+                parts.push(Part { piece: number, members: None, from, to });
+                continue;
+            };
+            // In the order of the sets, whoever found their rows: the same draws take the same rows.
+            for members in members_of(layout, piece, sets, from..to, interrupt)? {
+                let is_whole =
+                    matches!(members, Members::Listed(_)) || from == 0 && to == piece.rows();
+                let (from, to) = if is_whole {
+                    (0, members.len())
+                } else {
+                    (piece.member_rank(&members, from)?, piece.member_rank(&members, to)?)
+                };
+                parts.push(Part { piece: number, members: Some(members), from, to });
+            }
+        }
+        Ok(Selected::of_parts(pieces, parts))
+    }
+}
+
+impl Selected {
+    /// Some parts of some pieces, which may be empty.
+    pub fn of_parts(pieces: Arc<[Piece]>, mut parts: Vec<Part>) -> Selected {
+        parts.retain(|part| part.from < part.to);
+        let fences = Fences::from_counts(parts.iter().map(Part::len));
+        Selected { pieces, parts, fences }
+    }
+
+    /// Some rows of each piece, by ordinals that ascend.
+    pub fn listed(pieces: Arc<[Piece]>, ordinals: Vec<Vec<u32>>) -> Selected {
+        assert_eq!(pieces.len(), ordinals.len());
+        let part = |(piece, ordinals): (usize, Vec<u32>)| {
+            let to = ordinals.len() as u64;
+            Part { piece, members: Some(Members::Listed(ordinals.into())), from: 0, to }
+        };
+        let parts = ordinals.into_iter().enumerate().map(part).collect();
+        Selected::of_parts(pieces, parts)
+    }
+
+    /// All rows of some pieces.
+    pub fn whole(pieces: Arc<[Piece]>) -> Selected {
+        let part = |(piece, rows): (usize, u64)| Part { piece, members: None, from: 0, to: rows };
+        let parts = pieces.iter().map(Piece::rows).enumerate().map(part).collect();
+        Selected::of_parts(pieces, parts)
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.fences.total()
+    }
+
+    pub fn pieces(&self) -> &Arc<[Piece]> {
+        &self.pieces
+    }
+
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// The row with the given number, below `len`.
+    pub fn place(&self, number: u64) -> Result<Place> {
+        let (part, position) = self.fences.locate(number);
+        let part = &self.parts[part];
+        let ordinal = part.ordinal(&self.pieces[part.piece], part.from + position)?;
+        Ok(Place { piece: part.piece, ordinal: ordinal as u32 })
+    }
+}
+
+impl Part {
+    pub fn len(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// The ordinal at `position`, which lies in `from..to`.
+    pub fn ordinal(&self, piece: &Piece, position: u64) -> Result<u64> {
+        match &self.members {
+            None => Ok(position),
+            Some(members) => piece.member(members, position),
+        }
+    }
+
+    /// Appends the ordinals at `positions`, which lie in `from..to`.
+    pub fn ordinals(&self, piece: &Piece, positions: Range<u64>, out: &mut Vec<u32>) -> Result<()> {
+        match &self.members {
+            None => out.extend(positions.map(|position| position as u32)),
+            Some(members) => piece.ordinals(members, positions, out)?,
+        }
+        Ok(())
+    }
+}
+
+/// The members of each set in a piece: all of them from its index, or those among `range` from a pass over
+/// the rows there.
+fn members_of(
+    layout: &Layout,
+    piece: &Piece,
+    sets: &[Vec<u8>],
+    range: Range<u64>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Members>> {
+    let indexed: Vec<Option<Members>> =
+        sets.iter().map(|set| piece.members(set)).collect::<Result<_>>()?;
+    let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
+    let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
+    let mut listed = match unlisted.is_empty() {
+        true => Vec::new(),
+        false => list_members(layout, piece, &unlisted, range, interrupt)?,
+    }
+    .into_iter();
+    let mut next = || Members::Listed(listed.next().expect("one was listed for each"));
+    Ok(indexed.into_iter().map(|members| members.unwrap_or_else(&mut next)).collect())
+}
+
+/// The encoded values of some sets of a table, each once, in order.
+pub fn encode_sets(schema: &TableSchema, values: &ArrayRef) -> Result<Vec<Vec<u8>>> {
+    let column = schema.set_column().ok_or_else(Error::no_set_column)?;
+    let field = schema.columns.field(column);
+    let values = cast(values, field.data_type(), field.name())?;
+    let mut sets: Vec<Vec<u8>> = (0..values.len())
+        .map(|row| {
+            let mut bytes = Vec::new();
+            key::encode_value(&values, row, &mut bytes);
+            bytes
+        })
+        .collect();
+    sets.sort_unstable();
+    sets.dedup();
+    Ok(sets)
+}

@@ -1,0 +1,283 @@
+//! The parts of an open database and how they hang together; shared by handles, snapshots and workers.
+
+use std::borrow::Borrow;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+use drillcore_format::ids::{Lsn, SegmentId};
+use drillcore_storage::files::directory::{Directory, Lock, Process};
+use drillcore_storage::files::lease::{DeferredRemovals, Lease};
+use drillcore_storage::log::wal::Wal;
+use drillcore_storage::manifest::Manifest;
+use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
+
+use crate::error::{Error, ErrorKind};
+use crate::interrupt::Interrupt;
+use crate::options::Options;
+use crate::pieces::memory_meter::MemoryMeter;
+use crate::pieces::rows_examined::RowsExamined;
+use crate::state::guarded::{State, Version};
+#[cfg(shuttle)]
+use crate::state::publication_fault::PublicationFault;
+
+/// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
+const FORK_TRIES: u32 = 100;
+/// ... and how long it waits in between.
+const FORK_PAUSE: Duration = Duration::from_millis(10);
+
+/// An open database. Locks are taken in the order manifest, state.
+pub struct Core {
+    pub directory: Arc<dyn Directory>,
+    pub options: Options,
+    pub cache: Arc<PageCache>,
+    pub removals: Arc<DeferredRemovals>,
+    pub meter: MemoryMeter,
+    pub rows_examined: RowsExamined,
+    pub manifest: Mutex<Manifest>,
+    /// Set once recovery has read it; absent with durability `none`.
+    pub wal: OnceLock<Wal>,
+    state: Mutex<State>,
+    /// The one that opened the database, and has the threads for it.
+    process: Process,
+    /// Signalled when pieces, holds or failures change.
+    pub state_changed: Condvar,
+    visible: AtomicU64,
+    next_segment: AtomicU64,
+    /// The segments that somebody may hold, also those that left their table.
+    segments: std::sync::Mutex<Vec<Weak<Segment>>>,
+    pub probe: Probe,
+    /// Bytes of commits that are about to be logged.
+    pub unlogged_bytes: std::sync::atomic::AtomicU64,
+    /// Held while the database is open for writing; freed by `close`.
+    pub lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+/// A call that writes, until dropped.
+pub struct Underway<C: Borrow<Core>>(C);
+
+impl Underway<Arc<Core>> {
+    /// What is left of a call under way, which may end before it.
+    pub fn rest_of_call(core: Arc<Core>) -> Underway<Arc<Core>> {
+        core.state().underway += 1;
+        Underway(core)
+    }
+}
+
+impl<C: Borrow<Core>> Deref for Underway<C> {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        self.0.borrow()
+    }
+}
+
+impl<C: Borrow<Core>> Drop for Underway<C> {
+    fn drop(&mut self) {
+        let core = self.0.borrow();
+        let mut state = core.state();
+        state.underway -= 1;
+        if state.closing {
+            drop(state);
+            core.state_changed.notify_all();
+        }
+    }
+}
+
+/// Called by each append between encoding and committing; for tests that prove what runs at once.
+#[derive(Clone, Default)]
+pub struct Probe(pub Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Core {
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "called once, by recovery, with the parts it opened"
+    )]
+    pub fn new(
+        directory: Arc<dyn Directory>,
+        lock: Box<dyn Lock>,
+        options: Options,
+        cache: Arc<PageCache>,
+        manifest: Manifest,
+        next_segment: SegmentId,
+        state: State,
+        probe: Probe,
+    ) -> Core {
+        Core {
+            removals: Arc::new(DeferredRemovals::new(directory.clone())),
+            directory,
+            options,
+            cache,
+            meter: MemoryMeter::default(),
+            rows_examined: RowsExamined::default(),
+            manifest: Mutex::new(manifest),
+            wal: OnceLock::new(),
+            visible: AtomicU64::new(state.next_lsn.0 - 1),
+            state: Mutex::new(state),
+            process: Process::current(),
+            state_changed: Condvar::new(),
+            next_segment: AtomicU64::new(next_segment.0),
+            segments: std::sync::Mutex::default(),
+            probe,
+            unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
+            lock: Mutex::new(Some(lock)),
+        }
+    }
+
+    /// A panic elsewhere leaves the state whole: each change to it is one assignment or splice.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The state of a database that is open.
+    ///
+    /// # Errors
+    /// `Closed`; in a fork of the process that opened the database `ReadOnly`, if a thread there held the lock at
+    /// the fork: here nobody will free it.
+    pub fn open_state(&self) -> Result<MutexGuard<'_, State>, Error> {
+        let state = self.state_unless_lost()?;
+        state.check_open()?;
+        Ok(state)
+    }
+
+    /// The state, also of a closed database; in a fork an error if it can never be had.
+    pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
+        match self.check_process() {
+            Ok(()) => Ok(self.state()),
+            Err(forked) => self.state_in_fork().ok_or(forked),
+        }
+    }
+
+    /// Refuses to write in a fork of the process that opened the database. To be called before any lock is taken.
+    pub fn check_process(&self) -> Result<(), Error> {
+        let forked = |error: std::io::Error| Error::new(ErrorKind::ReadOnly, error.to_string());
+        self.process.check().map_err(forked)
+    }
+
+    fn state_in_fork(&self) -> Option<MutexGuard<'_, State>> {
+        for _ in 0..FORK_TRIES {
+            match self.state.try_lock() {
+                Ok(state) => return Some(state),
+                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            thread::sleep(FORK_PAUSE);
+        }
+        None
+    }
+
+    /// Begins a call that writes. Closing waits for it.
+    ///
+    /// # Errors
+    /// `Closed`, `ReadOnly`.
+    pub fn begin(&self) -> Result<Underway<&Core>, Error> {
+        self.check_process()?;
+        let mut state = self.state();
+        state.check_writable()?;
+        state.underway += 1;
+        Ok(Underway(self))
+    }
+
+    /// [`Core::wait`], but for moments only, and not if the caller wants out.
+    pub fn wait_or_stop<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        interrupt: &Interrupt,
+    ) -> Result<MutexGuard<'a, State>, Error> {
+        if !interrupt.may_stop() {
+            return Ok(self.wait(state));
+        }
+        let waited = self.state_changed.wait_timeout(state, Interrupt::POLL);
+        // Not under the lock: who is asked may wait for somebody who wants it.
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        interrupt.check()?;
+        Ok(self.state())
+    }
+
+    /// Waits for a signal, giving up the lock meanwhile.
+    pub fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Core::wait`], until a moment at most.
+    pub fn wait_until<'a>(
+        &self,
+        state: MutexGuard<'a, State>,
+        until: Option<Instant>,
+    ) -> MutexGuard<'a, State> {
+        let Some(until) = until else { return self.wait(state) };
+        let timeout = until.saturating_duration_since(Instant::now());
+        let waited = self.state_changed.wait_timeout(state, timeout);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub fn manifest(&self) -> MutexGuard<'_, Manifest> {
+        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The highest LSN below which every commit is published and logged.
+    pub fn visible(&self) -> Lsn {
+        Lsn(self.visible.load(Ordering::Acquire))
+    }
+
+    /// Makes all commits up to `lsn` visible.
+    pub fn show(&self, lsn: Lsn) {
+        self.visible.fetch_max(lsn.0, Ordering::AcqRel);
+    }
+
+    pub fn new_segment_id(&self) -> SegmentId {
+        SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Notes a segment that was opened.
+    pub fn note_segment(&self, segment: &Arc<Segment>) {
+        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        if segments.len() == segments.capacity() {
+            segments.retain(|segment| segment.strong_count() > 0);
+            let len = segments.len();
+            segments.reserve(len + 1);
+        }
+        segments.push(Arc::downgrade(segment));
+    }
+
+    /// Has the files of all segments that somebody still holds leased, as those of a reader are: once this
+    /// database is closed, another process may write to it. To be called before it may. Where no lease can be
+    /// had, files that another process removes are gone for snapshots, too.
+    pub fn lease_segments(&self, nonce: u64) {
+        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let held: Vec<Arc<Segment>> = segments.iter().filter_map(Weak::upgrade).collect();
+        drop(segments);
+        if held.is_empty() {
+            return;
+        }
+        let version = self.manifest().version();
+        if let Ok(lease) = Lease::take(self.directory.clone(), version, nonce).map(Arc::new) {
+            held.iter().for_each(|segment| segment.keep_leased(&lease));
+        }
+    }
+
+    /// All tables at the visible LSN.
+    pub fn version(&self) -> Result<Arc<Version>, Error> {
+        #[cfg(shuttle)]
+        let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
+        let mut state = self.open_state()?;
+        // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
+        // later one.
+        let visible = self.visible();
+        #[cfg(shuttle)]
+        let visible = too_early.unwrap_or(visible);
+        Ok(state.version(visible))
+    }
+
+    /// Turns the database read-only and wakes those who wait. Work that was stopped has not failed.
+    pub fn fail(&self, error: &Error) {
+        if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::Closed) {
+            return;
+        }
+        self.state().fail(error);
+        self.state_changed.notify_all();
+    }
+}

@@ -1,0 +1,7 @@
+//! What an open database holds at this moment, and what all its handles share.
+
+pub mod put_off;
+pub mod guarded;
+#[cfg(shuttle)]
+pub mod publication_fault;
+pub mod core;

@@ -1,0 +1,430 @@
+//! The way of a written row: from a caller's batch to a visible commit.
+//!
+//! Everything that takes long (casting, key encoding, sorting, set grouping, encoding for the log) is
+//! done by the caller's thread on data of its own. Then one short critical section gives the commit its
+//! LSN, enqueues its frame and publishes its runs; after it nothing is left but to write the log.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use drillcore_format::block;
+use drillcore_format::frame::encode_commit;
+use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+use drillcore_storage::error::Result as StorageResult;
+use drillcore_storage::log::wal::Wal;
+
+use crate::catalog::widening::{Widening, widen};
+use crate::error::{Error, ErrorKind, Result};
+use crate::interrupt::Interrupt;
+use crate::maintenance::room::LogBytes;
+use crate::maintenance::scheduler;
+use crate::merge::rollup::{fold, partial_rows};
+use crate::pieces::run::UncommittedRun;
+use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform};
+use crate::schema::table_spec::with_discovered;
+use crate::state::core::{Core, Underway};
+use crate::state::guarded::Slot;
+#[cfg(shuttle)]
+use crate::state::publication_fault::PublicationFault;
+use crate::threads::aside::{aside, finish_aside};
+use crate::write::admission::admit;
+
+/// One commit may take this share of `memory_bytes`.
+const COMMIT_SHARE: u64 = 4;
+const COMMIT_BYTES_MAX: u64 = 1 << 30;
+
+/// What an append did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendResult {
+    /// Rows appended, before equal keys were folded.
+    pub rows: u64,
+    /// Rows left out, with `OnError::Skip`.
+    pub rejected: Vec<Rejected>,
+    /// The commit; of an append without rows, the newest visible one.
+    pub lsn: u64,
+}
+
+/// A table, as a commit names it.
+#[derive(Clone)]
+pub struct Target {
+    pub table: TableId,
+    pub schema: Arc<TableSchema>,
+    pub layout: Layout,
+}
+
+/// Batches on their way into a commit: all that can fail of them is done, and nothing changed yet.
+struct Prepared {
+    rows: u64,
+    rejected: Vec<Rejected>,
+    runs: Vec<(TableId, UncommittedRun)>,
+    /// The tables that need more columns for them.
+    widenings: Vec<Widening>,
+}
+
+impl Target {
+    /// The table as it is now.
+    pub fn of(core: &Core, table: TableId) -> Result<Target> {
+        let state = core.open_state()?;
+        match state.tables.get(&table) {
+            Some(entry) => {
+                Ok(Target { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
+            }
+            None => Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
+        }
+    }
+
+    /// Whether a batch may add columns to it.
+    fn discovers(&self) -> bool {
+        self.layout.rollup().is_some_and(|rollup| rollup.discovers)
+    }
+}
+
+/// Appends one batch to each table in one commit: all become visible together, or none.
+///
+/// A caller that wants out while the rows are prepared, or wait for memory, has appended nothing. Later the
+/// commit goes on, without the caller where a disk is waited for.
+pub fn append(
+    core: &Arc<Core>,
+    batches: Vec<(Target, RecordBatch)>,
+    options: AppendOptions,
+    interrupt: &Interrupt,
+) -> Result<AppendResult> {
+    // A new column is an edit of the manifest.
+    if !batches.iter().any(|(target, _)| target.discovers()) {
+        return append_here(core, &batches, options, interrupt);
+    }
+    let core = core.clone();
+    aside(interrupt, move |interrupt| append_here(&core, &batches, options, interrupt))
+}
+
+fn append_here(
+    core: &Arc<Core>,
+    batches: &[(Target, RecordBatch)],
+    options: AppendOptions,
+    interrupt: &Interrupt,
+) -> Result<AppendResult> {
+    let _underway = core.begin()?;
+    let mut prepared = prepare(core, batches, options, interrupt)?;
+    while !widen(core, &prepared.widenings)? {
+        // Another thread was faster and found the same column, or another one.
+        let again = |(target, batch): &(Target, RecordBatch)| {
+            Ok((Target::of(core, target.table)?, batch.clone()))
+        };
+        let batches = batches.iter().map(again).collect::<Result<Vec<_>>>()?;
+        prepared = prepare(core, &batches, options, interrupt)?;
+    }
+    let Prepared { rows, rejected, runs, .. } = prepared;
+    if let Some(probe) = &core.probe.0 {
+        probe();
+    }
+    if runs.is_empty() {
+        return Ok(AppendResult { rows, rejected, lsn: core.visible().0 });
+    }
+    let tables: Vec<(TableId, u64)> =
+        runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
+    let lsn = commit(core, runs, interrupt)?;
+    for (table, bytes) in tables {
+        scheduler::join_small_runs(core, table, bytes)?;
+    }
+    Ok(AppendResult { rows, rejected, lsn: lsn.0 })
+}
+
+fn prepare(
+    core: &Core,
+    batches: &[(Target, RecordBatch)],
+    options: AppendOptions,
+    interrupt: &Interrupt,
+) -> Result<Prepared> {
+    let mut prepared =
+        Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
+    for (target, batch) in batches {
+        interrupt.check()?;
+        let (target, batch, widening) = with_discovered_columns(target, batch)?;
+        let conformed = match target.layout.rollup() {
+            None => conform(&target.schema, &target.schema.key, &batch, options)?,
+            Some(rollup) => {
+                let events = events_schema(&target.schema, rollup);
+                let keyed = dimensions(&target.schema, rollup);
+                conform(&events, &keyed, &batch, options)?
+            }
+        };
+        let Conformed { batch, rejected } = conformed;
+        prepared.rejected.extend(rejected);
+        prepared.rows += batch.num_rows() as u64;
+        interrupt.check()?;
+        if batch.num_rows() > 0 {
+            prepared.runs.push((target.table, encode(core, &target, &batch)?));
+            prepared.widenings.extend(widening);
+        }
+    }
+    // Together, too: spills start at half the budget, so a larger commit could wait for room for ever.
+    check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
+    Ok(prepared)
+}
+
+/// The table as it must be for the batch, and the batch without columns that say nothing.
+fn with_discovered_columns<'a>(
+    target: &'a Target,
+    batch: &RecordBatch,
+) -> Result<(Cow<'a, Target>, RecordBatch, Option<Widening>)> {
+    let Some(rollup) = target.layout.rollup().filter(|rollup| rollup.discovers) else {
+        return Ok((Cow::Borrowed(target), batch.clone(), None));
+    };
+    let (wider, columns) = with_discovered(&target.schema, batch)?;
+    let is_taken = |name: &str| {
+        let is_new = columns.iter().any(|column| column.name() == name);
+        is_new || rollup.events.column_with_name(name).is_some()
+    };
+    let fields = batch.schema_ref().fields();
+    let taken: Vec<usize> =
+        (0..fields.len()).filter(|&column| is_taken(fields[column].name())).collect();
+    let batch = batch.project(&taken).expect("the columns are the batch's");
+    if columns.is_empty() {
+        return Ok((Cow::Borrowed(target), batch, None));
+    }
+    let from = target.schema.clone();
+    let target = Target {
+        table: target.table,
+        layout: Layout::new(&wider),
+        schema: Arc::new(wider.clone()),
+    };
+    let widening = Widening { table: target.table, from, to: wider, columns };
+    Ok((Cow::Owned(target), batch, Some(widening)))
+}
+
+/// Deletes the rows with the given keys in one commit; a key without a row is no error. For a caller that wants
+/// out see [`append`].
+pub fn delete(
+    core: &Arc<Core>,
+    target: Target,
+    keys: BinaryArray,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
+    let _underway = core.begin()?;
+    if keys.is_empty() {
+        return Ok(core.visible());
+    }
+    let run = sorted_run(core, &target.layout, &target.layout.tombstones(keys))?;
+    let bytes = run.bytes();
+    check_size(core, bytes)?;
+    let lsn = commit(core, vec![(target.table, run)], interrupt)?;
+    scheduler::join_small_runs(core, target.table, bytes)?;
+    Ok(lsn)
+}
+
+/// Sorts rows by key, ties in the order given; of equal keys of an upsert table only the last stays.
+fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRun> {
+    let mut order = rows.sort_permutation();
+    if layout.has_tombstones() {
+        let key = |row: u32| rows.key(row as usize);
+        let is_last = |at: usize| order.get(at + 1).is_none_or(|&next| key(next) != key(order[at]));
+        order = (0..order.len()).filter(|&at| is_last(at)).map(|at| order[at]).collect();
+    }
+    // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
+    // caller's.
+    let mut rows = rows.take(&order);
+    if let Some(rollup) = layout.rollup() {
+        let is_last = |row: &u32| {
+            let row = *row as usize;
+            row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
+        };
+        let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
+        rows = fold(layout, rollup, &rows, &ends)?;
+    }
+    UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
+}
+
+/// The columns of a rollup table's events that its key is made of.
+fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
+    let of_events = |&column: &usize| {
+        let name = schema.columns.field(column).name();
+        rollup.events.index_of(name).expect("the events have the key's columns")
+    };
+    schema.key.iter().map(of_events).collect()
+}
+
+/// The shape of a rollup table's batches: that of its events, keyed by the dimensions that all must have.
+fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
+    TableSchema {
+        columns: rollup.events.clone(),
+        key: dimensions(schema, rollup)[..rollup.declared].to_vec(),
+        set: None,
+        merge: MergePolicy::Append,
+        weights: Vec::new(),
+    }
+}
+
+/// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
+fn check_encodable(batch: &RecordBatch) -> Result<()> {
+    let slice_bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size();
+    let bytes = |column: &ArrayRef| {
+        // What a slice of lists shares with others does not count.
+        let items = column.as_list_opt::<i32>().map(|lists| {
+            let (first, past_last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
+            lists.values().slice(first as usize, (past_last - first) as usize)
+        });
+        slice_bytes(items.as_ref().unwrap_or(column)).unwrap_or(usize::MAX)
+    };
+    let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
+    if bytes as u64 >= COMMIT_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "one batch of {bytes} bytes exceeds the limit of a commit, {COMMIT_BYTES_MAX}; append in \
+             smaller batches"
+        )));
+    }
+    Ok(())
+}
+
+/// Turns a batch into a sorted, indexed run.
+fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<UncommittedRun> {
+    check_encodable(batch)?;
+    let rows = match target.layout.rollup() {
+        None => target.layout.encode(batch),
+        Some(rollup) => partial_rows(&target.layout, rollup, batch),
+    };
+    let run = sorted_run(core, &target.layout, &rows)?;
+    check_size(core, run.bytes())?;
+    Ok(run)
+}
+
+fn check_size(core: &Core, bytes: u64) -> Result<()> {
+    let limit = (core.options.memory_bytes / COMMIT_SHARE).min(COMMIT_BYTES_MAX);
+    if bytes > limit {
+        return Err(Error::invalid(format!(
+            "one commit of {bytes} bytes exceeds its limit of {limit} (a quarter of memory_bytes, at \
+             most 1 GiB); append in smaller batches"
+        )));
+    }
+    Ok(())
+}
+
+fn commit(
+    core: &Arc<Core>,
+    runs: Vec<(TableId, UncommittedRun)>,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
+    let frame = core.wal.get().map(|_| encode_frame(&runs));
+    let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
+    admit(core, bytes, interrupt)?;
+    let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
+    let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
+        ready_to_log(core, interrupt)?;
+        Ok((publish(core, runs, frame)?, reserved))
+    });
+    let (lsn, reserved) = ready.inspect_err(|_| {
+        core.state().buffered_bytes -= bytes;
+        core.state_changed.notify_all();
+    })?;
+    #[cfg(shuttle)]
+    if PublicationFault::ShowBeforeLogging.is_injected() {
+        core.show(lsn);
+    }
+    match core.wal.get() {
+        None => show(core, lsn),
+        Some(_) if !interrupt.may_stop() => log(core, lsn)?,
+        Some(wal) if or_fail(core, wal.write_through_at_once(lsn))? => show(core, lsn),
+        Some(_) => {
+            // It has its place among the commits, so it is written also if the caller does not wait for that.
+            let rest = Underway::rest_of_call(core.clone());
+            finish_aside(interrupt, move |_| {
+                let _reserved = reserved;
+                log(&rest, lsn)
+            })?;
+        }
+    }
+    Ok(lsn)
+}
+
+/// Writes a published commit to the log and shows it.
+fn log(core: &Core, lsn: Lsn) -> Result<()> {
+    let wal = core.wal.get().expect("there is a log to write to");
+    or_fail(core, wal.write_through(lsn))?;
+    show(core, lsn);
+    Ok(())
+}
+
+/// What came of a write to the log, whose failure is the database's.
+fn or_fail<T>(core: &Core, written: StorageResult<T>) -> Result<T> {
+    written.map_err(Error::from).inspect_err(|error| core.fail(error))
+}
+
+fn show(core: &Core, lsn: Lsn) {
+    {
+        // Under the lock: a worker that has just looked for visible runs is either waiting already, and
+        // woken below, or has not looked yet.
+        let _state = core.state();
+        core.show(lsn);
+    }
+    core.state_changed.notify_all();
+}
+
+/// Has the log begin a file if it has none. Once a commit is published it has to be logged, so what may be
+/// lacking, like a file descriptor, is asked for before.
+fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
+    if core.wal.get().is_none_or(Wal::is_open) {
+        return Ok(());
+    }
+    let rest = Underway::rest_of_call(core.clone());
+    aside(interrupt, move |_| {
+        let wal = rest.wal.get().expect("there is one to open");
+        let next = Lsn(rest.visible().0 + 1);
+        match wal.make_ready(next).map_err(|error| Error::from(error).if_lacking()) {
+            Ok(()) => Ok(()),
+            Err(Ok(why)) => Err(why),
+            Err(Err(error)) => {
+                rest.fail(&error);
+                Err(error)
+            }
+        }
+    })
+}
+
+fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
+    let blocks: Vec<(TableId, Vec<u8>)> = runs
+        .iter()
+        .map(|(table, run)| {
+            let mut bytes = Vec::new();
+            block::encode(run.rows(), 0, run.rows().len(), &mut bytes);
+            (*table, bytes)
+        })
+        .collect();
+    let borrowed: Vec<(TableId, &[u8])> =
+        blocks.iter().map(|(table, bytes)| (*table, bytes.as_slice())).collect();
+    let mut frame = Vec::new();
+    encode_commit(&borrowed, &mut frame);
+    frame
+}
+
+/// The critical section: the next LSN, the frame in the log's queue, the runs in their tables' lists.
+/// Nothing in it can fail once the LSN is taken, or take long.
+fn publish(
+    core: &Core,
+    runs: Vec<(TableId, UncommittedRun)>,
+    frame: Option<Vec<u8>>,
+) -> Result<Lsn> {
+    let mut state = core.state();
+    state.check_writable()?;
+    for (table, _) in &runs {
+        if !state.tables.contains_key(table) {
+            return Err(Error::new(ErrorKind::NotFound, "the table was dropped"));
+        }
+    }
+    let lsn = state.next_lsn;
+    state.next_lsn = Lsn(lsn.0 + 1);
+    if let (Some(wal), Some(frame)) = (core.wal.get(), frame) {
+        wal.enqueue(lsn, frame);
+    }
+    for (id, run) in runs {
+        let table = state.tables.get_mut(&id).expect("checked above, under the same lock");
+        table.appended_rows += run.rows().len() as u64;
+        table.appended_batches += 1;
+        let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
+        table.runs.push(Slot { piece, taken: false });
+    }
+    state.changed();
+    Ok(lsn)
+}

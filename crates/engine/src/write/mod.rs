@@ -1,0 +1,4 @@
+//! From a batch to a commit that snapshots show.
+
+pub mod admission;
+pub mod commit;

@@ -1,0 +1,479 @@
+//! Open files within a budget of file descriptors.
+//!
+//! A process may hold so many files open at once, often 256 or 1,024 for everything it does, and a database may
+//! have more segments than that. [`OpenFiles`] is a door to a folder whose files stay open only while there is
+//! room. Reading a file that was closed opens it again, by its name, and closes one that was not read for some
+//! time (second chance, or CLOCK: Corbató, 1968). Where the system has no descriptor left, whatever needs one, also a new file, a
+//! listing or a lock, first has all databases of the process close what is not being read, and tries again.
+//!
+//! What it leaves to others: that a file which may still be read keeps its name. Files are named by numbers that
+//! are never given twice, and go once no handle and no [lease](crate::files::lease) needs them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::Lack;
+use crate::files::directory::{Directory, FileIdentity, Lock, ReadFile, WriteFile};
+
+/// The files of one database may take this share of the descriptors of the process ...
+const SHARE: u64 = 4;
+/// ... and so many in any case ...
+const LEAST: usize = 8;
+/// ... and no more, so that closing one stays cheap.
+const MOST: usize = 4096;
+/// How often a call that lacks a descriptor is tried ...
+const ATTEMPTS: u32 = 8;
+/// ... and how long it waits where none of ours could be closed: reads end soon.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// All pools of the process: descriptors are its own, not a database's.
+static POOLS: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+
+/// A folder of which a limited number of files is open for reading.
+pub struct OpenFiles {
+    pool: Arc<Pool>,
+}
+
+struct Pool {
+    directory: Arc<dyn Directory>,
+    limit: usize,
+    /// What is open. The first one is closed next, unless it was read meanwhile.
+    open: Mutex<VecDeque<Arc<PooledFile>>>,
+}
+
+/// A file that is open or can be opened again.
+struct PooledFile {
+    name: String,
+    identity: Option<FileIdentity>,
+    open: Mutex<Option<Arc<dyn ReadFile>>>,
+    /// Since it was opened, or last passed over.
+    was_read: AtomicBool,
+}
+
+/// What a caller holds of a file. Dropping it closes the file.
+struct Handle {
+    pool: Arc<Pool>,
+    file: Arc<PooledFile>,
+}
+
+impl OpenFiles {
+    /// A folder that keeps a quarter of the descriptors that the process may have, if it has as many files.
+    pub fn new(directory: Arc<dyn Directory>) -> OpenFiles {
+        OpenFiles::with_limit(directory, limit_of_process())
+    }
+
+    /// A folder that keeps at most `limit` files open, and those that are being read at the moment.
+    pub fn with_limit(directory: Arc<dyn Directory>, limit: usize) -> OpenFiles {
+        let pool = Arc::new(Pool { directory, limit, open: Mutex::default() });
+        let mut pools = lock(&POOLS);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(&pool));
+        OpenFiles { pool }
+    }
+}
+
+impl Directory for OpenFiles {
+    fn list(&self) -> io::Result<Vec<String>> {
+        with_descriptor(|| self.pool.directory.list())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        let opened = with_descriptor(|| self.pool.directory.open(name))?;
+        let file = Arc::new(PooledFile {
+            name: name.to_string(),
+            identity: opened.identity()?,
+            open: Mutex::new(Some(opened)),
+            was_read: AtomicBool::new(false),
+        });
+        self.pool.keep(file.clone());
+        Ok(Arc::new(Handle { pool: self.pool.clone(), file }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        with_descriptor(|| self.pool.directory.create(name))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.pool.directory.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.pool.directory.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.pool.directory.sync()
+    }
+
+    fn free_bytes(&self) -> io::Result<Option<u64>> {
+        self.pool.directory.free_bytes()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        with_descriptor(|| self.pool.directory.lock(name))
+    }
+
+    fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        with_descriptor(|| self.pool.directory.try_lock(name))
+    }
+
+    fn is_locked_here(&self, name: &str) -> bool {
+        self.pool.directory.is_locked_here(name)
+    }
+}
+
+impl ReadFile for Handle {
+    fn byte_len(&self) -> io::Result<u64> {
+        self.pool.opened(&self.file)?.byte_len()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.pool.opened(&self.file)?.read_exact_at(buffer, offset)
+    }
+
+    fn identity(&self) -> io::Result<Option<FileIdentity>> {
+        Ok(self.file.identity)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if lock(&self.file.open).take().is_some() {
+            lock(&self.pool.open).retain(|file| !Arc::ptr_eq(file, &self.file));
+        }
+    }
+}
+
+impl Pool {
+    /// The file, opened if it is closed. A caller keeps it for one read.
+    fn opened(&self, file: &Arc<PooledFile>) -> io::Result<Arc<dyn ReadFile>> {
+        file.was_read.store(true, Ordering::Relaxed);
+        if let Some(open) = &*lock(&file.open) {
+            return Ok(open.clone());
+        }
+        // Without the lock, as it may take long: of two who come together both open it, and one is kept.
+        let opened = with_descriptor(|| self.directory.open(&file.name))?;
+        if opened.identity()? != file.identity {
+            let message = "another file has taken the place of the one that was opened";
+            return Err(io::Error::new(io::ErrorKind::NotFound, message));
+        }
+        let mut slot = lock(&file.open);
+        if let Some(open) = &*slot {
+            return Ok(open.clone());
+        }
+        *slot = Some(opened.clone());
+        drop(slot);
+        self.keep(file.clone());
+        Ok(opened)
+    }
+
+    /// Takes in a file that was opened, and closes others to stay within the limit.
+    fn keep(&self, file: Arc<PooledFile>) {
+        // It has to be read once more to be spared, as one that is read but once must not drive out the others.
+        file.was_read.store(false, Ordering::Relaxed);
+        let mut open = lock(&self.open);
+        let mut looks = 2 * open.len();
+        while open.len() >= self.limit && looks > 0 {
+            looks -= 1;
+            let Some(file) = open.pop_front() else { break };
+            if file.was_read.swap(false, Ordering::Relaxed) || !file.close() {
+                open.push_back(file);
+            }
+        }
+        open.push_back(file);
+    }
+
+    /// Closes whatever is not being opened or read; says whether there was anything.
+    fn close_all(&self) -> bool {
+        let mut open = lock(&self.open);
+        let before = open.len();
+        open.retain(|file| !file.close());
+        open.len() < before
+    }
+}
+
+impl PooledFile {
+    /// Closes the file for all but those who read it at the moment, unless somebody looks at it just now.
+    fn close(&self) -> bool {
+        match self.open.try_lock() {
+            Ok(mut open) => drop(open.take()),
+            Err(TryLockError::Poisoned(open)) => drop(open.into_inner().take()),
+            Err(TryLockError::WouldBlock) => return false,
+        }
+        true
+    }
+}
+
+/// Tries again what fails for want of a descriptor, once files were closed for it.
+fn with_descriptor<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 1..ATTEMPTS {
+        match call() {
+            Err(error) if Lack::of(&error) == Some(Lack::Descriptors) => {
+                let pools: Vec<Arc<Pool>> = lock(&POOLS).iter().filter_map(Weak::upgrade).collect();
+                let closed = pools.iter().filter(|pool| pool.close_all()).count();
+                if closed == 0 {
+                    thread::sleep(PAUSE);
+                }
+            }
+            done => return done,
+        }
+    }
+    call()
+}
+
+fn limit_of_process() -> usize {
+    // Where the system does not say, as if it had said the usual.
+    let soft = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
+    usize::try_from(soft / SHARE).unwrap_or(MOST).clamp(LEAST, MOST)
+}
+
+/// What a panic left behind is whole: each change is one assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    use crate::files::directory::{LocalDirectory, MemoryDirectory};
+
+    const FILES: usize = 20;
+
+    /// A folder in memory that counts what is open, and refuses descriptors above a number of them.
+    #[derive(Clone)]
+    struct Counting {
+        files: MemoryDirectory,
+        open: Arc<Mutex<Counts>>,
+    }
+
+    #[derive(Default)]
+    struct Counts {
+        open: BTreeMap<String, usize>,
+        opened: usize,
+        most: usize,
+        granted: Option<usize>,
+    }
+
+    impl Counts {
+        fn now(&self) -> usize {
+            self.open.values().sum()
+        }
+    }
+
+    struct Counted {
+        file: Arc<dyn ReadFile>,
+        name: String,
+        open: Arc<Mutex<Counts>>,
+    }
+
+    impl ReadFile for Counted {
+        fn byte_len(&self) -> io::Result<u64> {
+            self.file.byte_len()
+        }
+
+        fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+            self.file.read_exact_at(buffer, offset)
+        }
+    }
+
+    impl Drop for Counted {
+        fn drop(&mut self) {
+            *lock(&self.open).open.get_mut(&self.name).unwrap() -= 1;
+        }
+    }
+
+    impl Counting {
+        /// With files "0", "1" and so on, each of which holds its number.
+        fn new() -> Counting {
+            let files = MemoryDirectory::new();
+            for number in 0..FILES {
+                let mut file = files.create(&number.to_string()).unwrap();
+                file.write_all(&[number as u8]).unwrap();
+            }
+            Counting { files, open: Arc::default() }
+        }
+
+        fn take(&self) -> io::Result<MutexGuard<'_, Counts>> {
+            let counts = lock(&self.open);
+            match counts.granted {
+                Some(granted) if counts.now() >= granted => Err(io::Error::from_raw_os_error(24)),
+                _ => Ok(counts),
+            }
+        }
+    }
+
+    impl Directory for Counting {
+        fn list(&self) -> io::Result<Vec<String>> {
+            drop(self.take()?);
+            self.files.list()
+        }
+
+        fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+            let mut counts = self.take()?;
+            let file = self.files.open(name)?;
+            *counts.open.entry(name.into()).or_default() += 1;
+            counts.opened += 1;
+            counts.most = counts.most.max(counts.now());
+            Ok(Arc::new(Counted { file, name: name.into(), open: self.open.clone() }))
+        }
+
+        fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+            drop(self.take()?);
+            self.files.create(name)
+        }
+
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.files.rename(from, to)
+        }
+
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.files.remove(name)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.files.sync()
+        }
+
+        fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+            drop(self.take()?);
+            self.files.lock(name)
+        }
+    }
+
+    fn open_all(files: &OpenFiles) -> Vec<Arc<dyn ReadFile>> {
+        (0..FILES).map(|number| files.open(&number.to_string()).unwrap()).collect()
+    }
+
+    fn read(file: &dyn ReadFile) -> io::Result<u8> {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, 0).map(|()| byte[0])
+    }
+
+    #[test]
+    fn no_more_files_are_open_than_the_limit_and_all_can_be_read() {
+        for limit in [1, 3, FILES - 1, FILES] {
+            let counting = Counting::new();
+            let files = OpenFiles::with_limit(Arc::new(counting.clone()), limit);
+            let handles = open_all(&files);
+            for _ in 0..3 {
+                for (number, handle) in handles.iter().enumerate() {
+                    assert_eq!(read(&**handle).unwrap(), number as u8);
+                    assert_eq!(handle.byte_len().unwrap(), 1);
+                }
+            }
+            let counts = lock(&counting.open);
+            // One more while it is being opened.
+            assert!(counts.now() == limit && counts.most <= limit + 1, "{} open", counts.most);
+            if limit == FILES {
+                assert_eq!(counts.opened, FILES, "none is opened twice");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_read_again_and_again_stays_open() {
+        let counting = Counting::new();
+        let files = OpenFiles::with_limit(Arc::new(counting.clone()), 3);
+        let handles = open_all(&files);
+        read(&*handles[0]).unwrap();
+        for round in 0..100 {
+            read(&*handles[0]).unwrap();
+            read(&*handles[1 + round % (FILES - 1)]).unwrap();
+        }
+        let opened = lock(&counting.open).opened;
+        // At first, each of the others at each read, and once the one that stays.
+        assert!(opened <= FILES + 100 + 1, "{opened} times");
+    }
+
+    #[test]
+    fn a_dropped_handle_closes_its_file() {
+        let counting = Counting::new();
+        let files = OpenFiles::with_limit(Arc::new(counting.clone()), 5);
+        let handles = open_all(&files);
+        assert_eq!(lock(&counting.open).now(), 5);
+        drop(handles);
+        assert_eq!(lock(&counting.open).now(), 0);
+        assert!(lock(&files.pool.open).is_empty());
+    }
+
+    #[test]
+    fn whatever_needs_a_descriptor_gets_that_of_a_file_that_is_not_read() {
+        let counting = Counting::new();
+        let files = OpenFiles::with_limit(Arc::new(counting.clone()), FILES);
+        // Another database of the same process.
+        let other = OpenFiles::with_limit(Arc::new(counting.clone()), FILES);
+        let handles = open_all(&files);
+        lock(&counting.open).granted = Some(FILES);
+        for call in 0..5 {
+            match call {
+                0 => assert_eq!(other.list().unwrap().len(), FILES),
+                1 => drop(other.create("new").unwrap()),
+                2 => assert!(other.lock("LOCK").unwrap().is_some()),
+                3 => assert!(other.try_lock("LOCK").unwrap().is_some()),
+                _ => drop(other.open("new").unwrap()),
+            }
+            for (number, handle) in handles.iter().enumerate() {
+                assert_eq!(read(&**handle).unwrap(), number as u8);
+            }
+        }
+        assert!(lock(&counting.open).opened > FILES);
+        lock(&counting.open).granted = Some(0);
+        let error = other.create("newer").err().unwrap();
+        assert_eq!(Lack::of(&error), Some(Lack::Descriptors), "none is left to give");
+        lock(&counting.open).granted = None;
+        other.create("newer").unwrap();
+    }
+
+    #[test]
+    fn any_number_of_threads_reads_what_it_asked_for() {
+        let counting = Counting::new();
+        let files = OpenFiles::with_limit(Arc::new(counting.clone()), 2);
+        let handles = open_all(&files);
+        thread::scope(|scope| {
+            for first in 0..8 {
+                let handles = &handles;
+                scope.spawn(move || {
+                    for step in 0..2_000 {
+                        let number = (first * 7 + step * 3) % FILES;
+                        assert_eq!(read(&*handles[number]).unwrap(), number as u8);
+                    }
+                });
+            }
+        });
+        assert!(lock(&counting.open).now() <= 2);
+        assert_eq!(lock(&files.pool.open).len(), lock(&counting.open).now());
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_is_not_read_for_the_one_that_was_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let local: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
+        let files = OpenFiles::with_limit(local, 1);
+        for name in ["a", "b"] {
+            files.create(name).unwrap().write_all(&[1]).unwrap();
+        }
+        let handle = files.open("a").unwrap();
+        files.open("b").unwrap();
+        assert_eq!(read(&*handle).unwrap(), 1);
+        let _b = files.open("b").unwrap();
+        read(&*_b).unwrap();
+        std::fs::write(folder.path().join("c"), [2]).unwrap();
+        std::fs::rename(folder.path().join("c"), folder.path().join("a")).unwrap();
+        let error = read(&*handle).unwrap_err();
+        assert!(error.to_string().contains("taken the place"), "{error}");
+    }
+
+    #[test]
+    fn a_share_of_what_the_process_may_have_is_taken() {
+        let soft = rlimit::Resource::NOFILE.get_soft().unwrap();
+        let limit = limit_of_process() as u64;
+        assert!((LEAST as u64..=MOST as u64).contains(&limit));
+        assert!(limit == LEAST as u64 || limit <= soft / SHARE);
+    }
+}

@@ -1,0 +1,3 @@
+//! The commits that may not be in segments yet.
+
+pub mod wal;

@@ -1,0 +1,800 @@
+//! The write-ahead log: every commit, in LSN order, until its rows are in segments.
+//!
+//! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. Whoever writes
+//! first takes all frames that wait, so threads that commit together share one write and one sync.
+//! A log that failed to write is finished: what its file holds is unknown, so it refuses all that
+//! follows.
+//!
+//! Files are named by their first LSN, and removed whole. A file is begun only once all before it is on stable
+//! storage, and it takes the place of what an older file holds from its first LSN on. So what lies behind the end
+//! of the log need not be cut off: the next file says that it is no part of it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, PoisonError, TryLockError};
+
+use drillcore_format::frame::{
+    FILE_HEADER_BYTES, FRAME_OVERHEAD_BYTES, FileHeader, FrameWriter, LogKind,
+};
+use drillcore_format::frame_reader::FrameReader;
+use drillcore_format::ids::Lsn;
+
+use crate::error::{IoContext, Result, StorageError};
+use crate::files::directory::{Directory, ReadFile, WriteFile, create_whole, read_file};
+use crate::sync::atomic::{self, AtomicBool, AtomicU64};
+use crate::sync::{Mutex, MutexGuard, thread};
+
+/// A file is closed once it is larger than this.
+const FILE_BYTES: u64 = 16 << 20;
+/// Where frames are read from, a multiple of this lies before them.
+const SECTOR_BYTES: u64 = 512;
+/// How often a writer that does not wait for a disk looks whether another thread's write is over.
+const TRIES_AT_ONCE: u32 = 32;
+
+/// The log of one database.
+pub struct Wal {
+    directory: Arc<dyn Directory>,
+    sync: bool,
+    nonce: u32,
+    queue: Mutex<Vec<(Lsn, Vec<u8>)>>,
+    log: Mutex<Log>,
+    /// Whether `log` has an open file.
+    is_open: AtomicBool,
+    logged: AtomicU64,
+    bytes: AtomicU64,
+    syncs: AtomicU64,
+}
+
+struct Log {
+    /// The newest file, the only one with bytes not yet synced.
+    open: Option<OpenFile>,
+    /// Oldest first; the last one is `open`, if any is.
+    files: VecDeque<LogFile>,
+    failure: Option<String>,
+}
+
+struct OpenFile {
+    writer: Box<dyn WriteFile>,
+    frames: FrameWriter,
+}
+
+struct LogFile {
+    name: String,
+    last: Lsn,
+    bytes: u64,
+}
+
+/// What [`Wal::read`] found, and how far it came.
+#[derive(Debug, Clone, Default)]
+pub struct LogRead {
+    /// The last commit, if there is one.
+    pub last: Option<Lsn>,
+    /// The bytes of all files.
+    pub bytes: u64,
+    /// Those that were read.
+    pub bytes_read: u64,
+    /// The file of the last commit, and where its frame ends there.
+    end: Option<(String, u64)>,
+}
+
+impl Wal {
+    /// Reads the log from `needed_from` on, hands every commit to `replay` in LSN order, and opens the
+    /// log for what follows. Returns it with the last LSN that it holds, if any. `nonce` should be a number that
+    /// no other opening uses.
+    ///
+    /// The log ends where [`FrameReader`] says; damage before that, and any gap, is an error. What is not known to be
+    /// synced is written anew, to a file of its own, before it is replayed: it may be in the system's cache only,
+    /// and where an earlier sync failed, no later one brings it to the disk. That is the end of the newest file at
+    /// most: those before it were synced.
+    ///
+    /// Memory: one file at a time, the newest twice.
+    pub fn recover<E: From<StorageError>>(
+        directory: Arc<dyn Directory>,
+        sync: bool,
+        nonce: u32,
+        needed_from: Lsn,
+        mut replay: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(Wal, Option<Lsn>), E> {
+        let names = log_files(directory.as_ref())?;
+        let mut files = VecDeque::new();
+        let mut last: Option<Lsn> = None;
+        for (number, (first, name)) in names.iter().enumerate() {
+            let next_file = names.get(number + 1).map(|(first, _)| *first);
+            check_starts(name, last, needed_from, *first)?;
+            let bytes = read_file(directory.as_ref(), name).context("read", name)?;
+            let mut frames = frames_of(name, *first, &bytes)?;
+            if let Some(next) = next_file.filter(|next| *next > needed_from) {
+                frames.expect_synced(next.0);
+            }
+            let mut commits: Vec<(Lsn, &[u8])> = Vec::new();
+            while let Some(commit) = next_commit(name, 0, next_file, &mut frames)? {
+                commits.push(commit);
+            }
+            let Some((file_last, _)) = commits.last().copied() else {
+                remove(directory.as_ref(), name)?;
+                continue;
+            };
+            last = Some(file_last);
+            // What is before `needed_from` is in segments.
+            let unproven = match next_file {
+                Some(_) => commits.len(),
+                None => {
+                    let unproven = frames.synced_before().max(needed_from.0);
+                    commits.partition_point(|(lsn, _)| lsn.0 < unproven)
+                }
+            };
+            if let Some((last, _)) = commits[..unproven].last() {
+                let (name, bytes) = (name.clone(), bytes.len() as u64);
+                files.push_back(LogFile { name, last: *last, bytes });
+            }
+            if let Some((first, _)) = commits.get(unproven) {
+                let header = FileHeader { kind: LogKind::Wal, nonce, first: first.0 };
+                files.push_back(write_anew(directory.as_ref(), header, &commits[unproven..])?);
+            }
+            commits.into_iter().try_for_each(|(lsn, payload)| replay(lsn, payload))?;
+        }
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        let wal = Wal {
+            directory,
+            sync,
+            nonce,
+            queue: Mutex::default(),
+            log: Mutex::new(Log { open: None, files, failure: None }),
+            is_open: AtomicBool::new(false),
+            logged: AtomicU64::new(last.unwrap_or_default().0),
+            bytes: AtomicU64::new(bytes),
+            syncs: AtomicU64::new(0),
+        };
+        Ok((wal, last))
+    }
+
+    /// Reads a log that another process may be writing, from `needed_from` on, and changes nothing. Ends at
+    /// the first frame that is not whole yet.
+    ///
+    /// `before` is how far an earlier call came: only what follows is read, unless the file that it ended in
+    /// is gone; then `each` hears commits again that it heard then. A file removed meanwhile is an error of a
+    /// missing file: the caller tries again.
+    pub fn read<E: From<StorageError>>(
+        directory: &dyn Directory,
+        needed_from: Lsn,
+        before: Option<&LogRead>,
+        mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<LogRead, E> {
+        let names = log_files(directory)?;
+        let before = before.filter(|before| {
+            let end = before.end.as_ref();
+            end.is_some_and(|(file, _)| names.iter().any(|(_, name)| name == file))
+        });
+        let mut read = LogRead { bytes: 0, bytes_read: 0, ..before.cloned().unwrap_or_default() };
+        let start = read.end.clone();
+        for (number, (first, name)) in names.iter().enumerate() {
+            let next_file = names.get(number + 1).map(|(first, _)| *first);
+            let file = directory.open(name).context("open", name)?;
+            let len = file.byte_len().context("measure", name)?;
+            read.bytes += len;
+            // An earlier call ended in the next file, or at its beginning: it takes the place of what is left here.
+            let known = read.last.map_or(0, |last| last.0 + 1);
+            if next_file.is_some_and(|next| next.0 <= known) {
+                continue;
+            }
+            check_starts(name, read.last, needed_from, *first)?;
+            let from = match &start {
+                Some((end_file, end)) if end_file == name => *end,
+                _ => 0,
+            };
+            if from > len {
+                let detail = format!(
+                    "{len} bytes, but {from} were there before: commits that were read are gone; open \
+                     the database again"
+                );
+                return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());
+            }
+            let begin = from / SECTOR_BYTES * SECTOR_BYTES;
+            let mut bytes = vec![0; (len - begin) as usize];
+            file.read_exact_at(&mut bytes, begin).context("read", name)?;
+            read.bytes_read += len - from;
+            let mut frames = match from {
+                0 => frames_of(name, *first, &bytes)?,
+                _ => {
+                    let header = header_of(name, file.as_ref())?;
+                    FrameReader::resume(&header, &bytes, (from - begin) as usize, known)
+                }
+            };
+            if let Some(next) = next_file.filter(|next| *next > needed_from) {
+                frames.expect_synced(next.0);
+            }
+            while let Some((lsn, payload)) = next_commit(name, begin, next_file, &mut frames)? {
+                if lsn.0 < known {
+                    continue;
+                }
+                each(lsn, payload)?;
+                read.last = Some(lsn);
+                read.end = Some((name.clone(), begin + frames.at() as u64));
+            }
+        }
+        Ok(read)
+    }
+
+    /// Whether a file is open, so that [`Wal::make_ready`] has nothing to do.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(atomic::Ordering::Acquire)
+    }
+
+    /// Begins a file if none is open. `first` lies behind all that is logged.
+    ///
+    /// # Errors
+    /// What it [lacks](StorageError::lack), if the file cannot be begun for want of it: then it has no name yet,
+    /// and the log goes on. Any other error finishes it.
+    pub fn make_ready(&self, first: Lsn) -> Result<()> {
+        if self.is_open() {
+            return Ok(());
+        }
+        let mut log = self.log();
+        if let Some(first) = &log.failure {
+            return Err(StorageError::LogFailed { first: first.clone() });
+        }
+        if log.open.is_some() {
+            return Ok(());
+        }
+        // Others may have logged, and had it removed, since the caller looked.
+        let first = first.max(Lsn(self.logged().0 + 1));
+        self.start_file(&mut log, first).inspect_err(|error| {
+            if error.lack().is_none() {
+                log.failure = Some(error.to_string());
+            }
+        })
+    }
+
+    /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
+    pub fn enqueue(&self, lsn: Lsn, payload: Vec<u8>) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push((lsn, payload));
+    }
+
+    /// Returns once the commit `lsn`, enqueued before, has been handed to the operating system, or is on
+    /// stable storage if the log syncs.
+    pub fn write_through(&self, lsn: Lsn) -> Result<()> {
+        if self.logged() >= lsn {
+            return Ok(());
+        }
+        self.write_queue_through(&mut self.log(), lsn)
+    }
+
+    /// [`Wal::write_through`] where no disk has to be waited for; says no, and has done nothing, where the log syncs
+    /// each write, is being synced, or goes on in another file.
+    pub fn write_through_at_once(&self, lsn: Lsn) -> Result<bool> {
+        if self.logged() >= lsn {
+            return Ok(true);
+        }
+        if self.sync {
+            return Ok(false);
+        }
+        for _ in 0..TRIES_AT_ONCE {
+            let mut log = match self.log.try_lock() {
+                Ok(log) => log,
+                Err(TryLockError::Poisoned(log)) => log.into_inner(),
+                Err(TryLockError::WouldBlock) => {
+                    // Another thread's write takes microseconds.
+                    thread::yield_now();
+                    continue;
+                }
+            };
+            if log.is_full() {
+                return Ok(false);
+            }
+            return self.write_queue_through(&mut log, lsn).map(|()| true);
+        }
+        Ok(false)
+    }
+
+    fn write_queue_through(&self, log: &mut Log, lsn: Lsn) -> Result<()> {
+        if self.logged() >= lsn {
+            return Ok(());
+        }
+        if let Some(first) = &log.failure {
+            return Err(StorageError::LogFailed { first: first.clone() });
+        }
+        let commits =
+            std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        let last = commits.last().expect("an LSN is enqueued before it is written through").0;
+        assert!(last >= lsn, "an LSN is enqueued before it is written through");
+        if let Err(error) = self.write(log, &commits) {
+            log.failure = Some(error.to_string());
+            return Err(error);
+        }
+        self.logged.store(last.0, atomic::Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes all that is logged survive a power cut. Does nothing in a log that syncs each write; else
+    /// others who write through wait meanwhile.
+    pub fn make_durable(&self) -> Result<()> {
+        if self.sync {
+            return Ok(());
+        }
+        let mut log = self.log();
+        if let Some(first) = &log.failure {
+            return Err(StorageError::LogFailed { first: first.clone() });
+        }
+        log.sync_open_file()
+    }
+
+    /// Ends the log: writes what waits, makes it durable, and notes that behind it, so that nothing of it can be
+    /// taken for the end of the log later. Does nothing in a log that failed.
+    ///
+    /// # Errors
+    /// The log could not be synced. Who enqueued what could not be written hears of that itself.
+    pub fn close(&self) -> Result<()> {
+        let _ = self.write_all_enqueued();
+        let mut log = self.log();
+        if log.failure.is_some() {
+            return Ok(());
+        }
+        log.sync_open_file()?;
+        self.is_open.store(false, atomic::Ordering::Release);
+        if let Some(OpenFile { mut writer, mut frames }) = log.open.take() {
+            let mut closing = Vec::new();
+            frames.put_closing(&mut closing);
+            // Where it is missing, the next opening writes anew what it speaks of.
+            let _ = writer.write_all(&closing);
+        }
+        Ok(())
+    }
+
+    /// Returns once nothing that was enqueued before waits to be written, or is being written.
+    pub fn write_all_enqueued(&self) -> Result<()> {
+        let last = self.queue.lock().unwrap_or_else(PoisonError::into_inner).last().map(|f| f.0);
+        match last {
+            Some(lsn) => self.write_through(lsn),
+            // Whoever took the last frames holds the log until they are written.
+            None => {
+                drop(self.log());
+                Ok(())
+            }
+        }
+    }
+
+    /// The last LSN that is logged.
+    pub fn logged(&self) -> Lsn {
+        Lsn(self.logged.load(atomic::Ordering::Acquire))
+    }
+
+    /// Lets go of the files whose commits all lie before `needed_from`. Returns their names and bytes; the caller
+    /// removes them, now or later: one that is found at an opening is passed over.
+    pub fn release_before(&self, needed_from: Lsn) -> Vec<(String, u64)> {
+        let mut log = self.log();
+        let mut released = Vec::new();
+        while log.files.front().is_some_and(|file| file.last < needed_from) {
+            let file = log.files.pop_front().expect("there is a first one");
+            self.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
+            released.push((file.name, file.bytes));
+        }
+        if log.files.is_empty() {
+            log.open = None;
+            self.is_open.store(false, atomic::Ordering::Release);
+        }
+        released
+    }
+
+    /// The bytes of all log files.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(atomic::Ordering::Relaxed)
+    }
+
+    /// How often the log was synced.
+    pub fn syncs(&self) -> u64 {
+        self.syncs.load(atomic::Ordering::Relaxed)
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self, log: &mut Log, commits: &[(Lsn, Vec<u8>)]) -> Result<()> {
+        if log.is_full() {
+            match self.start_file(log, commits[0].0) {
+                // The file that is open takes more than it should.
+                Err(error)
+                    if log.open.is_some() && log.failure.is_none() && error.lack().is_some() => {}
+                started => started?,
+            }
+        }
+        let Log { open, files, .. } = log;
+        let (Some(OpenFile { writer, frames }), Some(file)) = (open, files.back_mut()) else {
+            unreachable!("a file was started above");
+        };
+        let payload_len: usize = commits.iter().map(|(_, payload)| payload.len()).sum();
+        let mut bytes = Vec::with_capacity(payload_len + commits.len() * FRAME_OVERHEAD_BYTES);
+        for (lsn, payload) in commits {
+            assert_eq!(lsn.0, frames.next_sequence(), "LSNs rise by one");
+            frames.put(payload, &mut bytes);
+        }
+        writer.write_all(&bytes).context("append to", &file.name)?;
+        if self.sync {
+            writer.sync().context("sync", &file.name)?;
+            frames.note_synced();
+            self.syncs.fetch_add(1, atomic::Ordering::Relaxed);
+        }
+        file.bytes += bytes.len() as u64;
+        file.last = commits[commits.len() - 1].0;
+        self.bytes.fetch_add(bytes.len() as u64, atomic::Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Begins a file with commit `first`, once all before it is on stable storage.
+    fn start_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
+        log.sync_open_file()?;
+        let name = file_name(first);
+        let mut header = Vec::new();
+        let kind = LogKind::Wal;
+        let frames =
+            FrameWriter::begin(FileHeader { kind, nonce: self.nonce, first: first.0 }, &mut header);
+        let writer =
+            create_whole(self.directory.as_ref(), &name, &header).context("create", &name)?;
+        let bytes = header.len() as u64;
+        self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
+        log.files.push_back(LogFile { name, last: first, bytes });
+        log.open = Some(OpenFile { writer, frames });
+        self.is_open.store(true, atomic::Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Log {
+    /// Whether what is written next begins a file.
+    fn is_full(&self) -> bool {
+        self.open.is_none() || self.files.back().is_none_or(|file| file.bytes > FILE_BYTES)
+    }
+
+    /// Makes the newest file durable; its name is. A failure is the log's end.
+    fn sync_open_file(&mut self) -> Result<()> {
+        let (Some(open), Some(file)) = (&mut self.open, self.files.back()) else { return Ok(()) };
+        if open.frames.is_synced() {
+            return Ok(());
+        }
+        let synced = open.writer.sync().context("sync", &file.name);
+        match &synced {
+            Ok(()) => open.frames.note_synced(),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+        synced
+    }
+}
+
+/// Writes commits to a file of their own, on stable storage with its name when this returns. The file says so.
+fn write_anew(
+    directory: &dyn Directory,
+    header: FileHeader,
+    commits: &[(Lsn, &[u8])],
+) -> Result<LogFile> {
+    let mut bytes = Vec::new();
+    let mut frames = FrameWriter::begin(header, &mut bytes);
+    commits.iter().for_each(|(_, payload)| frames.put(payload, &mut bytes));
+    let name = file_name(Lsn(header.first));
+    let mut writer = create_whole(directory, &name, &bytes).context("create", &name)?;
+    frames.note_synced();
+    let mut closing = Vec::new();
+    frames.put_closing(&mut closing);
+    // Not before, although nothing of the file is seen before it is synced: its name may not be durable.
+    writer.write_all(&closing).context("append to", &name)?;
+    let last = commits.last().expect("there is something to write anew").0;
+    Ok(LogFile { name, last, bytes: (bytes.len() + closing.len()) as u64 })
+}
+
+fn file_name(first: Lsn) -> String {
+    format!("wal-{:020}.log", first.0)
+}
+
+/// Whether a name is that of a log's file.
+pub fn is_log_file(name: &str) -> bool {
+    name.starts_with("wal-") && name.ends_with(".log")
+}
+
+/// The log's files with the first LSN of each, oldest first.
+fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
+    let first = |name: &str| {
+        let first = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok().map(Lsn)?;
+        (file_name(first) == name).then_some(first)
+    };
+    let names = directory.list().context("list", "the database folder")?;
+    let mut files: Vec<(Lsn, String)> =
+        names.into_iter().filter_map(|name| Some((first(&name)?, name))).collect();
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// The frames of a log file, whose content is `bytes`.
+fn frames_of<'a>(name: &str, first: Lsn, bytes: &'a [u8]) -> Result<FrameReader<'a>> {
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
+    let (header, frames) = FrameReader::new(bytes, LogKind::Wal).map_err(damaged)?;
+    if header.first != first.0 {
+        let detail = format!("its header says that it begins with commit {}", header.first);
+        return Err(StorageError::Inconsistent { file: name.to_string(), detail });
+    }
+    Ok(frames)
+}
+
+/// The header of a file that is read from somewhere in the middle.
+fn header_of(name: &str, file: &dyn ReadFile) -> Result<FileHeader> {
+    let mut header = [0; FILE_HEADER_BYTES];
+    file.read_exact_at(&mut header, 0).context("read", name)?;
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
+    FileHeader::read(&header, LogKind::Wal).map_err(damaged)
+}
+
+/// The next commit of a file that is read from its byte `begin` on: up to where the next file takes over.
+fn next_commit<'a>(
+    name: &str,
+    begin: u64,
+    next_file: Option<Lsn>,
+    frames: &mut FrameReader<'a>,
+) -> Result<Option<(Lsn, &'a [u8])>> {
+    if next_file.is_some_and(|next| frames.next_sequence() >= next.0) {
+        return Ok(None);
+    }
+    let offset = begin + frames.at() as u64;
+    let damaged = |source| StorageError::Damaged { file: name.to_string(), offset, source };
+    let frame = frames.next_frame().map_err(damaged)?;
+    Ok(frame.map(|frame| (Lsn(frame.sequence), frame.payload)))
+}
+
+fn remove(directory: &dyn Directory, name: &str) -> Result<()> {
+    directory.remove(name).context("remove", name)
+}
+
+/// The log starts no later than it is needed, and goes on in the next file where it ends in the one before. Before
+/// that a file may be missing: of several removed ones a power cut can bring some back.
+fn check_starts(file: &str, last: Option<Lsn>, needed_from: Lsn, first: Lsn) -> Result<()> {
+    let detail = match last {
+        _ if first <= needed_from => return Ok(()),
+        Some(last) if first.0 <= last.0 + 1 => return Ok(()),
+        Some(last) => format!("commit {first} follows commit {last}"),
+        None => {
+            format!(
+                "the log starts at commit {first}, but commits from {needed_from} on are needed"
+            )
+        }
+    };
+    Err(StorageError::Inconsistent { file: file.to_string(), detail })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::directory::MemoryDirectory;
+
+    /// LSN and payload.
+    type Commit = (u64, Vec<u8>);
+
+    fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Commit>)> {
+        let mut commits = Vec::new();
+        let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+        let nonce = directory.list().unwrap().len() as u32;
+        let (wal, _) = Wal::recover(shared, true, nonce, Lsn(needed_from), |lsn, payload| {
+            commits.push((lsn.0, payload.to_vec()));
+            Ok::<(), StorageError>(())
+        })?;
+        Ok((wal, commits))
+    }
+
+    fn log(wal: &Wal, lsn: u64, payload: &[u8]) {
+        wal.enqueue(Lsn(lsn), payload.to_vec());
+        wal.write_through(Lsn(lsn)).unwrap();
+    }
+
+    fn names(directory: &MemoryDirectory) -> Vec<String> {
+        log_files(directory).unwrap().into_iter().map(|(_, name)| name).collect()
+    }
+
+    fn remove_before(directory: &MemoryDirectory, wal: &Wal, needed_from: u64) {
+        for (name, _) in wal.release_before(Lsn(needed_from)) {
+            directory.remove(&name).unwrap();
+        }
+    }
+
+    fn rewrite(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
+        let name = names(directory).pop().unwrap();
+        let mut bytes = read_file(directory, &name).unwrap();
+        change(&mut bytes);
+        directory.remove(&name).unwrap();
+        directory.create(&name).unwrap().write_all(&bytes).unwrap();
+    }
+
+    #[test]
+    fn commits_come_back_in_order_over_several_openings() {
+        let directory = MemoryDirectory::new();
+        for round in 0..3u64 {
+            let (wal, commits) = recover(&directory, 1).unwrap();
+            assert_eq!(commits.len() as u64, round * 2);
+            log(&wal, round * 2 + 1, b"odd");
+            log(&wal, round * 2 + 2, b"even");
+        }
+        let (_, commits) = recover(&directory, 1).unwrap();
+        assert_eq!(commits.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(commits[3].1, b"even");
+    }
+
+    #[test]
+    fn writing_all_enqueued_leaves_nothing_to_whoever_enqueued_it() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        wal.write_all_enqueued().unwrap();
+        wal.enqueue(Lsn(1), b"first".to_vec());
+        wal.enqueue(Lsn(2), b"second".to_vec());
+        wal.write_all_enqueued().unwrap();
+        assert_eq!(wal.logged(), Lsn(2));
+        assert_eq!(recover(&directory, 1).unwrap().1.len(), 2);
+        wal.write_through(Lsn(1)).unwrap();
+    }
+
+    #[test]
+    fn a_torn_last_commit_is_dropped_and_the_log_goes_on_behind_it() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 1, b"whole");
+        log(&wal, 2, b"torn");
+        rewrite(&directory, |bytes| bytes.truncate(bytes.len() - 1));
+        let (wal, commits) = recover(&directory, 1).unwrap();
+        assert_eq!(commits, [(1, b"whole".to_vec())]);
+        log(&wal, 2, b"again");
+        assert_eq!(recover(&directory, 1).unwrap().1[1], (2, b"again".to_vec()));
+    }
+
+    #[test]
+    fn a_flipped_bit_in_an_acknowledged_commit_is_an_error() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 1, b"first");
+        log(&wal, 2, b"second");
+        rewrite(&directory, |bytes| {
+            let len = bytes.len();
+            bytes[len - 2] ^= 0x10;
+        });
+        assert!(matches!(recover(&directory, 1), Err(StorageError::Damaged { .. })));
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error_and_a_file_no_longer_needed_is_removed() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 1, b"a");
+        drop(wal);
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 2, b"b");
+        assert_eq!(log_files(&directory).unwrap().len(), 2);
+        remove_before(&directory, &wal, 2);
+        assert_eq!(log_files(&directory).unwrap().len(), 1);
+        drop(wal);
+        assert!(matches!(recover(&directory, 1), Err(StorageError::Inconsistent { .. })));
+        assert_eq!(recover(&directory, 2).unwrap().1.len(), 1);
+    }
+
+    /// A file has its name only with a header, and is begun only once all before it is synced.
+    #[test]
+    fn a_file_without_a_header_or_cut_short_before_another_one_is_an_error() {
+        for (cut, left, expected) in
+            [(2, 50, Some(2)), (2, 3, None), (1, 3, None), (1, 50, None), (1, 32, None)]
+        {
+            let directory = MemoryDirectory::new();
+            for lsn in 1..=3 {
+                log(&recover(&directory, 1).unwrap().0, lsn, b"a commit");
+            }
+            let read = || Wal::read(&directory, Lsn(1), None, |_, _| Ok::<(), StorageError>(()));
+            assert_eq!(read().unwrap().last, Some(Lsn(3)));
+            let name = &names(&directory)[cut];
+            let bytes = read_file(&directory, name).unwrap();
+            directory.remove(name).unwrap();
+            directory.create(name).unwrap().write_all(&bytes[..left]).unwrap();
+            let found = read().ok().map(|found| found.last.unwrap().0);
+            assert_eq!(found, expected, "of file {cut}, {left} bytes");
+            assert_eq!(recover(&directory, 1).is_err(), expected.is_none());
+        }
+    }
+
+    #[test]
+    fn what_no_mark_covers_is_written_anew_once_and_a_closed_log_not_at_all() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        (1..=3).for_each(|lsn| log(&wal, lsn, b"a commit"));
+        let whole = read_file(&directory, &names(&directory)[0]).unwrap();
+        // The third says that those before it are synced.
+        let first_lsns = || -> Vec<u64> {
+            log_files(&directory).unwrap().into_iter().map(|(first, _)| first.0).collect()
+        };
+        for _ in 0..2 {
+            assert_eq!(recover(&directory, 1).unwrap().1.len(), 3);
+            assert_eq!(first_lsns(), [1, 3]);
+        }
+        assert_eq!(read_file(&directory, &names(&directory)[0]).unwrap(), whole, "not touched");
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, 4, b"another");
+        wal.close().unwrap();
+        for _ in 0..2 {
+            assert_eq!(recover(&directory, 1).unwrap().1.len(), 4);
+            assert_eq!(first_lsns(), [1, 3, 4]);
+        }
+    }
+
+    #[test]
+    fn what_is_in_segments_is_not_written_anew() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        (1..=3).for_each(|lsn| wal.enqueue(Lsn(lsn), b"a commit".to_vec()));
+        wal.write_through(Lsn(3)).unwrap();
+        assert_eq!(recover(&directory, 4).unwrap().1.len(), 3);
+        assert_eq!(names(&directory).len(), 1);
+        recover(&directory, 3).unwrap();
+        assert_eq!(names(&directory).len(), 2);
+    }
+
+    /// A reader goes on where it was, although the writer has started anew and written its last commits to another
+    /// file, or to another one of the same name.
+    #[test]
+    fn a_reader_goes_on_over_a_new_opening_of_the_writer() {
+        for commits in [1, 3] {
+            let directory = MemoryDirectory::new();
+            let (wal, _) = recover(&directory, 1).unwrap();
+            (1..=commits).for_each(|lsn| log(&wal, lsn, b"a commit"));
+            let read = |before: Option<&LogRead>| {
+                let mut heard = Vec::new();
+                let read = Wal::read(&directory, Lsn(1), before, |lsn, _| {
+                    heard.push(lsn.0);
+                    Ok::<(), StorageError>(())
+                });
+                (read.unwrap(), heard)
+            };
+            let (before, heard) = read(None);
+            assert!(heard.into_iter().eq(1..=commits));
+            let (wal, _) = recover(&directory, 1).unwrap();
+            let (before, heard) = read(Some(&before));
+            assert_eq!(heard, [0; 0]);
+            log(&wal, commits + 1, b"another");
+            assert_eq!(read(Some(&before)).1, [commits + 1]);
+            assert!(read(None).1.into_iter().eq(1..=commits + 1));
+        }
+    }
+
+    #[test]
+    fn a_removed_file_that_a_power_cut_brings_back_is_no_damage() {
+        let directory = MemoryDirectory::new();
+        let mut first_file = None;
+        for lsn in 1..=3 {
+            let (wal, _) = recover(&directory, 1).unwrap();
+            log(&wal, lsn, b"x");
+            wal.close().unwrap();
+            let name = names(&directory)[0].clone();
+            first_file.get_or_insert_with(|| (name.clone(), read_file(&directory, &name).unwrap()));
+        }
+        let (wal, _) = recover(&directory, 1).unwrap();
+        remove_before(&directory, &wal, 3);
+        drop(wal);
+        let (name, bytes) = first_file.unwrap();
+        directory.create(&name).unwrap().write_all(&bytes).unwrap();
+        let lsns = |commits: Vec<(u64, Vec<u8>)>| commits.iter().map(|c| c.0).collect::<Vec<_>>();
+        assert_eq!(lsns(recover(&directory, 3).unwrap().1), [1, 3]);
+        assert!(matches!(recover(&directory, 2), Err(StorageError::Inconsistent { .. })));
+    }
+
+    #[test]
+    fn threads_that_commit_together_all_see_their_commit_logged() {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        let next = Mutex::new(1u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        let lsn = {
+                            let mut next = next.lock().unwrap();
+                            wal.enqueue(Lsn(*next), next.to_le_bytes().to_vec());
+                            *next += 1;
+                            Lsn(*next - 1)
+                        };
+                        wal.write_through(lsn).unwrap();
+                        assert!(wal.logged() >= lsn);
+                    }
+                });
+            }
+        });
+        drop(wal);
+        assert_eq!(recover(&directory, 1).unwrap().1.len(), 800);
+    }
+}

@@ -1,0 +1,90 @@
+//! Writing a file of pages from front to back.
+
+use std::sync::Arc;
+
+use drillcore_format::file_tail::{FileKind, write_tail};
+use drillcore_format::ids::SegmentId;
+use drillcore_format::page::{PageAddress, PageKind, write_page};
+
+use crate::error::{IoContext, Result, StorageError};
+use crate::files::directory::{Directory, WriteFile};
+use crate::pages::paged_file::file_name;
+
+/// Bytes are handed to the file in portions of this size.
+const PORTION_BYTES: usize = 256 << 10;
+
+/// A file of pages under construction.
+pub struct PageWriter {
+    directory: Arc<dyn Directory>,
+    file: Box<dyn WriteFile>,
+    kind: FileKind,
+    name: String,
+    id: SegmentId,
+    /// Bytes not yet handed to the file, which begin at byte `written`.
+    pending: Vec<u8>,
+    written: u64,
+}
+
+impl PageWriter {
+    pub fn create(
+        directory: Arc<dyn Directory>,
+        kind: FileKind,
+        id: SegmentId,
+    ) -> Result<PageWriter> {
+        let name = file_name(kind, id);
+        let file = directory.create(&name).context("create", &name)?;
+        Ok(PageWriter { directory, file, kind, name, id, pending: Vec::new(), written: 0 })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// Where the next page goes.
+    pub fn position(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    /// Adds a page and returns its place: file offset and bytes.
+    pub fn put_page(&mut self, kind: PageKind, payload: &[u8], pad: bool) -> (u64, u32) {
+        let offset = self.position();
+        let start = self.pending.len();
+        write_page(kind, PageAddress { segment: self.id, offset }, payload, pad, &mut self.pending);
+        let bytes =
+            u32::try_from(self.pending.len() - start).expect("a page is shorter than 4 GiB");
+        (offset, bytes)
+    }
+
+    /// For pages that somebody else lays out for [`PageWriter::position`]: they are appended to this.
+    pub fn pending(&mut self) -> &mut Vec<u8> {
+        &mut self.pending
+    }
+
+    /// Hands pages to the file once there are enough of them.
+    pub fn write_portion(&mut self) -> Result<()> {
+        if self.pending.len() >= PORTION_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    /// Writes the footer page and the tail, and makes the file durable. Returns its length.
+    pub fn finish(mut self, footer: &[u8]) -> Result<u64> {
+        let (offset, bytes) = self.put_page(PageKind::Footer, footer, false);
+        write_tail(self.kind, offset, bytes, &mut self.pending);
+        self.write_out()?;
+        self.file.sync().context("sync", &self.name)?;
+        self.directory
+            .sync()
+            .map_err(|source| StorageError::FolderSync { file: self.name, source })?;
+        Ok(self.written)
+    }
+
+    fn write_out(&mut self) -> Result<()> {
+        self.file.write_all(&self.pending).context("write", &self.name)?;
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}

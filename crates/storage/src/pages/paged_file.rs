@@ -1,0 +1,181 @@
+//! Files of pages: segments, and postings that lie beside one. How they are opened, read and removed.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use drillcore_format::error::FormatError;
+use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
+use drillcore_format::ids::SegmentId;
+use drillcore_format::page::{PageAddress, PageKind, read_page};
+
+use crate::error::{IoContext, Result, StorageError};
+use crate::files::directory::{Directory, ReadFile};
+use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+
+/// The name of a file. Both kinds are numbered together.
+pub fn file_name(kind: FileKind, id: SegmentId) -> String {
+    let stem = match kind {
+        FileKind::Segment => "segment",
+        FileKind::Postings => "postings",
+    };
+    format!("{stem}-{id}.drill")
+}
+
+/// The file that has that name.
+pub fn file_of(name: &str) -> Option<(FileKind, SegmentId)> {
+    let (stem, number) = name.strip_suffix(".drill")?.split_once('-')?;
+    let kind = match stem {
+        "segment" => FileKind::Segment,
+        "postings" => FileKind::Postings,
+        _ => return None,
+    };
+    Some((kind, SegmentId(number.parse().ok()?)))
+}
+
+/// An open file of pages. May be marked for removal: then it goes with its last handle.
+pub struct PagedFile {
+    file: Arc<dyn ReadFile>,
+    name: String,
+    id: SegmentId,
+    bytes: u64,
+    /// Once the file is in the manifest no more: who removes it, and since which version.
+    removal: OnceLock<(Arc<DeferredRemovals>, ManifestVersion)>,
+    /// What keeps the writer from removing it, where this process is not the writer.
+    lease: Mutex<Option<Arc<Lease>>>,
+}
+
+/// The payload of a file's footer page, and where the page lies.
+pub struct FooterPage {
+    pub payload: Vec<u8>,
+    pub offset: u64,
+}
+
+impl PagedFile {
+    /// Opens a file, and reads its tail and its footer.
+    pub fn open(
+        directory: &dyn Directory,
+        kind: FileKind,
+        id: SegmentId,
+    ) -> Result<(PagedFile, FooterPage)> {
+        let name = file_name(kind, id);
+        let file = directory.open(&name).context("open", &name)?;
+        let bytes = file.byte_len().context("measure", &name)?;
+        let (removal, lease) = (OnceLock::new(), Mutex::default());
+        let opened = PagedFile { file, name, id, bytes, removal, lease };
+        if bytes < TAIL_BYTES as u64 {
+            let detail = format!("{bytes} bytes are too few for a {}", kind.name());
+            return Err(opened.inconsistent(detail));
+        }
+        let tail_offset = bytes - TAIL_BYTES as u64;
+        let mut tail = [0; TAIL_BYTES];
+        opened.read_exact_at(&mut tail, tail_offset)?;
+        let place = read_tail(kind, &tail).map_err(|error| opened.damaged(tail_offset, error))?;
+        let payload = opened.read_whole_page(place, PageKind::Footer)?;
+        Ok((opened, FooterPage { payload, offset: place.0 }))
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number that the addresses of its pages have.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// The length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// A page, checked, past the cache.
+    pub fn read_whole_page(&self, (offset, len): (u64, u32), kind: PageKind) -> Result<Vec<u8>> {
+        let mut page = Vec::new();
+        self.read_into(&mut page, offset, u64::from(len))?;
+        Ok(self.payload(&page, kind, offset)?.to_vec())
+    }
+
+    /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
+    pub fn read_into<'b>(
+        &self,
+        buffer: &'b mut Vec<u8>,
+        offset: u64,
+        len: u64,
+    ) -> Result<&'b [u8]> {
+        if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
+            let detail = format!("a page of {len} bytes at byte {offset} lies past the end");
+            return Err(self.inconsistent(detail));
+        }
+        let len = len as usize;
+        if buffer.len() < len {
+            *buffer = vec![0; len];
+        }
+        self.read_exact_at(&mut buffer[..len], offset)?;
+        Ok(&buffer[..len])
+    }
+
+    /// The payload of a page that was read at `offset`.
+    pub fn payload<'a>(&self, page: &'a [u8], kind: PageKind, offset: u64) -> Result<&'a [u8]> {
+        let address = PageAddress { segment: self.id, offset };
+        read_page(page, kind, address).map_err(|error| self.damaged(offset, error))
+    }
+
+    /// Damage found at a place of the file.
+    pub fn damaged(&self, offset: u64, source: FormatError) -> StorageError {
+        StorageError::Damaged { file: self.name.clone(), offset, source }
+    }
+
+    /// What of the file does not fit together.
+    pub fn inconsistent(&self, detail: String) -> StorageError {
+        StorageError::Inconsistent { file: self.name.clone(), detail }
+    }
+
+    /// Has the file removed once the last handle is dropped and no reader process needs it. `removed_at` is
+    /// the first version of the manifest without it.
+    pub fn remove_when_unused(
+        &self,
+        removals: &Arc<DeferredRemovals>,
+        removed_at: ManifestVersion,
+    ) {
+        self.removal.get_or_init(|| (removals.clone(), removed_at));
+    }
+
+    /// Holds a lease that the file needs for as long as it has handles, or until it is given another one. The
+    /// file may be closed between two reads, so that it is open is no protection.
+    pub fn keep_leased(&self, lease: &Arc<Lease>) {
+        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease.clone());
+    }
+
+    /// Whether [`PagedFile::remove_when_unused`] was called.
+    pub fn is_to_be_removed(&self) -> bool {
+        self.removal.get().is_some()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, offset).context("read", &self.name)
+    }
+}
+
+impl Drop for PagedFile {
+    fn drop(&mut self) {
+        if let Some((removals, removed_at)) = self.removal.get() {
+            removals.defer(self.name.clone(), self.bytes, *removed_at);
+            removals.sweep();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_files_name_says_what_it_is() {
+        for kind in [FileKind::Segment, FileKind::Postings] {
+            let name = file_name(kind, SegmentId(17));
+            assert_eq!(file_of(&name), Some((kind, SegmentId(17))), "{name}");
+        }
+        for other in ["segment-x.drill", "segment-1", "wal-1.drill", "LOCK", "postings.drill"] {
+            assert_eq!(file_of(other), None, "{other}");
+        }
+    }
+}

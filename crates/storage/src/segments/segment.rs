@@ -1,0 +1,684 @@
+//! Reading a segment: a few resident bytes, everything else a page at a time through the cache.
+//!
+//! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
+//! What was read is verified before it is used; damage is an error that names file and offset.
+
+mod fit;
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow_array::BinaryArray;
+use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::byte_bounds;
+use drillcore_format::error::FormatError;
+use drillcore_format::file_tail::FileKind;
+use drillcore_format::ids::{LsnRange, SegmentId, TableId};
+use drillcore_format::index_page::{BlockPlace, IndexPage, Summary, key_hash};
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::Bound;
+use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
+use drillcore_format::page::PageKind;
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::segment_footer::SegmentFooter;
+use drillcore_format::statistics_page::{Zones, ZonesBuilder};
+use drillcore_format::weight::stored_units;
+
+use crate::error::{Result, StorageError};
+use crate::files::directory::Directory;
+use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+use crate::pages::page_cache::PageCache;
+use crate::pages::paged_file::{FooterPage, PagedFile, file_name, file_of};
+use crate::postings::set_postings::SetPostings;
+
+/// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
+/// the processor's cache until they are decoded.
+const READ_AHEAD_BYTES: u64 = 64 << 10;
+
+/// An open segment.
+pub struct Segment {
+    file: Arc<PagedFile>,
+    layout: Layout,
+    footer: SegmentFooter,
+    summary: Summary,
+    /// Those of the file, or newer ones beside it.
+    postings: Mutex<Option<Arc<SetPostings>>>,
+    cache: Arc<PageCache>,
+}
+
+/// From where on rows are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    First,
+    Last,
+}
+
+/// The newest rows of some keys.
+pub struct Hits {
+    /// The number of each key, ascending, and of its row in `rows`.
+    pub found: Vec<(u32, u32)>,
+    pub rows: Rows,
+}
+
+impl Segment {
+    /// The name of a segment's file.
+    pub fn file_name(id: SegmentId) -> String {
+        file_name(FileKind::Segment, id)
+    }
+
+    /// The segment whose file has that name.
+    pub fn id_of(file_name: &str) -> Option<SegmentId> {
+        file_of(file_name).and_then(|(kind, id)| (kind == FileKind::Segment).then_some(id))
+    }
+
+    /// Opens a segment: reads its tail, footer and summaries.
+    pub fn open(
+        directory: &dyn Directory,
+        id: SegmentId,
+        layout: &Layout,
+        cache: Arc<PageCache>,
+    ) -> Result<Segment> {
+        let (file, footer) = open_file(directory, id)?;
+        let payload = file.read_whole_page(footer.summary, PageKind::Summary)?;
+        let summary =
+            Summary::decode(&payload).map_err(|error| file.damaged(footer.summary.0, error))?;
+        fit::check_resident(&footer, &summary, layout)
+            .map_err(|detail| file.inconsistent(detail))?;
+        let (file, rows) = (Arc::new(file), footer.rows);
+        let indexed = || footer.indexed.clone();
+        let open = |place| SetPostings::open(file.clone(), place, indexed(), rows, cache.clone());
+        let postings = footer.set_directory.map(open).transpose()?;
+        let postings = Mutex::new(postings.map(Arc::new));
+        Ok(Segment { file, layout: layout.clone(), footer, summary, postings, cache })
+    }
+
+    /// The commits whose rows a file holds, of whatever table.
+    pub fn commits_in(directory: &dyn Directory, id: SegmentId) -> Result<LsnRange> {
+        Ok(open_file(directory, id)?.1.lsns)
+    }
+
+    /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
+    /// at least once.
+    pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
+        let cache = Arc::new(PageCache::new(cache_bytes));
+        let reopened = Segment::open(directory, self.id(), &self.layout, cache)?;
+        // Held meanwhile, so that the file stays.
+        let postings = self.postings();
+        if let Some(meta) = postings.as_deref().and_then(|held| self.beside(held)) {
+            reopened.attach_postings(reopened.open_postings(directory, meta)?);
+        }
+        Ok(reopened)
+    }
+
+    pub fn id(&self) -> SegmentId {
+        self.footer.segment
+    }
+
+    pub fn table(&self) -> TableId {
+        self.footer.table
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.footer.rows
+    }
+
+    pub fn lsns(&self) -> LsnRange {
+        self.footer.lsns
+    }
+
+    /// The length of the file.
+    pub fn bytes(&self) -> u64 {
+        self.file.bytes()
+    }
+
+    /// The length of the file, and of that of the set index where it has one of its own.
+    pub fn disk_bytes(&self) -> u64 {
+        self.bytes() + self.postings_file().map_or(0, |postings| postings.bytes)
+    }
+
+    pub fn blocks(&self) -> u64 {
+        self.footer.blocks
+    }
+
+    /// Bytes held in memory for as long as the segment is open.
+    pub fn resident_bytes(&self) -> u64 {
+        let postings = self.postings().map_or(0, |postings| postings.resident_bytes());
+        postings + (self.summary.allocated_bytes() + size_of::<Segment>()) as u64
+    }
+
+    /// What the manifest keeps of the segment.
+    pub fn meta(&self) -> SegmentMeta {
+        SegmentMeta {
+            id: self.id(),
+            rows: self.rows(),
+            bytes: self.bytes(),
+            lsns: self.lsns(),
+            blocks: self.footer.blocks,
+        }
+    }
+
+    /// Has the file removed once the last handle is dropped and no reader process needs it. `removed_at` is
+    /// the first version of the manifest without it.
+    pub fn remove_when_unused(
+        &self,
+        removals: &Arc<DeferredRemovals>,
+        removed_at: ManifestVersion,
+    ) {
+        self.file.remove_when_unused(removals, removed_at);
+        if let Some(postings) = self.postings() {
+            postings.remove_when_unused(removals, removed_at);
+        }
+    }
+
+    /// Holds a lease under which the segment and its set index may be read, for as long as somebody does, or
+    /// until it is given another one.
+    pub fn keep_leased(&self, lease: &Arc<Lease>) {
+        self.file.keep_leased(lease);
+        if let Some(postings) = self.postings() {
+            postings.keep_leased(lease);
+        }
+    }
+
+    /// Whether [`Segment::remove_when_unused`] was called.
+    pub fn is_to_be_removed(&self) -> bool {
+        self.file.is_to_be_removed()
+    }
+
+    /// Opens a postings file of this segment, to be attached; `None` if it, or a newer one, is already.
+    pub fn open_newer_postings(
+        &self,
+        directory: &dyn Directory,
+        meta: PostingsMeta,
+    ) -> Result<Option<SetPostings>> {
+        // Numbers rise, and a segment's own is below those of its postings files.
+        if self.postings().is_some_and(|present| present.file() >= meta.file) {
+            return Ok(None);
+        }
+        self.open_postings(directory, meta).map(Some)
+    }
+
+    /// Opens a postings file of this segment, to be attached.
+    pub fn open_postings(
+        &self,
+        directory: &dyn Directory,
+        meta: PostingsMeta,
+    ) -> Result<SetPostings> {
+        let (id, rows, set_column) = (self.id(), self.rows(), self.footer.set_column);
+        SetPostings::open_file(directory, meta, id, rows, set_column, self.cache.clone())
+    }
+
+    /// Takes postings for the set index, unless there are newer ones. What was there is returned if it had a
+    /// file of its own; what is being read of it goes on.
+    pub fn attach_postings(&self, fresh: SetPostings) -> Option<Arc<SetPostings>> {
+        let mut present = self.lock_postings();
+        if present.as_ref().is_some_and(|present| present.file() >= fresh.file()) {
+            return None;
+        }
+        let old = present.replace(Arc::new(fresh));
+        old.filter(|old| old.file() != self.id())
+    }
+
+    /// The set index, if any set is indexed.
+    pub fn postings(&self) -> Option<Arc<SetPostings>> {
+        self.lock_postings().clone()
+    }
+
+    /// The file of the set index, if it has one of its own.
+    pub fn postings_file(&self) -> Option<PostingsMeta> {
+        self.postings().and_then(|postings| self.beside(&postings))
+    }
+
+    /// The file of postings, if it is not the segment's.
+    fn beside(&self, postings: &SetPostings) -> Option<PostingsMeta> {
+        let (file, bytes) = (postings.file(), postings.file_bytes());
+        (file != self.id()).then_some(PostingsMeta { file, bytes })
+    }
+
+    /// The sets whose rows are listed.
+    pub fn indexed(&self) -> IndexedSets {
+        self.postings().map_or(IndexedSets::none(), |postings| postings.indexed().clone())
+    }
+
+    fn lock_postings(&self) -> MutexGuard<'_, Option<Arc<SetPostings>>> {
+        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ordinal of the first row at or past `bound`. At most one index page and one block.
+    pub fn rank(&self, bound: &Bound) -> Result<u64> {
+        if bound.lies_before(&self.footer.first_key) {
+            return Ok(0);
+        }
+        if !bound.lies_before(&self.footer.last_key) {
+            return Ok(self.rows());
+        }
+        let place = self.block_of_bound(bound)?.1;
+        let payload = self.block(&place)?;
+        let view = self.view(&place, &payload)?;
+        let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
+        Ok(place.first_ordinal + rank as u64)
+    }
+
+    /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
+    /// key one index page, and one block unless the filter excludes it. `go_on` is asked before each key; if it
+    /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
+    /// all looked for: the caller has no use for some of them.
+    pub fn get(
+        &self,
+        keys: &BinaryArray,
+        asked: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Hits>> {
+        let mut hits = Vec::new();
+        let mut hit_bytes = 0;
+        let mut found = Vec::new();
+        let mut builder: Option<RowsBuilder> = None;
+        for &key in asked.iter().take_while(|_| go_on()) {
+            let append = |view: &BlockView<'_>, row| {
+                let builder = builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
+                builder.append_rows(view, &[row as u32])
+            };
+            if self.at_newest(keys.value(key as usize), append)?.is_none() {
+                continue;
+            }
+            found.push((key, found.len() as u32));
+            let is_full =
+                |builder: &mut RowsBuilder| builder.string_bytes() >= byte_bounds::batch();
+            if let Some(full) = builder.take_if(is_full) {
+                hit_bytes += full.string_bytes();
+                hits.push(Hits { found: std::mem::take(&mut found), rows: self.finish(full)? });
+                if hit_bytes > bytes_max {
+                    return Ok(hits);
+                }
+            }
+        }
+        if let Some(builder) = builder {
+            hits.push(Hits { found, rows: self.finish(builder)? });
+        }
+        Ok(hits)
+    }
+
+    /// Whether any row has this key. The cost of [`Segment::get`].
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.at_newest(key, |_, _| Ok(()))?.is_some())
+    }
+
+    /// Looks at the newest row with a key, if there is one, in its block.
+    fn at_newest<T>(
+        &self,
+        key: &[u8],
+        look: impl FnOnce(&BlockView<'_>, usize) -> std::result::Result<T, FormatError>,
+    ) -> Result<Option<T>> {
+        if key < self.footer.first_key.as_slice() || key > self.footer.last_key.as_slice() {
+            return Ok(None);
+        }
+        let bound = Bound::past_key(key);
+        let (page, place) = self.block_of_bound(&bound)?;
+        if !page.may_contain(key_hash(key)) {
+            return Ok(None);
+        }
+        let payload = self.block(&place)?;
+        let view = self.view(&place, &payload)?;
+        let damaged = |error| self.damaged(place.offset, error);
+        let past = view.rank(&bound).map_err(damaged)?;
+        // The separator of the block after is above the key, and the one of this block is not: the
+        // newest row with the key, if there is one, lies in this block.
+        match past.checked_sub(1) {
+            Some(newest) if view.compare_key(newest, key).map_err(damaged)?.is_eq() => {
+                look(&view, newest).map(Some).map_err(damaged)
+            }
+            _ => {
+                self.cache.counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Copies the first of the rows at `ordinals`, which ascend or descend, in that order: all, or those before
+    /// the block with which their keys and strings reach `bytes_max`, and that block's. Each block is read once.
+    /// `go_on` is asked before each block; if it says no, the rows of the blocks before are returned.
+    pub fn fetch(
+        &self,
+        ordinals: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Rows> {
+        let mut builder = RowsBuilder::new(projection, ordinals.len());
+        let mut index: Option<Arc<IndexPage>> = None;
+        let mut in_block: Vec<u32> = Vec::new();
+        let mut rest = ordinals;
+        while let Some(&first) = rest.first().filter(|_| go_on()) {
+            let first = u64::from(first);
+            let holds_first = |page: &Arc<IndexPage>| {
+                (page.first_ordinal()..page.first_ordinal() + page.rows()).contains(&first)
+            };
+            let page = match index.take().filter(holds_first) {
+                Some(page) => page,
+                None => self.index_page(self.summary.page_of_ordinal(first))?,
+            };
+            let place = page.block_of_ordinal(first);
+            let block = place.first_ordinal..place.first_ordinal + u64::from(place.rows);
+            let count = rest.partition_point(|&ordinal| block.contains(&u64::from(ordinal)));
+            let (here, later) = rest.split_at(count);
+            in_block.clear();
+            in_block.extend(
+                here.iter().map(|&ordinal| (u64::from(ordinal) - place.first_ordinal) as u32),
+            );
+            let payload = self.block(&place)?;
+            let view = self.view(&place, &payload)?;
+            builder
+                .append_rows(&view, &in_block)
+                .map_err(|error| self.damaged(place.offset, error))?;
+            if builder.string_bytes() >= bytes_max {
+                break;
+            }
+            rest = later;
+            index = Some(page);
+        }
+        self.finish(builder)
+    }
+
+    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file, or those of one
+    /// block. So many can be [read](Segment::read) at once, however long they are: blocks of more than a page have
+    /// one row. There is a row at least.
+    ///
+    /// Two index pages where rows are short, else some ten.
+    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: u64) -> Result<Range<u64>> {
+        let portion = |len: u64| match end {
+            End::First => ordinals.start..ordinals.start + len,
+            End::Last => ordinals.end - len..ordinals.end,
+        };
+        let block = match end {
+            End::First => self.place_of_ordinal(ordinals.start)?,
+            End::Last => self.place_of_ordinal(ordinals.end - 1)?,
+        };
+        // Less than a block would have it read, and decoded, twice.
+        let of_block = match end {
+            End::First => block.first_ordinal + u64::from(block.rows) - ordinals.start,
+            End::Last => ordinals.end - block.first_ordinal,
+        };
+        let mut len = ordinals.end - ordinals.start;
+        while len > of_block && self.span_bytes(&portion(len))? > bytes_max {
+            len = (len / 2).max(of_block);
+        }
+        Ok(portion(len))
+    }
+
+    /// The bytes of the file from the first block with one of the rows to the last; there is a row at least.
+    fn span_bytes(&self, ordinals: &Range<u64>) -> Result<u64> {
+        let first = self.place_of_ordinal(ordinals.start)?;
+        let last = self.place_of_ordinal(ordinals.end - 1)?;
+        Ok((last.offset + u64::from(last.bytes)).saturating_sub(first.offset))
+    }
+
+    fn place_of_ordinal(&self, ordinal: u64) -> Result<BlockPlace> {
+        let page = self.index_page(self.summary.page_of_ordinal(ordinal))?;
+        Ok(page.block_of_ordinal(ordinal))
+    }
+
+    /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
+    /// an array; see [`Segment::portion`].
+    pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
+        let mut builder = RowsBuilder::new(projection, (to - from) as usize);
+        let mut buffer = Vec::new();
+        let mut next = from;
+        while next < to {
+            let page = self.index_page(self.summary.page_of_ordinal(next))?;
+            let places: Vec<BlockPlace> = (page.block_of_ordinal(next).number..page.blocks())
+                .map(|number| page.block(number))
+                .take_while(|place| place.first_ordinal < to)
+                .collect();
+            let mut rest = places.as_slice();
+            while let Some(first) = rest.first() {
+                let near = |place: &BlockPlace| {
+                    place.offset + u64::from(place.bytes) - first.offset <= READ_AHEAD_BYTES
+                };
+                let count = rest.iter().take_while(|place| near(place)).count().max(1);
+                let (portion, later) = rest.split_at(count);
+                self.read_portion(portion, from..to, &mut buffer, &mut builder)?;
+                rest = later;
+            }
+            next = page.first_ordinal() + page.rows();
+        }
+        self.finish(builder)
+    }
+
+    /// The zones that hold one of `ordinals`, with some columns of the table, which `layout` has; they may
+    /// have been added since. One statistics page for each index page that the ordinals lie in; about 17
+    /// bytes of memory a zone and column.
+    pub fn zones(&self, layout: &Layout, ordinals: Range<u64>, columns: &[usize]) -> Result<Zones> {
+        let pages = match ordinals.is_empty() {
+            true => 0..0,
+            false => {
+                let last = self.summary.page_of_ordinal(ordinals.end - 1);
+                self.summary.page_of_ordinal(ordinals.start)..last + 1
+            }
+        };
+        let mut zones = ZonesBuilder::new(layout, columns, self.first_ordinal(pages.start));
+        for page in pages {
+            let (offset, bytes) = self.summary.statistics_place(page);
+            let payload = self.statistics_page(offset, bytes)?;
+            let rows = self.first_ordinal(page + 1) - self.first_ordinal(page);
+            zones.append_page(&payload, rows).map_err(|error| self.damaged(offset, error))?;
+        }
+        let zones = zones.finish().map_err(|error| self.inconsistent(error.to_string()))?;
+        Ok(zones.overlapping(ordinals))
+    }
+
+    /// How many statistics pages there are.
+    pub fn statistics_page_count(&self) -> u64 {
+        self.summary.len() as u64
+    }
+
+    /// Counts blocks that a reader left out because of what their zones say.
+    pub fn count_pruned(&self, blocks: u64) {
+        self.cache.counts().blocks_pruned.fetch_add(blocks, Ordering::Relaxed);
+    }
+
+    /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
+    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
+        if ordinal == 0 {
+            return Ok(0);
+        }
+        if ordinal == self.rows() {
+            return Ok(self.summary.weight_before(weight, self.summary.len()));
+        }
+        let number = self.summary.page_of_ordinal(ordinal);
+        let page = self.index_page(number)?;
+        let place = page.block_of_ordinal(ordinal);
+        let before =
+            self.summary.weight_before(weight, number) + page.weight_before(weight, place.number);
+        let rows_before = (ordinal - place.first_ordinal) as usize;
+        if rows_before == 0 {
+            return Ok(before);
+        }
+        let units = self.block_weights(weight, &page, &place)?;
+        Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
+    }
+
+    /// The row that holds the `target`-th unit of a weight column, counted from 0 over all rows, and its
+    /// units. The target must be below the sum of all rows. One index page and one block.
+    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
+        let number = self.summary.page_of_weight(weight, target);
+        let page = self.index_page(number)?;
+        let in_page = target - self.summary.weight_before(weight, number);
+        let place = page.block_of_weight(weight, in_page);
+        let mut rest = in_page - page.weight_before(weight, place.number);
+        for (row, unit) in self.block_weights(weight, &page, &place)?.into_iter().enumerate() {
+            match rest.checked_sub(u128::from(unit)) {
+                None => return Ok((place.first_ordinal + row as u64, u128::from(unit))),
+                Some(left) => rest = left,
+            }
+        }
+        unreachable!(
+            "index pages sum up to what the summary says, and blocks to what their index page says"
+        )
+    }
+
+    /// The blocks of the segment with their index page, in order. For verification.
+    pub(crate) fn index_pages(&self) -> impl Iterator<Item = Result<Arc<IndexPage>>> + '_ {
+        (0..self.summary.len()).map(|number| self.index_page(number))
+    }
+
+    /// The first key and the last, as the footer says.
+    pub(crate) fn key_ends(&self) -> (&[u8], &[u8]) {
+        (&self.footer.first_key, &self.footer.last_key)
+    }
+
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.file.name()
+    }
+
+    pub(crate) fn damaged(&self, offset: u64, source: FormatError) -> StorageError {
+        self.file.damaged(offset, source)
+    }
+
+    /// What of the segment does not fit together.
+    pub fn inconsistent(&self, detail: String) -> StorageError {
+        self.file.inconsistent(detail)
+    }
+
+    /// Rows collected from any number of blocks.
+    fn finish(&self, builder: RowsBuilder) -> Result<Rows> {
+        builder.finish().map_err(|error| self.inconsistent(error.to_string()))
+    }
+
+    /// The block with the first row at or past `bound`, or whose end it is, and its index page.
+    pub(crate) fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
+        let page = self.index_page(self.summary.page_of_bound(bound))?;
+        let place = page.block_of_bound(bound);
+        Ok((page, place))
+    }
+
+    fn index_page(&self, number: usize) -> Result<Arc<IndexPage>> {
+        let (offset, bytes) = self.summary.place(number);
+        self.cache.index_page((self.id(), offset), || {
+            self.cache.counts().index_pages.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(offset, u64::from(bytes))?;
+            let payload = self.file.payload(&page, PageKind::Index, offset)?;
+            let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
+            fit::check_index_page(self, number, &page).map_err(|detail| {
+                self.damaged(offset, FormatError::malformed("index page", detail))
+            })?;
+            Ok(page)
+        })
+    }
+
+    /// The first ordinal of an index page; of the page behind the last one the number of rows.
+    fn first_ordinal(&self, page: usize) -> u64 {
+        match page == self.summary.len() {
+            true => self.rows(),
+            false => self.summary.first_ordinal(page),
+        }
+    }
+
+    fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
+        self.cache.payload((self.id(), offset), || {
+            self.cache.counts().statistics_pages.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(offset, u64::from(bytes))?;
+            Ok(Arc::from(self.file.payload(&page, PageKind::Statistics, offset)?))
+        })
+    }
+
+    fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
+        self.cache.block((self.id(), place.offset), || {
+            self.cache.counts().blocks.fetch_add(1, Ordering::Relaxed);
+            let page = self.read_bytes(place.offset, u64::from(place.bytes))?;
+            Ok(Arc::from(self.file.payload(&page, PageKind::Block, place.offset)?))
+        })
+    }
+
+    /// The weights of a block's rows, which sum to what its index page says.
+    fn block_weights(
+        &self,
+        weight: usize,
+        page: &IndexPage,
+        place: &BlockPlace,
+    ) -> Result<Vec<u64>> {
+        let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
+        let projection = self.layout.stored(false, vec![value]);
+        let payload = self.block(place)?;
+        let view = self.view(place, &payload)?;
+        let mut builder = RowsBuilder::new(&projection, view.rows());
+        let damaged = |error| self.damaged(place.offset, error);
+        builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
+        let malformed = |detail| damaged(FormatError::malformed("block", detail));
+        let units = stored_units(builder.finish().map_err(damaged)?.value(0))
+            .map_err(|(row, why)| malformed(format!("the weight of row {row} is {why:?}")))?;
+        let expected = page.weight_of(weight, place.number);
+        if units.iter().map(|&unit| u128::from(unit)).sum::<u128>() != expected {
+            return Err(malformed(format!("its weights {weight} do not sum to {expected}")));
+        }
+        Ok(units)
+    }
+
+    /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends
+    /// the rows among them that lie in `range`.
+    fn read_portion(
+        &self,
+        places: &[BlockPlace],
+        range: Range<u64>,
+        buffer: &mut Vec<u8>,
+        builder: &mut RowsBuilder,
+    ) -> Result<()> {
+        let (first, last) = (places[0], places[places.len() - 1]);
+        let len = last.offset + u64::from(last.bytes) - first.offset;
+        let bytes = self.read_into(buffer, first.offset, len)?;
+        self.cache.counts().blocks.fetch_add(places.len() as u64, Ordering::Relaxed);
+        for place in places {
+            let at = (place.offset - first.offset) as usize;
+            let payload = self.file.payload(
+                &bytes[at..at + place.bytes as usize],
+                PageKind::Block,
+                place.offset,
+            )?;
+            let view = self.view(place, payload)?;
+            let begin = range.start.saturating_sub(place.first_ordinal) as usize;
+            let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
+            builder
+                .append_range(&view, begin, end)
+                .map_err(|error| self.damaged(place.offset, error))?;
+        }
+        Ok(())
+    }
+
+    fn view<'a>(&self, place: &BlockPlace, payload: &'a [u8]) -> Result<BlockView<'a>> {
+        let view = BlockView::parse(payload, &self.layout)
+            .map_err(|error| self.damaged(place.offset, error))?;
+        if view.rows() != place.rows as usize {
+            let detail = format!("{} rows, but its index page says {}", view.rows(), place.rows);
+            return Err(self.damaged(place.offset, FormatError::malformed("block", detail)));
+        }
+        Ok(view)
+    }
+
+    fn read_bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        self.read_into(&mut bytes, offset, len)?;
+        Ok(bytes)
+    }
+
+    /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
+    fn read_into<'b>(&self, buffer: &'b mut Vec<u8>, offset: u64, len: u64) -> Result<&'b [u8]> {
+        let bytes = self.file.read_into(buffer, offset, len)?;
+        self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
+        Ok(bytes)
+    }
+}
+
+/// The file of a segment with what its footer says.
+fn open_file(directory: &dyn Directory, id: SegmentId) -> Result<(PagedFile, SegmentFooter)> {
+    let (file, FooterPage { payload, offset }) = PagedFile::open(directory, FileKind::Segment, id)?;
+    let footer = SegmentFooter::decode(&payload).map_err(|error| file.damaged(offset, error))?;
+    if footer.segment != id {
+        return Err(file.inconsistent(format!("the file holds segment {}", footer.segment)));
+    }
+    Ok((file, footer))
+}

@@ -1,0 +1,205 @@
+//! Checking a whole segment: every checksum, the order of keys, counts, filters, statistics and postings
+//! against the rows.
+
+use std::ops::Range;
+
+use arrow_schema::DataType;
+use drillcore_format::byte_bounds;
+use drillcore_format::error::FormatError;
+use drillcore_format::index_page::{IndexPage, key_hash};
+use drillcore_format::key::Bound;
+use drillcore_format::rows::Rows;
+use drillcore_format::schema::MergePolicy;
+use drillcore_format::statistics_page::Zones;
+
+use crate::error::{Result, StorageError};
+use crate::files::directory::Directory;
+use crate::postings::set_lists::SetLists;
+use crate::segments::segment::{End, Segment};
+use crate::segments::segment_writer::weight_units;
+
+/// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
+const CACHE_BYTES: u64 = 1 << 20;
+
+/// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
+/// is asked before each portion that is read. Memory: some rows, however long they are, and about two bytes a row
+/// for the sets.
+pub fn check_segment(
+    directory: &dyn Directory,
+    segment: &Segment,
+    mut go_on: impl FnMut() -> bool,
+) -> Result<()> {
+    let known = segment.meta();
+    let segment = &segment.reopen(directory, CACHE_BYTES)?;
+    if segment.meta() != known {
+        return Err(fault(segment, "the file is not the one that was opened".to_string()));
+    }
+    let all = segment.layout().all();
+    // Reading rows checks their other columns; lists are taken apart only when they are shown.
+    let fields = segment.layout().schema().columns.fields();
+    let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
+    let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
+    let distinct = segment.layout().schema().merge != MergePolicy::Append;
+    let mut last_key: Vec<u8> = Vec::new();
+    let (mut next_ordinal, mut blocks) = (0u64, 0u64);
+    let mut sets = SetLists::new(segment.indexed());
+    for page in segment.index_pages() {
+        let page = page?;
+        if page.first_ordinal() != next_ordinal {
+            return Err(fault(
+                segment,
+                format!("an index page starts at row {}, not {next_ordinal}", page.first_ordinal()),
+            ));
+        }
+        let (before, after) = (next_ordinal, next_ordinal + page.rows());
+        let zones = zones_of(segment, &page)?;
+        let mut sums = vec![0u128; segment.layout().weight_count()];
+        while next_ordinal < after {
+            if !go_on() {
+                return Ok(());
+            }
+            let end = end_of_zones(segment, &zones, next_ordinal..after)?;
+            let rows = segment.read(next_ordinal, end, &all)?;
+            for row in 0..rows.len() {
+                let key = rows.key(row);
+                // The first row has none before it, and its key may be empty.
+                let is_first = next_ordinal == 0 && row == 0;
+                if *last_key > *key || distinct && !is_first && *last_key == *key {
+                    return Err(fault(
+                        segment,
+                        format!("row {} lies before the one before it", next_ordinal + row as u64),
+                    ));
+                }
+                if !page.may_contain(key_hash(key)) {
+                    return Err(fault(
+                        segment,
+                        format!("the filter excludes row {}", next_ordinal + row as u64),
+                    ));
+                }
+                last_key.clear();
+                last_key.extend_from_slice(key);
+            }
+            let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
+            for (sum, value) in sums.iter_mut().zip(segment.layout().weight_values()) {
+                let units = weight_units(rows.value(value)).map_err(decode)?;
+                *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
+            }
+            check_searches(segment, &page, next_ordinal, &rows)?;
+            let zones = zones.overlapping(next_ordinal..end);
+            let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
+            let measured = Zones::measure(segment.layout(), &rows, next_ordinal, &spans);
+            if zones != measured.map_err(decode)? {
+                let detail =
+                    format!("the zones of the rows {next_ordinal}..{end} do not describe them");
+                return Err(fault(segment, detail));
+            }
+            segment.layout().decode(&rows, &lists).map_err(decode)?;
+            sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
+            next_ordinal = end;
+        }
+        for (weight, &sum) in sums.iter().enumerate() {
+            let found =
+                segment.weight_before(weight, after)? - segment.weight_before(weight, before)?;
+            if page.weight_before(weight, page.blocks()) != sum || found != sum {
+                return Err(fault(
+                    segment,
+                    format!("weights of the rows {before}..{after} sum to {sum}"),
+                ));
+            }
+        }
+        blocks += page.blocks() as u64;
+    }
+    if blocks != known.blocks {
+        let detail = format!("{blocks} blocks, but the footer says {}", known.blocks);
+        return Err(fault(segment, detail));
+    }
+    if next_ordinal != segment.rows() {
+        return Err(fault(
+            segment,
+            format!("{next_ordinal} rows, but the footer says {}", segment.rows()),
+        ));
+    }
+    check_sets(segment, &sets)
+}
+
+/// Looks for the first and the last key of each of some blocks of an index page, as reads do. `rows` are those of the
+/// page from ordinal `from` on, and end with a block.
+fn check_searches(segment: &Segment, page: &IndexPage, from: u64, rows: &Rows) -> Result<()> {
+    let end = from + rows.len() as u64;
+    let places = (0..page.blocks()).map(|number| page.block(number));
+    for place in places.filter(|place| (from..end).contains(&place.first_ordinal)) {
+        let first = (place.first_ordinal - from) as usize;
+        let (first, last) = (rows.key(first), rows.key(first + place.rows as usize - 1));
+        let (low, high) = segment.key_ends();
+        let found = segment.block_of_bound(&Bound::at_key(last))?.1.first_ordinal
+            ..=segment.block_of_bound(&Bound::past_key(first))?.1.first_ordinal;
+        if !found.contains(&place.first_ordinal) || first < low || last > high {
+            let detail = format!("the keys of the block at byte {} are not found", place.offset);
+            return Err(fault(segment, detail));
+        }
+    }
+    Ok(())
+}
+
+/// The zones of an index page with all columns, if they take in its blocks.
+fn zones_of(segment: &Segment, page: &IndexPage) -> Result<Zones> {
+    let (first, end) = (page.first_ordinal(), page.first_ordinal() + page.rows());
+    let layout = segment.layout();
+    let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
+    let zones = segment.zones(layout, first..end, &columns)?;
+    let mut blocks = (0..page.blocks()).map(|number| u64::from(page.block(number).rows));
+    for zone in 0..zones.len() {
+        let span = zones.span(zone);
+        let rows: u64 = blocks.by_ref().take(span.blocks as usize).sum();
+        if rows != span.rows {
+            let detail =
+                format!("a zone of {} blocks has {rows} rows, not {}", span.blocks, span.rows);
+            return Err(fault(segment, detail));
+        }
+    }
+    match zones.is_empty() || zones.ordinals(zones.len() - 1).end != end {
+        true => Err(fault(segment, format!("the zones of the rows {first}..{end} end elsewhere"))),
+        false => Ok(zones),
+    }
+}
+
+/// Where the first zones of a range end that can be read together: as many as bounds on bytes allow, at least one.
+fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Result<u64> {
+    let zones = zones.overlapping(ordinals.clone());
+    let portion = segment.portion(ordinals, End::First, byte_bounds::chunk() as u64)?;
+    let ends = (1..zones.len()).map(|zone| zones.ordinals(zone).end);
+    let more = ends.take_while(|end| *end <= portion.end).last();
+    Ok(more.unwrap_or(zones.ordinals(0).end))
+}
+
+fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
+    let Some(postings) = segment.postings() else { return Ok(()) };
+    let mut listed = 0;
+    postings.sets(|_, _| {
+        listed += 1;
+        true
+    })?;
+    if listed != sets.len() {
+        return Err(fault(
+            segment,
+            format!("{listed} sets are listed, but the rows have {}", sets.len()),
+        ));
+    }
+    for (value, ordinals) in sets.iter() {
+        let members = postings.members(value)?.expect("only indexed sets were noted");
+        if members.len() != ordinals.len() {
+            let (found, expected) = (members.len(), ordinals.len());
+            return Err(fault(segment, format!("a set lists {found} rows, but has {expected}")));
+        }
+        for (position, ordinal) in ordinals.iter().enumerate() {
+            if members.ordinal(position as u64)? != u64::from(ordinal) {
+                return Err(fault(segment, format!("row {ordinal} is missing from its set")));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn fault(segment: &Segment, detail: String) -> StorageError {
+    segment.inconsistent(detail)
+}

@@ -1,0 +1,206 @@
+//! Writing a segment: one pass over sorted rows, streamed to the file.
+//!
+//! Blocks are closed by encoded bytes; each index page and its statistics page follow the blocks they
+//! describe, so memory does not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
+//! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
+
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use drillcore_format::block;
+use drillcore_format::error::FormatError;
+use drillcore_format::file_tail::FileKind;
+use drillcore_format::ids::{LsnRange, SegmentId, TableId};
+use drillcore_format::index_page::{IndexPageBuilder, Summary, key_hash};
+use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::separator;
+use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind};
+use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::segment_footer::SegmentFooter;
+use drillcore_format::statistics_page::StatisticsPageBuilder;
+use drillcore_format::weight::stored_units;
+
+use crate::error::{Result, StorageError};
+use crate::files::directory::Directory;
+use crate::pages::page_writer::PageWriter;
+use crate::postings::set_lists::SetLists;
+
+/// Encoded bytes of a block, so that it fills one page.
+const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
+/// An index page is closed at this size, to fill two pages.
+const INDEX_PAGE_BYTES: usize = 2 * PAGE_BYTES - HEADER_BYTES - 160;
+
+/// A segment under construction.
+pub struct SegmentWriter {
+    file: PageWriter,
+    layout: Layout,
+    footer: SegmentFooter,
+    index: IndexPageBuilder,
+    index_first_ordinal: u64,
+    index_first_offset: u64,
+    index_weights: Vec<u128>,
+    statistics: StatisticsPageBuilder,
+    summary: Summary,
+    sets: SetLists,
+    block_bytes: usize,
+    index_page_bytes: usize,
+}
+
+impl SegmentWriter {
+    /// Starts the file of a new segment with the commits `lsns` of `table`.
+    pub fn create(
+        directory: Arc<dyn Directory>,
+        segment: SegmentId,
+        table: TableId,
+        layout: &Layout,
+        lsns: LsnRange,
+    ) -> Result<SegmentWriter> {
+        let file = PageWriter::create(directory, FileKind::Segment, segment)?;
+        let schema = layout.schema();
+        let indexed = schema.set.as_ref().map_or(IndexedSets::none(), |set| set.indexed.clone());
+        let footer = SegmentFooter {
+            segment,
+            table,
+            rows: 0,
+            lsns,
+            columns: schema.columns.fields().len() as u32,
+            first_key: Vec::new(),
+            last_key: Vec::new(),
+            summary: (0, 0),
+            set_directory: None,
+            indexed: IndexedSets::none(),
+            set_column: schema.set_column().map(|column| column as u32),
+            blocks: 0,
+            index_pages: 0,
+        };
+        Ok(SegmentWriter {
+            file,
+            layout: layout.clone(),
+            footer,
+            index: IndexPageBuilder::new(),
+            index_first_ordinal: 0,
+            index_first_offset: 0,
+            index_weights: vec![0; layout.weight_count()],
+            statistics: StatisticsPageBuilder::new(layout),
+            summary: Summary::new(),
+            sets: SetLists::new(indexed),
+            block_bytes: BLOCK_BYTES,
+            index_page_bytes: INDEX_PAGE_BYTES,
+        })
+    }
+
+    /// Closes blocks and index pages at other sizes than usual: for tests, in which a few rows are to make many pages.
+    pub fn with_page_bytes(self, block_bytes: usize, index_page_bytes: usize) -> SegmentWriter {
+        SegmentWriter { block_bytes, index_page_bytes, ..self }
+    }
+
+    /// Adds rows, which hold all columns and follow those before them in key order. Fails on values that do not
+    /// decode; that the order is kept, is for the caller to see to.
+    pub fn append(&mut self, rows: &Rows) -> Result<()> {
+        let noted = self.sets.note(&self.layout, rows, self.footer.rows);
+        noted.map_err(|error| self.unwritable(error))?;
+        self.statistics.begin_batch(rows).map_err(|error| self.unwritable(error))?;
+        let weights = self.layout.weight_values().map(|value| weight_units(rows.value(value)));
+        let weights: Vec<Vec<u64>> = weights
+            .collect::<std::result::Result<_, _>>()
+            .map_err(|error| self.unwritable(error))?;
+        let mut from = 0;
+        while from < rows.len() {
+            let to = from + block::rows_that_fit(rows, from, self.block_bytes);
+            let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
+            let sums: Vec<u128> = weights.iter().map(sum).collect();
+            self.put_block(rows, from, to, &sums);
+            from = to;
+            if self.index.encoded_len() >= self.index_page_bytes {
+                self.put_index_page();
+            }
+            self.file.write_portion()?;
+        }
+        self.statistics.end_batch();
+        Ok(())
+    }
+
+    /// The rows added so far.
+    pub fn rows(&self) -> u64 {
+        self.footer.rows
+    }
+
+    /// The bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        self.file.position()
+    }
+
+    /// Writes what follows the blocks and makes the file durable. The segment must have rows.
+    pub fn finish(mut self) -> Result<()> {
+        assert!(self.footer.rows > 0, "a segment has rows");
+        if !self.index.is_empty() {
+            self.put_index_page();
+        }
+        if !self.sets.indexed().is_none() {
+            self.footer.indexed = self.sets.indexed().clone();
+            self.footer.set_directory = Some(self.sets.write(self.footer.rows, &mut self.file)?);
+        }
+        let mut summary = Vec::new();
+        self.summary.encode(&mut summary);
+        self.footer.summary = self.file.put_page(PageKind::Summary, &summary, false);
+        let mut footer = Vec::new();
+        self.footer.encode(&mut footer);
+        self.file.finish(&footer)?;
+        Ok(())
+    }
+
+    fn put_block(&mut self, rows: &Rows, from: usize, to: usize, weights: &[u128]) {
+        let first = rows.key(from);
+        if self.footer.rows == 0 {
+            self.footer.first_key = first.to_vec();
+        }
+        assert!(
+            *self.footer.last_key <= *first || self.footer.rows == 0,
+            "rows arrive in key order"
+        );
+        let shortest: &[u8] =
+            if self.footer.rows == 0 { &[] } else { separator(&self.footer.last_key, first) };
+        let mut payload = Vec::with_capacity(BLOCK_BYTES);
+        block::encode(rows, from, to, &mut payload);
+        let hashes: Vec<u64> = (from..to).map(|row| key_hash(rows.key(row))).collect();
+        if self.index.is_empty() {
+            self.index_first_ordinal = self.footer.rows;
+            self.index_first_offset = self.file.position();
+        }
+        let (_, bytes) = self.file.put_page(PageKind::Block, &payload, true);
+        let pages = bytes / PAGE_BYTES as u32;
+        self.index.push(shortest, (to - from) as u32, pages, &hashes, weights);
+        self.statistics.push_block(to - from, bytes as usize);
+        self.index_weights.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight);
+        self.footer.rows += (to - from) as u64;
+        self.footer.blocks += 1;
+        self.footer.last_key.clear();
+        self.footer.last_key.extend_from_slice(rows.key(to - 1));
+    }
+
+    fn put_index_page(&mut self) {
+        let first = self.index.first_separator().to_vec();
+        let payload = self.index.finish(self.index_first_ordinal, self.index_first_offset);
+        let place = self.file.put_page(PageKind::Index, &payload, true);
+        let statistics = self.statistics.finish();
+        let (_, statistics_bytes) = self.file.put_page(PageKind::Statistics, &statistics, true);
+        self.summary.push(&first, self.index_first_ordinal, place, statistics_bytes);
+        self.summary.push_weights(&self.index_weights);
+        self.index_weights.fill(0);
+        self.footer.index_pages += 1;
+    }
+
+    /// Rows that do not decode: what they were read from is damaged, not this file.
+    fn unwritable(&self, error: FormatError) -> StorageError {
+        let (file, rows) = (self.file.name().to_string(), self.footer.rows);
+        let detail = format!("the rows that were to follow the first {rows} are damaged: {error}");
+        StorageError::Inconsistent { file, detail }
+    }
+}
+
+/// The weight of each row.
+pub(crate) fn weight_units(values: &ArrayRef) -> std::result::Result<Vec<u64>, FormatError> {
+    stored_units(values).map_err(|(row, why)| {
+        FormatError::malformed("block", format!("the weight of row {row} is {why:?}"))
+    })
+}
