@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::interrupt::Interrupt;
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{join_bytes_max, run_ladder};
+use crate::maintenance::tiering::run_rungs;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
@@ -42,7 +43,10 @@ use crate::recovery::{
     self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
     open_tables,
 };
-use crate::state::guarded::{Slot, State, TableState, Version, replace};
+use crate::state::guarded::State;
+use crate::state::slots::{Slot, replace};
+use crate::state::table_state::TableState;
+use crate::state::version::Version;
 use crate::stats::Stats;
 use crate::verify::VerifyReport;
 
@@ -352,7 +356,7 @@ impl Reader {
     fn join_runs(&self, table: &mut TableState) -> Result<()> {
         let Shared { meter, examined, .. } = &*self.shared;
         while let Some(window) =
-            run_ladder(join_bytes_max(u64::MAX)).pick(&table.run_rungs(Lsn(u64::MAX)))
+            run_ladder(join_bytes_max(u64::MAX)).pick(&run_rungs(&table.runs, Lsn(u64::MAX)))
         {
             let runs: Vec<_> = table.runs[window].iter().map(|slot| slot.piece.clone()).collect();
             let joined = jobs::joined(&table.layout, &runs, meter, examined)?;

@@ -28,7 +28,10 @@ use crate::options::{Durability, Options};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
 use crate::state::core::{Core, Probe};
-use crate::state::guarded::{Slot, State, TableState, TableVersion, Version};
+use crate::state::guarded::State;
+use crate::state::slots::Slot;
+use crate::state::table_state::TableState;
+use crate::state::version::{TableVersion, Version};
 
 /// The file whose lock the writer holds.
 pub const LOCK_FILE: &str = "LOCK";

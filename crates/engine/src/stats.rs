@@ -14,7 +14,9 @@ use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::Run;
 use crate::state::core::Core;
-use crate::state::guarded::{State, TableVersion, Version, rows_to_index};
+use crate::state::guarded::State;
+use crate::state::table_state::rows_to_index;
+use crate::state::version::{TableVersion, Version};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.

@@ -17,7 +17,8 @@ use crate::maintenance::room::Spare;
 use crate::pieces::piece::Piece;
 use crate::schema::name::check_name;
 use crate::state::core::Core;
-use crate::state::guarded::{TableVersion, Version, covered};
+use crate::state::slots::covered;
+use crate::state::version::{TableVersion, Version};
 
 /// The snapshot of that name, if it was pinned.
 pub fn find(core: &Core, name: &str) -> Result<Option<Arc<Version>>> {

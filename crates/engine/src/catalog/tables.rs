@@ -11,7 +11,8 @@ use crate::maintenance::jobs;
 use crate::schema::difference::difference;
 use crate::schema::table_spec::TableSpec;
 use crate::state::core::Core;
-use crate::state::guarded::{State, TableState};
+use crate::state::guarded::State;
+use crate::state::table_state::TableState;
 
 /// What a handle on a table is made of.
 pub struct Known {

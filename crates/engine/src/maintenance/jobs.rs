@@ -27,8 +27,9 @@ use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::state::core::Core;
-use crate::state::guarded::{Slot, State, covered, release, replace};
+use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
+use crate::state::slots::{Slot, covered, release, replace};
 
 /// Rows a spill or merge moves at once, unless they are long.
 const BATCH_ROWS: usize = 4096;

@@ -15,11 +15,13 @@ use crate::error::Result;
 use crate::interrupt::Interrupt;
 use crate::maintenance::jobs::{Job, Picked};
 use crate::maintenance::room::{self, Spare};
-use crate::maintenance::tiering::Ladder;
+use crate::maintenance::tiering::{Ladder, run_rungs, segment_rungs};
 use crate::options::Durability;
 use crate::state::core::Core;
-use crate::state::guarded::{Indexing, Slot, State, TableState, take};
+use crate::state::guarded::State;
 use crate::state::put_off::PutOff;
+use crate::state::slots::{Slot, take};
+use crate::state::table_state::{Indexing, TableState};
 
 /// Runs up to this size are joined by the appending thread itself: a millisecond or two of work ...
 const INLINE_JOIN_BYTES: u64 = 512 << 10;
@@ -239,7 +241,7 @@ pub fn join_bytes_max(memory_bytes: u64) -> u64 {
 /// Runs of one table that should become one run. Reserves memory for the copy.
 fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
-    let window = run_ladder(largest).pick(&table.run_rungs(visible))?;
+    let window = run_ladder(largest).pick(&run_rungs(&table.runs, visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
     Some(Job::Join { table: id, runs })
@@ -276,7 +278,7 @@ fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Opti
         largest: largest.min(SEGMENT_LARGEST_BYTES),
     };
     let table = state.tables.get_mut(&id)?;
-    let rungs = table.segment_rungs();
+    let rungs = segment_rungs(&table.segments);
     let mut window = ladder(u64::MAX).pick(&rungs)?;
     let bytes = rungs[window.clone()].iter().map(|rung| rung.size).sum();
     if let Err(why) = room::check(core, Spare::Spills, "a merge", bytes) {

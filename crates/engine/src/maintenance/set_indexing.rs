@@ -15,8 +15,9 @@ use drillcore_storage::segments::segment::Segment;
 use crate::error::{Error, Result};
 use crate::maintenance::room::{self, Spare};
 use crate::state::core::Core;
-use crate::state::guarded::{State, release};
+use crate::state::guarded::State;
 use crate::state::put_off::Done;
+use crate::state::slots::release;
 
 /// Bytes that a row takes in postings, at most about.
 const ROW_BYTES: u64 = 4;

@@ -8,6 +8,12 @@
 
 use std::ops::Range;
 
+use drillcore_format::ids::Lsn;
+use drillcore_storage::segments::segment::Segment;
+
+use crate::pieces::run::Run;
+use crate::state::slots::Slot;
+
 /// Sizes and fan-out of a list of pieces.
 #[derive(Debug, Clone, Copy)]
 pub struct Ladder {
@@ -66,6 +72,21 @@ impl Ladder {
         }
         None
     }
+}
+
+/// Runs by size; those not yet visible cannot be joined.
+pub fn run_rungs(runs: &[Slot<Run>], visible: Lsn) -> Vec<Rung> {
+    let rung = |slot: &Slot<Run>| Rung {
+        size: slot.piece.bytes(),
+        taken: slot.taken || slot.piece.lsns().last > visible,
+    };
+    runs.iter().map(rung).collect()
+}
+
+/// Segments by size on disk.
+pub fn segment_rungs(segments: &[Slot<Segment>]) -> Vec<Rung> {
+    let rung = |slot: &Slot<Segment>| Rung { size: slot.piece.disk_bytes(), taken: slot.taken };
+    segments.iter().map(rung).collect()
 }
 
 #[cfg(test)]

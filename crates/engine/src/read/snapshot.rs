@@ -28,7 +28,7 @@ use crate::select::fetch::{gather, no_rows, too_many_string_bytes};
 use crate::select::predicate::column;
 use crate::select::selection::{Filter, Question, Selected, Selection};
 use crate::select::unindexed_sets::count_sets;
-use crate::state::guarded::{TableVersion, Version};
+use crate::state::version::{TableVersion, Version};
 
 /// Whole rows of a rollup table that are folded at once.
 const FOLDED_AT_ONCE: usize = 1024;

@@ -20,9 +20,10 @@ use crate::interrupt::Interrupt;
 use crate::options::Options;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::rows_examined::RowsExamined;
-use crate::state::guarded::{State, Version};
+use crate::state::guarded::State;
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
+use crate::state::version::Version;
 
 /// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
 const FORK_TRIES: u32 = 100;

@@ -4,22 +4,15 @@
 //! a few for one, never while rows are encoded, sorted, merged, read or written.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
-use drillcore_format::rows::Layout;
-use drillcore_format::schema::TableSchema;
-use drillcore_storage::segments::segment::Segment;
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::tiering::Rung;
-use crate::pieces::piece::Piece;
-use crate::pieces::run::Run;
-use crate::select::resolved_selections::ResolvedSelections;
-use crate::select::selection::Selected;
 use crate::state::put_off::PutOff;
+use crate::state::table_state::TableState;
+use crate::state::version::{TableVersion, Version};
 
 /// The guarded part of a database.
 pub struct State {
@@ -57,65 +50,6 @@ pub struct MaintenanceCounts {
     pub merges: u64,
     pub segments_indexed: u64,
     pub rows_written: u64,
-}
-
-/// One table's pieces. Segments hold the commits up to `flushed`, runs those above; both lists are
-/// ordered by commit, oldest first.
-pub struct TableState {
-    pub name: Arc<str>,
-    pub layout: Layout,
-    pub schema: Arc<TableSchema>,
-    pub flushed: Lsn,
-    pub segments: Vec<Slot<Segment>>,
-    pub runs: Vec<Slot<Run>>,
-    /// Of the segments, those whose postings are being written.
-    pub indexing: Vec<Indexing>,
-    /// Nothing has changed since no segment lacked postings.
-    pub is_indexed: bool,
-    /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
-    /// database is opened anew.
-    pub index_fault: Option<Error>,
-    /// Since the last spill succeeded.
-    pub spill_put_off: Option<PutOff>,
-    /// As `spill_put_off`, of merges and of writing postings.
-    pub merge_put_off: Option<PutOff>,
-    pub appended_rows: u64,
-    pub appended_batches: u64,
-}
-
-/// A piece in its list; `taken` while somebody makes a larger one of it.
-pub struct Slot<T> {
-    pub piece: Arc<T>,
-    pub taken: bool,
-}
-
-/// A segment whose postings are being written.
-pub struct Indexing {
-    pub segment: Arc<Segment>,
-    pub rows_done: Arc<AtomicU64>,
-}
-
-/// All tables at one LSN. Immutable; holding it keeps its pieces alive.
-pub struct Version {
-    pub lsn: Lsn,
-    pub tables: BTreeMap<Arc<str>, Arc<TableVersion>>,
-}
-
-/// One table in a version: its pieces, oldest first.
-pub struct TableVersion {
-    pub id: TableId,
-    pub name: Arc<str>,
-    pub lsn: Lsn,
-    pub layout: Layout,
-    pub schema: Arc<TableSchema>,
-    pub pieces: Arc<[Piece]>,
-    /// The selection of everything, made when first asked for.
-    pub whole: OnceLock<Arc<Selected>>,
-    pub resolved: ResolvedSelections,
-    /// Rows of sets without an index that were looked for.
-    pub passed: ResolvedSelections,
-    /// Whether all pieces listed all sets when somebody wanted to know.
-    pub lists_every_set: OnceLock<bool>,
 }
 
 impl State {
@@ -253,149 +187,6 @@ impl State {
     }
 }
 
-impl Version {
-    /// The segments of all tables.
-    pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
-        pieces.filter_map(Piece::segment)
-    }
-}
-
-impl TableVersion {
-    /// A table at one LSN.
-    pub fn new(
-        id: TableId,
-        name: Arc<str>,
-        layout: Layout,
-        lsn: Lsn,
-        pieces: Arc<[Piece]>,
-    ) -> TableVersion {
-        let schema = Arc::new(layout.schema().clone());
-        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
-        let passed = ResolvedSelections::default();
-        let lists_every_set = OnceLock::new();
-        TableVersion {
-            id,
-            name,
-            lsn,
-            layout,
-            schema,
-            pieces,
-            whole,
-            resolved,
-            passed,
-            lists_every_set,
-        }
-    }
-}
-
-impl TableState {
-    pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
-        TableState {
-            name: Arc::from(name),
-            layout: Layout::new(&schema),
-            schema: Arc::new(schema),
-            flushed,
-            segments: Vec::new(),
-            runs: Vec::new(),
-            indexing: Vec::new(),
-            is_indexed: false,
-            index_fault: None,
-            spill_put_off: None,
-            merge_put_off: None,
-            appended_rows: 0,
-            appended_batches: 0,
-        }
-    }
-
-    /// Changes the table's shape. Its pieces stay as they are: what they lack reads as null.
-    pub fn set_schema(&mut self, schema: TableSchema) {
-        self.layout = Layout::new(&schema);
-        self.schema = Arc::new(schema);
-        self.is_indexed = false;
-        self.index_fault = None;
-    }
-
-    /// Rows of segments whose postings are not all there yet, without those that were read for them.
-    pub fn rows_to_index(&self) -> u64 {
-        let rows = rows_to_index(&self.schema, self.segments.iter().map(|slot| &*slot.piece));
-        let done = self.indexing.iter().map(|indexing| {
-            let lacking = rows_to_index(&self.schema, std::iter::once(&*indexing.segment));
-            // Until the list is attached at least a row is left.
-            indexing.rows_done.load(Ordering::Relaxed).min(lacking.saturating_sub(1))
-        });
-        rows.saturating_sub(done.sum())
-    }
-
-    pub fn run_bytes(&self) -> u64 {
-        self.runs.iter().map(|slot| slot.piece.bytes()).sum()
-    }
-
-    /// The runs as the ladder sees them; those not yet visible cannot be joined.
-    pub fn run_rungs(&self, visible: Lsn) -> Vec<Rung> {
-        let rung = |slot: &Slot<Run>| Rung {
-            size: slot.piece.bytes(),
-            taken: slot.taken || slot.piece.lsns().last > visible,
-        };
-        self.runs.iter().map(rung).collect()
-    }
-
-    pub fn segment_rungs(&self) -> Vec<Rung> {
-        self.segments
-            .iter()
-            .map(|slot| Rung { size: slot.piece.disk_bytes(), taken: slot.taken })
-            .collect()
-    }
-
-    fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
-        let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
-        let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
-        let pieces = segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
-        TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
-    }
-}
-
-/// Rows of segments whose postings are not all there.
-pub fn rows_to_index<'a>(schema: &TableSchema, segments: impl Iterator<Item = &'a Segment>) -> u64 {
-    let Some(set) = &schema.set else { return 0 };
-    segments.filter(|segment| !segment.indexed().cover(&set.indexed)).map(Segment::rows).sum()
-}
-
 fn closed() -> Error {
     Error::new(ErrorKind::Closed, "the database is closed")
-}
-
-/// Takes neighbours out of play and hands out what they hold.
-pub fn take<T>(slots: &mut [Slot<T>]) -> Vec<Arc<T>> {
-    slots
-        .iter_mut()
-        .map(|slot| {
-            assert!(!slot.taken, "a piece is taken once");
-            slot.taken = true;
-            slot.piece.clone()
-        })
-        .collect()
-}
-
-/// Puts taken neighbours back into play.
-pub fn release<T>(slots: &mut [Slot<T>], taken: &[Arc<T>]) {
-    for slot in slots.iter_mut().filter(|slot| taken.iter().any(|t| Arc::ptr_eq(t, &slot.piece))) {
-        slot.taken = false;
-    }
-}
-
-/// Replaces taken neighbours by what was made of them; `None` removes them.
-pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Option<Arc<T>>) {
-    let first = slots.iter().position(|slot| Arc::ptr_eq(&slot.piece, &taken[0]));
-    let first = first.expect("taken pieces stay in their list");
-    let range = first..first + taken.len();
-    for (slot, piece) in slots[range.clone()].iter().zip(taken) {
-        assert!(Arc::ptr_eq(&slot.piece, piece), "taken pieces stay neighbours");
-    }
-    slots.splice(range, by.map(|piece| Slot { piece, taken: false }));
-}
-
-/// The commits that neighbours cover together.
-pub fn covered(lsns: impl IntoIterator<Item = LsnRange>) -> LsnRange {
-    lsns.into_iter().reduce(LsnRange::join).expect("at least one piece")
 }

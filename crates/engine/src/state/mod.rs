@@ -1,6 +1,9 @@
 //! What an open database holds at this moment, and what all its handles share.
 
+pub mod slots;
 pub mod put_off;
+pub mod version;
+pub mod table_state;
 pub mod guarded;
 #[cfg(shuttle)]
 pub mod publication_fault;

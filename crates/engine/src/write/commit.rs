@@ -27,9 +27,9 @@ use crate::pieces::run::UncommittedRun;
 use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform};
 use crate::schema::table_spec::with_discovered;
 use crate::state::core::{Core, Underway};
-use crate::state::guarded::Slot;
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
+use crate::state::slots::Slot;
 use crate::threads::aside::{aside, finish_aside};
 use crate::write::admission::admit;
 

@@ -15,9 +15,17 @@
 use drillcore_sample::interval::{Confidence, SEQUENCE_COUNT_MIN};
 
 use crate::error::{Error, Result};
+use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::tally::Tally;
 use crate::read::estimate::target::{Aggregate, Target};
-use crate::read::estimate::{EstimateRequest, Look};
+
+/// Whether an interval will be looked at once, after a number of draws that did not depend on it.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Look {
+    /// One of several: it must hold together with all others.
+    Running,
+    Last,
+}
 
 /// The numbers that a t interval needs.
 const T_COUNT_MIN: u64 = 2;

@@ -8,19 +8,11 @@ use drillcore_sample::interval::{
 
 use crate::error::Result;
 use crate::read::estimate::bounds::Known;
-use crate::read::estimate::levels::Levels;
+use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 use crate::read::estimate::target::{Aggregate, Target};
-
-/// Whether an interval will be looked at once, after a number of draws that did not depend on it.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Look {
-    /// One of several: it must hold together with all others.
-    Running,
-    Last,
-}
 
 /// All looks of one estimate.
 pub struct Looks {

@@ -13,10 +13,10 @@
 
 use drillcore_sample::interval::{Interval, Method, SEQUENCE_COUNT_MIN};
 
+use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
 use crate::read::estimate::target::{Aggregate, Target};
-use crate::read::estimate::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 
 /// So many rows are read in order in the time of one draw, at least; `docs/sampling.md` has the measurement.
 const ROWS_PER_DRAW: u64 = 16;

@@ -8,7 +8,7 @@ use drillcore_format::schema::MergePolicy;
 use drillcore_format::schema::is_key_type;
 
 use crate::error::{Error, Result};
-use crate::read::estimate::EstimateRequest;
+use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::result::column_names;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;

@@ -1,0 +1,91 @@
+//! What to estimate, and when enough has been drawn.
+
+use std::ops::ControlFlow;
+
+use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
+use crate::read::estimate::result::Estimate;
+use crate::select::selection::Selection;
+
+/// The first round; later ones grow with what was drawn.
+pub const ROUND_MIN: u64 = 1_000;
+/// The number of draws at which intervals that hold at all looks are tightest, unless `n` is known.
+pub const USUAL_DRAWS: u64 = 10_000;
+
+/// What to estimate.
+#[derive(Debug, Clone)]
+pub struct EstimateRequest {
+    /// Result name and expression: `count`, `count(*)` or `avg(column)`.
+    pub aggregates: Vec<(String, String)>,
+    /// Group by this column: one result per value.
+    pub by: Option<String>,
+    pub selection: Selection,
+    pub stop: Stop,
+    /// Confidence level of each interval, between 0 and 1.
+    pub confidence: f64,
+    /// Whether the confidence is that of all intervals together, over all aggregates and groups.
+    pub simultaneous: bool,
+    pub seed: Option<u64>,
+    pub interrupt: Interrupt,
+}
+
+/// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
+///
+/// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
+/// index knows, and all rows once that costs less than drawing on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Stop {
+    /// After so many rows.
+    Rows(u64),
+    /// When every interval is this narrow. The average of a group without values among 1,000 rows drawn of it is not waited for.
+    Error(HalfWidth),
+    /// After so many seconds.
+    Seconds(f64),
+}
+
+/// Half the width of an interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum HalfWidth {
+    Absolute(f64),
+    /// As a share of the estimate.
+    Relative(f64),
+}
+
+/// Sees an estimate while it is being refined. Its intervals hold at all looks together.
+pub type Watch<'a> = dyn FnMut(&Estimate) -> ControlFlow<()> + 'a;
+
+impl Default for EstimateRequest {
+    fn default() -> EstimateRequest {
+        EstimateRequest {
+            aggregates: Vec::new(),
+            by: None,
+            selection: Selection::default(),
+            stop: Stop::Rows(USUAL_DRAWS),
+            confidence: 0.95,
+            simultaneous: false,
+            seed: None,
+            interrupt: Interrupt::never(),
+        }
+    }
+}
+
+impl Stop {
+    /// The most rows that will be drawn.
+    pub fn draws_max(self) -> Result<u64> {
+        match self {
+            Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
+            Stop::Rows(n) => Ok(n),
+            Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
+                Err(Error::invalid(format!("{seconds} seconds is no time to stop after")))
+            }
+            Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
+                if width.is_nan() || width <= 0.0 =>
+            {
+                Err(Error::invalid(format!(
+                    "an error of {width} cannot be reached; give one above 0"
+                )))
+            }
+            _ => Ok(u64::MAX),
+        }
+    }
+}

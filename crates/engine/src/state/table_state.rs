@@ -1,0 +1,102 @@
+//! One table at this moment: its shape and its pieces.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::rows::Layout;
+use drillcore_format::schema::TableSchema;
+use drillcore_storage::segments::segment::Segment;
+
+use crate::error::Error;
+use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
+use crate::state::put_off::PutOff;
+use crate::state::slots::Slot;
+use crate::state::version::TableVersion;
+
+/// One table's pieces. Segments hold the commits up to `flushed`, runs those above; both lists are
+/// ordered by commit, oldest first.
+pub struct TableState {
+    pub name: Arc<str>,
+    pub layout: Layout,
+    pub schema: Arc<TableSchema>,
+    pub flushed: Lsn,
+    pub segments: Vec<Slot<Segment>>,
+    pub runs: Vec<Slot<Run>>,
+    /// Of the segments, those whose postings are being written.
+    pub indexing: Vec<Indexing>,
+    /// Nothing has changed since no segment lacked postings.
+    pub is_indexed: bool,
+    /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
+    /// database is opened anew.
+    pub index_fault: Option<Error>,
+    /// Since the last spill succeeded.
+    pub spill_put_off: Option<PutOff>,
+    /// As `spill_put_off`, of merges and of writing postings.
+    pub merge_put_off: Option<PutOff>,
+    pub appended_rows: u64,
+    pub appended_batches: u64,
+}
+
+/// A segment whose postings are being written.
+pub struct Indexing {
+    pub segment: Arc<Segment>,
+    pub rows_done: Arc<AtomicU64>,
+}
+
+impl TableState {
+    pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
+        TableState {
+            name: Arc::from(name),
+            layout: Layout::new(&schema),
+            schema: Arc::new(schema),
+            flushed,
+            segments: Vec::new(),
+            runs: Vec::new(),
+            indexing: Vec::new(),
+            is_indexed: false,
+            index_fault: None,
+            spill_put_off: None,
+            merge_put_off: None,
+            appended_rows: 0,
+            appended_batches: 0,
+        }
+    }
+
+    /// Changes the table's shape. Its pieces stay as they are: what they lack reads as null.
+    pub fn set_schema(&mut self, schema: TableSchema) {
+        self.layout = Layout::new(&schema);
+        self.schema = Arc::new(schema);
+        self.is_indexed = false;
+        self.index_fault = None;
+    }
+
+    /// Rows of segments whose postings are not all there yet, without those that were read for them.
+    pub fn rows_to_index(&self) -> u64 {
+        let rows = rows_to_index(&self.schema, self.segments.iter().map(|slot| &*slot.piece));
+        let done = self.indexing.iter().map(|indexing| {
+            let lacking = rows_to_index(&self.schema, std::iter::once(&*indexing.segment));
+            // Until the list is attached at least a row is left.
+            indexing.rows_done.load(Ordering::Relaxed).min(lacking.saturating_sub(1))
+        });
+        rows.saturating_sub(done.sum())
+    }
+
+    pub fn run_bytes(&self) -> u64 {
+        self.runs.iter().map(|slot| slot.piece.bytes()).sum()
+    }
+
+    pub fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
+        let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
+        let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
+        let pieces = segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
+        TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
+    }
+}
+
+/// Rows of segments whose postings are not all there.
+pub fn rows_to_index<'a>(schema: &TableSchema, segments: impl Iterator<Item = &'a Segment>) -> u64 {
+    let Some(set) = &schema.set else { return 0 };
+    segments.filter(|segment| !segment.indexed().cover(&set.indexed)).map(Segment::rows).sum()
+}
