@@ -3,8 +3,6 @@
 //! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
 //! What was read is verified before it is used; damage is an error that names file and offset.
 
-mod fit;
-
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,6 +29,7 @@ use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FooterPage, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
+use crate::segments::fit;
 
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
@@ -564,9 +563,10 @@ impl Segment {
             let page = self.read_bytes(offset, u64::from(bytes))?;
             let payload = self.file.payload(&page, PageKind::Index, offset)?;
             let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
-            fit::check_index_page(self, number, &page).map_err(|detail| {
-                self.damaged(offset, FormatError::malformed("index page", detail))
-            })?;
+            let ordinals = self.first_ordinal(number)..self.first_ordinal(number + 1);
+            fit::check_index_page(&page, number, &self.summary, ordinals, self.bytes()).map_err(
+                |detail| self.damaged(offset, FormatError::malformed("index page", detail)),
+            )?;
             Ok(page)
         })
     }

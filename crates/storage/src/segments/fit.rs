@@ -2,13 +2,13 @@
 //!
 //! What one part says of another is used as an index, a length or something to take off. So it is compared when the
 //! other one is read: the resident parts at opening, an index page when it is loaded. Rows beside their index page are
-//! compared in [`Segment::view`](super::Segment::view), and all the rest by `verify`.
+//! compared where a block is viewed, and all the rest by `verify`.
+
+use std::ops::Range;
 
 use drillcore_format::index_page::{IndexPage, Summary};
 use drillcore_format::rows::Layout;
 use drillcore_format::segment_footer::SegmentFooter;
-
-use super::Segment;
 
 /// What is wrong with the resident parts, beside each other and the table. O(weight columns).
 pub fn check_resident(
@@ -44,20 +44,24 @@ pub fn check_resident(
     }
 }
 
-/// What is wrong with an index page, beside what the summary says of it. O(weight columns).
-pub fn check_index_page(segment: &Segment, number: usize, page: &IndexPage) -> Result<(), String> {
-    let summary = &segment.summary;
-    let ordinals = page.first_ordinal()..page.first_ordinal() + page.rows();
-    let expected = segment.first_ordinal(number)..segment.first_ordinal(number + 1);
-    if ordinals != expected {
-        return Err(format!("it has the rows {ordinals:?}, not {expected:?}"));
+/// What is wrong with an index page, beside what the summary says of it and the ordinals that it should have, in a
+/// segment of so many bytes. O(weight columns).
+pub fn check_index_page(
+    page: &IndexPage,
+    number: usize,
+    summary: &Summary,
+    ordinals: Range<u64>,
+    bytes: u64,
+) -> Result<(), String> {
+    let found = page.first_ordinal()..page.first_ordinal() + page.rows();
+    if found != ordinals {
+        return Err(format!("it has the rows {found:?}, not {ordinals:?}"));
     }
     if !page.begins_with(summary.separator(number)) {
         return Err("its first separator is not the one in the summary".into());
     }
-    if page.blocks_end() > segment.bytes() {
-        let (end, bytes) = (page.blocks_end(), segment.bytes());
-        return Err(format!("its blocks end at byte {end} of {bytes}"));
+    if page.blocks_end() > bytes {
+        return Err(format!("its blocks end at byte {} of {bytes}", page.blocks_end()));
     }
     if page.weights() != summary.weights() {
         return Err(format!("{} weight columns", page.weights()));
