@@ -17,27 +17,27 @@ use drillcore_storage::files::proven_names::ProvenNames;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 
+use crate::calls::aside::aside;
+use crate::calls::interrupt::Interrupt;
 use crate::catalog::named_snapshot;
 use crate::catalog::set_switches;
 use crate::catalog::tables::{self, Known};
 use crate::catalog::widening::add_column;
-use crate::database_path::check_path;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::maintenance::closing::{Workers, close};
 use crate::maintenance::scheduler::{self, Duty};
+use crate::opening::database_path::check_path;
+use crate::opening::recovery;
 use crate::options::{Durability, Options};
 use crate::read::sample::fresh_seed;
 use crate::read::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
-use crate::recovery;
+use crate::reports::stats::Stats;
+use crate::reports::verify::VerifyReport;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::select::selection::encode_sets;
 use crate::state::core::{Core, Probe};
-use crate::stats::Stats;
-use crate::threads::aside::aside;
-use crate::verify::VerifyReport;
 use crate::write::commit::{self, AppendResult, Target};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].

@@ -7,10 +7,8 @@
 //! those rows. `ARCHITECTURE.md` gives the tour. Modules, from the ground up:
 
 mod error;
-mod interrupt;
+mod calls;
 mod options;
-mod database_path;
-mod threads;
 mod schema;
 mod pieces;
 mod select;
@@ -19,15 +17,16 @@ mod state;
 mod maintenance;
 mod catalog;
 mod write;
-mod recovery;
+mod opening;
 mod read;
-mod stats;
-mod verify;
+mod reports;
 mod reader;
 mod database;
 
 pub use arrow_array;
 pub use arrow_schema;
+pub use calls::aside::aside;
+pub use calls::interrupt::Interrupt;
 pub use database::{Database, MaintenanceHold, Table};
 pub use drillcore_format::schema::{MergePolicy, TableSchema};
 pub use drillcore_format::statistics_page::{ColumnZones, Zones};
@@ -35,7 +34,6 @@ pub use drillcore_sample::interval::{Bounds, Interval, Method};
 pub use drillcore_storage::files::directory;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
-pub use interrupt::Interrupt;
 pub use options::{Durability, Options};
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
 pub use read::estimate::result::{AggregateEstimate, Estimate};
@@ -44,6 +42,8 @@ pub use read::scan::{Scan, ScanRequest};
 pub use read::snapshot::{Found, Sets, Snapshot, TableSnapshot};
 pub use read::stretch::Stretch;
 pub use reader::Reader;
+pub use reports::stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
+pub use reports::verify::VerifyReport;
 pub use schema::conform::{AppendOptions, OnError, Rejected};
 pub use schema::table_spec::{Merge, RollupSpec, TableSpec};
 pub use select::key_range::{Between, Closed};
@@ -51,7 +51,4 @@ pub use select::predicate::Predicate;
 pub use select::selection::Selection;
 #[cfg(shuttle)]
 pub use state::publication_fault::PublicationFault;
-pub use stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
-pub use threads::aside::aside;
-pub use verify::VerifyReport;
 pub use write::commit::AppendResult;

@@ -1,6 +1,6 @@
 //! How a database is opened.
 
-use crate::interrupt::Interrupt;
+use crate::calls::interrupt::Interrupt;
 
 /// What a crash may take away. A returned `append` survives ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

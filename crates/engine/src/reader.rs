@@ -27,28 +27,28 @@ use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 
-use crate::database_path::check_path;
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{join_bytes_max, run_ladder};
 use crate::maintenance::tiering::run_rungs;
+use crate::opening::database_path::check_path;
+use crate::opening::recovery::{
+    self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
+    open_tables,
+};
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::read::sample::fresh_seed;
 use crate::read::snapshot::Snapshot;
-use crate::recovery::{
-    self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
-    open_tables,
-};
+use crate::reports::stats::Stats;
+use crate::reports::verify::VerifyReport;
 use crate::state::guarded::State;
 use crate::state::slots::{Slot, replace};
 use crate::state::table_state::TableState;
 use crate::state::version::Version;
-use crate::stats::Stats;
-use crate::verify::VerifyReport;
 
 /// The writer may replace files while they are being listed and opened; so often it is tried again.
 const ATTEMPTS: u32 = 50;

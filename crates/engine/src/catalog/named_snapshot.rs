@@ -10,8 +10,8 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::manifest_edit::{Edit, PinnedTable};
 use drillcore_storage::files::lease::ManifestVersion;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::maintenance::jobs::{self, Written};
 use crate::maintenance::room::Spare;
 use crate::pieces::piece::Piece;

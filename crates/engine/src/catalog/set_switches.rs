@@ -12,8 +12,8 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::sync::thread;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::state::core::Core;
 
 /// How often a wait for the postings of segments looks.

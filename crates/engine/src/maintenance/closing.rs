@@ -15,8 +15,8 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::sync::Mutex;
 use drillcore_storage::sync::thread::JoinHandle;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::maintenance::scheduler;
 use crate::options::Durability;
 use crate::state::core::Core;

@@ -15,8 +15,8 @@ use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_writer::SegmentWriter;
 use drillcore_storage::sync::{MutexGuard, thread};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::set_indexing;
 use crate::merge::merger::{Direction, Fold, Merger};

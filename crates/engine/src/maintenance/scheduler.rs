@@ -11,8 +11,8 @@ use std::time::Instant;
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_storage::segments::segment::Segment;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::maintenance::jobs::{Job, Picked};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::tiering::{Ladder, run_rungs, segment_rungs};

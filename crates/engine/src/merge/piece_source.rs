@@ -8,8 +8,8 @@ use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Projection, Rows};
 use drillcore_storage::segments::segment::End;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::merge::merger::{Direction, RowSource};
 use crate::pieces::piece::Piece;
 use crate::select::pruning::Pruning;

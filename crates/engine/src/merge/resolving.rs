@@ -12,8 +12,8 @@ use arrow_array::types::UInt32Type;
 use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
 use drillcore_format::rows::{Layout, Projection, Rows};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::merge::merger::{Direction, Fold, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;

@@ -14,8 +14,8 @@ use drillcore_format::statistics_page::Zones;
 use drillcore_storage::postings::set_postings::SegmentMembers;
 use drillcore_storage::segments::segment::{End, Hits, Segment};
 
+use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::{Error, Result};
-use crate::interrupt::{Asked, Interrupt};
 use crate::pieces::run::Run;
 
 /// A run or a segment.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::Projection;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::pieces::piece::Piece;
 use crate::select::fetch::fetch;
 use crate::select::selection::{Part, Place, Selected};

@@ -5,8 +5,9 @@
 
 use drillcore_format::rows::{Layout, Rows};
 
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::merge::merger::{Direction, Fold, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::{PlacedSource, places};
@@ -16,7 +17,6 @@ use crate::select::fetch::{fetch, rows_at_once};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Place, Selected};
-use crate::threads::side_by_side::{side_by_side, threads_for};
 
 /// Rows of a merge handled at once.
 const CHUNK_ROWS: usize = 4096;

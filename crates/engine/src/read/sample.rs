@@ -14,8 +14,9 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::merge::resolving::are_live;
 use crate::merge::rollup::shown;
 use crate::read::passing::pass;
@@ -26,7 +27,6 @@ use crate::select::fetch::{
 };
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Question, Selected, Selection};
-use crate::threads::side_by_side::{side_by_side, threads_for};
 
 /// The stream of a seed that sampling draws from; estimates have another.
 const STREAM: u64 = 1;

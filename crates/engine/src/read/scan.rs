@@ -3,13 +3,13 @@
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::threads_for;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::read::cut::STRETCH_ROWS;
 use crate::read::scan_ahead::ScanAhead;
 use crate::read::stretch::{Stretch, StretchScan};
 use crate::select::selection::Selection;
-use crate::threads::side_by_side::threads_for;
 
 /// What to scan.
 #[derive(Debug, Clone, Default)]

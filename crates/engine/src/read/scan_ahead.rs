@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::read::stretch::Stretch;
 
 /// Stretches handed out and not read to their end. Two, so that a thread need not wait for the reader.

@@ -14,8 +14,8 @@ use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::merge::merger::{Direction, Fold};
 use crate::merge::resolving::{resolve, with_flags};
 use crate::merge::rollup::{fold, shown};

@@ -8,8 +8,8 @@ use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::merge::merger::{Direction, Fold, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::{with_flags, without_tombstones};

@@ -11,8 +11,8 @@ use drillcore_format::rows::Layout;
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::pieces::weight_index::no_weight;
 use crate::select::selection::{Part, Place, Selected};
 

@@ -7,11 +7,11 @@ use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::side_by_side;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::pieces::piece::Piece;
 use crate::select::selection::{Part, Place, Selected};
-use crate::threads::side_by_side::side_by_side;
 
 /// Rows fetched between two looks at the interrupt.
 const CHUNK_ROWS: usize = 16_384;

@@ -12,8 +12,8 @@ use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_sample::fences::Fences;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::pieces::piece::{Members, Piece};
 use crate::schema::conform::cast;
 use crate::select::key_range::{Between, KeyRange};

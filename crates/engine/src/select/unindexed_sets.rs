@@ -9,10 +9,10 @@ use drillcore_format::key::encode_value;
 use drillcore_format::rows::{Layout, SetCodes};
 use drillcore_format::statistics_page::ColumnZones;
 
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::pieces::piece::Piece;
-use crate::threads::side_by_side::{side_by_side, threads_for};
 
 /// Rows that a thread looks at before it takes the next ones. A multiple of what scans read at once.
 const STEP_ROWS: u64 = 1 << 16;

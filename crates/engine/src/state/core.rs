@@ -15,8 +15,8 @@ use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::atomic::{AtomicU64, Ordering};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind};
-use crate::interrupt::Interrupt;
 use crate::options::Options;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::rows_examined::RowsExamined;

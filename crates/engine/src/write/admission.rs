@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use drillcore_storage::sync::thread;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::state::core::Core;
 
 /// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.

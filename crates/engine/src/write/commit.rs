@@ -17,9 +17,10 @@ use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
 
+use crate::calls::aside::{aside, finish_aside};
+use crate::calls::interrupt::Interrupt;
 use crate::catalog::widening::{Widening, widen};
 use crate::error::{Error, ErrorKind, Result};
-use crate::interrupt::Interrupt;
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
 use crate::merge::rollup::{fold, partial_rows};
@@ -30,7 +31,6 @@ use crate::state::core::{Core, Underway};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::slots::Slot;
-use crate::threads::aside::{aside, finish_aside};
 use crate::write::admission::admit;
 
 /// One commit may take this share of `memory_bytes`.

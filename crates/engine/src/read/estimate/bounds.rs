@@ -9,8 +9,8 @@ use arrow_array::{Array, ArrayRef, UInt64Array};
 use drillcore_format::rows::Layout;
 use drillcore_sample::interval::Bounds;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 use crate::pieces::extremes::Extremes;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;

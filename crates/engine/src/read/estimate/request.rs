@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
 use crate::read::estimate::result::Estimate;
 use crate::select::selection::Selection;
 

@@ -6,8 +6,8 @@ use drillcore_storage::files::directory::Directory;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;
 
+use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::Result;
-use crate::interrupt::{Asked, Interrupt};
 
 /// What a check of all segments found.
 #[derive(Debug, Clone, Default)]

@@ -9,8 +9,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::interrupt::Interrupt;
 
 /// What a call does, given an interrupt of its own.
 type Work<T> = Box<dyn FnOnce(&Interrupt) -> Result<T> + Send>;

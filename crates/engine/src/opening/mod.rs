@@ -1,0 +1,4 @@
+//! From a path to an open database.
+
+pub mod database_path;
+pub mod recovery;

@@ -1,0 +1,4 @@
+//! What a database tells about itself.
+
+pub mod stats;
+pub mod verify;
