@@ -436,7 +436,7 @@ class Database:
         """Return figures about memory, files and work done, in all and per table.
 
         With ``read_only=True`` they are as of the last :meth:`refresh`, and those about memory and pages read are of
-        this reader. What only the writer knows is ``None``: how much it appended, waited, joined, spilled and merged,
+        this reader. What only the writer knows is ``None``: how much it appended, waited, compacted, flushed and merged,
         its limit of memory, the bytes that it holds back for readers, and why it failed.
 
         Of a writer, ``held_back_bytes`` are those of files that wait to be removed, ``untried_leases`` says which
@@ -451,7 +451,7 @@ class Database:
         ...     drillcore.open(folder) as writer,
         ...     drillcore.open(folder, read_only=True) as reader,
         ... ):
-        ...     writer.stats()["spills"], reader.stats()["spills"]
+        ...     writer.stats()["flushes"], reader.stats()["flushes"]
         (0, None)
         """
         return json.loads(self._native.stats())

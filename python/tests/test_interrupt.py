@@ -219,7 +219,7 @@ def interrupted(slow_disk: Path, folder: Path, call: str, durability: str, waits
         assert child.stdout.readline() == "begins\n"
         wait_for(met, child)
         if call in ("stalled append", "load"):
-            # From the first stuck spill on memory fills up within moments.
+            # From the first stuck flush on memory fills up within moments.
             time.sleep(1.0)
         start = time.perf_counter()
         os.kill(child.pid, signal.SIGINT)

@@ -509,7 +509,7 @@ fn readers_run_beside_a_writer_and_writers_say_that_there_is_one() {
     assert_eq!(run(&["snapshots", "db", "--output", "csv"]), "snapshot,lsn\nbefore,1\n");
     assert_eq!(run(&["verify", "db"]).split(',').next(), Some("1 segments"));
     let stats = run(&["stats", "db"]);
-    assert!(stats.contains("\"rows\":5,") && stats.contains("\"spills\":null,"), "{stats}");
+    assert!(stats.contains("\"rows\":5,") && stats.contains("\"flushes\":null,"), "{stats}");
 
     for arguments in [
         &["ingest", "db", "t", "a.csv", "--quiet"][..],

@@ -38,7 +38,7 @@ use crate::schema::table_spec::TableSpec;
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::select::selection::encode_sets;
 use crate::state::core::{Core, Probe};
-use crate::write::commit::{self, AppendResult, Target};
+use crate::write::commit::{self, AppendResult, TableShape};
 
 /// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
 #[derive(Clone)]
@@ -211,16 +211,16 @@ impl Database {
         batches: &[(&str, &RecordBatch)],
         fill_nulls: bool,
     ) -> Result<AppendResult> {
-        let mut targets: Vec<(Target, RecordBatch)> = Vec::with_capacity(batches.len());
+        let mut shaped: Vec<(TableShape, RecordBatch)> = Vec::with_capacity(batches.len());
         for (name, batch) in batches {
             let table = self.table(name)?;
-            if targets.iter().any(|(target, _)| target.table == table.id) {
+            if shaped.iter().any(|(shape, _)| shape.table == table.id) {
                 return Err(Error::invalid(format!("table {name:?} is named twice in one append")));
             }
-            targets.push((table.target()?, (*batch).clone()));
+            shaped.push((table.shape()?, (*batch).clone()));
         }
         let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
-        commit::append(self.core(), targets, options, &self.interrupt)
+        commit::append(self.core(), shaped, options, &self.interrupt)
     }
 
     /// All tables as of the newest visible commit. Copies no rows.
@@ -311,7 +311,7 @@ impl Database {
         self.open.close(&self.interrupt)
     }
 
-    /// Keeps background work (joins, spills, merges) from starting while the hold lives. Appends go on up
+    /// Keeps background work (compactions in memory, flushes, merges) from starting while the hold lives. Appends go on up
     /// to the memory limit, then wait.
     pub fn hold_maintenance(&self) -> MaintenanceHold {
         self.core().state().holds += 1;
@@ -371,7 +371,7 @@ impl Table {
     /// `InvalidArgument` if the table has no set column or a value is of another type, `NotFound` if it was
     /// dropped, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn index_sets(&self, sets: &ArrayRef) -> Result<()> {
-        let sets = encode_sets(&self.target()?.schema, sets)?;
+        let sets = encode_sets(&self.shape()?.schema, sets)?;
         self.change_indexed(|indexed| indexed.with(sets))
     }
 
@@ -380,13 +380,13 @@ impl Table {
         self.change_indexed(|_| IndexedSets::all())
     }
 
-    /// Indexes some sets no more: appends, spills and merges do without from now on. Lists of segments that
+    /// Indexes some sets no more: appends, flushes and merges do without from now on. Lists of segments that
     /// are there are used until a merge.
     ///
     /// # Errors
     /// As [`Table::index_sets`].
     pub fn unindex_sets(&self, sets: &ArrayRef) -> Result<()> {
-        let sets = encode_sets(&self.target()?.schema, sets)?;
+        let sets = encode_sets(&self.shape()?.schema, sets)?;
         self.change_indexed(|indexed| indexed.without(sets))
     }
 
@@ -421,7 +421,7 @@ impl Table {
         options: impl Into<AppendOptions>,
     ) -> Result<AppendResult> {
         let Database { open, interrupt } = &self.database;
-        commit::append(&open.core, vec![(self.target()?, batch.clone())], options.into(), interrupt)
+        commit::append(&open.core, vec![(self.shape()?, batch.clone())], options.into(), interrupt)
     }
 
     /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row
@@ -430,8 +430,8 @@ impl Table {
     /// # Errors
     /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
     pub fn delete(&self, keys: &[ArrayRef]) -> Result<u64> {
-        let target = self.target()?;
-        if !target.layout.has_tombstones() {
+        let shape = self.shape()?;
+        if !shape.layout.has_tombstones() {
             return Err(Error::invalid(format!(
                 "table {:?} keeps what was appended; only tables made with merge=\"upsert\" delete",
                 self.name
@@ -442,9 +442,9 @@ impl Table {
                 "key {row} has {bytes} bytes of strings, but no key has more than {KEY_BYTES_MAX}"
             )));
         }
-        let keys = encode_whole_keys(&target.schema, keys)?;
+        let keys = encode_whole_keys(&shape.schema, keys)?;
         let Database { open, interrupt } = &self.database;
-        Ok(commit::delete(&open.core, target, keys, interrupt)?.0)
+        Ok(commit::delete(&open.core, shape, keys, interrupt)?.0)
     }
 
     /// The table as of the newest visible commit. Copies no rows.
@@ -464,8 +464,8 @@ impl Table {
         aside(&self.database.interrupt, move |_| set_switches::change(&core, id, change))
     }
 
-    fn target(&self) -> Result<Target> {
-        Target::of(self.database.core(), self.id).map_err(|error| match error.kind() {
+    fn shape(&self) -> Result<TableShape> {
+        TableShape::of(self.database.core(), self.id).map_err(|error| match error.kind() {
             ErrorKind::NotFound => self.dropped(),
             _ => error,
         })
@@ -556,7 +556,7 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
 mod tests {
     use super::*;
     use crate::maintenance::jobs::Picked;
-    use crate::maintenance::scheduler::pick_spill;
+    use crate::maintenance::scheduler::pick_flush;
     use crate::schema::table_spec::Merge;
     use arrow_array::Int64Array;
     use arrow_schema::{Field, Schema};
@@ -581,11 +581,11 @@ mod tests {
     /// Takes the only row there is out of play.
     fn pick(core: &Core) -> Picked<'_> {
         let visible = core.visible();
-        let spill = |state: &mut crate::state::guarded::State| {
+        let flush = |state: &mut crate::state::guarded::State| {
             let table = *state.tables.keys().next().expect("there is one");
-            pick_spill(state, table, visible, u64::MAX)
+            pick_flush(state, table, visible, u64::MAX)
         };
-        Picked::choose(core, core.state(), spill).ok().expect("there is a run")
+        Picked::choose(core, core.state(), flush).ok().expect("there is a run")
     }
 
     #[test]

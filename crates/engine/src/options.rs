@@ -24,7 +24,7 @@ pub struct Options {
     pub memory_bytes: u64,
     /// The limit on cached pages of segments.
     pub cache_bytes: u64,
-    /// Threads that spill and merge.
+    /// Threads that flush and merge.
     pub maintenance_threads: usize,
     /// The log may grow to this before rows are written out for its sake.
     pub wal_bytes_max: u64,

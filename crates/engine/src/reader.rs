@@ -2,7 +2,7 @@
 //!
 //! A reader sees the segments of one version of the manifest, held by a lease, and the complete frames of the
 //! log above them. It writes nothing but its lease file, and moves on when told to: then it reads of the log what
-//! is new, or all that is needed once the writer has spilled some of what it holds. What its log holds
+//! is new, or all that is needed once the writer has flushed some of what it holds. What its log holds
 //! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`. The same
 //! lease holds the segments of that version's named snapshots, so they are opened when they are asked for.
 
@@ -30,8 +30,8 @@ use drillcore_storage::segments::segment::Segment;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
-use crate::maintenance::scheduler::{join_bytes_max, run_ladder};
-use crate::maintenance::tiering::run_rungs;
+use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
+use crate::maintenance::tiering::run_candidates;
 use crate::opening::database_path::check_path;
 use crate::opening::recovery::{
     self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
@@ -348,19 +348,19 @@ impl Reader {
             let run = UncommittedRun::new(&table.layout, rows, meter, examined)?;
             let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
             table.runs.push(Slot { piece: run, taken: false });
-            self.join_runs(table)?;
+            self.compact_runs(table)?;
         }
         Ok(())
     }
 
-    fn join_runs(&self, table: &mut TableState) -> Result<()> {
+    fn compact_runs(&self, table: &mut TableState) -> Result<()> {
         let Shared { meter, examined, .. } = &*self.shared;
-        while let Some(window) =
-            run_ladder(join_bytes_max(u64::MAX)).pick(&run_rungs(&table.runs, Lsn(u64::MAX)))
+        while let Some(window) = run_tiering(compacted_run_bytes_max(u64::MAX))
+            .pick(&run_candidates(&table.runs, Lsn(u64::MAX)))
         {
             let runs: Vec<_> = table.runs[window].iter().map(|slot| slot.piece.clone()).collect();
-            let joined = jobs::joined(&table.layout, &runs, meter, examined)?;
-            replace(&mut table.runs, &runs, Some(Arc::new(joined)));
+            let compacted = jobs::compacted(&table.layout, &runs, meter, examined)?;
+            replace(&mut table.runs, &runs, Some(Arc::new(compacted)));
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ fn names(table: &TableSnapshot) -> Vec<String> {
 enum State {
     Memory,
     /// Older rows on disk, newer ones in memory.
-    Spilled,
+    HalfFlushed,
     /// Two segments.
     Flushed,
     Merged,
@@ -80,7 +80,7 @@ enum State {
 fn older_rows_hold_null_wherever_they_lie() {
     for merge in [Merge::Append, Merge::Upsert] {
         use State::*;
-        for state in [Memory, Spilled, Flushed, Merged, Reopened] {
+        for state in [Memory, HalfFlushed, Flushed, Merged, Reopened] {
             let folder = tempfile::tempdir().unwrap();
             let mut db = Database::open(folder.path(), Options::default()).unwrap();
             let hold = db.hold_maintenance();
@@ -220,7 +220,7 @@ fn updates_and_deletes_reach_over_the_moment_a_column_is_added() {
     append(&table, 5..6, Some(("level", 2)));
     model.insert(5, Some(2));
     let expected: Vec<_> = model.into_iter().collect();
-    for what in ["in memory", "spilled", "merged"] {
+    for what in ["in memory", "flushed", "merged"] {
         let snapshot = table.snapshot().unwrap();
         assert_eq!(values(&snapshot, "level"), expected, "{what}");
         assert_eq!(snapshot.rows().unwrap(), expected.len() as u64, "{what}");

@@ -167,7 +167,7 @@ struct Scenario {
     log_writes_max: u64,
 }
 
-/// Writers whose rows stay in memory; so many commits that runs are joined.
+/// Writers whose rows stay in memory; so many commits that runs are compacted.
 const IN_MEMORY: Scenario = Scenario {
     durability: Durability::Fsync,
     writers: 3,
@@ -177,7 +177,7 @@ const IN_MEMORY: Scenario = Scenario {
 };
 
 /// Commits of nearly the largest size in the smallest budget, which holds four of the five: a writer waits
-/// for a spill, and that for a commit to become visible.
+/// for a flush, and that for a commit to become visible.
 const AT_THE_LIMIT: Scenario = Scenario {
     durability: Durability::Os,
     writers: 5,

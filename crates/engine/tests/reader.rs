@@ -223,7 +223,7 @@ fn a_snapshot_of_a_closed_database_keeps_its_files_from_the_next_writer() {
     assert_eq!(files(), 1, "nobody holds anything");
 }
 
-/// A writer with a tiny budget appends, spills, merges, compacts and reopens without pause; two readers
+/// A writer with a tiny budget appends, flushes, merges, compacts and reopens without pause; two readers
 /// refresh as fast as they can. Every snapshot shows whole commits, from the first to some last one.
 #[test]
 fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
@@ -399,10 +399,10 @@ fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
     assert_eq!((stats.tables.len(), stats.tables[0].rows, stats.tables[0].runs), (2, 1_100, 1));
     assert_eq!(stats.buffered_bytes, stats.tables[0].run_bytes);
     assert_eq!(stats.writer, None);
-    assert!(writer.writer.unwrap().spills > 0);
+    assert!(writer.writer.unwrap().flushes > 0);
     let json = stats.to_json();
     for part in
-        ["\"rows\":1100,", "\"spills\":null,", "\"appended_rows\":null,", "\"failure\":null"]
+        ["\"rows\":1100,", "\"flushes\":null,", "\"appended_rows\":null,", "\"failure\":null"]
     {
         assert!(json.contains(part), "{part} is missing in {json}");
     }

@@ -112,7 +112,7 @@ fn open(path: &Path) -> Database {
     Database::open(path, Options::default()).unwrap()
 }
 
-/// With so little memory that rows are spilled all the time.
+/// With so little memory that rows are flushed all the time.
 fn open_small(path: &Path) -> Database {
     let memory_bytes = Options::MEMORY_BYTES_MIN;
     Database::open(path, Options { memory_bytes, ..Default::default() }).unwrap()

@@ -146,7 +146,7 @@ fn random_request(rng: &mut Rng) -> ScanRequest {
         limit: (rng.below(3) == 0).then(|| rng.below(700)),
         reverse: rng.below(2) == 0,
         threads: Some(1),
-        stretch_rows: Some(1 + rng.below(60)),
+        partition_rows: Some(1 + rng.below(60)),
         ..Default::default()
     }
 }
@@ -188,10 +188,10 @@ fn any_number_of_threads_gives_the_rows_of_one() {
                 let found = scanned(&snapshot, &ScanRequest { threads, ..request.clone() });
                 assert_eq!(found, expected, "seed {seed}, round {round}: {request:?}");
                 let count = 1 + rng.below(20) as usize;
-                let stretches = snapshot.scan_stretches(&request, count).unwrap();
-                assert!(stretches.len() <= count && stretches.iter().all(|s| s.candidates() > 0));
-                cut += u32::from(stretches.len() > 3);
-                let one_after_the_other = stretches.iter().flat_map(|s| s.scan().unwrap());
+                let partitions = snapshot.scan_partitions(&request, count).unwrap();
+                assert!(partitions.len() <= count && partitions.iter().all(|s| s.candidates() > 0));
+                cut += u32::from(partitions.len() > 3);
+                let one_after_the_other = partitions.iter().flat_map(|s| s.scan().unwrap());
                 let found = whole(one_after_the_other, &expected.schema());
                 let limit = request.limit.map_or(usize::MAX, |limit| limit as usize);
                 let found = found.slice(0, found.num_rows().min(limit));
@@ -199,7 +199,7 @@ fn any_number_of_threads_gives_the_rows_of_one() {
             }
         }
     }
-    assert!(cut > 300, "only {cut} scans were cut into several stretches");
+    assert!(cut > 300, "only {cut} scans were cut into several partitions");
 }
 
 /// A table of the given numbers of rows a key, in several pieces.
@@ -219,47 +219,47 @@ fn table_of(db: &Database, rows_of_key: impl Fn(i64) -> usize, keys: i64) -> Tab
 }
 
 #[test]
-fn stretches_have_about_equally_many_rows() {
+fn partitions_have_about_equally_many_rows() {
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |key| 1 + key as usize % 3, 40_000);
     let all = snapshot.rows().unwrap();
     let sets: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
     for selection in [Selection::default(), Selection { sets: Some(sets), ..Default::default() }] {
-        let request = ScanRequest { selection, stretch_rows: Some(1_000), ..Default::default() };
+        let request = ScanRequest { selection, partition_rows: Some(1_000), ..Default::default() };
         for count in [2, 5, 16] {
-            let stretches = snapshot.scan_stretches(&request, count).unwrap();
-            assert_eq!(stretches.len(), count);
+            let partitions = snapshot.scan_partitions(&request, count).unwrap();
+            assert_eq!(partitions.len(), count);
             let fair = all / count as u64;
-            for rows in stretches.iter().map(Stretch::candidates) {
+            for rows in partitions.iter().map(KeyPartition::candidates) {
                 assert!(rows.abs_diff(fair) < fair / 3, "{rows} rows, where {fair} were fair");
             }
         }
     }
     // No more than are worth it.
     let request = ScanRequest::default();
-    assert_eq!(snapshot.scan_stretches(&request, 100).unwrap().len() as u64, all / (32 << 10));
+    assert_eq!(snapshot.scan_partitions(&request, 100).unwrap().len() as u64, all / (32 << 10));
 }
 
 #[test]
-fn rows_of_one_key_are_one_stretch() {
+fn rows_of_one_key_are_one_partition() {
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |_| 250_000, 1);
     assert_eq!(snapshot.rows().unwrap(), 500_000);
-    let request = ScanRequest { stretch_rows: Some(1_000), ..Default::default() };
-    assert_eq!(snapshot.scan_stretches(&request, 8).unwrap().len(), 1);
+    let request = ScanRequest { partition_rows: Some(1_000), ..Default::default() };
+    assert_eq!(snapshot.scan_partitions(&request, 8).unwrap().len(), 1);
     let threads = ScanRequest { threads: Some(3), ..request.clone() };
     let one = ScanRequest { threads: Some(1), ..request.clone() };
     assert_eq!(scanned(&snapshot, &threads), scanned(&snapshot, &one));
     // With others around it.
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |key| if key == 500 { 50_000 } else { 7 }, 1_000);
-    let stretches = snapshot.scan_stretches(&request, 8).unwrap();
-    assert!(stretches.len() > 1);
-    let has_it = |stretch: &&Stretch| {
-        let mut batches = stretch.scan().unwrap().map(Result::unwrap);
+    let partitions = snapshot.scan_partitions(&request, 8).unwrap();
+    assert!(partitions.len() > 1);
+    let has_it = |partition: &&KeyPartition| {
+        let mut batches = partition.scan().unwrap().map(Result::unwrap);
         batches.any(|batch| batch.column(1).as_primitive::<Int64Type>().values().contains(&500))
     };
-    assert_eq!(stretches.iter().filter(has_it).count(), 1);
+    assert_eq!(partitions.iter().filter(has_it).count(), 1);
     assert_eq!(scanned(&snapshot, &threads), scanned(&snapshot, &one));
 }
 
@@ -334,7 +334,7 @@ fn dropping_a_scan_ends_its_threads() {
         let asked = Arc::new(Asked::default());
         let request = ScanRequest {
             threads: Some(3),
-            stretch_rows: Some(5_000),
+            partition_rows: Some(5_000),
             interrupt: asked.interrupt(),
             ..Default::default()
         };
@@ -356,7 +356,7 @@ fn a_slow_reader_bounds_what_is_read_ahead() {
     let request = ScanRequest {
         selection: Selection { predicate: Some(test.clone()), ..Default::default() },
         threads: Some(2),
-        stretch_rows: Some(2_000),
+        partition_rows: Some(2_000),
         ..Default::default()
     };
     let mut scan = snapshot.scan(request).unwrap();
@@ -378,7 +378,7 @@ fn errors_interrupts_and_panics_of_threads_are_the_readers() {
     let request = |test: Thirds| ScanRequest {
         selection: Selection { predicate: Some(Arc::new(test)), ..Default::default() },
         threads: Some(3),
-        stretch_rows: Some(5_000),
+        partition_rows: Some(5_000),
         ..Default::default()
     };
     let failing = Thirds { fails_at: Some(77), ..Thirds::new() };

@@ -5,7 +5,7 @@
 //! rows in key order: no row is compared, and the same query gives the same rows in the same order. Columns are
 //! computed in several streams, unless these would be merged: comparing rows costs more than that gains.
 //!
-//! Groups of the first key columns are merged by key, too. One stretch comes after the other there, so the second
+//! Groups of the first key columns are merged by key, too. One partition comes after the other there, so the second
 //! thread would wait for the first to end, were its groups not put aside meanwhile.
 
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::scan_exec::ScanExec;
 /// The rule, to come last.
 #[derive(Debug)]
 pub struct KeyOrder {
-    /// How much of a stretch's groups may wait to be merged.
+    /// How much of a partition's groups may wait to be merged.
     pub waiting_bytes: usize,
 }
 

@@ -68,7 +68,7 @@ pub struct QueryOptions {
     /// go on in files of the system's temporary folder, a join that needs more is an error.
     pub memory_bytes: Option<u64>,
     /// About how many rows of a table a thread reads at once; by default as many as are worth it.
-    pub stretch_rows: Option<u64>,
+    pub partition_rows: Option<u64>,
     pub interrupt: Interrupt,
 }
 
@@ -90,7 +90,7 @@ struct Running {
 /// Runs one SQL query, `EXPLAIN`, `SHOW TABLES` or `DESCRIBE` over the tables of a snapshot. Statements that
 /// would change something are errors.
 ///
-/// Tables are scanned by the snapshot's own scans, in as many stretches as there are `threads` where they are
+/// Tables are scanned by the snapshot's own scans, in as many partitions as there are `threads` where they are
 /// large; joins, sorts and aggregates use them too. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.
 pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
     let threads = options.threads.unwrap_or_else(session::available_threads);
@@ -110,7 +110,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
-    let of_scans = Threads { count: threads, stretch_rows: options.stretch_rows };
+    let of_scans = Threads { count: threads, partition_rows: options.partition_rows };
     let tables = Arc::new(Tables::new(snapshot.clone(), of_scans, scans_stop));
     let mut query = Query {
         running: None,

@@ -23,8 +23,8 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use drillcore::{
-    Interrupt, MergePolicy, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest,
-    Stretch, TableSnapshot, Unit,
+    Interrupt, KeyPartition, MergePolicy, Predicate, SampleRequest, ScanRequest, Selection,
+    ShareRequest, TableSnapshot, Unit,
 };
 
 use crate::error::to_datafusion;
@@ -52,7 +52,7 @@ pub enum Wanted {
 pub struct Threads {
     pub count: usize,
     /// About how many rows each reads at once; by default as many as are worth it.
-    pub stretch_rows: Option<u64>,
+    pub partition_rows: Option<u64>,
 }
 
 /// Reads one table of a snapshot.
@@ -65,7 +65,7 @@ pub struct ScanExec {
     limit: Option<usize>,
     threads: Threads,
     /// What each partition reads; nothing where there is one.
-    stretches: Vec<Stretch>,
+    partitions: Vec<KeyPartition>,
     /// Whether one partition is known to have work for all threads.
     reads_ahead: bool,
     interrupt: Interrupt,
@@ -111,7 +111,7 @@ impl ScanExec {
             wanted,
             limit,
             threads,
-            stretches: Vec::new(),
+            partitions: Vec::new(),
             reads_ahead: false,
             interrupt,
             rows,
@@ -123,11 +123,11 @@ impl ScanExec {
     /// The same rows, or the first of them, in one partition, read by as many threads as there were; `None` if
     /// there is only one.
     pub fn in_key_order(&self, limit: Option<usize>) -> Option<ScanExec> {
-        let count = self.stretches.len();
+        let count = self.partitions.len();
         (count > 0).then(|| ScanExec {
             limit,
             threads: Threads { count, ..self.threads },
-            stretches: Vec::new(),
+            partitions: Vec::new(),
             reads_ahead: limit.is_none(),
             rows: self.rows.map(|rows| rows.min(limit.unwrap_or(usize::MAX))),
             properties: self.partitioned(1),
@@ -150,7 +150,7 @@ impl ScanExec {
             columns: Some(self.columns.clone()),
             limit: self.limit.map(|limit| limit as u64),
             threads: Some(self.threads.count),
-            stretch_rows: self.threads.stretch_rows,
+            partition_rows: self.threads.partition_rows,
             interrupt: self.interrupt.clone(),
             ..Default::default()
         }
@@ -166,9 +166,9 @@ impl ScanExec {
         let interrupt = self.interrupt.clone();
         let rows = match self.wanted {
             Wanted::All => {
-                let mut scan = match self.stretches.get(partition) {
+                let mut scan = match self.partitions.get(partition) {
                     None => self.table.scan(self.request())?,
-                    Some(stretch) => stretch.scan()?,
+                    Some(partition) => partition.scan()?,
                 };
                 while let Some(batch) = scan.next().transpose()? {
                     if !send(normalised_rows(batch)) {
@@ -270,10 +270,10 @@ impl DisplayAs for ScanExec {
             }
         }
         parts.extend(self.limit.map(|limit| ("limit", limit.to_string())));
-        match self.stretches.len() {
+        match self.partitions.len() {
             0 if self.reads_ahead => parts.push(("threads", self.threads.count.to_string())),
             0 => {}
-            stretches => parts.push(("stretches", stretches.to_string())),
+            partitions => parts.push(("partitions", partitions.to_string())),
         }
         match format {
             DisplayFormatType::TreeRender => {
@@ -324,7 +324,7 @@ impl ExecutionPlan for ScanExec {
         self.replace_children(children, options)
     }
 
-    /// One stretch a partition, where there is enough to read. What is limited is read in key order.
+    /// One partition a partition, where there is enough to read. What is limited is read in key order.
     fn repartitioned(
         &self,
         count: usize,
@@ -335,15 +335,16 @@ impl ExecutionPlan for ScanExec {
         // To cut these, each of their rows would have to be looked for in newer pieces.
         let is_resolved =
             matches!(self.table.schema().merge, MergePolicy::Upsert { .. }) && sets.is_some();
-        if !is_whole || is_resolved || count < 2 || !self.stretches.is_empty() {
+        if !is_whole || is_resolved || count < 2 || !self.partitions.is_empty() {
             return Ok(None);
         }
-        let stretches = self.table.scan_stretches(&self.request(), count).map_err(to_datafusion)?;
-        if stretches.len() < 2 {
+        let partitions =
+            self.table.scan_partitions(&self.request(), count).map_err(to_datafusion)?;
+        if partitions.len() < 2 {
             return Ok(None);
         }
-        let properties = self.partitioned(stretches.len());
-        Ok(Some(Arc::new(ScanExec { stretches, properties, ..self.clone() })))
+        let properties = self.partitioned(partitions.len());
+        Ok(Some(Arc::new(ScanExec { partitions, properties, ..self.clone() })))
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -368,8 +369,8 @@ impl ExecutionPlan for ScanExec {
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
         // Where all rows are counted without reading them, each that is found is one.
-        let rows = match partition.and_then(|partition| self.stretches.get(partition)) {
-            Some(stretch) => self.rows.map(|_| stretch.candidates() as usize),
+        let rows = match partition.and_then(|partition| self.partitions.get(partition)) {
+            Some(partition) => self.rows.map(|_| partition.candidates() as usize),
             None => self.rows,
         };
         let statistics = Statistics::new_unknown(&self.schema());

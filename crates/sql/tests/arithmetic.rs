@@ -415,7 +415,7 @@ fn sums_may_leave_their_type_on_the_way() {
     let arrays: Vec<ArrayRef> =
         vec![Arc::new(Int64Array::from_iter_values(0..n)), Arc::new(Int64Array::from(x))];
     let db = database_of(RecordBatch::try_new(columns, arrays).unwrap());
-    let options = QueryOptions { threads: Some(3), stretch_rows: Some(20), ..Default::default() };
+    let options = QueryOptions { threads: Some(3), partition_rows: Some(20), ..Default::default() };
     let sums = |text: &str| -> Result<Vec<i128>> {
         let found = query(&db.snapshot().unwrap(), text, &options)?.collect::<Result<Vec<_>>>()?;
         let cast =

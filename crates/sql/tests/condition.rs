@@ -195,7 +195,7 @@ fn a_scan_shows_what_a_filter_keeps() {
         (&["day", "DepDelay", "place"], "price"),
     ];
     let mut rng = Rng::keyed(11, 0);
-    let (mut narrowed, mut pruned, mut in_stretches) = (0, 0, 0);
+    let (mut narrowed, mut pruned, mut in_partitions) = (0, 0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();
         let spec = TableSpec {
@@ -248,20 +248,20 @@ fn a_scan_shows_what_a_filter_keeps() {
             assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
             // Several streams of the table's rows, as something is worked out for each.
             let cut =
-                QueryOptions { threads: Some(3), stretch_rows: Some(15), ..Default::default() };
+                QueryOptions { threads: Some(3), partition_rows: Some(15), ..Default::default() };
             let query = format!("select *, day is null as no_day from t where {text}");
             let found = batches_of(&db, &query, &cut);
             let kept: Vec<usize> = (0..columns().fields().len()).collect();
             let found = shown(found.iter().map(|batch| batch.project(&kept).unwrap()).collect());
             assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
             let plan = shown(batches_of(&db, &format!("explain {query}"), &cut)).concat();
-            in_stretches += u32::from(plan.contains("stretches="));
+            in_partitions += u32::from(plan.contains("partitions="));
             assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
         }
         pruned += db.stats().unwrap().blocks_pruned;
     }
     assert!(pruned > 300, "only {pruned} blocks were skipped");
-    assert!(in_stretches > 1_000, "only {in_stretches} of 1,500 queries read in stretches");
+    assert!(in_partitions > 1_000, "only {in_partitions} of 1,500 queries read in partitions");
     assert!(narrowed > 300, "only {narrowed} of 1,500 conditions used an index");
 }
 

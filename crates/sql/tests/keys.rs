@@ -46,7 +46,7 @@ fn database() -> Database {
 
 /// Has several threads read even small tables.
 fn options(threads: usize) -> QueryOptions {
-    QueryOptions { threads: Some(threads), stretch_rows: Some(1_000), ..Default::default() }
+    QueryOptions { threads: Some(threads), partition_rows: Some(1_000), ..Default::default() }
 }
 
 fn batches(db: &Database, text: &str, threads: usize) -> Vec<RecordBatch> {

@@ -77,8 +77,8 @@ fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
 }
 
 /// Has three threads read even small tables.
-fn in_stretches() -> QueryOptions {
-    QueryOptions { threads: Some(3), stretch_rows: Some(20), ..Default::default() }
+fn in_partitions() -> QueryOptions {
+    QueryOptions { threads: Some(3), partition_rows: Some(20), ..Default::default() }
 }
 
 fn refused(db: &Database, text: &str) -> Error {
@@ -152,7 +152,7 @@ fn large_tables_are_read_by_all_threads() {
     let db = database(9_000);
     let plan = |text: &str| {
         let text = format!("explain format indent {text}");
-        texts(&run_with(&db, &text, &in_stretches()), 1)
+        texts(&run_with(&db, &text, &in_partitions()), 1)
     };
     // Where something is done to the rows, in as many streams.
     for text in [
@@ -160,12 +160,12 @@ fn large_tables_are_read_by_all_threads() {
         "select delay, count(*) from flights where carrier <> 'AA' group by delay",
         "select delay + 1 from flights",
     ] {
-        assert!(plan(text).contains("stretches=3"), "{}", plan(text));
+        assert!(plan(text).contains("partitions=3"), "{}", plan(text));
         assert!(!plan(text).contains("RoundRobin"), "{}", plan(text));
     }
     // The streams are in key order each, so that groups by it need no sort.
     let shown = plan("select carrier, flight, sum(delay) from flights group by carrier, flight");
-    assert!(shown.contains("stretches=3") && shown.contains("ordering_mode=Sorted"), "{shown}");
+    assert!(shown.contains("partitions=3") && shown.contains("ordering_mode=Sorted"), "{shown}");
     // The later ones need not wait for the first.
     assert!(shown.contains("BufferExec"), "{shown}");
     assert!(!shown.contains("SortExec"), "{shown}");
@@ -177,7 +177,7 @@ fn large_tables_are_read_by_all_threads() {
     ] {
         assert!(plan(text).contains("threads=3"), "{}", plan(text));
         assert!(
-            !plan(text).contains("stretches") && !plan(text).contains("Merge"),
+            !plan(text).contains("partitions") && !plan(text).contains("Merge"),
             "{}",
             plan(text)
         );
@@ -189,15 +189,15 @@ fn large_tables_are_read_by_all_threads() {
         "select * from flights order by carrier, flight limit 50",
     ] {
         let shown = plan(text);
-        assert!(shown.contains("limit=50") && !shown.contains("stretches"), "{shown}");
+        assert!(shown.contains("limit=50") && !shown.contains("partitions"), "{shown}");
     }
     // Too little to read, or one thread.
     let small = texts(&run(&db, "explain format indent select sum(delay) from flights"), 1);
-    assert!(!small.contains("stretches"), "{small}");
-    let one = QueryOptions { threads: Some(1), ..in_stretches() };
+    assert!(!small.contains("partitions"), "{small}");
+    let one = QueryOptions { threads: Some(1), ..in_partitions() };
     let one =
         texts(&run_with(&db, "explain format indent select sum(delay) from flights", &one), 1);
-    assert!(!one.contains("stretches"), "{one}");
+    assert!(!one.contains("partitions"), "{one}");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn rows_come_in_key_order_from_several_threads() {
         ),
     ];
     for (text, expected) in asked {
-        for options in [QueryOptions::default(), in_stretches()] {
+        for options in [QueryOptions::default(), in_partitions()] {
             assert_eq!(numbers(&run_with(&db, text, &options)), expected, "{text}, {options:?}");
         }
     }
@@ -227,7 +227,7 @@ fn rows_come_in_key_order_from_several_threads() {
 fn answers_are_those_of_the_tables() {
     let db = database(1000);
     check_answers(&db, &QueryOptions::default());
-    check_answers(&db, &in_stretches());
+    check_answers(&db, &in_partitions());
     // Statements of other kinds.
     assert_eq!(texts(&run(&db, "show tables"), 2).matches("flights").count(), 1);
     assert_eq!(texts(&run(&db, "describe flights"), 0), "carrier\nflight\ndelay");
@@ -275,7 +275,7 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     table.append(&later.slice(0, 100), OnError::Raise).unwrap();
     let count = |text: &str| numbers(&run(&db, text))[0];
     assert_eq!(count("select count(*) from newest"), 300);
-    let cut = |text: &str| numbers(&run_with(&db, text, &in_stretches()))[0];
+    let cut = |text: &str| numbers(&run_with(&db, text, &in_partitions()))[0];
     assert_eq!(cut("select count(delay + 0) from newest where delay < 1000"), 200);
     assert_eq!(cut("select sum(flight) from newest"), 299 * 150);
     assert_eq!(cut("select sum(flight) from newest where carrier = 'AA'"), 14_850);
@@ -296,7 +296,7 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     assert_eq!(count("select count(*) from folded"), 3);
     assert_eq!(count("select n from folded where carrier = 'AA'"), 100);
     assert_eq!(count("select sum(n) from folded where total > 4949"), 300);
-    let one_row = QueryOptions { stretch_rows: Some(1), ..in_stretches() };
+    let one_row = QueryOptions { partition_rows: Some(1), ..in_partitions() };
     assert_eq!(
         numbers(&run_with(&db, "select sum(n) from folded where total > 4949", &one_row)),
         [300]

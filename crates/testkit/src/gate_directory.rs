@@ -1,4 +1,4 @@
-//! A folder in which writing of segments can be held up, so that a spill or a merge stays half-way for as long as a
+//! A folder in which writing of segments can be held up, so that a flush or a merge stays half-way for as long as a
 //! test wants to look.
 
 use std::io;

@@ -88,15 +88,15 @@ impl Selected<'_> {
             columns: Some(column_names(self.model, &columns)),
             limit,
             reverse,
-            // Several threads, in stretches of any size, give what one gives.
+            // Several threads, in partitions of any size, give what one gives.
             threads: Some(1 + rng.below(3) as usize),
-            stretch_rows: (rng.below(3) > 0).then(|| 1 + rng.below(40)),
+            partition_rows: (rng.below(3) > 0).then(|| 1 + rng.below(40)),
             ..Default::default()
         };
         let what = format!(
             "scan of {:?}, reverse {reverse}, limit {limit:?}, columns {columns:?}, {:?} threads, \
-             stretches of {:?}",
-            self.wanted, request.threads, request.stretch_rows
+             partitions of {:?}",
+            self.wanted, request.threads, request.partition_rows
         );
         let batches: Vec<RecordBatch> =
             self.table.scan(request).unwrap().map(Result::unwrap).collect();

@@ -225,7 +225,7 @@ pub fn distinct(
 }
 
 /// Null hypothesis: the row at each position of a sample is uniform, so that every prefix is a sample.
-/// Chi-square over up to sixteen equal stretches of the population for each position; the least
+/// Chi-square over up to sixteen equal partitions of the population for each position; the least
 /// p-value, times the number of positions.
 pub fn positions(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
     let check = "every position of a sample is uniform";
@@ -233,20 +233,20 @@ pub fn positions(population: &Population, effort: Effort, draw: &mut Draw<'_>) -
     if n == 1 {
         return only_row(check, population, effort, draw);
     }
-    let stretches = n.min(16);
-    let stretch_of = |number: usize| number * stretches / n;
-    let mut observed = vec![vec![0u64; stretches]; effort.size as usize];
+    let partitions = n.min(16);
+    let partition_of = |number: usize| number * partitions / n;
+    let mut observed = vec![vec![0u64; partitions]; effort.size as usize];
     for seed in effort.seeds() {
         let numbers = match whole_sample(population, effort.size, seed, draw) {
             Ok(numbers) => numbers,
             Err(found) => return Verdict::impossible(check, found),
         };
         for (position, &number) in numbers.iter().enumerate() {
-            observed[position][stretch_of(number)] += 1;
+            observed[position][partition_of(number)] += 1;
         }
     }
-    let mut expected = vec![0.0; stretches];
-    (0..n).for_each(|number| expected[stretch_of(number)] += effort.samples as f64 / n as f64);
+    let mut expected = vec![0.0; partitions];
+    (0..n).for_each(|number| expected[partition_of(number)] += effort.samples as f64 / n as f64);
     assert!(expected.iter().all(|&e| e >= CELL_MIN), "too few draws for {check}");
     let p_values = observed.iter().map(|row| chi_square_p_value(row, &expected, 1.0));
     let (position, least) =

@@ -165,7 +165,7 @@ pub fn prepared_states(kind: Kind) -> Vec<Prepared> {
             opened.hold();
             opened.filled(&[2, 4])
         }),
-        ("during a spill", |opened| {
+        ("during a flush", |opened| {
             opened.append_batches(&[2]);
             opened.stop_within(|database| database.flush());
             opened.append_newest();

@@ -74,7 +74,7 @@ fn options(durability: Durability) -> Options {
     Options { durability, memory_bytes, wal_bytes_max: 20_000, ..Default::default() }
 }
 
-/// Does all that makes files to be removed: spills, merges, indexing, drops of tables and of named snapshots.
+/// Does all that makes files to be removed: flushes, merges, indexing, drops of tables and of named snapshots.
 fn work(database: &Database, numbers: std::ops::Range<u64>) -> Result<()> {
     create_tables(database)?;
     for number in numbers {

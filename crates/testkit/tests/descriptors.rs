@@ -221,18 +221,18 @@ fn others_take_all(folder: &Path) {
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(database.named_snapshot("none").is_err());
     assert!(Reader::open(folder, 0).is_err());
-    // Memory fills up: what cannot be spilled is refused after a while, and why is told.
+    // Memory fills up: what cannot be flushed is refused after a while, and why is told.
     let refused = (0..1_000)
         .map(|n| table.append(&rows(n * 5_000 + 2..n * 5_000 + 5_002), OnError::Raise))
         .find_map(|appended| appended.err())
         .expect("memory has an end");
     assert!(refused.to_string().contains("ulimit -n"), "{refused}");
     let stats = database.stats().unwrap();
-    assert!(stats.tables[0].spill_put_off.as_ref().is_some_and(|why| why.contains("ulimit -n")));
+    assert!(stats.tables[0].flush_put_off.as_ref().is_some_and(|why| why.contains("ulimit -n")));
     let count = table.snapshot().unwrap().rows().unwrap();
     drop(taken);
     database.flush().unwrap();
-    assert_eq!(database.stats().unwrap().tables[0].spill_put_off, None);
+    assert_eq!(database.stats().unwrap().tables[0].flush_put_off, None);
     table.append(&rows(0..5_000), OnError::Raise).unwrap();
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), count + 5_000);
     check_healthy(&database);

@@ -117,7 +117,7 @@ fn an_append_that_waits_for_memory_ends_when_its_caller_wants_out_and_has_append
             }
         }
     });
-    wait_until(LIMIT, "a spill is stuck", || directory.is_stuck());
+    wait_until(LIMIT, "a flush is stuck", || directory.is_stuck());
     let mut before = u64::MAX;
     wait_until(LIMIT, "appends wait for memory", || {
         sleep(Duration::from_millis(50));
@@ -324,7 +324,7 @@ fn keys() -> drillcore::arrow_array::ArrayRef {
 
 const READ_ROWS: i64 = 200_000;
 /// Reads after which the caller wants out, and how many there may be beyond them. 16 keys are looked for at once,
-/// each in an index page and a block; a stretch of a scan is read by itself.
+/// each in an index page and a block; a partition of a scan is read by itself.
 const READS_BEFORE: u64 = 20;
 const READS_BEYOND: u64 = 40;
 

@@ -21,7 +21,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const CACHE_BYTES: u64 = 1 << 20;
 /// Users without rights, and the group that both are in.
 const OWNER: u32 = 65_534;
-const STRANGER: u32 = 65_533;
+const ORPHAN: u32 = 65_533;
 const GROUP: u32 = 65_532;
 const OTHER_GROUP: u32 = 65_531;
 
@@ -210,7 +210,7 @@ fn the_folder_says_who_reads_and_a_group_may_beside_its_owner() {
     let Some(setting) = Setting::new(0o1770) else { return };
     let mut writer = setting.start("writer_child", (OWNER, GROUP));
     assert_eq!(writer.asked("1"), NOTHING_HELD);
-    let mut reader = setting.start("reader_child", (STRANGER, GROUP));
+    let mut reader = setting.start("reader_child", (ORPHAN, GROUP));
     assert_eq!(reader.asked("open"), "{1: 1}");
     assert_eq!(writer.asked("2"), HELD);
     assert_eq!(writer.asked("3"), HELD);
@@ -222,7 +222,7 @@ fn the_folder_says_who_reads_and_a_group_may_beside_its_owner() {
         let expected = 0o640;
         assert_eq!(mode, expected, "{name:?} has mode {mode:o}");
     }
-    let mut outsider = setting.start("reader_child", (STRANGER, OTHER_GROUP));
+    let mut outsider = setting.start("reader_child", (ORPHAN, OTHER_GROUP));
     let said = outsider.asked("open");
     assert!(said.starts_with("Io: ") && said.contains("Permission denied"), "{said}");
 }
@@ -232,7 +232,7 @@ fn a_reader_that_may_not_leave_a_lease_learns_what_it_needs() {
     let Some(setting) = Setting::new(0o750) else { return };
     let mut writer = setting.start("writer_child", (OWNER, GROUP));
     assert_eq!(writer.asked("1"), NOTHING_HELD);
-    let mut reader = setting.start("reader_child", (STRANGER, GROUP));
+    let mut reader = setting.start("reader_child", (ORPHAN, GROUP));
     let said = reader.asked("open");
     assert!(said.starts_with("Io: ") && said.contains("lease"), "{said}");
     assert!(said.contains("write permission"), "{said}");

@@ -49,12 +49,12 @@ fn five_million_rows_of_100_bytes_are_loaded_and_sampled_within_200_mib() {
         assert_eq!(stats.tables[0].rows, ROWS as u64);
         let writer = stats.writer.unwrap();
         println!(
-            "loaded in {:.1} s, peak {} MiB, {} spills, {} merges, {} joins, stalled {:.1} s, log {} MiB",
+            "loaded in {:.1} s, peak {} MiB, {} flushes, {} merges, {} compactions in memory, stalled {:.1} s, log {} MiB",
             started.elapsed().as_secs_f64(),
             peak_bytes() >> 20,
-            writer.spills,
+            writer.flushes,
             writer.merges,
-            writer.joins,
+            writer.memory_compactions,
             writer.stall_seconds,
             stats.wal_bytes >> 20,
         );

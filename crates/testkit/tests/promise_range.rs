@@ -32,7 +32,9 @@ fn full_buffer(db: &Database, batch_rows: i64) -> Table {
 
 fn check_ten_row_range(db: &Database, table: &Table, how: &str) {
     let snapshot = table.snapshot().unwrap();
-    assert!(db.stats().unwrap().writer.unwrap().spills == 0 && snapshot.rows().unwrap() == 200_000);
+    assert!(
+        db.stats().unwrap().writer.unwrap().flushes == 0 && snapshot.rows().unwrap() == 200_000
+    );
     let range = id_range(123_450, 123_459);
     let (found, scanned) = examined(db, || scan_ids(&snapshot, &range));
     assert_eq!(found, (123_450..123_460).collect::<Vec<_>>());
@@ -60,9 +62,9 @@ fn a_ten_row_range_beside_a_full_buffer_examines_few_rows() {
     }
     let db = Database::in_memory(options).unwrap();
     let table = full_buffer(&db, 100);
-    // The workers' joins are counted, too, so they have to be over.
+    // The workers' compactions are counted, too, so they have to be over.
     let mut last = u64::MAX;
-    wait_until(PATIENCE, "all joins are done", || {
+    wait_until(PATIENCE, "all compactions are done", || {
         thread::sleep(Duration::from_millis(50));
         let now = db.stats().unwrap().rows_examined;
         std::mem::replace(&mut last, now) == now

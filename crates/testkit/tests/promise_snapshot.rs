@@ -24,7 +24,7 @@ fn a_snapshot_of_a_million_rows_in_memory_copies_none() {
     let (of_table, third) = CountingAllocator::measure(|| table.snapshot().unwrap());
     drop(hold);
     let stats = db.stats().unwrap();
-    assert_eq!(stats.writer.unwrap().spills, 0, "all rows are in memory");
+    assert_eq!(stats.writer.unwrap().flushes, 0, "all rows are in memory");
     println!(
         "{} bytes of rows in {} pieces: snapshot {first} bytes, again {second}, of the table {third}",
         stats.row_bytes,

@@ -158,7 +158,7 @@ fn with_maintenance_held_everything_goes_on_and_an_append_at_the_limit_waits_for
     let held = stats();
     assert!(held.buffered_bytes <= LIMIT, "{} bytes", held.buffered_bytes);
     let held = held.writer.unwrap();
-    assert_eq!((held.joins, held.spills, held.merges), (0, 0, 0));
+    assert_eq!((held.memory_compactions, held.flushes, held.merges), (0, 0, 0));
 
     let rows = at_limit as i64 * BATCH_ROWS;
     let reader = table.clone();
@@ -181,7 +181,7 @@ fn with_maintenance_held_everything_goes_on_and_an_append_at_the_limit_waits_for
     );
     let writer = stats().writer.unwrap();
     assert!(writer.stall_seconds > 0.3, "the wait is in the stall metric");
-    assert!(writer.spills > 0);
+    assert!(writer.flushes > 0);
 }
 
 /// A place where threads wait until `all` of them are there at once.

@@ -49,7 +49,7 @@ fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool
     looks
 }
 
-/// The writer spills for the log's sake, compacts, pins and drops named snapshots, and reopens.
+/// The writer flushes for the log's sake, compacts, pins and drops named snapshots, and reopens.
 #[test]
 fn each_refresh_shows_a_prefix_of_whole_batches_in_tables_of_all_kinds() {
     let folder = tempfile::tempdir().unwrap();

@@ -182,7 +182,7 @@ fn states_are_what_their_names_say() {
     };
     assert_eq!(of("held maintenance"), BATCHES.len() + 1);
     assert!(of("memory and disk") >= 4);
-    assert!(of("during a spill") >= 3);
+    assert!(of("during a flush") >= 3);
     assert_eq!(of("during a merge"), 4);
     assert_eq!(of("after a merge"), 2);
     assert_eq!(of("named, merged and reopened"), 2);

@@ -21,7 +21,7 @@ const WRITERS: i64 = 4;
 const EVENTS: Events = Events { teams: WRITERS, payload_bytes: 30 };
 const SEED: u64 = 0x5eed_3000;
 
-/// Small enough that rows are spilled and segments merged all the time.
+/// Small enough that rows are flushed and segments merged all the time.
 fn options() -> Options {
     Options { memory_bytes: 2 << 20, cache_bytes: 1 << 20, ..Default::default() }
 }
@@ -161,17 +161,17 @@ fn snapshots_taken_beside_writers_and_maintenance_are_consistent() {
     let stats = db.stats().unwrap();
     let writer = stats.writer.unwrap();
     println!(
-        "{} rows, {} scans, {} samples, {} compactions, {} joins, {} spills, {} merges",
+        "{} rows, {} scans, {} samples, {} compactions, {} joins, {} flushes, {} merges",
         stats.tables[0].rows,
         looks.load(Ordering::Relaxed),
         samples.load(Ordering::Relaxed),
         compactions.load(Ordering::Relaxed),
-        writer.joins,
-        writer.spills,
+        writer.memory_compactions,
+        writer.flushes,
         writer.merges
     );
     assert!(looks.load(Ordering::Relaxed) > 3 && compactions.load(Ordering::Relaxed) > 3);
-    assert!(writer.spills > 0 && writer.merges > 0);
+    assert!(writer.flushes > 0 && writer.merges > 0);
     let expected: Vec<i64> =
         batches.iter().map(|b| b.load(Ordering::SeqCst) as i64 * BATCH_ROWS).collect();
     assert_eq!(check_consistent(&table.snapshot().unwrap(), BATCH_ROWS), expected);

@@ -77,7 +77,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
 /// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
 /// segment where the last commits were to tables since dropped.
 fn write_out(core: &Core) -> Result<()> {
-    scheduler::spill_through(core, core.visible(), &Interrupt::never())?;
+    scheduler::flush_through(core, core.visible(), &Interrupt::never())?;
     let mut manifest = core.manifest();
     let next_lsn = core.state().next_lsn;
     Ok(manifest.commit(&[Edit::NextLsn(next_lsn)])?)

@@ -31,19 +31,19 @@ use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
 use crate::state::slots::{Slot, covered, release, replace};
 
-/// Rows a spill or merge moves at once, unless they are long.
+/// Rows a flush or merge moves at once, unless they are long.
 const BATCH_ROWS: usize = 4096;
 /// Bytes that are written between two looks at what the disk has left.
 const LOOK_BYTES: u64 = 1 << 20;
 
 /// A piece of background work with its inputs.
 pub enum Job {
-    Join {
+    CompactRuns {
         table: TableId,
         runs: Vec<Arc<Run>>,
     },
     /// `is_oldest`: nothing older lies on disk, so tombstones have nothing left to hide.
-    Spill {
+    Flush {
         table: TableId,
         runs: Vec<Arc<Run>>,
         is_oldest: bool,
@@ -95,9 +95,11 @@ impl<'a> Picked<'a> {
         let core = self.core;
         let job = self.job.as_ref().expect("it is there until it is dropped");
         let done = match job {
-            Job::Join { table, runs } => join(core, *table, runs).map(|()| Done::Installed),
-            Job::Spill { table, runs, is_oldest } => {
-                spill(core, *table, runs, *is_oldest, interrupt)
+            Job::CompactRuns { table, runs } => {
+                compact_runs(core, *table, runs).map(|()| Done::Installed)
+            }
+            Job::Flush { table, runs, is_oldest } => {
+                flush(core, *table, runs, *is_oldest, interrupt)
             }
             Job::Merge { table, segments, is_oldest } => {
                 merge(core, *table, segments, *is_oldest, interrupt)
@@ -133,13 +135,13 @@ impl Drop for Picked<'_> {
 /// Notes with the table whether its work goes on.
 fn note(core: &Core, job: &Job, done: &Done) {
     let mut state = core.state();
-    let (table, is_spill) = match job {
-        Job::Join { .. } => return,
-        Job::Spill { table, .. } => (table, true),
+    let (table, is_flush) = match job {
+        Job::CompactRuns { .. } => return,
+        Job::Flush { table, .. } => (table, true),
         Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
     };
     let Some(entry) = state.tables.get_mut(table) else { return };
-    let noted = if is_spill { &mut entry.spill_put_off } else { &mut entry.merge_put_off };
+    let noted = if is_flush { &mut entry.flush_put_off } else { &mut entry.merge_put_off };
     *noted = match done {
         Done::Installed => None,
         Done::PutOff(why) => Some(PutOff::again(noted.as_ref(), why.clone(), Instant::now())),
@@ -147,43 +149,43 @@ fn note(core: &Core, job: &Job, done: &Done) {
 }
 
 /// Several runs become one, in memory.
-fn join(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
+fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     let Some(layout) = layout(core, table) else {
         core.state().buffered_bytes -= 2 * total_bytes(runs);
         return Ok(());
     };
-    let joined = Arc::new(joined(&layout, runs, &core.meter, &core.rows_examined)?);
+    let compacted = Arc::new(compacted(&layout, runs, &core.meter, &core.rows_examined)?);
 
     let mut state = core.state();
-    state.counts.joins += 1;
+    state.counts.memory_compactions += 1;
     state.buffered_bytes -= 2 * total_bytes(runs);
     if state.tables.contains_key(&table) {
-        state.buffered_bytes += joined.bytes();
+        state.buffered_bytes += compacted.bytes();
         let entry = state.tables.get_mut(&table).expect("looked up above");
-        replace(&mut entry.runs, runs, Some(joined));
+        replace(&mut entry.runs, runs, Some(compacted));
     }
     state.changed();
     Ok(())
 }
 
 /// One run with the rows of several neighbours.
-pub fn joined(
+pub fn compacted(
     layout: &Layout,
     runs: &[Arc<Run>],
     meter: &MemoryMeter,
     examined: &RowsExamined,
 ) -> Result<Run> {
     let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
-    // What is joined is less than an array can hold.
+    // What is compacted is less than an array can hold.
     let mut merger = merger(pieces, layout)?.in_one_batch();
     let rows = merger.next_rows()?.expect("runs have rows");
-    assert!(merger.next_rows()?.is_none(), "a join is one batch");
+    assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
     Ok(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns))
 }
 
 /// The oldest runs of a table become one segment, and their commits leave the log.
-fn spill(
+fn flush(
     core: &Core,
     table: TableId,
     runs: &[Arc<Run>],
@@ -227,7 +229,7 @@ fn spill(
         return Ok(Done::PutOff(why));
     }
     let mut state = core.state();
-    state.counts.spills += 1;
+    state.counts.flushes += 1;
     state.counts.rows_written += segment.as_ref().map_or(0, |segment| segment.rows());
     state.buffered_bytes -= total_bytes(runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
@@ -263,7 +265,7 @@ fn merge(
     let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
     let lsns = covered(segments.iter().map(|segment| segment.lsns()));
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
-    let within = Within { spare: Spare::Spills, go_on: &|| go_on(core, interrupt) };
+    let within = Within { spare: Spare::Flushes, go_on: &|| go_on(core, interrupt) };
     let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest, within)? {
         Written::Segment(segment) => Some(segment),
         Written::NoRows => None,
@@ -455,11 +457,11 @@ fn give_back(core: &Core, job: &Job) {
     let mut state = core.state();
     match job {
         Job::Index { .. } => unreachable!("handled above"),
-        Job::Join { table, runs } => {
+        Job::CompactRuns { table, runs } => {
             state.buffered_bytes = state.buffered_bytes.saturating_sub(total_bytes(runs));
             give_back_runs(&mut state, *table, runs);
         }
-        Job::Spill { table, runs, .. } => give_back_runs(&mut state, *table, runs),
+        Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),
         Job::Merge { table, segments, .. } => {
             if let Some(entry) = state.tables.get_mut(table) {
                 release(&mut entry.segments, segments);

@@ -14,10 +14,10 @@ use crate::state::core::Core;
 
 /// Commits leave so much for edits of the manifest.
 const EDITS_BYTES: u64 = 1 << 20;
-/// Spills leave so much, for commits beside them.
+/// Flushes leave so much, for commits beside them.
 const COMMITS_BYTES: u64 = 2 << 20;
 /// Merges leave that and this share of `memory_bytes`: rows leave memory, and the log goes on, also while they run.
-const SPILLS_SHARE: u64 = 4;
+const FLUSHES_SHARE: u64 = 4;
 
 /// For what else writing leaves room on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub enum Spare {
     Edits,
     /// Commits as well: rows have to leave memory, or a caller wants them in a segment.
     Commits,
-    /// Spills as well: it can wait.
-    Spills,
+    /// Flushes as well: it can wait.
+    Flushes,
 }
 
 impl Spare {
@@ -34,7 +34,7 @@ impl Spare {
         match self {
             Spare::Edits => EDITS_BYTES,
             Spare::Commits => COMMITS_BYTES,
-            Spare::Spills => COMMITS_BYTES + core.options.memory_bytes / SPILLS_SHARE,
+            Spare::Flushes => COMMITS_BYTES + core.options.memory_bytes / FLUSHES_SHARE,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Background work: joining runs, spilling them to disk, merging segments, indexing their sets.
+//! Background work: compacting runs, flushing them to disk, merging segments, indexing their sets.
 //!
 //! Work is picked under the state lock, which also takes its input pieces out of play; it is done without
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
@@ -15,7 +15,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::maintenance::jobs::{Job, Picked};
 use crate::maintenance::room::{self, Spare};
-use crate::maintenance::tiering::{Ladder, run_rungs, segment_rungs};
+use crate::maintenance::tiering::{Tiering, run_candidates, segment_candidates};
 use crate::options::Durability;
 use crate::state::core::Core;
 use crate::state::guarded::State;
@@ -28,26 +28,26 @@ const INLINE_JOIN_BYTES: u64 = 512 << 10;
 /// ... and beyond it up to so many times what the thread has just appended, so that lists stay short
 /// whatever the size of batches, at a cost in proportion to the append.
 const INLINE_JOIN_FACTOR: u64 = 10;
-/// Neighbouring runs joined at once. Wide, because each join rewrites rows and a search of one more run
+/// Neighbouring runs compacted at once. Wide, because each compaction rewrites rows and a search of one more run
 /// is cheap.
 const RUN_FANOUT: usize = 8;
 const RUN_SMALLEST_BYTES: u64 = 4 << 10;
-/// Joins in memory stop at this share of the budget; larger runs come out of spills only.
-const JOIN_SHARE: u64 = 8;
+/// Compaction in memory stops at this share of the budget; larger runs come out of flushes only.
+const COMPACTED_RUN_SHARE: u64 = 8;
 /// ... and here at the latest: the strings of a run's column stay below 2 GiB.
-const JOIN_BYTES_MAX: u64 = 1 << 30;
-/// Spills start when runs fill this share of the budget, and write this share at once.
-const SPILL_START_SHARE: u64 = 2;
-const SPILL_SHARE: u64 = 4;
+const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
+/// Flushes start when runs fill this share of the budget, and write this share at once.
+const FLUSH_START_SHARE: u64 = 2;
+const FLUSH_SHARE: u64 = 4;
 /// Neighbouring segments merged at once.
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
 /// Ordinals of a segment are 32-bit; rows are at least this many bytes of a segment file.
 const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
 
-/// Joins small runs of a table, to which `appended_bytes` were added, until its ladder is satisfied.
-pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
-    let most = join_bytes_max(core.options.memory_bytes);
+/// Compacts small runs of a table, to which `appended_bytes` were added, until its tiering is satisfied.
+pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
+    let most = compacted_run_bytes_max(core.options.memory_bytes);
     let largest =
         INLINE_JOIN_BYTES.max(INLINE_JOIN_FACTOR.saturating_mul(appended_bytes)).min(most);
     loop {
@@ -56,26 +56,28 @@ pub fn join_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Resu
             return Ok(());
         }
         let visible = core.visible();
-        match Picked::choose(core, state, |state| pick_join(state, table, visible, largest)) {
+        match Picked::choose(core, state, |state| {
+            pick_run_compaction(state, table, visible, largest)
+        }) {
             Ok(job) => job.run(&Interrupt::never())?.or_error()?,
             Err(_nothing_to_do) => return Ok(()),
         }
     }
 }
 
-/// Spills every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
+/// Flushes every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
 /// the database is being closed. If there is no room for a segment, that is an error, and its rows stay in memory and
 /// in the log.
 pub fn flush(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
-    spill_all(core, through, interrupt, State::check_writable)
+    flush_all(core, through, interrupt, State::check_writable)
 }
 
 /// [`flush`], as closing itself does it.
-pub fn spill_through(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
-    spill_all(core, through, interrupt, State::check_spillable)
+pub fn flush_through(core: &Core, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    flush_all(core, through, interrupt, State::check_flushable)
 }
 
-fn spill_all(
+fn flush_all(
     core: &Core,
     through: Lsn,
     interrupt: &Interrupt,
@@ -94,7 +96,7 @@ fn spill_all(
         }
         let visible = core.visible();
         let choose = |state: &mut State| {
-            behind.iter().find_map(|&id| pick_spill(state, id, visible, u64::MAX))
+            behind.iter().find_map(|&id| pick_flush(state, id, visible, u64::MAX))
         };
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
@@ -142,7 +144,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
 /// Which jobs a worker takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Duty {
-    /// Joins and spills only: memory must not wait behind a long merge.
+    /// Compaction in memory and flushes only: memory must not wait behind a long merge.
     Memory,
     Everything,
 }
@@ -175,36 +177,36 @@ pub fn work(core: &Core, duty: Duty) {
 /// closing itself would have to do.
 fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job> {
     let visible = core.visible();
-    let may_spill = |table: &TableState| is_due(&table.spill_put_off, now);
+    let may_flush = |table: &TableState| is_due(&table.flush_put_off, now);
     if state.closing {
         let is_needed = core.options.durability == Durability::None;
-        let tables = state.tables.iter().filter(|(_, table)| is_needed && may_spill(table));
+        let tables = state.tables.iter().filter(|(_, table)| is_needed && may_flush(table));
         let tables: Vec<TableId> = tables.map(|(id, _)| *id).collect();
-        return tables.iter().find_map(|&table| pick_spill(state, table, visible, u64::MAX));
+        return tables.iter().find_map(|&table| pick_flush(state, table, visible, u64::MAX));
     }
-    if state.buffered_bytes > core.options.memory_bytes / SPILL_START_SHARE {
-        let chunk_bytes = core.options.memory_bytes / SPILL_SHARE;
-        let tables = state.tables.iter().filter(|(_, table)| may_spill(table));
+    if state.buffered_bytes > core.options.memory_bytes / FLUSH_START_SHARE {
+        let chunk_bytes = core.options.memory_bytes / FLUSH_SHARE;
+        let tables = state.tables.iter().filter(|(_, table)| may_flush(table));
         let largest = tables.max_by_key(|(_, table)| table.run_bytes());
         let largest = largest.map(|(id, _)| *id);
-        if let Some(job) = largest.and_then(|table| pick_spill(state, table, visible, chunk_bytes))
+        if let Some(job) = largest.and_then(|table| pick_flush(state, table, visible, chunk_bytes))
         {
             return Some(job);
         }
     }
     if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
         let behind =
-            state.tables.iter().filter(|(_, table)| !table.runs.is_empty() && may_spill(table));
+            state.tables.iter().filter(|(_, table)| !table.runs.is_empty() && may_flush(table));
         let oldest =
             behind.min_by_key(|(_, table)| table.runs[0].piece.lsns().first.0).map(|(id, _)| *id);
-        if let Some(job) = oldest.and_then(|table| pick_spill(state, table, visible, u64::MAX)) {
+        if let Some(job) = oldest.and_then(|table| pick_flush(state, table, visible, u64::MAX)) {
             return Some(job);
         }
     }
     let tables: Vec<TableId> = state.tables.keys().copied().collect();
-    let join_bytes = join_bytes_max(core.options.memory_bytes);
+    let compacted_bytes = compacted_run_bytes_max(core.options.memory_bytes);
     for &table in &tables {
-        if let Some(job) = pick_join(state, table, visible, join_bytes) {
+        if let Some(job) = pick_run_compaction(state, table, visible, compacted_bytes) {
             return Some(job);
         }
     }
@@ -228,28 +230,28 @@ fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {
     put_off.as_ref().is_none_or(|put_off| put_off.is_due(now))
 }
 
-/// When runs are joined, up to `largest` bytes.
-pub fn run_ladder(largest: u64) -> Ladder {
-    Ladder { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
+/// When runs are compacted, up to `largest` bytes.
+pub fn run_tiering(largest: u64) -> Tiering {
+    Tiering { fanout: RUN_FANOUT, smallest: RUN_SMALLEST_BYTES, largest }
 }
 
-/// The largest run that a join makes.
-pub fn join_bytes_max(memory_bytes: u64) -> u64 {
-    (memory_bytes / JOIN_SHARE).min(JOIN_BYTES_MAX)
+/// The largest run that compaction in memory makes.
+pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
+    (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
 }
 
 /// Runs of one table that should become one run. Reserves memory for the copy.
-fn pick_join(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
+fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
-    let window = run_ladder(largest).pick(&run_rungs(&table.runs, visible))?;
+    let window = run_tiering(largest).pick(&run_candidates(&table.runs, visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
-    Some(Job::Join { table: id, runs })
+    Some(Job::CompactRuns { table: id, runs })
 }
 
 /// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since
 /// runs reach the disk in commit order.
-pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
+pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let mut bytes = 0;
     let free = table
@@ -266,24 +268,24 @@ pub fn pick_spill(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
     if runs.is_empty() {
         return None;
     }
-    Some(Job::Spill { table: id, runs, is_oldest })
+    Some(Job::Flush { table: id, runs, is_oldest })
 }
 
 /// Neighbouring segments of one table that should become one segment, and fit on the disk beside it. If they
 /// do not, fewer or smaller ones; and that those are put off is noted.
 fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
-    let ladder = |largest: u64| Ladder {
+    let tiering = |largest: u64| Tiering {
         fanout: SEGMENT_FANOUT,
         smallest: SEGMENT_SMALLEST_BYTES,
         largest: largest.min(SEGMENT_LARGEST_BYTES),
     };
     let table = state.tables.get_mut(&id)?;
-    let rungs = segment_rungs(&table.segments);
-    let mut window = ladder(u64::MAX).pick(&rungs)?;
-    let bytes = rungs[window.clone()].iter().map(|rung| rung.size).sum();
-    if let Err(why) = room::check(core, Spare::Spills, "a merge", bytes) {
+    let candidates = segment_candidates(&table.segments);
+    let mut window = tiering(u64::MAX).pick(&candidates)?;
+    let bytes = candidates[window.clone()].iter().map(|candidate| candidate.size).sum();
+    if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
-        window = ladder(room::left(core, Spare::Spills)?).pick(&rungs)?;
+        window = tiering(room::left(core, Spare::Flushes)?).pick(&candidates)?;
     }
     let total_rows: u64 = table.segments[window.clone()].iter().map(|slot| slot.piece.rows()).sum();
     if total_rows > u64::from(u32::MAX) {
@@ -327,7 +329,7 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
         return Ok(None);
     }
     let bytes = table.segments.iter().map(|slot| slot.piece.disk_bytes()).sum();
-    room::check(core, Spare::Spills, &format!("compacting table {:?}", table.name), bytes)?;
+    room::check(core, Spare::Flushes, &format!("compacting table {:?}", table.name), bytes)?;
     let segments = take(&mut table.segments);
     Ok(Some(Job::Merge { table: id, segments, is_oldest: true }))
 }
@@ -338,9 +340,9 @@ mod tests {
 
     #[test]
     fn no_budget_lets_a_joined_run_hold_more_strings_than_one_array_can() {
-        assert_eq!(join_bytes_max(512 << 20), 64 << 20);
+        assert_eq!(compacted_run_bytes_max(512 << 20), 64 << 20);
         for memory_bytes in [8 << 30, 64 << 30, u64::MAX] {
-            assert!(join_bytes_max(memory_bytes) <= i32::MAX as u64 / 2 + 1);
+            assert!(compacted_run_bytes_max(memory_bytes) <= i32::MAX as u64 / 2 + 1);
         }
     }
 }

@@ -36,7 +36,7 @@ pub fn index(
     rows_done: &AtomicU64,
 ) -> Result<Done> {
     let needed = segment.rows().saturating_mul(ROW_BYTES);
-    if let Err(why) = room::check(core, Spare::Spills, "a set index", needed) {
+    if let Err(why) = room::check(core, Spare::Flushes, "a set index", needed) {
         return Ok(Done::PutOff(why));
     }
     let helps = |state: &State| {

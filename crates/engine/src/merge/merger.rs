@@ -1,6 +1,6 @@
 //! Merging sorted sources of rows into one sorted stream.
 //!
-//! The one loop behind ordered scans, joins of runs, spills and segment merges. A tournament tree of
+//! The one loop behind ordered scans, compactions of runs, flushes and segment merges. A tournament tree of
 //! losers (Knuth, *The Art of Computer Programming* 3, 5.4.1) finds the next row in log(sources)
 //! comparisons; output is gathered in batches by index, so no row is moved more than once.
 

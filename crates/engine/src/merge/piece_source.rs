@@ -152,7 +152,7 @@ impl PieceSource {
                 break;
             };
             self.interrupt.check()?;
-            let next = cut(unseen, self.direction, WINDOW_ROWS);
+            let next = take_next(unseen, self.direction, WINDOW_ROWS);
             *window = pruning.prune(&self.piece, next)?.into();
         }
         let range = match self.direction {
@@ -161,13 +161,13 @@ impl PieceSource {
         };
         let Some(mut range) = range else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, CHUNK_ROWS);
-        let ahead = cut(&mut range.clone(), self.direction, len);
+        let ahead = take_next(&mut range.clone(), self.direction, len);
         let end = match self.direction {
             Direction::Forward => End::First,
             Direction::Reverse => End::Last,
         };
         let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
-        cut(&mut range, self.direction, chunk.end - chunk.start);
+        take_next(&mut range, self.direction, chunk.end - chunk.start);
         match self.direction {
             _ if range.is_empty() => {}
             Direction::Forward => window.push_front(range),
@@ -222,7 +222,7 @@ impl Rest {
 }
 
 /// Cuts up to `len` ordinals off the end of a range that comes next.
-fn cut(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
+fn take_next(range: &mut Range<u64>, direction: Direction, len: u64) -> Range<u64> {
     let len = len.min(range.end - range.start);
     match direction {
         Direction::Forward => {
@@ -253,7 +253,7 @@ impl MembersAhead {
     /// The next ordinal, unless there is none.
     fn peek(&mut self, piece: &Piece, direction: Direction) -> Result<Option<u32>> {
         if self.ordinals.is_empty() && !self.unseen.is_empty() {
-            let positions = cut(&mut self.unseen, direction, MEMBERS_AHEAD);
+            let positions = take_next(&mut self.unseen, direction, MEMBERS_AHEAD);
             self.part.ordinals(piece, positions, &mut self.ordinals)?;
             if direction == Direction::Forward {
                 self.ordinals.reverse();

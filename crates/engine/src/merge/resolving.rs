@@ -18,7 +18,7 @@ use crate::merge::merger::{Direction, Fold, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
 use crate::select::pruning::Pruning;
-use crate::select::selection::{Filter, Part, Place, Selected};
+use crate::select::selection::{Part, Place, Scope, Selected};
 
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
 const CHUNK_ROWS: usize = 4096;
@@ -32,12 +32,12 @@ fn flags(layout: &Layout) -> Projection {
 /// looked for in the newer pieces.
 pub fn resolve(
     layout: &Layout,
-    filter: &Filter,
+    scope: &Scope,
     pieces: Arc<[Piece]>,
     interrupt: &Interrupt,
 ) -> Result<Selected> {
-    let candidates = filter.select(layout, pieces.clone(), interrupt)?;
-    let live = if filter.is_by_set() {
+    let candidates = scope.select(layout, pieces.clone(), interrupt)?;
+    let live = if scope.is_by_set() {
         live_members(layout, &candidates, interrupt)?
     } else {
         live_in_range(layout, &candidates, interrupt)?

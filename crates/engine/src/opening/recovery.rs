@@ -23,7 +23,7 @@ use drillcore_storage::segments::segment::Segment;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs::{self, Picked};
-use crate::maintenance::scheduler::{flush, join_small_runs, pick_spill};
+use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
 use crate::options::{Durability, Options};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
@@ -50,7 +50,7 @@ pub fn open(
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(options.cache_bytes));
-    let strangers = strangers(directory.as_ref(), &found)?;
+    let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
     let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
@@ -77,20 +77,20 @@ pub fn open(
     let logged = Wal::read(directory.as_ref(), needed_from, None, |_, _| Ok::<(), Error>(()))?.last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
-    check_no_edit_is_lost(directory.as_ref(), &strangers, next_segment, last)?;
+    check_no_edit_is_lost(directory.as_ref(), &orphans, next_segment, last)?;
     let (manifest, _, replaced) = Manifest::open(directory.clone())?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
-    // A stranger that a reader still needs keeps its name.
+    // A orphan that a reader still needs keeps its name.
     // A number that no database gets to was made up by somebody else.
-    let numbers = strangers.iter().filter_map(|name| Some(file_of(name)?.1.0));
+    let numbers = orphans.iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
     let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
     opened.values().for_each(|segment| core.note_segment(segment));
-    let strangers = strangers.into_iter().map(|name| (name, version));
+    let orphans = orphans.into_iter().map(|name| (name, version));
     let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));
-    for (name, removed_at) in strangers.chain(replaced) {
+    for (name, removed_at) in orphans.chain(replaced) {
         let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
         core.removals.defer(name, bytes, removed_at);
     }
@@ -114,7 +114,7 @@ fn take_lock(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
 ///
 /// # Errors
 /// `Corrupt` if it holds files of a database and no manifest, which is a database's first file. A new one would
-/// call the segments that are there strangers, and remove them.
+/// call the segments that are there orphans, and remove them.
 pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
     if manifest::exists(directory)? {
         return Ok(true);
@@ -148,7 +148,7 @@ fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
 
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
 /// readers.
-fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
+fn orphans(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
     let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
     let segments = found.segments().map(Segment::file_name);
     let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
@@ -166,11 +166,11 @@ fn strangers(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<Str
 /// go only after the edit; without one, an edit before the segment is begun says that its number is taken.
 fn check_no_edit_is_lost(
     directory: &dyn Directory,
-    strangers: &[String],
+    orphans: &[String],
     next_segment: SegmentId,
     last: Lsn,
 ) -> Result<()> {
-    for name in strangers {
+    for name in orphans {
         let Some(id) = Segment::id_of(name).filter(|id| *id >= next_segment) else { continue };
         let commits = match Segment::commits_in(directory, id) {
             Ok(commits) => commits,
@@ -250,7 +250,7 @@ pub fn open_described(
 }
 
 /// Reads the log; rows that a segment already holds are passed over. Keeps to the memory budget by
-/// spilling on the way.
+/// flushing on the way.
 fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
     let sync = core.options.durability == Durability::Fsync;
     let directory = core.directory.clone();
@@ -363,18 +363,18 @@ fn damaged_commit(lsn: Lsn, detail: &dyn Display) -> Error {
 fn make_room(core: &Core) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
     for table in tables {
-        join_small_runs(core, table, 0)?;
+        compact_small_runs(core, table, 0)?;
     }
     while core.state().buffered_bytes > core.options.memory_bytes / 2 {
         let visible = core.visible();
         let of_largest = |state: &mut State| {
             let tables = state.tables.iter();
             let largest = tables.max_by_key(|(_, table)| table.run_bytes()).map(|(id, _)| *id);
-            pick_spill(state, largest?, visible, core.options.memory_bytes / 4)
+            pick_flush(state, largest?, visible, core.options.memory_bytes / 4)
         };
         match Picked::choose(core, core.state(), of_largest) {
             Ok(job) => job.run(&core.options.interrupt)?.or_error()?,
-            Err(_nothing_to_spill) => return Ok(()),
+            Err(_nothing_to_flush) => return Ok(()),
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Rows of runs whose keys were compared or whose values were handed on, by reads as well as by the
-/// joins and spills that rewrite them. Clones share the count; it is added to once a search or a fetch.
+/// compactions in memory and flushes that rewrite them. Clones share the count; it is added to once a search or a fetch.
 #[derive(Debug, Clone, Default)]
 pub struct RowsExamined {
     rows: Arc<AtomicU64>,

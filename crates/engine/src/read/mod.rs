@@ -1,8 +1,8 @@
 //! What a snapshot answers: rows, samples of them, and estimates.
 
-pub mod cut;
+pub mod partitioning;
 pub mod passing;
-pub mod stretch;
+pub mod partition;
 pub mod scan_ahead;
 pub mod scan;
 pub mod weighted;

@@ -12,7 +12,7 @@ use crate::merge::merger::{Direction, Fold, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::{PlacedSource, places};
 use crate::merge::rollup::shown;
-use crate::read::cut::{STRETCH_ROWS, cut};
+use crate::read::partitioning::{PARTITION_ROWS, split_by_keys};
 use crate::select::fetch::{fetch, rows_at_once};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
@@ -21,8 +21,8 @@ use crate::select::selection::{Place, Selected};
 /// Rows of a merge handled at once.
 const CHUNK_ROWS: usize = 4096;
 
-/// Stretches that each thread counts in, so that none waits long for another's last.
-const STRETCHES_A_THREAD: usize = 4;
+/// Partitions that each thread counts in, so that none waits long for another's last.
+const PARTITIONS_PER_THREAD: usize = 4;
 
 /// Which partial rows of a row that passes are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,12 +61,12 @@ pub fn count_passing(
         })?;
         Ok(count)
     };
-    let threads = threads_for(None, selected.len(), STRETCH_ROWS)?;
+    let threads = threads_for(None, selected.len(), PARTITION_ROWS)?;
     if threads == 1 {
         return count_in(selected);
     }
-    let stretches = cut(selected, threads * STRETCHES_A_THREAD, interrupt)?;
-    let counts = side_by_side(stretches.len(), threads, |number| count_in(&stretches[number]))?;
+    let partitions = split_by_keys(selected, threads * PARTITIONS_PER_THREAD, interrupt)?;
+    let counts = side_by_side(partitions.len(), threads, |number| count_in(&partitions[number]))?;
     Ok(counts.into_iter().sum())
 }
 

@@ -33,7 +33,7 @@ const STREAM: u64 = 1;
 /// Places drawn at once that may not stay.
 const ROUND: usize = 4096;
 /// Rows drawn that are worth a thread.
-const PLACES_A_THREAD: u64 = 16_384;
+const PLACES_PER_THREAD: u64 = 16_384;
 /// Draws by rejection are given up after so many tries a row.
 const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
@@ -123,9 +123,9 @@ impl TableSnapshot {
         let columns = self.columns(request.columns.as_deref())?;
         let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
         let layout = &self.table().layout;
-        let Question { filter, test } = request.selection.check(layout.schema())?;
+        let Question { scope, test } = request.selection.check(layout.schema())?;
         // Which rows are in does not depend on which pass, so no more than those need be tested.
-        let selected = self.resolved(Question { filter, test: None }, &request.interrupt)?;
+        let selected = self.resolved(Question { scope, test: None }, &request.interrupt)?;
         let n = drawable(rng.binomial(selected.len(), request.share))?;
         let draws = SampleRequest { interrupt: request.interrupt.clone(), ..Default::default() };
         let mut places = ByNumber::rows(&selected).draw(&mut rng, n, &draws)?;
@@ -167,7 +167,7 @@ fn show(
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let layout = &table.table().layout;
-    let threads = threads_for(Some(threads.unwrap_or(1)), places.len() as u64, PLACES_A_THREAD)?;
+    let threads = threads_for(Some(threads.unwrap_or(1)), places.len() as u64, PLACES_PER_THREAD)?;
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
@@ -232,7 +232,7 @@ fn sample(
     // rollup table numbered before they are resolved.
     let may_drop = layout.has_tombstones() || question.test.is_some();
     if may_drop && !request.with_probability && !is_rollup {
-        let candidates = table.candidates(&question.filter, interrupt)?;
+        let candidates = table.candidates(&question.scope, interrupt)?;
         let stays = |places: &[Place]| {
             let mut stays = vec![true; places.len()];
             if layout.has_tombstones() {
@@ -288,7 +288,7 @@ fn sample_events(
     let layout = &table.table().layout;
     let interrupt = &request.interrupt;
     let mut report = SampleReport::default();
-    let candidates = table.candidates(&question.filter, interrupt)?;
+    let candidates = table.candidates(&question.scope, interrupt)?;
     if let Some(test) = question.test.as_ref().filter(|_| !request.with_probability) {
         let events = Weighted::new(candidates.clone(), layout, EVENTS, interrupt)?;
         let passes = |places: &[Place]| rows_pass(table, &candidates, test, places, interrupt);

@@ -6,9 +6,9 @@ use arrow_schema::SchemaRef;
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::threads_for;
 use crate::error::Result;
-use crate::read::cut::STRETCH_ROWS;
+use crate::read::partition::{KeyPartition, StretchScan};
+use crate::read::partitioning::PARTITION_ROWS;
 use crate::read::scan_ahead::ScanAhead;
-use crate::read::stretch::{Stretch, StretchScan};
 use crate::select::selection::Selection;
 
 /// What to scan.
@@ -25,7 +25,7 @@ pub struct ScanRequest {
     /// the calling thread reads by itself. By default one a core.
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
-    pub stretch_rows: Option<u64>,
+    pub partition_rows: Option<u64>,
     pub interrupt: Interrupt,
 }
 
@@ -44,19 +44,19 @@ enum Source {
 }
 
 impl Scan {
-    /// Starts to scan a stretch as a request says.
-    pub(crate) fn new(stretch: &Stretch, request: &ScanRequest) -> Result<Scan> {
-        match useful_threads(stretch, request)? {
-            1 => stretch.scan(),
+    /// Starts to scan a partition as a request says.
+    pub(crate) fn new(partition: &KeyPartition, request: &ScanRequest) -> Result<Scan> {
+        match useful_threads(partition, request)? {
+            1 => partition.scan(),
             threads => {
-                let scan = ScanAhead::start(stretch, request.stretch_rows, threads)?;
-                Ok(Scan::of(stretch, Source::Threads(scan)))
+                let scan = ScanAhead::start(partition, request.partition_rows, threads)?;
+                Ok(Scan::of(partition, Source::Threads(scan)))
             }
         }
     }
 
-    fn of(stretch: &Stretch, source: Source) -> Scan {
-        Scan { source, schema: stretch.schema(), rest: stretch.limit().unwrap_or(u64::MAX) }
+    fn of(partition: &KeyPartition, source: Source) -> Scan {
+        Scan { source, schema: partition.schema(), rest: partition.limit().unwrap_or(u64::MAX) }
     }
 
     /// The schema of every batch.
@@ -90,7 +90,7 @@ impl Iterator for Scan {
     }
 }
 
-impl Stretch {
+impl KeyPartition {
     /// Starts to scan it, in the thread that asks for batches.
     pub fn scan(&self) -> Result<Scan> {
         Ok(Scan::of(self, Source::Caller(self.start()?.into())))
@@ -98,9 +98,9 @@ impl Stretch {
 }
 
 /// How many threads there is work for: what is read beyond the limit is read for nothing.
-fn useful_threads(stretch: &Stretch, request: &ScanRequest) -> Result<usize> {
+fn useful_threads(partition: &KeyPartition, request: &ScanRequest) -> Result<usize> {
     let limit = request.limit.unwrap_or(u64::MAX);
-    let of_limit = limit / request.stretch_rows.unwrap_or(STRETCH_ROWS).max(1);
-    let worth = stretch.worth(request.stretch_rows) as u64;
+    let of_limit = limit / request.partition_rows.unwrap_or(PARTITION_ROWS).max(1);
+    let worth = partition.worth(request.partition_rows) as u64;
     threads_for(request.threads, worth.min(of_limit), 1)
 }

@@ -1,8 +1,8 @@
-//! Several threads that scan stretches ahead of who reads them, in key order.
+//! Several threads that scan partitions ahead of who reads them, in key order.
 //!
-//! The reader hands out stretches in order, never more than [`STRETCHES_A_THREAD`] for each thread, and each
+//! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
 //! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is,
-//! and the stretch that the reader waits for is always somebody's work. Nothing that is logged or visible
+//! and the partition that the reader waits for is always somebody's work. Nothing that is logged or visible
 //! depends on these threads, so they and their queues are the standard library's.
 
 use std::any::Any;
@@ -18,13 +18,13 @@ use arrow_array::RecordBatch;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::stretch::Stretch;
+use crate::read::partition::KeyPartition;
 
-/// Stretches handed out and not read to their end. Two, so that a thread need not wait for the reader.
-const STRETCHES_A_THREAD: usize = 2;
-/// Batches of a stretch that wait for the reader: of most stretches all, so that its thread goes on to the next.
+/// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
+const PARTITIONS_PER_THREAD: usize = 2;
+/// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
 const BATCHES_AHEAD: usize = 16;
-/// Larger stretches are cut again before they are handed out ...
+/// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
 const CUTS_AT_ONCE: usize = 64;
@@ -33,62 +33,66 @@ const POLL: Duration = Duration::from_millis(20);
 /// The stack of a thread: tests of deep conditions take a stack of their own where less than 4 MiB are left.
 const STACK_BYTES: usize = 8 << 20;
 
-/// A batch of a stretch, or its end.
+/// A batch of a partition, or its end.
 type Message = Result<Option<RecordBatch>>;
 
 /// A scan under way. Dropping it ends its threads.
 pub struct ScanAhead {
     /// What has not been handed out, in order.
-    left: VecDeque<Stretch>,
-    /// Rows that a stretch should have.
-    stretch_rows: Option<u64>,
+    left: VecDeque<KeyPartition>,
+    /// Rows that a partition should have.
+    partition_rows: Option<u64>,
     /// What was handed out and not read to its end, in order.
     queues: VecDeque<Receiver<Message>>,
     /// `None` once nothing more is handed out.
-    jobs: Option<Sender<Job>>,
+    scans: Option<Sender<PartitionScan>>,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// The reader's own.
     interrupt: Interrupt,
 }
 
-/// A stretch to scan, and where its batches go.
-struct Job {
-    stretch: Stretch,
+/// A partition to scan, and where its batches go.
+struct PartitionScan {
+    partition: KeyPartition,
     batches: SyncSender<Message>,
 }
 
 impl ScanAhead {
-    /// Starts to scan a stretch with some threads.
-    pub fn start(whole: &Stretch, stretch_rows: Option<u64>, threads: usize) -> Result<ScanAhead> {
+    /// Starts to scan a partition with some threads.
+    pub fn start(
+        whole: &KeyPartition,
+        partition_rows: Option<u64>,
+        threads: usize,
+    ) -> Result<ScanAhead> {
         let stop = Arc::new(AtomicBool::new(false));
         let interrupt = whole.interrupt().clone();
         let (asked, stopped) = (interrupt.clone(), stop.clone());
         let workers_stop = move || stopped.load(Ordering::Relaxed) || asked.check().is_err();
         let whole = whole.interrupted_by(Interrupt::new(Arc::new(workers_stop)));
-        let (sender, jobs) = channel();
-        let jobs = Arc::new(Mutex::new(jobs));
+        let (sender, scans) = channel();
+        let scans = Arc::new(Mutex::new(scans));
         let mut scan = ScanAhead {
-            left: whole.cut(whole.worth(stretch_rows).min(CUTS_AT_ONCE))?.into(),
-            stretch_rows,
+            left: whole.split_by_keys(whole.worth(partition_rows).min(CUTS_AT_ONCE))?.into(),
+            partition_rows,
             queues: VecDeque::new(),
-            jobs: Some(sender),
+            scans: Some(sender),
             workers: Vec::with_capacity(threads),
             stop,
             interrupt,
         };
         for _ in 0..threads {
-            let jobs = jobs.clone();
+            let scans = scans.clone();
             let worker = Builder::new()
                 .name("drillcore-scan".into())
                 .stack_size(STACK_BYTES)
-                .spawn(move || work(&jobs))
+                .spawn(move || work(&scans))
                 .map_err(|error| {
                     Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
                 })?;
             scan.workers.push(worker);
         }
-        for _ in 0..threads * STRETCHES_A_THREAD {
+        for _ in 0..threads * PARTITIONS_PER_THREAD {
             scan.hand_out()?;
         }
         Ok(scan)
@@ -111,38 +115,38 @@ impl ScanAhead {
         Ok(None)
     }
 
-    /// Hands out the next stretch, if there is one.
+    /// Hands out the next partition, if there is one.
     fn hand_out(&mut self) -> Result<()> {
-        let Some(stretch) = self.next_stretch()? else { return Ok(()) };
+        let Some(partition) = self.next_partition()? else { return Ok(()) };
         let (batches, queue) = sync_channel(BATCHES_AHEAD);
-        let jobs = self.jobs.as_ref().expect("open until it is dropped");
+        let scans = self.scans.as_ref().expect("open until it is dropped");
         // Nobody takes it if all threads panicked, which the reader learns from its queue.
-        let _ = jobs.send(Job { stretch, batches });
+        let _ = scans.send(PartitionScan { partition, batches });
         self.queues.push_back(queue);
         Ok(())
     }
 
-    /// Cuts the next stretch off what is left.
-    fn next_stretch(&mut self) -> Result<Option<Stretch>> {
-        while let Some(stretch) = self.left.pop_front() {
-            let worth = stretch.worth(self.stretch_rows);
+    /// Cuts the next partition off what is left.
+    fn next_partition(&mut self) -> Result<Option<KeyPartition>> {
+        while let Some(partition) = self.left.pop_front() {
+            let worth = partition.worth(self.partition_rows);
             if worth < WORTH_CUTTING {
-                return Ok(Some(stretch));
+                return Ok(Some(partition));
             }
-            let cut = stretch.cut(worth.min(CUTS_AT_ONCE))?;
+            let cut = partition.split_by_keys(worth.min(CUTS_AT_ONCE))?;
             if cut.len() == 1 {
-                return Ok(Some(stretch));
+                return Ok(Some(partition));
             }
-            cut.into_iter().rev().for_each(|stretch| self.left.push_front(stretch));
+            cut.into_iter().rev().for_each(|partition| self.left.push_front(partition));
         }
         Ok(None)
     }
 
-    /// A thread ended in the middle of a stretch: its panic becomes the reader's.
+    /// A thread ended in the middle of a partition: its panic becomes the reader's.
     fn break_off(&mut self) -> ! {
         match self.end().pop() {
             Some(panic) => resume_unwind(panic),
-            None => unreachable!("a thread ends its stretch unless it panics"),
+            None => unreachable!("a thread ends its partition unless it panics"),
         }
     }
 
@@ -150,7 +154,7 @@ impl ScanAhead {
     fn end(&mut self) -> Vec<Box<dyn Any + Send>> {
         self.stop.store(true, Ordering::Relaxed);
         // Threads wait for work, or for room in a queue, and go when either is taken away.
-        self.jobs = None;
+        self.scans = None;
         self.queues.clear();
         self.workers.drain(..).filter_map(|worker| worker.join().err()).collect()
     }
@@ -163,20 +167,20 @@ impl Drop for ScanAhead {
 }
 
 /// What a thread does until nothing more is handed out.
-fn work(jobs: &Mutex<Receiver<Job>>) {
+fn work(scans: &Mutex<Receiver<PartitionScan>>) {
     loop {
-        let job = jobs.lock().expect("no panic while held").recv();
-        let Ok(Job { stretch, batches }) = job else { return };
+        let scan = scans.lock().expect("no panic while held").recv();
+        let Ok(PartitionScan { partition, batches }) = scan else { return };
         // An error is the reader's, who may be gone.
-        if let Err(error) = scan_into(&stretch, &batches) {
+        if let Err(error) = scan_into(&partition, &batches) {
             let _ = batches.send(Err(error));
         }
     }
 }
 
-/// Sends the batches of a stretch, and its end, until nobody wants them.
-fn scan_into(stretch: &Stretch, batches: &SyncSender<Message>) -> Result<()> {
-    let mut scan = stretch.start()?;
+/// Sends the batches of a partition, and its end, until nobody wants them.
+fn scan_into(partition: &KeyPartition, batches: &SyncSender<Message>) -> Result<()> {
+    let mut scan = partition.start()?;
     loop {
         let batch = scan.next_batch()?;
         let is_end = batch.is_none();

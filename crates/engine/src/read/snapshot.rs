@@ -19,14 +19,14 @@ use crate::error::{Error, Result};
 use crate::merge::merger::{Direction, Fold};
 use crate::merge::resolving::{resolve, with_flags};
 use crate::merge::rollup::{fold, shown};
+use crate::read::partition::{KeyPartition, ScanPlan};
 use crate::read::passing::{Partials, count_passing, passing, passing_partials};
 use crate::read::scan::{Scan, ScanRequest};
-use crate::read::stretch::{ScanPlan, Stretch};
 use crate::read::weighted::{EVENTS, Weighted};
 use crate::schema::conform::cast;
 use crate::select::fetch::{gather, no_rows, too_many_string_bytes};
 use crate::select::predicate::column;
-use crate::select::selection::{Filter, Question, Selected, Selection};
+use crate::select::selection::{Question, Scope, Selected, Selection};
 use crate::select::unindexed_sets::count_sets;
 use crate::state::version::{TableVersion, Version};
 
@@ -208,34 +208,38 @@ impl TableSnapshot {
 
     /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
     pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
-        Scan::new(&self.stretch(&request)?, &request)
+        Scan::new(&self.partition(&request)?, &request)
     }
 
-    /// Up to `count` stretches of keys that share the selected rows about equally, none of them empty, to be
+    /// Up to `count` partitions of keys that share the selected rows about equally, none of them empty, to be
     /// scanned side by side; one after the other they give what [`TableSnapshot::scan`] gives. They are fewer
-    /// where a stretch would not be worth a thread, or where many rows have one key. A limit is that of each.
+    /// where a partition would not be worth a thread, or where many rows have one key. A limit is that of each.
     ///
-    /// Looks at some keys of each stretch. A set of an upsert table is resolved first.
-    pub fn scan_stretches(&self, request: &ScanRequest, count: usize) -> Result<Vec<Stretch>> {
-        let whole = self.stretch(request)?;
-        whole.cut(whole.worth(request.stretch_rows).min(count))
+    /// Looks at some keys of each partition. A set of an upsert table is resolved first.
+    pub fn scan_partitions(
+        &self,
+        request: &ScanRequest,
+        count: usize,
+    ) -> Result<Vec<KeyPartition>> {
+        let whole = self.partition(request)?;
+        whole.split_by_keys(whole.worth(request.partition_rows).min(count))
     }
 
     /// All that a request asks for.
-    fn stretch(&self, request: &ScanRequest) -> Result<Stretch> {
+    fn partition(&self, request: &ScanRequest) -> Result<KeyPartition> {
         let layout = &self.table.layout;
         let columns = self.columns(request.columns.as_deref())?;
-        let Question { filter, test } = request.selection.check(&self.table.schema)?;
+        let Question { scope, test } = request.selection.check(&self.table.schema)?;
         // The live rows of a range come out of the merge by themselves, those of a set do not.
-        let (selected, fold) = if filter.is_by_set() && layout.has_tombstones() {
-            (self.resolved(Question { filter, test: None }, &request.interrupt)?, Fold::KeepAll)
+        let (selected, fold) = if scope.is_by_set() && layout.has_tombstones() {
+            (self.resolved(Question { scope, test: None }, &request.interrupt)?, Fold::KeepAll)
         } else {
-            (self.candidates(&filter, &request.interrupt)?, Fold::of(layout))
+            (self.candidates(&scope, &request.interrupt)?, Fold::of(layout))
         };
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         let interrupt = request.interrupt.clone();
         let plan = ScanPlan::new(layout, columns, test, fold, direction, interrupt);
-        Ok(Stretch::new(selected, plan.limited(request.limit)))
+        Ok(KeyPartition::new(selected, plan.limited(request.limit)))
     }
 
     /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from the keys of
@@ -250,17 +254,17 @@ impl TableSnapshot {
         let question = selection.check(&self.table.schema)?;
         let is_append = self.table.schema.merge == MergePolicy::Append;
         match &question.test {
-            None if is_append && question.filter.takes_a_pass(&self.table.pieces) => {
+            None if is_append && question.scope.takes_a_pass(&self.table.pieces) => {
                 let TableVersion { layout, pieces, passed, .. } = &*self.table;
                 match passed.get(&question) {
                     Some(known) => Ok(known.len()),
                     // Nobody asked for the rows, so their list is not kept.
-                    None => Ok(question.filter.select(layout, pieces.clone(), interrupt)?.len()),
+                    None => Ok(question.scope.select(layout, pieces.clone(), interrupt)?.len()),
                 }
             }
             // Listing what passes would take memory, and counting it does not.
             Some(test) if is_append && self.table.resolved.get(&question).is_none() => {
-                let candidates = self.candidates(&question.filter, interrupt)?;
+                let candidates = self.candidates(&question.scope, interrupt)?;
                 count_passing(&candidates, &self.table.layout, test, interrupt)
             }
             _ => Ok(self.resolved(question, interrupt)?.len()),
@@ -333,22 +337,22 @@ impl TableSnapshot {
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
         let TableVersion { schema, layout, pieces, resolved, .. } = &*self.table;
-        let filter = &question.filter;
+        let scope = &question.scope;
         if schema.merge == MergePolicy::Append && question.test.is_none() {
-            return self.candidates(filter, interrupt);
+            return self.candidates(scope, interrupt);
         }
         if let Some(known) = resolved.get(&question) {
             return Ok(known);
         }
         let selected = match &question.test {
-            None => resolve(layout, filter, pieces.clone(), interrupt)?,
+            None => resolve(layout, scope, pieces.clone(), interrupt)?,
             Some(test) if layout.rollup().is_some() => {
-                let candidates = self.candidates(filter, interrupt)?;
+                let candidates = self.candidates(scope, interrupt)?;
                 passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?
             }
             Some(test) => {
-                let filter = filter.clone();
-                let shown = self.resolved(Question { filter, test: None }, interrupt)?;
+                let scope = scope.clone();
+                let shown = self.resolved(Question { scope, test: None }, interrupt)?;
                 passing(&shown, layout, test, interrupt)?
             }
         };
@@ -361,28 +365,24 @@ impl TableSnapshot {
         question: &Question,
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
-        let candidates = self.candidates(&question.filter, interrupt)?;
+        let candidates = self.candidates(&question.scope, interrupt)?;
         let Some(test) = &question.test else { return Ok(candidates) };
         let layout = &self.table.layout;
         passing_partials(&candidates, layout, test, Partials::All, interrupt).map(Arc::new)
     }
 
     /// What indexes find, in an upsert table dead rows among it. Everything is selected once a version.
-    pub(crate) fn candidates(
-        &self,
-        filter: &Filter,
-        interrupt: &Interrupt,
-    ) -> Result<Arc<Selected>> {
-        if filter.is_everything() {
+    pub(crate) fn candidates(&self, scope: &Scope, interrupt: &Interrupt) -> Result<Arc<Selected>> {
+        if scope.is_everything() {
             let whole = || Arc::new(Selected::whole(self.table.pieces.clone()));
             return Ok(self.table.whole.get_or_init(whole).clone());
         }
         let TableVersion { layout, pieces, passed, .. } = &*self.table;
-        let select = || Ok(Arc::new(filter.select(layout, pieces.clone(), interrupt)?));
-        if !filter.takes_a_pass(pieces) {
+        let select = || Ok(Arc::new(scope.select(layout, pieces.clone(), interrupt)?));
+        if !scope.takes_a_pass(pieces) {
             return select();
         }
-        let question = Question { filter: filter.clone(), test: None };
+        let question = Question { scope: scope.clone(), test: None };
         match passed.get(&question) {
             Some(known) => Ok(known),
             None => Ok(passed.keep(question, select()?)),

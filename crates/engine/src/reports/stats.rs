@@ -25,7 +25,7 @@ pub struct Stats {
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
     pub lsn: u64,
-    /// Rows in memory that new snapshots see; of a writer also appends under way and joins under way.
+    /// Rows in memory that new snapshots see; of a writer also appends and compactions under way.
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold.
     pub row_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Stats {
     pub wal_bytes: u64,
     /// Bytes of the log that the last refresh read; `None` of the writer.
     pub refresh_bytes: Option<u64>,
-    /// Rows in memory whose keys were compared or whose values were handed on, by reads, joins and spills.
+    /// Rows in memory whose keys were compared or whose values were handed on, by reads, compactions in memory and flushes.
     pub rows_examined: u64,
     /// Pages read from files.
     pub index_pages_read: u64,
@@ -64,12 +64,12 @@ pub struct WriterStats {
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
     pub stall_seconds: f64,
-    pub joins: u64,
-    pub spills: u64,
+    pub memory_compactions: u64,
+    pub flushes: u64,
     pub merges: u64,
     /// Segments whose sets were indexed after they were written.
     pub segments_indexed: u64,
-    /// Rows that spills and merges wrote.
+    /// Rows that flushes and merges wrote.
     pub rows_written: u64,
     /// Rows in memory that only snapshots hold, all together: at twice `memory_bytes_limit` of rows in memory,
     /// writers are slowed for their sake.
@@ -101,8 +101,8 @@ pub struct TableStats {
     pub indexed_sets: Option<IndexedSetsStats>,
     /// Why rows are not written out, if they should be and it was put off: too little room on the disk, or too
     /// few file descriptors. It is tried again. `None` of a reader.
-    pub spill_put_off: Option<String>,
-    /// As `spill_put_off`: why segments are not merged, or their sets not indexed.
+    pub flush_put_off: Option<String>,
+    /// As `flush_put_off`: why segments are not merged, or their sets not indexed.
     pub merge_put_off: Option<String>,
     /// Since the writer opened the database; equal keys of a batch are folded first. `None` of a reader.
     pub appended_rows: Option<u64>,
@@ -136,8 +136,8 @@ impl Stats {
                     table.rows_to_index(),
                     table.index_fault.as_ref(),
                 ),
-                spill_put_off: table
-                    .spill_put_off
+                flush_put_off: table
+                    .flush_put_off
                     .as_ref()
                     .map(|put_off| put_off.why().to_string()),
                 merge_put_off: table
@@ -168,8 +168,8 @@ impl Stats {
                 unremoved_files: removals.unremoved_files,
                 wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
                 stall_seconds: state.stall.as_secs_f64(),
-                joins: state.counts.joins,
-                spills: state.counts.spills,
+                memory_compactions: state.counts.memory_compactions,
+                flushes: state.counts.flushes,
                 merges: state.counts.merges,
                 segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
@@ -261,8 +261,8 @@ impl Stats {
             ("wal_bytes", self.wal_bytes.to_string()),
             ("refresh_bytes", json(self.refresh_bytes)),
             ("wal_syncs", of_writer(|writer| writer.wal_syncs)),
-            ("joins", of_writer(|writer| writer.joins)),
-            ("spills", of_writer(|writer| writer.spills)),
+            ("memory_compactions", of_writer(|writer| writer.memory_compactions)),
+            ("flushes", of_writer(|writer| writer.flushes)),
             ("merges", of_writer(|writer| writer.merges)),
             ("segments_indexed", of_writer(|writer| writer.segments_indexed)),
             ("rows_written", of_writer(|writer| writer.rows_written)),
@@ -347,7 +347,7 @@ impl TableStats {
             segment_bytes: segments.clone().map(Segment::disk_bytes).sum(),
             segment_resident_bytes: segments.map(Segment::resident_bytes).sum(),
             indexed_sets: None,
-            spill_put_off: None,
+            flush_put_off: None,
             merge_put_off: None,
             appended_rows: None,
             appended_batches: None,
@@ -364,7 +364,7 @@ impl TableStats {
             ("segment_bytes", self.segment_bytes.to_string()),
             ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
             ("indexed_sets", json(self.indexed_sets.as_ref().map(IndexedSetsStats::to_json))),
-            ("spill_put_off", json(self.spill_put_off.as_deref().map(json_string))),
+            ("flush_put_off", json(self.flush_put_off.as_deref().map(json_string))),
             ("merge_put_off", json(self.merge_put_off.as_deref().map(json_string))),
             ("appended_rows", json(self.appended_rows)),
             ("appended_batches", json(self.appended_batches)),

@@ -16,7 +16,7 @@ use crate::select::selection::{Part, Place, Selected};
 /// Rows fetched between two looks at the interrupt.
 const CHUNK_ROWS: usize = 16_384;
 /// Chunks that each of several threads should have, so that none waits long for another's last.
-const CHUNKS_A_THREAD: usize = 4;
+const CHUNKS_PER_THREAD: usize = 4;
 
 /// Rows as they were read, and for each that was asked for its part and row.
 pub struct Fetched {
@@ -59,7 +59,7 @@ pub fn fetch_parts(
     assert!(!places.is_empty());
     let chunk_rows = match threads {
         1 => CHUNK_ROWS,
-        _ => places.len().div_ceil(threads * CHUNKS_A_THREAD).min(CHUNK_ROWS),
+        _ => places.len().div_ceil(threads * CHUNKS_PER_THREAD).min(CHUNK_ROWS),
     };
     let (chunks, mut picks) = chunks(places, chunk_rows);
     // Keys, and any column of strings: if all are full, one of them is more than full.

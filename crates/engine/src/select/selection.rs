@@ -34,19 +34,19 @@ pub struct Selection {
 /// A selection, checked and encoded for one table: what indexes find, and what is tested of that.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    pub filter: Filter,
+    pub scope: Scope,
     pub test: Option<Test>,
 }
 
 /// The part of a selection that indexes answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Filter {
+pub struct Scope {
     range: KeyRange,
     /// Encoded values, each once, in order.
     sets: Option<Vec<Vec<u8>>>,
 }
 
-/// The rows of some pieces that pass a filter.
+/// The rows of some pieces that pass a scope.
 pub struct Selected {
     pieces: Arc<[Piece]>,
     parts: Vec<Part>,
@@ -70,18 +70,18 @@ pub struct Place {
 }
 
 impl Selection {
-    /// Checks the selection against a table. What the predicate says of keys and sets narrows the filter.
+    /// Checks the selection against a table. What the predicate says of keys and sets narrows the scope.
     pub fn check(&self, schema: &TableSchema) -> Result<Question> {
         let range = self.between.as_ref().map(|between| KeyRange::new(schema, between));
         let sets = self.sets.as_ref().map(|values| encode_sets(schema, values));
-        let filter =
-            Filter { range: range.transpose()?.unwrap_or_default(), sets: sets.transpose()? };
-        let Some(predicate) = &self.predicate else { return Ok(Question { filter, test: None }) };
+        let scope =
+            Scope { range: range.transpose()?.unwrap_or_default(), sets: sets.transpose()? };
+        let Some(predicate) = &self.predicate else { return Ok(Question { scope, test: None }) };
         let implied = predicate.between().map(|between| KeyRange::or_empty(schema, between));
         let sets = predicate.sets().map(|values| encode_sets(schema, values));
-        let filter = Filter {
-            range: filter.range.and(implied.transpose()?.unwrap_or_default()),
-            sets: match (filter.sets, sets.transpose()?) {
+        let scope = Scope {
+            range: scope.range.and(implied.transpose()?.unwrap_or_default()),
+            sets: match (scope.sets, sets.transpose()?) {
                 (Some(mut asked), Some(implied)) => {
                     asked.retain(|set| implied.binary_search(set).is_ok());
                     Some(asked)
@@ -89,11 +89,11 @@ impl Selection {
                 (asked, implied) => asked.or(implied),
             },
         };
-        Ok(Question { filter, test: Test::new(schema, predicate)? })
+        Ok(Question { scope, test: Test::new(schema, predicate)? })
     }
 }
 
-impl Filter {
+impl Scope {
     /// Whether every row passes.
     pub fn is_everything(&self) -> bool {
         self.range.is_everything() && self.sets.is_none()

@@ -265,7 +265,7 @@ impl Core {
         #[cfg(shuttle)]
         let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
         let mut state = self.open_state()?;
-        // Read under the lock, so that every run up to it is in the lists, and no run has been joined with a
+        // Read under the lock, so that every run up to it is in the lists, and no run has been compacted with a
         // later one.
         let visible = self.visible();
         #[cfg(shuttle)]

@@ -30,7 +30,7 @@ pub struct State {
     pub holds: u32,
     /// Calls that write, and jobs that were picked, that are not done yet: closing waits for them.
     pub underway: u32,
-    /// Bytes of all runs in `tables`, of appends about to join them, and of joins under way.
+    /// Bytes of all runs in `tables`, of appends about to be among them, and of compactions under way.
     pub buffered_bytes: u64,
     pub stall: Duration,
     pub counts: MaintenanceCounts,
@@ -45,8 +45,8 @@ pub struct State {
 /// How often which background work was done.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MaintenanceCounts {
-    pub joins: u64,
-    pub spills: u64,
+    pub memory_compactions: u64,
+    pub flushes: u64,
     pub merges: u64,
     pub segments_indexed: u64,
     pub rows_written: u64,
@@ -91,11 +91,11 @@ impl State {
     /// Whether something new may be written.
     pub fn check_writable(&self) -> Result<()> {
         self.check_not_closing()?;
-        self.check_spillable()
+        self.check_flushable()
     }
 
     /// Whether rows that are in memory may be written out, which closing does, too.
-    pub fn check_spillable(&self) -> Result<()> {
+    pub fn check_flushable(&self) -> Result<()> {
         self.check_open()?;
         match &self.failure {
             None => Ok(()),
@@ -118,8 +118,8 @@ impl State {
     }
 
     /// Why rows cannot leave memory, if it was tried often enough: waiting for it may be in vain.
-    pub fn check_spills_go_on(&self) -> Result<()> {
-        let put_off = self.tables.values().filter_map(|table| table.spill_put_off.as_ref());
+    pub fn check_flushes_go_on(&self) -> Result<()> {
+        let put_off = self.tables.values().filter_map(|table| table.flush_put_off.as_ref());
         match put_off.into_iter().find(|put_off| put_off.is_lasting()) {
             Some(put_off) => Err(put_off.why().clone()),
             None => Ok(()),
@@ -129,7 +129,7 @@ impl State {
     /// When the first work that was put off is to be tried, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
         let tables = self.tables.values();
-        let put_off = tables.flat_map(|table| [&table.spill_put_off, &table.merge_put_off]);
+        let put_off = tables.flat_map(|table| [&table.flush_put_off, &table.merge_put_off]);
         put_off.flatten().map(PutOff::until).filter(|until| *until > now).min()
     }
 
@@ -149,10 +149,10 @@ impl State {
         self.version = None;
     }
 
-    /// The log is needed from this commit on once the `spilled` oldest runs of `table` are in a segment.
-    pub fn needed_from(&self, table: TableId, spilled: usize) -> Lsn {
+    /// The log is needed from this commit on once the `flushed` oldest runs of `table` are in a segment.
+    pub fn needed_from(&self, table: TableId, flushed: usize) -> Lsn {
         let oldest = self.tables.iter().filter_map(|(id, entry)| {
-            let gone = if *id == table { spilled } else { 0 };
+            let gone = if *id == table { flushed } else { 0 };
             entry.runs.get(gone).map(|slot| slot.piece.lsns().first)
         });
         oldest.min().unwrap_or(self.next_lsn)

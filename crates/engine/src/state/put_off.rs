@@ -1,6 +1,6 @@
 //! Background work that lacked room on the disk or file descriptors, and is tried again later.
 //!
-//! Nothing is lost by waiting: the inputs are as they were. Spills and merges of a table are put off separately, so
+//! Nothing is lost by waiting: the inputs are as they were. Flushes and merges of a table are put off separately, so
 //! that rows still leave memory where only a merge does not fit.
 
 use std::time::{Duration, Instant};

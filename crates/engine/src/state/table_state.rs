@@ -31,9 +31,9 @@ pub struct TableState {
     /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
     /// database is opened anew.
     pub index_fault: Option<Error>,
-    /// Since the last spill succeeded.
-    pub spill_put_off: Option<PutOff>,
-    /// As `spill_put_off`, of merges and of writing postings.
+    /// Since the last flush succeeded.
+    pub flush_put_off: Option<PutOff>,
+    /// As `flush_put_off`, of merges and of writing postings.
     pub merge_put_off: Option<PutOff>,
     pub appended_rows: u64,
     pub appended_batches: u64,
@@ -57,7 +57,7 @@ impl TableState {
             indexing: Vec::new(),
             is_indexed: false,
             index_fault: None,
-            spill_put_off: None,
+            flush_put_off: None,
             merge_put_off: None,
             appended_rows: 0,
             appended_batches: 0,

@@ -27,10 +27,10 @@ const SLOWEST_SHARE: u64 = 64;
 /// ... this.
 const SNAPSHOTS_SLOW_MAX: Duration = Duration::from_secs(2);
 
-/// Reserves memory for `bytes` of rows about to be published: at the limit not before a spill has made room.
+/// Reserves memory for `bytes` of rows about to be published: at the limit not before a flush has made room.
 ///
 /// # Errors
-/// Why spills cannot be done for some time, if memory is full of what they would write out; `Interrupted`, if the caller wants no more room, and nothing is reserved; `ReadOnly`, `Closed`.
+/// Why flushes cannot be done for some time, if memory is full of what they would write out; `Interrupted`, if the caller wants no more room, and nothing is reserved; `ReadOnly`, `Closed`.
 pub fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
     let started = Instant::now();
     let mut is_stalled = wait_for_snapshots(core, bytes, interrupt)?;
@@ -41,7 +41,7 @@ pub fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
         if state.buffered_bytes + bytes <= limit || state.buffered_bytes == 0 {
             break;
         }
-        state.check_spills_go_on()?;
+        state.check_flushes_go_on()?;
         is_stalled = true;
         core.state_changed.notify_all();
         state = core.wait_or_stop(state, interrupt)?;

@@ -50,7 +50,7 @@ pub struct AppendResult {
 
 /// A table, as a commit names it.
 #[derive(Clone)]
-pub struct Target {
+pub struct TableShape {
     pub table: TableId,
     pub schema: Arc<TableSchema>,
     pub layout: Layout,
@@ -65,13 +65,13 @@ struct Prepared {
     widenings: Vec<Widening>,
 }
 
-impl Target {
+impl TableShape {
     /// The table as it is now.
-    pub fn of(core: &Core, table: TableId) -> Result<Target> {
+    pub fn of(core: &Core, table: TableId) -> Result<TableShape> {
         let state = core.open_state()?;
         match state.tables.get(&table) {
             Some(entry) => {
-                Ok(Target { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
+                Ok(TableShape { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
             }
             None => Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
         }
@@ -89,12 +89,12 @@ impl Target {
 /// commit goes on, without the caller where a disk is waited for.
 pub fn append(
     core: &Arc<Core>,
-    batches: Vec<(Target, RecordBatch)>,
+    batches: Vec<(TableShape, RecordBatch)>,
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<AppendResult> {
     // A new column is an edit of the manifest.
-    if !batches.iter().any(|(target, _)| target.discovers()) {
+    if !batches.iter().any(|(shape, _)| shape.discovers()) {
         return append_here(core, &batches, options, interrupt);
     }
     let core = core.clone();
@@ -103,7 +103,7 @@ pub fn append(
 
 fn append_here(
     core: &Arc<Core>,
-    batches: &[(Target, RecordBatch)],
+    batches: &[(TableShape, RecordBatch)],
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<AppendResult> {
@@ -111,8 +111,8 @@ fn append_here(
     let mut prepared = prepare(core, batches, options, interrupt)?;
     while !widen(core, &prepared.widenings)? {
         // Another thread was faster and found the same column, or another one.
-        let again = |(target, batch): &(Target, RecordBatch)| {
-            Ok((Target::of(core, target.table)?, batch.clone()))
+        let again = |(shape, batch): &(TableShape, RecordBatch)| {
+            Ok((TableShape::of(core, shape.table)?, batch.clone()))
         };
         let batches = batches.iter().map(again).collect::<Result<Vec<_>>>()?;
         prepared = prepare(core, &batches, options, interrupt)?;
@@ -128,27 +128,27 @@ fn append_here(
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
     let lsn = commit(core, runs, interrupt)?;
     for (table, bytes) in tables {
-        scheduler::join_small_runs(core, table, bytes)?;
+        scheduler::compact_small_runs(core, table, bytes)?;
     }
     Ok(AppendResult { rows, rejected, lsn: lsn.0 })
 }
 
 fn prepare(
     core: &Core,
-    batches: &[(Target, RecordBatch)],
+    batches: &[(TableShape, RecordBatch)],
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<Prepared> {
     let mut prepared =
         Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
-    for (target, batch) in batches {
+    for (shape, batch) in batches {
         interrupt.check()?;
-        let (target, batch, widening) = with_discovered_columns(target, batch)?;
-        let conformed = match target.layout.rollup() {
-            None => conform(&target.schema, &target.schema.key, &batch, options)?,
+        let (shape, batch, widening) = with_discovered_columns(shape, batch)?;
+        let conformed = match shape.layout.rollup() {
+            None => conform(&shape.schema, &shape.schema.key, &batch, options)?,
             Some(rollup) => {
-                let events = events_schema(&target.schema, rollup);
-                let keyed = dimensions(&target.schema, rollup);
+                let events = events_schema(&shape.schema, rollup);
+                let keyed = dimensions(&shape.schema, rollup);
                 conform(&events, &keyed, &batch, options)?
             }
         };
@@ -157,24 +157,24 @@ fn prepare(
         prepared.rows += batch.num_rows() as u64;
         interrupt.check()?;
         if batch.num_rows() > 0 {
-            prepared.runs.push((target.table, encode(core, &target, &batch)?));
+            prepared.runs.push((shape.table, encode(core, &shape, &batch)?));
             prepared.widenings.extend(widening);
         }
     }
-    // Together, too: spills start at half the budget, so a larger commit could wait for room for ever.
+    // Together, too: flushes start at half the budget, so a larger commit could wait for room for ever.
     check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
     Ok(prepared)
 }
 
 /// The table as it must be for the batch, and the batch without columns that say nothing.
 fn with_discovered_columns<'a>(
-    target: &'a Target,
+    shape: &'a TableShape,
     batch: &RecordBatch,
-) -> Result<(Cow<'a, Target>, RecordBatch, Option<Widening>)> {
-    let Some(rollup) = target.layout.rollup().filter(|rollup| rollup.discovers) else {
-        return Ok((Cow::Borrowed(target), batch.clone(), None));
+) -> Result<(Cow<'a, TableShape>, RecordBatch, Option<Widening>)> {
+    let Some(rollup) = shape.layout.rollup().filter(|rollup| rollup.discovers) else {
+        return Ok((Cow::Borrowed(shape), batch.clone(), None));
     };
-    let (wider, columns) = with_discovered(&target.schema, batch)?;
+    let (wider, columns) = with_discovered(&shape.schema, batch)?;
     let is_taken = |name: &str| {
         let is_new = columns.iter().any(|column| column.name() == name);
         is_new || rollup.events.column_with_name(name).is_some()
@@ -184,23 +184,23 @@ fn with_discovered_columns<'a>(
         (0..fields.len()).filter(|&column| is_taken(fields[column].name())).collect();
     let batch = batch.project(&taken).expect("the columns are the batch's");
     if columns.is_empty() {
-        return Ok((Cow::Borrowed(target), batch, None));
+        return Ok((Cow::Borrowed(shape), batch, None));
     }
-    let from = target.schema.clone();
-    let target = Target {
-        table: target.table,
+    let from = shape.schema.clone();
+    let shape = TableShape {
+        table: shape.table,
         layout: Layout::new(&wider),
         schema: Arc::new(wider.clone()),
     };
-    let widening = Widening { table: target.table, from, to: wider, columns };
-    Ok((Cow::Owned(target), batch, Some(widening)))
+    let widening = Widening { table: shape.table, from, to: wider, columns };
+    Ok((Cow::Owned(shape), batch, Some(widening)))
 }
 
 /// Deletes the rows with the given keys in one commit; a key without a row is no error. For a caller that wants
 /// out see [`append`].
 pub fn delete(
     core: &Arc<Core>,
-    target: Target,
+    shape: TableShape,
     keys: BinaryArray,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
@@ -208,11 +208,11 @@ pub fn delete(
     if keys.is_empty() {
         return Ok(core.visible());
     }
-    let run = sorted_run(core, &target.layout, &target.layout.tombstones(keys))?;
+    let run = sorted_run(core, &shape.layout, &shape.layout.tombstones(keys))?;
     let bytes = run.bytes();
     check_size(core, bytes)?;
-    let lsn = commit(core, vec![(target.table, run)], interrupt)?;
-    scheduler::join_small_runs(core, target.table, bytes)?;
+    let lsn = commit(core, vec![(shape.table, run)], interrupt)?;
+    scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
 
@@ -280,13 +280,13 @@ fn check_encodable(batch: &RecordBatch) -> Result<()> {
 }
 
 /// Turns a batch into a sorted, indexed run.
-fn encode(core: &Core, target: &Target, batch: &RecordBatch) -> Result<UncommittedRun> {
+fn encode(core: &Core, shape: &TableShape, batch: &RecordBatch) -> Result<UncommittedRun> {
     check_encodable(batch)?;
-    let rows = match target.layout.rollup() {
-        None => target.layout.encode(batch),
-        Some(rollup) => partial_rows(&target.layout, rollup, batch),
+    let rows = match shape.layout.rollup() {
+        None => shape.layout.encode(batch),
+        Some(rollup) => partial_rows(&shape.layout, rollup, batch),
     };
-    let run = sorted_run(core, &target.layout, &rows)?;
+    let run = sorted_run(core, &shape.layout, &rows)?;
     check_size(core, run.bytes())?;
     Ok(run)
 }

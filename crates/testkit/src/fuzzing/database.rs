@@ -128,14 +128,14 @@ fn ask(
     outcome.note(table.count_events(&selection()));
     let backwards = ScanRequest { selection: selection(), reverse: true, ..Default::default() };
     scan(table, backwards, outcome);
-    let in_stretches = ScanRequest {
+    let in_partitions = ScanRequest {
         selection: selection(),
         threads: Some(2),
-        stretch_rows: Some(7),
+        partition_rows: Some(7),
         limit: Some(30),
         ..Default::default()
     };
-    scan(table, in_stretches, outcome);
+    scan(table, in_partitions, outcome);
     let draw = SampleRequest {
         n: DRAWN,
         selection: selection(),

@@ -12,10 +12,10 @@ use crate::read::estimate::bounds::bounds;
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::looks::Looks;
 use crate::read::estimate::next_step::{Step, draws_of_scan, next_step};
+use crate::read::estimate::plan::EstimatePlan;
 use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRAWS, Watch};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
-use crate::read::estimate::target::Target;
 use crate::read::sample::{fresh_seed, rows_at, rows_at_a_time};
 use crate::read::scan::ScanRequest;
 use crate::read::snapshot::TableSnapshot;
@@ -47,7 +47,7 @@ impl TableSnapshot {
 struct Drawing<'a> {
     table: &'a TableSnapshot,
     request: &'a EstimateRequest,
-    target: Target,
+    plan: EstimatePlan,
     selected: Arc<Selected>,
     tally: Tally,
     looks: Looks,
@@ -62,19 +62,19 @@ impl<'a> Drawing<'a> {
     fn start(table: &'a TableSnapshot, request: &'a EstimateRequest) -> Result<Drawing<'a>> {
         let draws_max = request.stop.draws_max()?;
         // Rows that fail the test are drawn too, and count as rows of no group.
-        let Question { filter, test } = request.selection.check(table.table().layout.schema())?;
-        let target = Target::new(table, request, test)?;
-        let is_by_set = filter.is_by_set();
-        let selected = table.resolved(Question { filter, test: None }, &request.interrupt)?;
-        let (columns, pages_max) = (target.measured_columns(), draws_max.min(USUAL_DRAWS));
+        let Question { scope, test } = request.selection.check(table.table().layout.schema())?;
+        let plan = EstimatePlan::new(table, request, test)?;
+        let is_by_set = scope.is_by_set();
+        let selected = table.resolved(Question { scope, test: None }, &request.interrupt)?;
+        let (columns, pages_max) = (plan.measured_columns(), draws_max.min(USUAL_DRAWS));
         let layout = &table.table().layout;
         let known = bounds(layout, &selected, &columns, pages_max, &request.interrupt)?;
-        let mut tally = Tally::new(&target, known);
-        if let Some(sets) = target.known_groups(table, request)? {
+        let mut tally = Tally::new(&plan, known);
+        if let Some(sets) = plan.known_groups(table, request)? {
             tally.expect_groups(sets);
         }
         let looks = Looks {
-            levels: Levels::new(request, &target, &tally)?,
+            levels: Levels::new(request, &plan, &tally)?,
             population: selected.len(),
             tightest_at: match request.stop {
                 Stop::Rows(n) => n,
@@ -87,7 +87,7 @@ impl<'a> Drawing<'a> {
         Ok(Drawing {
             table,
             request,
-            target,
+            plan,
             selected,
             tally,
             looks,
@@ -116,7 +116,7 @@ impl<'a> Drawing<'a> {
             }
             if let Stop::Error(width) = self.request.stop {
                 let estimate = self.look(Look::Running)?;
-                match next_step(&estimate, &self.target, &self.tally, width, self.scan_draws) {
+                match next_step(&estimate, &self.plan, &self.tally, width, self.scan_draws) {
                     Step::Stop => return Ok(estimate),
                     Step::Scan => {
                         self.scan()?;
@@ -142,7 +142,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn look(&mut self, look: Look) -> Result<Estimate> {
-        self.looks.estimate(&self.target, &self.tally, self.drawn, look)
+        self.looks.estimate(&self.plan, &self.tally, self.drawn, look)
     }
 
     /// Shows an estimate of some rows.
@@ -159,11 +159,11 @@ impl<'a> Drawing<'a> {
         let round = (self.drawn / 2).clamp(ROUND_MIN, round_max).min(self.draws_max - self.drawn);
         let mut numbers = Vec::new();
         self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
-        let Drawing { table, request, target, selected, tally, .. } = self;
-        let at_once = rows_at_a_time(table, selected, target.columns()).min(ROUND_MAX as usize);
+        let Drawing { table, request, plan, selected, tally, .. } = self;
+        let at_once = rows_at_a_time(table, selected, plan.columns()).min(ROUND_MAX as usize);
         for numbers in numbers.chunks(at_once) {
-            let batch = rows_at(table, selected, target.columns(), numbers, &request.interrupt)?;
-            tally.add(&target.passing(batch)?)?;
+            let batch = rows_at(table, selected, plan.columns(), numbers, &request.interrupt)?;
+            tally.add(&plan.passing(batch)?)?;
         }
         self.drawn += numbers.len() as u64;
         Ok(())
@@ -178,7 +178,7 @@ impl<'a> Drawing<'a> {
     /// Reads all rows of some sets, which are the groups.
     fn read_groups(&mut self, groups: &[usize]) -> Result<()> {
         let values: Vec<&[u8]> = groups.iter().map(|&group| self.tally.value(group)).collect();
-        let (_, data_type) = self.target.by.as_ref().expect("sets are groups of an estimate");
+        let (_, data_type) = self.plan.by.as_ref().expect("sets are groups of an estimate");
         let sets = decode_values(&values, data_type)?;
         self.tally.read_whole(groups);
         self.read(Selection { sets: Some(sets), ..self.request.selection.clone() })
@@ -186,7 +186,7 @@ impl<'a> Drawing<'a> {
 
     fn read(&mut self, selection: Selection) -> Result<()> {
         let schema = &self.table.table().layout.schema().columns;
-        let names = self.target.columns().iter().map(|&column| schema.field(column).name().clone());
+        let names = self.plan.columns().iter().map(|&column| schema.field(column).name().clone());
         let request = ScanRequest {
             selection,
             columns: Some(names.collect()),

@@ -15,9 +15,9 @@
 use drillcore_sample::interval::{Confidence, SEQUENCE_COUNT_MIN};
 
 use crate::error::{Error, Result};
+use crate::read::estimate::plan::{Aggregate, EstimatePlan};
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::tally::Tally;
-use crate::read::estimate::target::{Aggregate, Target};
 
 /// Whether an interval will be looked at once, after a number of draws that did not depend on it.
 #[derive(Clone, Copy, PartialEq)]
@@ -48,12 +48,12 @@ struct Spent {
 }
 
 impl Levels {
-    pub fn new(request: &EstimateRequest, target: &Target, tally: &Tally) -> Result<Levels> {
+    pub fn new(request: &EstimateRequest, plan: &EstimatePlan, tally: &Tally) -> Result<Levels> {
         let confidence =
             Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
-        let asks_count = target.aggregates.iter().any(|(_, each)| *each == Aggregate::Count);
+        let asks_count = plan.aggregates.iter().any(|(_, each)| *each == Aggregate::Count);
         let counts = usize::from(asks_count && !tally.knows_counts());
-        let measures = target.measures.len();
+        let measures = plan.measures.len();
         let together = request.simultaneous.then_some((counts + measures).max(1));
         Ok(Levels { confidence, together, spent: vec![Spent::default(); measures] })
     }

@@ -10,9 +10,9 @@ use crate::error::Result;
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
+use crate::read::estimate::plan::{Aggregate, EstimatePlan};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
-use crate::read::estimate::target::{Aggregate, Target};
 
 /// All looks of one estimate.
 pub struct Looks {
@@ -26,7 +26,7 @@ impl Looks {
     /// The estimate after so many draws. All is exact once every row was drawn or scanned.
     pub fn estimate(
         &mut self,
-        target: &Target,
+        plan: &EstimatePlan,
         tally: &Tally,
         drawn: u64,
         look: Look,
@@ -35,8 +35,8 @@ impl Looks {
         let is_all = drawn == self.population || tally.is_scanned();
         let counted = if is_all { self.population } else { drawn };
         let design = Design { population: Some(self.population), drawn: counted };
-        let mut aggregates = Vec::with_capacity(target.aggregates.len());
-        for (name, aggregate) in &target.aggregates {
+        let mut aggregates = Vec::with_capacity(plan.aggregates.len());
+        for (name, aggregate) in &plan.aggregates {
             aggregates.push(match *aggregate {
                 Aggregate::Count => AggregateEstimate {
                     name: name.clone(),
@@ -62,7 +62,7 @@ impl Looks {
                 }
             });
         }
-        let groups = match &target.by {
+        let groups = match &plan.by {
             None => None,
             Some((_, data_type)) => {
                 let values: Vec<&[u8]> = order.iter().map(|&group| tally.value(group)).collect();
@@ -76,7 +76,7 @@ impl Looks {
         let confidence = self.levels.confidence();
         let mut estimate = Estimate {
             groups,
-            by: target.by_name.clone(),
+            by: plan.by_name.clone(),
             drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
             sampled: drawn,
             scanned: tally.scanned(),
@@ -87,13 +87,13 @@ impl Looks {
             // Of groups not met, nothing is known.
             exact: methods.iter().all(|method| *method == "exact")
                 && (!methods.is_empty() || is_all),
-            asymptotic: is_asymptotic(target, tally, &aggregates),
+            asymptotic: is_asymptotic(plan, tally, &aggregates),
             unseen_share: if is_all { 0.0 } else { tally.unseen_share() },
             unseen_share_high: if is_all { 0.0 } else { tally.unseen_share_max(confidence) },
             aggregates,
             notes: Vec::new(),
         };
-        estimate.notes = notes(&estimate, target, tally, &order, confidence, self.tightest_at);
+        estimate.notes = notes(&estimate, plan, tally, &order, confidence, self.tightest_at);
         Ok(estimate)
     }
 
@@ -167,8 +167,8 @@ impl Looks {
 }
 
 /// Whether an average rests on a limit theorem alone.
-fn is_asymptotic(target: &Target, tally: &Tally, estimates: &[AggregateEstimate]) -> bool {
-    target.aggregates.iter().zip(estimates).any(|((_, aggregate), estimate)| match aggregate {
+fn is_asymptotic(plan: &EstimatePlan, tally: &Tally, estimates: &[AggregateEstimate]) -> bool {
+    plan.aggregates.iter().zip(estimates).any(|((_, aggregate), estimate)| match aggregate {
         Aggregate::Count => false,
         Aggregate::Avg(slot) => {
             let is_estimated = |interval: &Interval| interval.method != Method::Exact;

@@ -9,7 +9,7 @@
 pub mod result;
 pub mod request;
 mod bounds;
-mod target;
+mod plan;
 mod tally;
 mod levels;
 mod notes;

@@ -13,10 +13,10 @@
 
 use drillcore_sample::interval::{Interval, Method, SEQUENCE_COUNT_MIN};
 
+use crate::read::estimate::plan::{Aggregate, EstimatePlan};
 use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
-use crate::read::estimate::target::{Aggregate, Target};
 
 /// So many rows are read in order in the time of one draw, at least; `docs/sampling.md` has the measurement.
 const ROWS_PER_DRAW: u64 = 16;
@@ -45,7 +45,7 @@ pub fn draws_of_scan(rows: u64, is_by_set: bool) -> u64 {
 /// Decides what comes after `estimate`, of the groups of `tally` in their order, where to read all rows costs `scan_draws`.
 pub fn next_step(
     estimate: &Estimate,
-    target: &Target,
+    plan: &EstimatePlan,
     tally: &Tally,
     width: HalfWidth,
     scan_draws: u64,
@@ -69,7 +69,7 @@ pub fn next_step(
             draws_needed(&of[place], width, drawn, values, tally.drawn(group))
         };
         let intervals = estimate.aggregates.iter().map(|aggregate| &aggregate.intervals);
-        let needed = target.aggregates.iter().zip(intervals).map(draws).fold(0.0, f64::max);
+        let needed = plan.aggregates.iter().zip(intervals).map(draws).fold(0.0, f64::max);
         if needed > drawn as f64 {
             wide.push((group, needed));
         }

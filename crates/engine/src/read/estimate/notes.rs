@@ -5,21 +5,21 @@ use drillcore_sample::interval::{
     Bounds, Confidence, Design, Interval, Method, is_heavy_tailed, share_sequence,
 };
 
+use crate::read::estimate::plan::{Aggregate, EstimatePlan};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
-use crate::read::estimate::target::{Aggregate, Target};
 
 /// Sentences: one or two for each average that needs them, then those of the whole estimate.
 pub fn notes(
     estimate: &Estimate,
-    target: &Target,
+    plan: &EstimatePlan,
     tally: &Tally,
     groups: &[usize],
     confidence: Confidence,
     n_opt: u64,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    for ((name, aggregate), found) in target.aggregates.iter().zip(&estimate.aggregates) {
+    for ((name, aggregate), found) in plan.aggregates.iter().zip(&estimate.aggregates) {
         let Aggregate::Avg(slot) = *aggregate else { continue };
         let sentences = [
             of_tails(tally, slot, groups, &found.intervals, confidence.get()),

@@ -12,7 +12,7 @@ use drillcore_sample::moments::Moments;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::estimate::bounds::Known;
-use crate::read::estimate::target::{KnownGroup, Target};
+use crate::read::estimate::plan::{EstimatePlan, KnownGroup};
 
 /// Counts and moments of each group met or known of.
 pub struct Tally {
@@ -45,17 +45,17 @@ struct Group {
 
 impl Tally {
     /// `known` is what is known of the measures.
-    pub fn new(target: &Target, known: Vec<Known>) -> Tally {
-        assert_eq!(known.len(), target.measures.len());
+    pub fn new(plan: &EstimatePlan, known: Vec<Known>) -> Tally {
+        assert_eq!(known.len(), plan.measures.len());
         let mut tally = Tally {
-            by: target.by.as_ref().map(|(place, _)| *place),
-            measures: target.measures.clone(),
+            by: plan.by.as_ref().map(|(place, _)| *place),
+            measures: plan.measures.clone(),
             known,
             group_of: HashMap::new(),
             groups: Vec::new(),
             new_groups: NewGroups::default(),
             all_known: false,
-            is_tested: target.is_tested(),
+            is_tested: plan.is_tested(),
             scanned: 0,
             is_scanned: false,
         };
@@ -74,7 +74,7 @@ impl Tally {
         self.all_known = true;
     }
 
-    /// Adds drawn rows that pass, which hold the target's columns, in the order in which they were drawn. Of groups that are
+    /// Adds drawn rows that pass, which hold the plan's columns, in the order in which they were drawn. Of groups that are
     /// read whole they say nothing new.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ const NAMES: [&str; 2] = ["count", "avg"];
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Aggregate {
     Count,
-    /// The mean of one of [`Target::measures`], over its non-null values.
+    /// The mean of one of [`EstimatePlan::measures`], over its non-null values.
     Avg(usize),
 }
 
@@ -29,7 +29,7 @@ pub enum Aggregate {
 pub type KnownGroup = (Vec<u8>, u64);
 
 /// The checked request.
-pub struct Target {
+pub struct EstimatePlan {
     pub aggregates: Vec<(String, Aggregate)>,
     pub by_name: Option<String>,
     /// Position of the grouping column among `columns`, and its type.
@@ -37,28 +37,28 @@ pub struct Target {
     /// Positions of averaged columns among `columns`.
     pub measures: Vec<usize>,
     columns: Vec<usize>,
-    test: Option<TargetTest>,
+    test: Option<DrawnTest>,
 }
 
 /// Which of the drawn rows count.
-struct TargetTest {
+struct DrawnTest {
     test: Test,
     /// Positions of its columns among those drawn.
     places: Vec<usize>,
 }
 
-impl Target {
+impl EstimatePlan {
     pub fn new(
         table: &TableSnapshot,
         request: &EstimateRequest,
         test: Option<Test>,
-    ) -> Result<Target> {
+    ) -> Result<EstimatePlan> {
         if request.aggregates.is_empty() {
             return Err(Error::invalid(
                 "an estimate needs at least one aggregate, such as \"count\"",
             ));
         }
-        let mut target = Target {
+        let mut plan = EstimatePlan {
             aggregates: Vec::new(),
             by_name: request.by.clone(),
             by: None,
@@ -68,8 +68,8 @@ impl Target {
         };
         check_columns(request)?;
         for (name, expression) in &request.aggregates {
-            let aggregate = target.parse(table, expression)?;
-            target.aggregates.push((name.clone(), aggregate));
+            let aggregate = plan.parse(table, expression)?;
+            plan.aggregates.push((name.clone(), aggregate));
         }
         if let Some(by) = &request.by {
             let column = table.column(by)?;
@@ -80,13 +80,13 @@ impl Target {
                      values with an order"
                 )));
             }
-            target.by = Some((target.place(column), data_type));
+            plan.by = Some((plan.place(column), data_type));
         }
         if let Some(test) = test {
-            let places = test.columns().iter().map(|&column| target.place(column)).collect();
-            target.test = Some(TargetTest { test, places });
+            let places = test.columns().iter().map(|&column| plan.place(column)).collect();
+            plan.test = Some(DrawnTest { test, places });
         }
-        Ok(target)
+        Ok(plan)
     }
 
     /// Whether drawn rows have to pass a test to count.
@@ -96,7 +96,7 @@ impl Target {
 
     /// Those of the drawn rows that count.
     pub fn passing(&self, drawn: RecordBatch) -> Result<RecordBatch> {
-        let Some(TargetTest { test, places }) = &self.test else { return Ok(drawn) };
+        let Some(DrawnTest { test, places }) = &self.test else { return Ok(drawn) };
         let passes = test.passes(&drawn.project(places).expect("these columns were drawn"))?;
         Ok(filter_record_batch(&drawn, &passes).expect("one answer a row"))
     }

@@ -1,4 +1,4 @@
-//! Scanning one stretch of keys: the selected rows of all pieces, merged by key, streamed.
+//! Scanning one partition of keys: the selected rows of all pieces, merged by key, streamed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::merge::merger::{Direction, Fold, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::{with_flags, without_tombstones};
 use crate::merge::rollup::shown;
-use crate::read::cut::{cut, stretches_worth};
+use crate::read::partitioning::{partitions_worth, split_by_keys};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Part, Selected};
@@ -49,15 +49,15 @@ struct TestPlace {
     columns: Vec<usize>,
 }
 
-/// Consecutive keys of a scan, which can be scanned by themselves: stretches share no key, and one after the
+/// Consecutive keys of a scan, which can be scanned by themselves: partitions share no key, and one after the
 /// other they give what the whole scan gives. Holding one keeps the snapshot's pieces alive.
 #[derive(Clone)]
-pub struct Stretch {
+pub struct KeyPartition {
     selected: Arc<Selected>,
     plan: Arc<ScanPlan>,
 }
 
-/// The rows of a stretch in key order. Equal keys of different pieces are folded, then rows are tested.
+/// The rows of a partition in key order. Equal keys of different pieces are folded, then rows are tested.
 pub struct StretchScan {
     merger: Merger<PieceSource>,
     plan: Arc<ScanPlan>,
@@ -113,9 +113,9 @@ impl ScanPlan {
     }
 }
 
-impl Stretch {
-    pub fn new(selected: Arc<Selected>, plan: ScanPlan) -> Stretch {
-        Stretch { selected, plan: Arc::new(plan) }
+impl KeyPartition {
+    pub fn new(selected: Arc<Selected>, plan: ScanPlan) -> KeyPartition {
+        KeyPartition { selected, plan: Arc::new(plan) }
     }
 
     /// The rows that indexes find, of which some may be dead, fold or fail the test.
@@ -138,26 +138,27 @@ impl Stretch {
     }
 
     /// The same that somebody else stops.
-    pub(crate) fn interrupted_by(&self, interrupt: Interrupt) -> Stretch {
+    pub(crate) fn interrupted_by(&self, interrupt: Interrupt) -> KeyPartition {
         let plan = ScanPlan { interrupt, ..(*self.plan).clone() };
-        Stretch { selected: self.selected.clone(), plan: Arc::new(plan) }
+        KeyPartition { selected: self.selected.clone(), plan: Arc::new(plan) }
     }
 
-    /// How many stretches it is worth cutting into, at least one: each of `rows`, if that is given.
+    /// How many partitions it is worth cutting into, at least one: each of `rows`, if that is given.
     pub(crate) fn worth(&self, rows: Option<u64>) -> usize {
-        stretches_worth(&self.selected, rows)
+        partitions_worth(&self.selected, rows)
     }
 
-    /// Up to `count` stretches in the order of the scan, none of them empty; see [`cut`].
-    pub(crate) fn cut(&self, count: usize) -> Result<Vec<Stretch>> {
-        let mut stretches: Vec<Stretch> = cut(&self.selected, count, &self.plan.interrupt)?
-            .into_iter()
-            .map(|selected| Stretch { selected: selected.into(), plan: self.plan.clone() })
-            .collect();
+    /// Up to `count` partitions in the order of the scan, none of them empty; see [`cut`].
+    pub(crate) fn split_by_keys(&self, count: usize) -> Result<Vec<KeyPartition>> {
+        let mut partitions: Vec<KeyPartition> =
+            split_by_keys(&self.selected, count, &self.plan.interrupt)?
+                .into_iter()
+                .map(|selected| KeyPartition { selected: selected.into(), plan: self.plan.clone() })
+                .collect();
         if self.plan.direction == Direction::Reverse {
-            stretches.reverse();
+            partitions.reverse();
         }
-        Ok(stretches)
+        Ok(partitions)
     }
 
     /// Starts to read it, in the thread that asks for batches.
@@ -179,9 +180,11 @@ impl Stretch {
     }
 }
 
-impl fmt::Debug for Stretch {
+impl fmt::Debug for KeyPartition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stretch").field("candidates", &self.candidates()).finish_non_exhaustive()
+        f.debug_struct("KeyPartition")
+            .field("candidates", &self.candidates())
+            .finish_non_exhaustive()
     }
 }
 

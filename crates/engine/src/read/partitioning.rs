@@ -1,6 +1,6 @@
-//! Cutting a selection into stretches: consecutive intervals of keys that threads read side by side.
+//! Splitting a selection into key partitions: consecutive intervals of keys that threads read side by side.
 //!
-//! Cuts lie between keys, so rows with equal keys, which fold across pieces, stay together. Where to cut is
+//! Splits lie between keys, so rows with equal keys, which fold across pieces, stay together. Where to split is
 //! judged by the keys of a few rows at even distances; how many rows come to lie on each side is then a search
 //! in each piece.
 
@@ -15,48 +15,52 @@ use crate::pieces::piece::Piece;
 use crate::select::fetch::fetch;
 use crate::select::selection::{Part, Place, Selected};
 
-/// Rows of a stretch that is worth a thread's while ...
-pub const STRETCH_ROWS: u64 = 32 << 10;
+/// Rows of a partition that is worth a thread's while ...
+pub const PARTITION_ROWS: u64 = 32 << 10;
 /// ... or bytes, where rows are long.
-const STRETCH_BYTES: u64 = 4 << 20;
-/// Keys looked at for each stretch: it is off by an eighth of its rows or so, more where sets lie unevenly.
-const KEYS_A_STRETCH: u64 = 8;
+const PARTITION_BYTES: u64 = 4 << 20;
+/// Keys looked at for each partition: it is off by an eighth of its rows or so, more where sets lie unevenly.
+const KEYS_PER_PARTITION: u64 = 8;
 
-/// How many stretches the selection is worth, at least one: each of `rows`, if that is given.
-pub fn stretches_worth(selected: &Selected, rows: Option<u64>) -> usize {
-    let stretches = match rows {
+/// How many partitions the selection is worth, at least one: each of `rows`, if that is given.
+pub fn partitions_worth(selected: &Selected, rows: Option<u64>) -> usize {
+    let partitions = match rows {
         Some(rows) => selected.len() / rows.max(1),
         None => {
             let bytes_of =
                 |part: &Part| part.len() * selected.pieces()[part.piece].mean_row_bytes();
             let bytes: u64 = selected.parts().iter().map(bytes_of).sum();
-            (selected.len() / STRETCH_ROWS).max(bytes / STRETCH_BYTES)
+            (selected.len() / PARTITION_ROWS).max(bytes / PARTITION_BYTES)
         }
     };
-    usize::try_from(stretches).unwrap_or(usize::MAX).max(1)
+    usize::try_from(partitions).unwrap_or(usize::MAX).max(1)
 }
 
-/// Cuts a selection into up to `count` stretches of about equally many rows, none of them empty, in key order.
+/// Splits a selection into up to `count` partitions of about equally many rows, none of them empty, in key order.
 /// They are fewer where many rows have one key.
 ///
-/// On disk, a stretch costs up to eight reads of an index page and a block, and then one of each for every piece.
-pub fn cut(selected: &Selected, count: usize, interrupt: &Interrupt) -> Result<Vec<Selected>> {
-    let mut stretches = Vec::with_capacity(count);
+/// On disk, a partition costs up to eight reads of an index page and a block, and then one of each for every piece.
+pub fn split_by_keys(
+    selected: &Selected,
+    count: usize,
+    interrupt: &Interrupt,
+) -> Result<Vec<Selected>> {
+    let mut partitions = Vec::with_capacity(count);
     let mut rest = selected.parts().to_vec();
     for bound in bounds(selected, count, interrupt)? {
         interrupt.check()?;
         let before = take_before(selected.pieces(), &mut rest, &bound)?;
-        stretches.push(Selected::of_parts(selected.pieces().clone(), before));
+        partitions.push(Selected::of_parts(selected.pieces().clone(), before));
     }
-    stretches.push(Selected::of_parts(selected.pieces().clone(), rest));
-    stretches.retain(|stretch| stretch.len() > 0);
-    Ok(stretches)
+    partitions.push(Selected::of_parts(selected.pieces().clone(), rest));
+    partitions.retain(|partition| partition.len() > 0);
+    Ok(partitions)
 }
 
-/// The places of the cuts, ascending.
+/// Where to split, ascending.
 fn bounds(selected: &Selected, count: usize, interrupt: &Interrupt) -> Result<Vec<Bound>> {
     let rows = selected.len();
-    let looked_at = (count as u64).saturating_mul(KEYS_A_STRETCH).min(rows);
+    let looked_at = (count as u64).saturating_mul(KEYS_PER_PARTITION).min(rows);
     if count < 2 || looked_at < 2 {
         return Ok(Vec::new());
     }
@@ -68,9 +72,9 @@ fn bounds(selected: &Selected, count: usize, interrupt: &Interrupt) -> Result<Ve
     let found = fetch(selected.pieces(), &places, &only_keys, interrupt)?;
     let mut keys: Vec<&[u8]> = (0..found.len()).map(|row| found.key(row)).collect();
     keys.sort_unstable();
-    let mut cuts: Vec<&[u8]> = (1..count).map(|cut| keys[cut * keys.len() / count]).collect();
-    cuts.dedup();
-    Ok(cuts.into_iter().map(Bound::at_key).collect())
+    let mut splits: Vec<&[u8]> = (1..count).map(|nth| keys[nth * keys.len() / count]).collect();
+    splits.dedup();
+    Ok(splits.into_iter().map(Bound::at_key).collect())
 }
 
 /// Takes what lies before `bound` off the front of some parts.
