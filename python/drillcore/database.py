@@ -189,7 +189,7 @@ class Database:
             The column whose values name the sets; in a rollup table one of the key.
         set_index
             Whether all sets are indexed from the start. Without an index, finding a set's rows takes a pass over the
-            set column, and appends save its cost; :meth:`~drillcore.table.Table.index_set` and its kin change it at
+            set column, and appends save its cost; :meth:`~drillcore.table.Table.index_sets` and its kin change it at
             any time.
         weights
             Columns that rows can be drawn by: numbers, finite and not negative. Not in a rollup table, which is

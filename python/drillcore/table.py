@@ -108,7 +108,7 @@ class Table(Reads):
         """
         self._native.add_column(name, parse_type(name, type))
 
-    def index_set(self, *names: Any, wait: bool = False) -> None:
+    def index_sets(self, *names: Any, wait: bool = False) -> None:
         """Index some sets, while others append and read.
 
         An index makes the rows of a set cost what the set costs; without one, a read takes a pass over the set
@@ -136,18 +136,18 @@ class Table(Reads):
         >>> t = db.create_table("visits", {"at": "int64", "page": "string"}, key="at", set="page", set_index=False)
         >>> t.append([{"at": 1, "page": "home"}, {"at": 2, "page": "help"}]).rows
         2
-        >>> t.index_set("help", wait=True)
+        >>> t.index_sets("help", wait=True)
         >>> t.stats()["indexed_sets"]
         {'all': False, 'exceptions': 1, 'rows_to_index': 0, 'fault': None}
         >>> t.count(set="help"), t.count(set="home")
         (1, 1)
         """
-        self._native.index_sets(self._named_sets("index_set", names))
+        self._native.index_sets(self._named_sets("index_sets", names))
         if wait:
             self._native.wait_for_set_index()
 
     def index_all_sets(self, *, wait: bool = False) -> None:
-        """Index all sets, also those that come up later; see :meth:`index_set`.
+        """Index all sets, also those that come up later; see :meth:`index_sets`.
 
         Examples
         --------
@@ -164,7 +164,7 @@ class Table(Reads):
         if wait:
             self._native.wait_for_set_index()
 
-    def unindex_set(self, *names: Any) -> None:
+    def unindex_sets(self, *names: Any) -> None:
         """Index some sets no more: appends and background work save the cost from now on.
 
         What is listed already is used until it is merged away.
@@ -175,14 +175,14 @@ class Table(Reads):
         >>> t = db.create_table("visits", {"at": "int64", "page": "string"}, key="at", set="page")
         >>> t.append([{"at": 1, "page": "home"}, {"at": 2, "page": "help"}]).rows
         2
-        >>> t.unindex_set("home")
+        >>> t.unindex_sets("home")
         >>> t.count(set="home"), t.stats()["indexed_sets"]
         (1, {'all': True, 'exceptions': 1, 'rows_to_index': 0, 'fault': None})
         """
-        self._native.unindex_sets(self._named_sets("unindex_set", names))
+        self._native.unindex_sets(self._named_sets("unindex_sets", names))
 
     def unindex_all_sets(self) -> None:
-        """Index no set any more; see :meth:`unindex_set`."""
+        """Index no set any more; see :meth:`unindex_sets`."""
         self._native.unindex_sets(None)
 
     def _named_sets(self, call: str, names: tuple[Any, ...]) -> pa.Array:

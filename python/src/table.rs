@@ -63,7 +63,7 @@ impl Table {
 
     /// Indexes some sets, or all.
     fn index_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "index_set")?;
+        let writer = self.inner.writer(py, "index_sets")?;
         let sets = sets.map(|sets| sets.into_inner().0);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
@@ -76,7 +76,7 @@ impl Table {
 
     /// Indexes some sets, or all, no more.
     fn unindex_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "unindex_set")?;
+        let writer = self.inner.writer(py, "unindex_sets")?;
         let sets = sets.map(|sets| sets.into_inner().0);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
@@ -89,7 +89,7 @@ impl Table {
 
     /// Waits until all segments are indexed.
     fn wait_for_set_index(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "index_set")?;
+        let writer = self.inner.writer(py, "index_sets")?;
         let signals = Signals::new();
         signals.run(py, || writer.wait_for_set_index(&signals.interrupt(), |_| {}))
     }

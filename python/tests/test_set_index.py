@@ -48,12 +48,12 @@ def test_answers_do_not_depend_on_the_index(merge: str) -> None:
         before = answers(t)
         assert before[0] == 2_100
         assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0, "fault": None}
-        t.index_set("a", drillcore.NULL, wait=True)
+        t.index_sets("a", drillcore.NULL, wait=True)
         assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 2, "rows_to_index": 0, "fault": None}
         assert answers(t) == before
         t.index_all_sets(wait=True)
         assert answers(t) == before
-        t.unindex_set("b")
+        t.unindex_sets("b")
         db.compact()
         assert answers(t) == before
         t.unindex_all_sets()
@@ -108,14 +108,14 @@ def test_a_switch_outlasts_a_restart_and_readers_follow(tmp_path: Path) -> None:
             beside = reader.table("t")
             assert answers(beside) == before
             t.index_all_sets(wait=True)
-            t.unindex_set("b")
+            t.unindex_sets("b")
             reader.refresh()
             assert answers(beside) == before
             assert beside.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0, "fault": None}
             with pytest.raises(drillcore.ReadOnlyError):
                 beside.index_all_sets()
             with pytest.raises(drillcore.ReadOnlyError):
-                beside.unindex_set("a")
+                beside.unindex_sets("a")
     with drillcore.open(path) as db:
         t = db.create_table("t", SCHEMA, key="id", set="name", exist_ok=True)
         assert t.stats()["indexed_sets"] == {"all": True, "exceptions": 1, "rows_to_index": 0, "fault": None}
@@ -128,19 +128,19 @@ def test_what_is_no_set_is_refused() -> None:
         plain = db.create_table("plain", SCHEMA, key="id", set_index=False)
         for table in (plain,):
             with pytest.raises(drillcore.InvalidArgumentError, match="no set column"):
-                table.index_set("a")
+                table.index_sets("a")
             with pytest.raises(drillcore.InvalidArgumentError, match="no set column"):
                 table.index_all_sets()
             with pytest.raises(drillcore.InvalidArgumentError, match="no set column"):
                 table.unindex_all_sets()
         with pytest.raises(drillcore.InvalidArgumentError, match="index_all_sets"):
-            t.index_set()
+            t.index_sets()
         with pytest.raises(drillcore.InvalidArgumentError, match="unindex_all_sets"):
-            t.unindex_set()
+            t.unindex_sets()
         with pytest.raises(drillcore.InvalidArgumentError, match="NULL"):
-            t.index_set(None)
+            t.index_sets(None)
         with pytest.raises(drillcore.Error):
-            t.index_set("a", 7)
+            t.index_sets("a", 7)
         assert t.stats()["indexed_sets"] == {"all": False, "exceptions": 0, "rows_to_index": 0, "fault": None}
     with pytest.raises(drillcore.ClosedError):
-        t.index_set("a")
+        t.index_sets("a")
