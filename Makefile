@@ -1,7 +1,7 @@
 # make demo   the demo on real flights; writes demo-report.html
 # make test   every test, in Rust and in Python
 # make schedules   of these, only publication of commits under many orders of its threads; a build of its own
-# make lint   formatting and lints, as errors
+# make lint   formatting, lints, types, spelling and workflows; each finding is an error
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
 # make wheel  the Python package to install elsewhere, in dist; optimised, which takes long
 #
@@ -29,11 +29,15 @@ test: extension
 schedules: | tools
 	RUSTFLAGS="--cfg shuttle" cargo test -p drillcore --test publication --target-dir target/shuttle
 
-lint: $(STAMP)/packages
+lint: $(STAMP)/lint-packages
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	$(BIN)/typos
 	$(BIN)/ruff format --check python
 	$(BIN)/ruff check python
+	cd python && ../$(BIN)/mypy
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/zizmor --offline --quiet .github/workflows
+	cargo clippy --workspace --all-targets -- -D warnings
 
 bench: tools
 	cargo run --release -p drillcore-bench -- $(BENCH)
@@ -52,6 +56,10 @@ $(STAMP)/packages: python/requirements.txt | tools
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r python/requirements.txt
 	@mkdir -p $(STAMP) && touch $@
+
+$(STAMP)/lint-packages: python/lint-requirements.txt $(STAMP)/packages
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r python/lint-requirements.txt
+	@touch $@
 
 tools:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or later, see https://rustup.rs" >&2; exit 1; }

@@ -202,9 +202,11 @@ def _whole_number(value: Any) -> int:
         return int(_not_bool(value))
     if not isinstance(value, Real | decimal.Decimal):
         raise _MisfitError(f"{shown(value)} is no number")
-    if not math.isfinite(value) or int(value) != value:
+    # Not all of these can become an integer in the eyes of a type checker.
+    number: Any = value
+    if not math.isfinite(number) or int(number) != number:
         raise _MisfitError(f"{shown(value)} is not a whole number")
-    return int(value)
+    return int(number)
 
 
 def _number(value: Any) -> float:

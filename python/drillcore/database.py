@@ -436,8 +436,8 @@ class Database:
         """Return figures about memory, files and work done, in all and per table.
 
         With ``read_only=True`` they are as of the last :meth:`refresh`, and those about memory and pages read are of
-        this reader. What only the writer knows is ``None``: how much it appended, waited, compacted, flushed and merged,
-        its limit of memory, the bytes that it holds back for readers, and why it failed.
+        this reader. What only the writer knows is ``None``: how much it appended, waited, compacted, flushed and
+        merged, its limit of memory, the bytes that it holds back for readers, and why it failed.
 
         Of a writer, ``held_back_bytes`` are those of files that wait to be removed, ``untried_leases`` says which
         readers' leases count as held because they cannot be looked at (of another user, say), and

@@ -182,8 +182,8 @@ class Estimate:
             raise InvalidArgumentError(
                 "there is no single value with several aggregates or groups; .arrow() and .df() hold them all"
             )
-        value, low, high, _ = intervals[0][1][0]
-        return tuple(math.nan if number is None else number for number in (value, low, high))
+        value, low, high = (math.nan if number is None else number for number in intervals[0][1][0][:3])
+        return value, low, high
 
 
 def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:

@@ -26,11 +26,12 @@ def check_count(name: str, value: Any) -> int:
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InvalidTypeError(f"{name}: expected a whole number, not {shown(value)}")
-    if value < 0:
-        raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {shown(int(value))}")
-    if value > _COUNT_MAX:
-        raise InvalidArgumentError(f"{name}: expected a number from 0 to 2**64 - 1, not {shown(int(value))}")
-    return int(value)
+    number = int(value)
+    if number < 0:
+        raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {shown(number)}")
+    if number > _COUNT_MAX:
+        raise InvalidArgumentError(f"{name}: expected a number from 0 to 2**64 - 1, not {shown(number)}")
+    return number
 
 
 def check_optional_count(name: str, value: Any) -> int | None:
@@ -60,7 +61,7 @@ def check_number(name: str, value: Any) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.inf if value > 0 else -math.inf
+        return -math.inf if value <= 0.0 else math.inf
 
 
 def check_positive(name: str, value: Any) -> float:

@@ -123,6 +123,7 @@ def ask_around(table: drillcore.Table, flights: Flights) -> list[Answer]:
         )
     )
     drawn, seconds = median_timed(lambda: table.sample(100, where=hour_late))
+    assert drawn.sampling is not None, "rows of a sample say how they were drawn"
     answers.append(
         Answer(
             "a hundred random ones of those",
