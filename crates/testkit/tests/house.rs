@@ -276,7 +276,8 @@ fn a_link_to_a_file_or_heading_that_is_not_there_is_found() {
 /// The modules that a file lists, in order.
 fn listed_modules(source: &str) -> Vec<String> {
     let name = |line: &str| {
-        let line = line.strip_prefix("pub ").unwrap_or(line);
+        let line =
+            line.strip_prefix("pub ").or_else(|| line.strip_prefix("pub(crate) ")).unwrap_or(line);
         line.strip_prefix("mod ")?.strip_suffix(';').map(str::to_string)
     };
     without_tests(source).lines().filter_map(name).collect()
@@ -383,7 +384,7 @@ impl Modules {
             let below = children.join(name);
             let alone = children.join(format!("{name}.rs"));
             let file = if alone.exists() { alone } else { below.join("mod.rs") };
-            self.add([&path[..], &[name.clone()]].concat(), file, below);
+            self.add([&path[..], std::slice::from_ref(name)].concat(), file, below);
         }
         self.listed.insert(path.clone(), names);
         self.sources.insert(path, source);

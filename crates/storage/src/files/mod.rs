@@ -1,7 +1,7 @@
 //! The door to files, and what stands between it and an operating system: names that last, descriptors, locks.
 
 pub mod standard_streams;
-pub mod permissions;
+pub(crate) mod permissions;
 pub mod directory;
 pub mod proven_names;
 pub mod lease;

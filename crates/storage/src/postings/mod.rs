@@ -1,5 +1,5 @@
 //! Which rows of a segment each set has.
 
-pub mod ordinal_list;
-pub mod set_lists;
+mod ordinal_list;
+pub(crate) mod set_lists;
 pub mod set_postings;
