@@ -38,6 +38,7 @@ lint: $(STAMP)/lint-packages
 	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps
 
 bench: tools
 	cargo run --release -p drillcore-bench -- $(BENCH)

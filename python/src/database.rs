@@ -108,7 +108,12 @@ impl Database {
             }
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };
-        let spec = TableSpec { columns, key, set, set_index, weights, merge, exist_ok };
+        let spec = TableSpec {
+            set,
+            set_index,
+            exist_ok,
+            ..TableSpec::new(columns, key).weights(weights).merge(merge)
+        };
         let table = signals::call(py, |interrupt| {
             writer.interrupted_by(interrupt).create_table(name, spec)
         })?;

@@ -233,7 +233,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "probabilities without a closed form": (
         lambda db, t: weighted(db).sample(1, weight="weight", with_probability=True),
         INVALID,
-        "replace=True",
+        "with replacement",
     ),
     "more different rows than have a weight": (
         lambda db, t: weighted(db).sample(3, weight="weight"),

@@ -32,15 +32,8 @@ pub fn open(folder: &Path) -> Result<Database> {
 
 /// Makes the table of events.
 pub fn create_events(db: &Database, has_sets: bool) -> Result<Table> {
-    let spec = TableSpec {
-        columns: schema(),
-        key: vec!["id".into()],
-        set: has_sets.then(|| "city".into()),
-        weights: Vec::new(),
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec =
+        TableSpec { set: has_sets.then(|| "city".into()), ..TableSpec::new(schema(), ["id"]) };
     Ok(db.create_table(EVENTS, spec)?)
 }
 
@@ -53,15 +46,11 @@ pub fn create_minutes(db: &Database) -> Result<Table> {
         metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
         discover: false,
     };
-    let spec = TableSpec {
-        columns: Arc::new(schema().project(&FOLDED).expect("the schema has these columns")),
-        key: vec!["at".into(), "city".into()],
-        set: None,
-        weights: Vec::new(),
-        merge: Merge::Rollup(rollup),
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(
+        Arc::new(schema().project(&FOLDED).expect("the schema has these columns")),
+        ["at", "city"],
+    )
+    .merge(Merge::Rollup(rollup));
     Ok(db.create_table(MINUTES, spec)?)
 }
 

@@ -92,15 +92,8 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
 /// `departures` keeps all of them, `hourly` folds them by hour and carrier.
 fn create_tables(db: &Database) -> Result<(), Fault> {
     let columns = made_up(0..0, 1).schema();
-    let departures = TableSpec {
-        columns: columns.clone(),
-        key: vec!["departed".to_string(), "flight".to_string()],
-        set: Some("carrier".to_string()),
-        weights: vec!["miles".to_string()],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let departures =
+        TableSpec::new(columns.clone(), ["departed", "flight"]).set("carrier").weights(["miles"]);
     db.create_table("departures", departures)?;
     let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
     let folded = RollupSpec {
@@ -113,15 +106,9 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
         ],
         discover: false,
     };
-    let hourly = TableSpec {
-        columns,
-        key: vec!["departed".to_string(), "carrier".to_string()],
-        set: Some("carrier".to_string()),
-        weights: Vec::new(),
-        merge: Merge::Rollup(folded),
-        set_index: true,
-        exist_ok: false,
-    };
+    let hourly = TableSpec::new(columns, ["departed", "carrier"])
+        .set("carrier")
+        .merge(Merge::Rollup(folded));
     db.create_table("hourly", hourly)?;
     Ok(())
 }

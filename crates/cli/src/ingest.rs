@@ -145,13 +145,9 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
         }
     };
     Ok(TableSpec {
-        columns,
-        key,
         set: set.clone(),
-        weights: weights.clone(),
-        merge,
         set_index: !no_set_index,
-        exist_ok: false,
+        ..TableSpec::new(columns, key).weights(weights.clone()).merge(merge)
     })
 }
 

@@ -328,6 +328,7 @@ impl Database {
 }
 
 impl Table {
+    /// The table's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -433,7 +434,7 @@ impl Table {
         let shape = self.shape()?;
         if !shape.layout.has_tombstones() {
             return Err(Error::invalid(format!(
-                "table {:?} keeps what was appended; only tables made with merge=\"upsert\" delete",
+                "table {:?} is no upsert table; only upsert tables delete rows",
                 self.name
             )));
         }
@@ -557,21 +558,15 @@ mod tests {
     use super::*;
     use crate::maintenance::jobs::Picked;
     use crate::maintenance::scheduler::pick_flush;
-    use crate::schema::table_spec::Merge;
     use arrow_array::Int64Array;
     use arrow_schema::{Field, Schema};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn with_row(db: &Database) {
-        let spec = TableSpec {
-            columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
-            key: vec!["id".into()],
-            set: None,
-            weights: vec![],
-            merge: Merge::Append,
-            set_index: true,
-            exist_ok: false,
-        };
+        let spec = TableSpec::new(
+            Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+            ["id"],
+        );
         let table = db.create_table("t", spec).unwrap();
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();

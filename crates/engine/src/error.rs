@@ -16,7 +16,7 @@ pub enum ErrorKind {
     NotFound,
     /// A table or column of that name exists.
     AlreadyExists,
-    /// The call cannot be meant so: fix its arguments. Nothing was changed.
+    /// An argument is invalid. Nothing was changed.
     InvalidArgument,
     /// A sum, or what SQL computes, does not fit its type: ask for a wider one.
     OutOfRange,
@@ -34,7 +34,7 @@ pub enum ErrorKind {
     Unsupported,
     /// Damaged bytes: restore from a copy. Nothing damaged is ever returned as an answer.
     Corrupt,
-    /// Nothing may be written: an earlier write failed (mend the cause and reopen), or the database is open
+    /// Nothing may be written: an earlier write failed (fix the cause, then reopen), or the database is open
     /// for reading only.
     ReadOnly,
     /// The disk has too little room, and nothing was changed: free some and try again.
@@ -105,7 +105,7 @@ impl Error {
 
     /// Sets are asked for of a table without.
     pub(crate) fn no_set_column() -> Error {
-        Error::invalid("the table has no set column; name one in create_table(set=...)")
+        Error::invalid("the table has no set column; it is named when a table is made")
     }
 
     /// Rows of an upsert table lack columns; `what` are these rows. See

@@ -16,6 +16,7 @@ pub enum Durability {
 /// Options of [`Database::open`](crate::Database::open).
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// What an acknowledged commit outlasts.
     pub durability: Durability,
     /// The limit on rows in memory, with what merging them needs. Writers slow down near it and wait at
     /// it. Rows that were written out and that only snapshots hold come on top: once all together take twice as

@@ -14,19 +14,17 @@ use drillcore::*;
 const CACHE_BYTES: u64 = 1 << 20;
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("place", DataType::Utf8, true),
             Field::new("weight", DataType::Int64, false),
         ])),
-        key: vec!["id".into()],
-        set: Some("place".into()),
-        weights: vec!["weight".into()],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .set("place")
+    .weights(["weight"])
+    .merge(merge)
 }
 
 /// Rows with the columns of `spec` and, if there is a version, `added`: the version in each row.

@@ -31,20 +31,14 @@ fn spec(more: Vec<Field>) -> TableSpec {
     let mut fields = vec![Field::new("id", DataType::Int64, false)];
     fields.extend(more);
     fields.push(Field::new("amount", DataType::Int64, true));
-    TableSpec {
-        columns: Arc::new(Schema::new(fields)),
-        key: vec!["id".into()],
-        set: Some("id".into()),
-        weights: vec![],
-        merge: Merge::Rollup(RollupSpec {
+    TableSpec::new(Arc::new(Schema::new(fields)), ["id"]).set("id").merge(Merge::Rollup(
+        RollupSpec {
             time: None,
             granularity: "none".into(),
             metrics: vec![metric("n", "count"), metric("total", "sum(amount)")],
             discover: true,
-        }),
-        set_index: true,
-        exist_ok: false,
-    }
+        },
+    ))
 }
 
 fn named(name: &str, values: impl Array + 'static) -> (String, ArrayRef) {

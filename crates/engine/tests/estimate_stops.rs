@@ -15,20 +15,17 @@ const ROWS: i64 = 200_000;
 const SCAN_DRAWS: u64 = ROWS as u64 / 16;
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("name", DataType::Utf8, true),
             Field::new("kind", DataType::Utf8, true),
             Field::new("x", DataType::Float64, true),
         ])),
-        key: vec!["id".into()],
-        set: Some("name".into()),
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .set("name")
+    .merge(merge)
 }
 
 /// A row: its set, its kind, which no index knows, and its number.

@@ -19,15 +19,7 @@ fn schema() -> Arc<Schema> {
 }
 
 fn spec() -> TableSpec {
-    TableSpec {
-        columns: schema(),
-        key: vec!["id".into()],
-        set: Some("city".into()),
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    }
+    TableSpec::new(schema(), ["id"]).set("city")
 }
 
 /// Row `id` is in city `c{id % 7}`, none for every seventh, and has delay `id / 2`.

@@ -11,18 +11,14 @@ const ROWS: i64 = 20_000;
 const EXTREME: f64 = 1e6;
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("value", DataType::Float64, true),
         ])),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .merge(merge)
 }
 
 fn batch(rows: impl Iterator<Item = (i64, Option<f64>)>) -> RecordBatch {

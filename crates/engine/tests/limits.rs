@@ -19,15 +19,7 @@ fn schema() -> Arc<Schema> {
 }
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: schema(),
-        key: vec!["id".into()],
-        set: Some("text".into()),
-        weights: vec!["weight".into()],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+    TableSpec::new(schema(), ["id"]).set("text").weights(["weight"]).merge(merge)
 }
 
 fn rollup() -> TableSpec {

@@ -19,15 +19,7 @@ fn schema() -> Arc<Schema> {
 }
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: schema(),
-        key: vec!["id".into()],
-        set: None,
-        weights: Vec::new(),
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+    TableSpec::new(schema(), ["id"]).merge(merge)
 }
 
 /// Rows whose texts have `len` bytes and differ.

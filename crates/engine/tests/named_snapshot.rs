@@ -9,18 +9,15 @@ use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("place", DataType::Utf8, false),
         ])),
-        key: vec!["id".into()],
-        set: Some("place".into()),
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .set("place")
+    .merge(merge)
 }
 
 fn batch(ids: std::ops::Range<i64>, place: &str) -> RecordBatch {

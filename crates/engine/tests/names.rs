@@ -14,19 +14,17 @@ fn columns(fields: &[(&str, DataType, bool)]) -> Arc<Schema> {
 }
 
 fn spec() -> TableSpec {
-    TableSpec {
-        columns: columns(&[
+    TableSpec::new(
+        columns(&[
             ("id", DataType::Int64, false),
             ("city", DataType::Utf8, true),
             ("delay", DataType::Int64, true),
         ]),
-        key: vec!["id".into()],
-        set: Some("city".into()),
-        weights: vec!["delay".into()],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: true,
-    }
+        ["id"],
+    )
+    .set("city")
+    .weights(["delay"])
+    .if_not_exists()
 }
 
 fn rollup() -> TableSpec {

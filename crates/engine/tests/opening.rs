@@ -16,15 +16,10 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
 /// A database with 1,000 rows in a segment, and perhaps one more in the log.
 fn make(path: &Path, is_logged: bool) {
     let db = Database::open(path, Options::default()).unwrap();
-    let spec = TableSpec {
-        columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(
+        Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
+        ["id"],
+    );
     let table = db.create_table("t", spec).unwrap();
     table.append(&batch(0..1000), OnError::Raise).unwrap();
     db.flush().unwrap();

@@ -64,21 +64,19 @@ type Row = (i64, String, Option<i64>);
 
 fn spec(merge: Merge) -> TableSpec {
     let is_rollup = matches!(merge, Merge::Rollup(_));
-    let key = if is_rollup { vec!["id".into(), "place".into()] } else { vec!["id".into()] };
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    let key = if is_rollup { vec!["id", "place"] } else { vec!["id"] };
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("place", DataType::Utf8, false),
             Field::new("value", DataType::Int64, true),
             Field::new("load", DataType::Int64, false),
         ])),
         key,
-        set: Some("place".into()),
-        weights: if is_rollup { vec![] } else { vec!["load".into()] },
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+    )
+    .set("place")
+    .weights(if is_rollup { vec![] } else { vec!["load"] })
+    .merge(merge)
 }
 
 fn rollup() -> Merge {

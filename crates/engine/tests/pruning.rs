@@ -73,15 +73,7 @@ fn table(database: &Database, merge: Merge) -> Table {
         Field::new("value", DataType::Int64, true),
     ]));
     let key = vec!["id".into(), "day".into()];
-    let spec = TableSpec {
-        columns,
-        key,
-        set: None,
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(columns, key).merge(merge);
     database.create_table("t", spec).unwrap()
 }
 

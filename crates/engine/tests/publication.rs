@@ -193,18 +193,13 @@ struct View {
 }
 
 fn spec() -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("key", DataType::Int64, false),
             Field::new("filling", DataType::Binary, false),
         ])),
-        key: vec!["key".into()],
-        set: None,
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["key"],
+    )
 }
 
 fn row(key: i64, bytes: usize) -> RecordBatch {

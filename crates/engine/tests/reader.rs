@@ -14,18 +14,14 @@ use drillcore::*;
 const CACHE_BYTES: u64 = 1 << 20;
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("commit", DataType::Int64, false),
         ])),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .merge(merge)
 }
 
 fn batch(commit: i64, rows: i64) -> RecordBatch {

@@ -26,35 +26,32 @@ type Model = BTreeMap<Key, Vec<Event>>;
 
 fn spec() -> TableSpec {
     let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
             Field::new("place", DataType::Utf8, true),
             Field::new("delay", DataType::Int64, true),
             Field::new("share", DataType::Float64, true),
             Field::new("second", DataType::Int16, false),
         ])),
-        key: vec!["ts".into(), "place".into()],
-        set: Some("place".into()),
-        weights: vec![],
-        merge: Merge::Rollup(RollupSpec {
-            time: Some("ts".into()),
-            granularity: "1h".into(),
-            metrics: vec![
-                metric("n", "count"),
-                metric("delay", "sum(delay)"),
-                metric("worst", "max(delay)"),
-                metric("share", "sum(share)"),
-                metric("least", "min(share)"),
-                metric("mean_delay", "avg(delay)"),
-                metric("mean_share", "avg(share)"),
-                metric("mean_second", "avg(second)"),
-            ],
-            discover: false,
-        }),
-        set_index: true,
-        exist_ok: false,
-    }
+        ["ts", "place"],
+    )
+    .set("place")
+    .merge(Merge::Rollup(RollupSpec {
+        time: Some("ts".into()),
+        granularity: "1h".into(),
+        metrics: vec![
+            metric("n", "count"),
+            metric("delay", "sum(delay)"),
+            metric("worst", "max(delay)"),
+            metric("share", "sum(share)"),
+            metric("least", "min(share)"),
+            metric("mean_delay", "avg(delay)"),
+            metric("mean_share", "avg(share)"),
+            metric("mean_second", "avg(second)"),
+        ],
+        discover: false,
+    }))
 }
 
 fn batch(events: &[Event]) -> RecordBatch {

@@ -22,15 +22,7 @@ fn columns() -> SchemaRef {
 }
 
 fn spec(merge: Merge, set_index: bool) -> TableSpec {
-    TableSpec {
-        columns: columns(),
-        key: vec!["number".into()],
-        set: Some("place".into()),
-        weights: vec![],
-        merge,
-        set_index,
-        exist_ok: false,
-    }
+    TableSpec { set_index, ..TableSpec::new(columns(), ["number"]).set("place").merge(merge) }
 }
 
 /// The place of a number: three are frequent, one is not, some rows have none.

@@ -34,15 +34,7 @@ fn batch(rows: &[(Option<&str>, i64, Option<i64>)]) -> RecordBatch {
 }
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: columns(),
-        key: vec!["place".into(), "number".into()],
-        set: Some("place".into()),
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+    TableSpec::new(columns(), ["place", "number"]).set("place").merge(merge)
 }
 
 fn merges() -> [Merge; 3] {

@@ -17,21 +17,20 @@ use drillcore_sample::rng::Rng;
 type Model = BTreeMap<i64, (Option<String>, i64)>;
 
 fn spec() -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("place", DataType::Utf8, true),
             Field::new("value", DataType::Int64, false),
             Field::new("tags", DataType::new_list(DataType::Utf8, true), true),
             Field::new("photo", DataType::Binary, true),
         ])),
-        key: vec!["id".into()],
-        set: Some("place".into()),
-        weights: vec!["value".into()],
-        merge: Merge::Upsert,
-        set_index: true,
-        exist_ok: true,
-    }
+        ["id"],
+    )
+    .set("place")
+    .weights(["value"])
+    .merge(Merge::Upsert)
+    .if_not_exists()
 }
 
 fn batch(rows: &[(i64, Option<String>, i64)]) -> RecordBatch {

@@ -39,20 +39,17 @@ fn batch(ids: &[i64]) -> RecordBatch {
 }
 
 fn spec() -> TableSpec {
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![
+    TableSpec::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("s", DataType::Utf8, false),
             Field::new("whole", DataType::Int64, false),
             Field::new("share", DataType::Float64, false),
         ])),
-        key: vec!["id".into()],
-        set: Some("s".into()),
-        weights: vec!["whole".into(), "share".into()],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    }
+        ["id"],
+    )
+    .set("s")
+    .weights(["whole", "share"])
 }
 
 fn ids(batch: &RecordBatch) -> Vec<i64> {

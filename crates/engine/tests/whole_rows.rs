@@ -15,15 +15,7 @@ fn spec(merge: Merge) -> TableSpec {
         Field::new("name", DataType::Utf8, true),
         Field::new("seats", DataType::Int64, true),
     ]);
-    TableSpec {
-        columns: Arc::new(columns),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: true,
-    }
+    TableSpec::new(Arc::new(columns), ["id"]).merge(merge).if_not_exists()
 }
 
 /// One row with these columns: numbers are 7, names "x".

@@ -50,15 +50,7 @@ fn database() -> Database {
 /// A table `t` of these rows, with the first column as its key.
 fn database_of(rows: RecordBatch) -> Database {
     let db = Database::in_memory(Options::default()).unwrap();
-    let spec = TableSpec {
-        columns: rows.schema(),
-        key: vec![rows.schema().field(0).name().clone()],
-        set: None,
-        set_index: true,
-        weights: vec![],
-        merge: Merge::Append,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(rows.schema(), vec![rows.schema().field(0).name().clone()]);
     db.create_table("t", spec).unwrap().append(&rows, OnError::Raise).unwrap();
     db
 }

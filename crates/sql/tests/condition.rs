@@ -139,16 +139,14 @@ fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
     let keys = Int64Array::from_iter_values(0..2_000);
     for (key, set) in [("k", None), ("d", Some("d"))] {
         let spec = TableSpec {
-            columns: Arc::new(Schema::new(vec![
-                Field::new("k", DataType::Int64, false),
-                Field::new("d", DataType::Decimal128(12, 2), false),
-            ])),
-            key: vec![key.into()],
             set: set.map(str::to_string),
-            weights: vec![],
-            merge: Merge::Append,
-            set_index: true,
-            exist_ok: false,
+            ..TableSpec::new(
+                Arc::new(Schema::new(vec![
+                    Field::new("k", DataType::Int64, false),
+                    Field::new("d", DataType::Decimal128(12, 2), false),
+                ])),
+                [key],
+            )
         };
         let table = db.create_table(key, spec.clone()).unwrap();
         let columns: Vec<ArrayRef> = vec![Arc::new(keys.clone()), Arc::new(decimals.clone())];
@@ -198,15 +196,7 @@ fn a_scan_shows_what_a_filter_keeps() {
     let (mut narrowed, mut pruned, mut in_partitions) = (0, 0, 0);
     for (key, set) in keys {
         let db = Database::in_memory(Options::default()).unwrap();
-        let spec = TableSpec {
-            columns: columns(),
-            key: key.iter().map(|name| name.to_string()).collect(),
-            set: Some(set.into()),
-            weights: vec![],
-            merge: Merge::Append,
-            set_index: true,
-            exist_ok: false,
-        };
+        let spec = TableSpec::new(columns(), key.iter().copied()).set(set);
         let table = db.create_table("t", spec).unwrap();
         for part in 0..4 {
             table.append(&batch(&mut rng, 120), OnError::Raise).unwrap();
@@ -293,15 +283,7 @@ fn times_of_all_years_are_compared_as_they_are() {
         let times = Int64Array::from_iter_values(YEARS.map(|year| noon(year) * per_second));
         let times = datafusion::arrow::compute::cast(&times, &data_type).unwrap();
         let columns = Arc::new(Schema::new(vec![Field::new(name, data_type, false)]));
-        let spec = TableSpec {
-            columns: columns.clone(),
-            key: vec![name.into()],
-            set: None,
-            set_index: true,
-            weights: vec![],
-            merge: Merge::Append,
-            exist_ok: false,
-        };
+        let spec = TableSpec::new(columns.clone(), [name]);
         let db = Database::in_memory(Options::default()).unwrap();
         let table = db.create_table("t", spec).unwrap();
         table.append(&RecordBatch::try_new(columns, vec![times]).unwrap(), OnError::Raise).unwrap();
@@ -347,15 +329,7 @@ fn times_of_all_years_are_compared_as_they_are() {
 
 fn table() -> (Database, TableSnapshot) {
     let db = Database::in_memory(Options::default()).unwrap();
-    let spec = TableSpec {
-        columns: columns(),
-        key: vec!["place".into(), "number".into()],
-        set: Some("DepDelay".into()),
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(columns(), ["place", "number"]).set("DepDelay");
     let snapshot = {
         let table = db.create_table("t", spec).unwrap();
         table.append(&batch(&mut Rng::keyed(1, 1), 100), OnError::Raise).unwrap();

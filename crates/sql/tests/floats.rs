@@ -52,13 +52,8 @@ fn database(first: &str, set: Option<&str>) -> Database {
     arrays.swap(0, at);
     let db = Database::in_memory(Options::default()).unwrap();
     let spec = TableSpec {
-        columns: Arc::new(Schema::new(columns)),
-        key: vec![first.into()],
         set: set.map(str::to_string),
-        set_index: true,
-        weights: vec![],
-        merge: Merge::Append,
-        exist_ok: false,
+        ..TableSpec::new(Arc::new(Schema::new(columns)), [first])
     };
     let rows = RecordBatch::try_new(spec.columns.clone(), arrays).unwrap();
     let table = db.create_table("t", spec).unwrap();

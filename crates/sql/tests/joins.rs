@@ -24,15 +24,7 @@ fn database(tables: &[(&str, &[Row])]) -> Database {
             Field::new("a", DataType::Int64, true),
             Field::new("b", DataType::Int64, true),
         ]));
-        let spec = TableSpec {
-            columns: columns.clone(),
-            key: vec!["k".into()],
-            set: None,
-            set_index: true,
-            weights: vec![],
-            merge: Merge::Append,
-            exist_ok: false,
-        };
+        let spec = TableSpec::new(columns.clone(), ["k"]);
         let arrays: Vec<ArrayRef> = vec![
             Arc::new(Int64Array::from_iter_values(0..rows.len() as i64)),
             Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.0))),

@@ -20,15 +20,7 @@ fn database() -> Database {
         Field::new("d", DataType::Decimal128(18, 2), true),
         Field::new("s", DataType::Utf8, true),
     ]));
-    let spec = TableSpec {
-        columns: columns.clone(),
-        key: vec!["k".into()],
-        set: None,
-        set_index: true,
-        weights: vec![],
-        merge: Merge::Append,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(columns.clone(), ["k"]);
     let of = |k: i64, n: i64| (k % 11 != 0).then_some(k * 7_919 % n);
     let d: Decimal128Array = (0..ROWS).map(|k| of(k, 300).map(i128::from)).collect();
     let arrays: Vec<ArrayRef> = vec![

@@ -12,15 +12,7 @@ fn table() -> (Database, Table) {
     let db = Database::in_memory(Options::default()).unwrap();
     let rows = Int64Array::from_iter_values(0..100);
     let rows = RecordBatch::try_from_iter([("a", Arc::new(rows) as _)]).unwrap();
-    let spec = TableSpec {
-        columns: rows.schema(),
-        key: vec!["a".into()],
-        set: None,
-        set_index: true,
-        merge: Merge::Append,
-        weights: Vec::new(),
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(rows.schema(), ["a"]);
     let table = db.create_table("t", spec).unwrap();
     table.append(&rows, OnError::Raise).unwrap();
     (db, table)

@@ -20,15 +20,7 @@ fn table_of(db: &Database, name: &str, rows: impl Iterator<Item = (i64, Option<i
         Field::new("k", DataType::Int64, false),
         Field::new("i", DataType::Int64, true),
     ]));
-    let spec = TableSpec {
-        columns: columns.clone(),
-        key: vec!["k".into()],
-        set: None,
-        set_index: true,
-        weights: vec![],
-        merge: Merge::Append,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(columns.clone(), ["k"]);
     let (k, i): (Vec<i64>, Vec<Option<i64>>) = rows.unzip();
     let arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(k)), Arc::new(Int64Array::from(i))];
     let table = db.create_table(name, spec).unwrap();

@@ -62,15 +62,7 @@ fn table() -> (Database, Table) {
         Arc::new(b),
     ];
     let db = Database::in_memory(Options::default()).unwrap();
-    let spec = TableSpec {
-        columns: columns.clone(),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(columns.clone(), ["id"]);
     let table = db.create_table("t", spec).unwrap();
     table.append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
     (db, table)

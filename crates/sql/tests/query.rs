@@ -30,15 +30,7 @@ fn flights(n: i64) -> RecordBatch {
 }
 
 fn spec(merge: Merge) -> TableSpec {
-    TableSpec {
-        columns: columns(),
-        key: vec!["carrier".into(), "flight".into()],
-        set: Some("carrier".into()),
-        weights: vec![],
-        merge,
-        set_index: true,
-        exist_ok: false,
-    }
+    TableSpec::new(columns(), ["carrier", "flight"]).set("carrier").merge(merge)
 }
 
 fn database(rows: i64) -> Database {

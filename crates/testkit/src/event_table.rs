@@ -36,15 +36,7 @@ impl Events {
     }
 
     pub fn spec() -> TableSpec {
-        TableSpec {
-            columns: Events::columns(),
-            key: vec!["id".into()],
-            set: Some("team".into()),
-            weights: Vec::new(),
-            merge: Merge::Append,
-            set_index: true,
-            exist_ok: false,
-        }
+        TableSpec::new(Events::columns(), ["id"]).set("team")
     }
 
     /// A table of another merge policy, with weights `weight` and `value` where it can have some. In a rollup

@@ -33,14 +33,8 @@ type Digest = BTreeMap<i64, [i64; 4]>;
 
 /// The shape of one of the tables; another name gives one like `a`.
 pub fn spec(table: &str) -> TableSpec {
-    let spec = |columns: [&str; 4], key: &[&str], set: &str, merge: Merge| TableSpec {
-        columns: schema(columns),
-        key: key.iter().map(ToString::to_string).collect(),
-        set: Some(set.into()),
-        weights: Vec::new(),
-        merge,
-        set_index: true,
-        exist_ok: true,
+    let spec = |columns: [&str; 4], key: &[&str], set: &str, merge: Merge| {
+        TableSpec::new(schema(columns), key.iter().copied()).set(set).merge(merge).if_not_exists()
     };
     match table {
         "slots" => TableSpec {

@@ -194,17 +194,14 @@ impl Shape {
     pub fn spec(&self) -> TableSpec {
         let name = |column: &usize| self.columns.field(*column).name().clone();
         TableSpec {
-            columns: self.batch_columns(),
-            key: self.key.iter().map(name).collect(),
             set: self.set.as_ref().map(name),
-            weights: self.weights.iter().map(name).collect(),
-            merge: match &self.policy {
-                Policy::Append => Merge::Append,
-                Policy::Upsert => Merge::Upsert,
-                Policy::Rollup(rollup) => Merge::Rollup(rollup.spec()),
-            },
-            set_index: true,
-            exist_ok: false,
+            ..TableSpec::new(self.batch_columns(), self.key.iter().map(name))
+                .weights(self.weights.iter().map(name))
+                .merge(match &self.policy {
+                    Policy::Append => Merge::Append,
+                    Policy::Upsert => Merge::Upsert,
+                    Policy::Rollup(rollup) => Merge::Rollup(rollup.spec()),
+                })
         }
     }
 

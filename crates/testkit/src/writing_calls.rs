@@ -72,13 +72,8 @@ pub fn prepare(db: &Database) -> Result<()> {
 fn spec(merge: Merge, set_index: bool) -> TableSpec {
     let fields = ["id", "set"].map(|name| Field::new(name, DataType::Int64, true));
     TableSpec {
-        columns: Arc::new(Schema::new(fields.to_vec())),
-        key: vec!["id".into()],
-        set: Some("set".into()),
-        weights: vec![],
-        merge,
         set_index,
-        exist_ok: false,
+        ..TableSpec::new(Arc::new(Schema::new(fields.to_vec())), ["id"]).set("set").merge(merge)
     }
 }
 

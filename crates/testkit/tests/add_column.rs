@@ -51,15 +51,7 @@ fn run_script(directory: &FaultDirectory, merge: &Merge, told: &mut Told) -> Res
     let database = Database::open_in(Arc::new(directory.clone()), options(), None)?;
     let _hold = database.hold_maintenance();
     let key = Field::new("id", DataType::Int64, false);
-    let spec = TableSpec {
-        columns: Arc::new(Schema::new(vec![key])),
-        key: vec!["id".into()],
-        set: None,
-        weights: vec![],
-        merge: merge.clone(),
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(Arc::new(Schema::new(vec![key])), ["id"]).merge(merge.clone());
     let table = database.create_table("t", spec)?;
     told.has_table = true;
     for step in 0..6 {

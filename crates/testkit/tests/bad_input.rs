@@ -26,13 +26,8 @@ fn fields() -> Vec<Field> {
 
 fn spec_of(fields: Vec<Field>, key: &[&str], set: Option<&str>) -> TableSpec {
     TableSpec {
-        columns: Arc::new(Schema::new(fields)),
-        key: key.iter().map(|name| name.to_string()).collect(),
         set: set.map(str::to_string),
-        weights: Vec::new(),
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
+        ..TableSpec::new(Arc::new(Schema::new(fields)), key.iter().copied())
     }
 }
 

@@ -54,13 +54,8 @@ fn closed_database(sets: Sets) -> MemoryDirectory {
     let files = MemoryDirectory::new();
     let database = open(&files).unwrap();
     let spec = TableSpec {
-        columns: batch(0..0).schema(),
-        key: vec!["id".into()],
-        set: Some("name".into()),
-        weights: Vec::new(),
-        merge: Merge::Append,
         set_index: sets == Sets::InTheSegment,
-        exist_ok: false,
+        ..TableSpec::new(batch(0..0).schema(), ["id"]).set("name")
     };
     let table = database.create_table("t", spec).unwrap();
     table.append(&batch(0..SEGMENT_ROWS), OnError::Raise).unwrap();

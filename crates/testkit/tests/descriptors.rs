@@ -61,15 +61,9 @@ fn options() -> Options {
 
 fn spec() -> TableSpec {
     let field = |name: &str| Field::new(name, DataType::Int64, false);
-    TableSpec {
-        columns: Arc::new(Schema::new(vec![field("id"), field("team")])),
-        key: vec!["id".into()],
-        set: Some("team".into()),
-        weights: Vec::new(),
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: true,
-    }
+    TableSpec::new(Arc::new(Schema::new(vec![field("id"), field("team")])), ["id"])
+        .set("team")
+        .if_not_exists()
 }
 
 fn rows(ids: std::ops::Range<i64>) -> RecordBatch {

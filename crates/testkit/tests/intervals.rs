@@ -124,15 +124,7 @@ fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
         Field::new("id", DataType::Int64, false),
         Field::new("value", DataType::Float64, false),
     ]));
-    let spec = |merge| TableSpec {
-        columns: columns.clone(),
-        key: vec!["id".into()],
-        set: None,
-        weights: Vec::new(),
-        merge,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
     let rollup = RollupSpec {
         time: None,
         granularity: "none".into(),
@@ -367,15 +359,7 @@ fn spikes() -> (tempfile::TempDir, Database, [Table; 2]) {
         Field::new("id", DataType::Int64, false),
         Field::new("value", DataType::Float64, false),
     ]));
-    let spec = |merge| TableSpec {
-        columns: columns.clone(),
-        key: vec!["id".into()],
-        set: None,
-        weights: Vec::new(),
-        merge,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
     let rollup = RollupSpec {
         time: None,
         granularity: "none".into(),

@@ -82,35 +82,19 @@ fn schema() -> Arc<Schema> {
 
 /// All columns in an append table; in four commits, of which two are on disk.
 fn table() -> (tempfile::TempDir, Database, Table) {
-    let spec = TableSpec {
-        columns: schema(),
-        key: vec!["id".into()],
-        set: Some("name".into()),
-        weights: Vec::new(),
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(schema(), ["id"]).set("name");
     filled(spec)
 }
 
 /// The same as a rollup table of one event per row, whose sums have no bounds.
 fn folded() -> (tempfile::TempDir, Database, Table) {
     let sum = |(name, _): (&str, _)| (name.to_string(), format!("sum({name})"));
-    let spec = TableSpec {
-        columns: schema(),
-        key: vec!["id".into(), "name".into()],
-        set: None,
-        weights: Vec::new(),
-        merge: Merge::Rollup(RollupSpec {
-            time: None,
-            granularity: "none".into(),
-            metrics: COLUMNS.map(sum).to_vec(),
-            ..Default::default()
-        }),
-        set_index: true,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(schema(), ["id", "name"]).merge(Merge::Rollup(RollupSpec {
+        time: None,
+        granularity: "none".into(),
+        metrics: COLUMNS.map(sum).to_vec(),
+        ..Default::default()
+    }));
     filled(spec)
 }
 

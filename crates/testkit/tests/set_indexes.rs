@@ -36,15 +36,7 @@ fn names(names: &[&str]) -> ArrayRef {
 /// Appends, switches, flushes and compacts until a call fails.
 fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
     let database = Database::open_in(Arc::new(directory.clone()), options(), None)?;
-    let spec = TableSpec {
-        columns: batch(0..0).schema(),
-        key: vec!["id".into()],
-        set: Some("name".into()),
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: false,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(batch(0..0).schema(), ["id"]).set("name").without_set_index();
     let state =
         |all, exceptions| IndexedSetsStats { all, exceptions, rows_to_index: 0, fault: None };
     told.indexed = vec![state(false, 0)];

@@ -30,15 +30,7 @@ fn open(directory: &FaultDirectory, durability: Durability) -> Result<Database> 
 fn spec() -> TableSpec {
     let columns =
         vec![Field::new("id", DataType::Int64, false), Field::new("text", DataType::Utf8, false)];
-    TableSpec {
-        columns: Arc::new(Schema::new(columns)),
-        key: vec!["id".into()],
-        set: None,
-        weights: Vec::new(),
-        merge: Merge::Append,
-        set_index: true,
-        exist_ok: true,
-    }
+    TableSpec::new(Arc::new(Schema::new(columns)), ["id"]).if_not_exists()
 }
 
 /// Rows of 1 KiB that do not get shorter by being stored.

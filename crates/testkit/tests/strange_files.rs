@@ -105,15 +105,9 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
 fn make(path: &Path) {
     let db = Database::open(path, Options::default()).unwrap();
     let fields = ["id", "set"].map(|name| Field::new(name, DataType::Int64, false));
-    let spec = TableSpec {
-        columns: Arc::new(Schema::new(fields.to_vec())),
-        key: vec!["id".into()],
-        set: Some("set".into()),
-        weights: vec![],
-        merge: Merge::Append,
-        set_index: false,
-        exist_ok: false,
-    };
+    let spec = TableSpec::new(Arc::new(Schema::new(fields.to_vec())), ["id"])
+        .set("set")
+        .without_set_index();
     let table = db.create_table("t", spec).unwrap();
     table.append(&batch(0..1000), OnError::Raise).unwrap();
     db.flush().unwrap();

@@ -114,7 +114,7 @@ impl ScanPlan {
 }
 
 impl KeyPartition {
-    pub fn new(selected: Arc<Selected>, plan: ScanPlan) -> KeyPartition {
+    pub(crate) fn new(selected: Arc<Selected>, plan: ScanPlan) -> KeyPartition {
         KeyPartition { selected, plan: Arc::new(plan) }
     }
 

@@ -44,6 +44,7 @@ const DRAWN_BYTES: usize = 48;
 pub struct SampleRequest {
     /// The number of rows.
     pub n: u64,
+    /// Which rows to draw from.
     pub selection: Selection,
     /// What is equally likely in a rollup table.
     pub unit: Unit,
@@ -63,6 +64,7 @@ pub struct SampleRequest {
     /// How many threads read the rows drawn, where these are many; by default the calling one, as another gained
     /// little in most measurements. Which rows they are does not depend on it.
     pub threads: Option<usize>,
+    /// Ends the call early.
     pub interrupt: Interrupt,
 }
 
@@ -81,11 +83,13 @@ pub enum Unit {
 pub struct ShareRequest {
     /// The chance of each row, from 0 to 1.
     pub share: f64,
+    /// Which rows to draw from.
     pub selection: Selection,
     /// The same seed on the same snapshot gives the same rows; none is a fresh one.
     pub seed: Option<u64>,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
+    /// Ends the call early.
     pub interrupt: Interrupt,
 }
 
@@ -210,7 +214,7 @@ fn sample(
     if request.with_probability && request.weight.is_some() && !request.replace {
         return Err(Error::invalid(
             "the probabilities of weighted draws without replacement have no closed form; \
-             draw with replace=True, or without with_probability",
+             draw with replacement, or without probabilities",
         ));
     }
     let layout = &table.table().layout;
@@ -513,7 +517,7 @@ fn weighted(
         let (n, found) = (request.n, places.len());
         let message = format!(
             "{n} rows were asked for, but {found} of the {} selected have a {column} above 0; \
-             at_most=True gives what there is",
+             allow fewer to get what there is",
             selected.len(),
         );
         return Err(Error::new(ErrorKind::TooFewRows, message));
@@ -637,6 +641,6 @@ fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
         rows => format!("the selection has {rows}"),
     };
     let n = request.n;
-    let message = format!("{n} rows were asked for, but {found}; at_most=True gives what there is");
+    let message = format!("{n} rows were asked for, but {found}; allow fewer to get what there is");
     Err(Error::new(ErrorKind::TooFewRows, message))
 }

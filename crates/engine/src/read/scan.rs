@@ -14,6 +14,7 @@ use crate::select::selection::Selection;
 /// What to scan.
 #[derive(Debug, Clone, Default)]
 pub struct ScanRequest {
+    /// Which rows.
     pub selection: Selection,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
@@ -26,6 +27,7 @@ pub struct ScanRequest {
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,
+    /// Ends the scan early.
     pub interrupt: Interrupt,
 }
 

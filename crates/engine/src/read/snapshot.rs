@@ -48,6 +48,7 @@ pub struct TableSnapshot {
 /// The rows that a list of keys found.
 #[derive(Debug, Clone)]
 pub struct Found {
+    /// The rows.
     pub rows: RecordBatch,
     /// For each key its row in `rows`, if there is one.
     pub positions: Vec<Option<u32>>,
@@ -65,6 +66,7 @@ pub(crate) struct WholeRows {
 pub struct Sets {
     /// Values of the set column; null stands for the rows without a value.
     pub values: ArrayRef,
+    /// How many rows each set has.
     pub rows: Vec<u64>,
 }
 
@@ -108,10 +110,12 @@ impl Snapshot {
 }
 
 impl TableSnapshot {
+    /// The table's name.
     pub fn name(&self) -> &str {
         &self.table.name
     }
 
+    /// The table's shape at this moment.
     pub fn schema(&self) -> Arc<TableSchema> {
         self.table.schema.clone()
     }

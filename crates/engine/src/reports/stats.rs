@@ -22,6 +22,7 @@ use crate::state::version::{TableVersion, Version};
 /// memory and what was read is counted in the process that is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
+    /// One per table, in order of their names.
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
     pub lsn: u64,
@@ -29,18 +30,25 @@ pub struct Stats {
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold.
     pub row_bytes: u64,
+    /// Bytes of pages in the cache.
     pub cache_bytes: u64,
+    /// The most bytes that the cache takes.
     pub cache_bytes_limit: u64,
+    /// Bytes of the log.
     pub wal_bytes: u64,
     /// Bytes of the log that the last refresh read; `None` of the writer.
     pub refresh_bytes: Option<u64>,
     /// Rows in memory whose keys were compared or whose values were handed on, by reads, compactions in memory and flushes.
     pub rows_examined: u64,
-    /// Pages read from files.
+    /// Index pages read from files.
     pub index_pages_read: u64,
+    /// Blocks of rows read from files.
     pub blocks_read: u64,
+    /// Pages of set indexes read from files.
     pub set_pages_read: u64,
+    /// Pages of zone maps read from files.
     pub statistics_pages_read: u64,
+    /// Bytes of all these pages.
     pub bytes_read: u64,
     /// Blocks read in vain because a filter let a key through.
     pub filter_false_positives: u64,
@@ -53,6 +61,7 @@ pub struct Stats {
 /// What only the process that writes can tell; counted since it opened the database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct WriterStats {
+    /// The option `memory_bytes`.
     pub memory_bytes_limit: u64,
     /// Files that wait to be removed: reader processes may still need them, or they could not be removed.
     pub held_back_bytes: u64,
@@ -61,11 +70,15 @@ pub struct WriterStats {
     pub untried_leases: Vec<String>,
     /// Files that nobody needs and that could not be removed yet: a message each.
     pub unremoved_files: Vec<String>,
+    /// How often the log was synced.
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
     pub stall_seconds: f64,
+    /// How often neighbouring runs were made one.
     pub memory_compactions: u64,
+    /// How often runs were written to a segment.
     pub flushes: u64,
+    /// How often segments were merged.
     pub merges: u64,
     /// Segments whose sets were indexed after they were written.
     pub segments_indexed: u64,
@@ -88,14 +101,19 @@ pub struct WriterStats {
 /// Numbers of one table.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableStats {
+    /// The table's name.
     pub name: String,
     /// In an upsert table, with rows that newer ones replace and tombstones.
     pub rows: u64,
+    /// Pieces in memory.
     pub runs: u64,
+    /// Bytes of these.
     pub run_bytes: u64,
+    /// Pieces on disk.
     pub segments: u64,
     /// Of their files, those of set indexes beside them included.
     pub segment_bytes: u64,
+    /// Bytes that segments hold in memory: their summaries.
     pub segment_resident_bytes: u64,
     /// Which sets are indexed; `None` of a table without sets.
     pub indexed_sets: Option<IndexedSetsStats>,
@@ -115,6 +133,7 @@ pub struct TableStats {
 pub struct IndexedSetsStats {
     /// Whether all are but the exceptions, not only these.
     pub all: bool,
+    /// How many sets are the exceptions.
     pub exceptions: u64,
     /// Rows of segments whose lists are not whole yet.
     pub rows_to_index: u64,

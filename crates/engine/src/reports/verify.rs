@@ -12,6 +12,7 @@ use crate::error::Result;
 /// What a check of all segments found.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
+    /// Segments read.
     pub segments: u64,
     /// Of the segments that can be opened.
     pub rows: u64,

@@ -26,6 +26,7 @@ pub enum OnError {
 /// How a batch is appended. An [`OnError`] stands for the options with that and the rest as by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AppendOptions {
+    /// What happens to rows that do not fit.
     pub on_error: OnError,
     /// Whether columns that the batch lacks are null in its rows, also in an upsert table. There an appended
     /// row replaces the whole row of its key, so without this a batch has every column that the table was
@@ -44,6 +45,7 @@ impl From<OnError> for AppendOptions {
 pub struct Rejected {
     /// Its position in the batch.
     pub row: u64,
+    /// What is wrong with it.
     pub reason: String,
 }
 

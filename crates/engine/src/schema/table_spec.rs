@@ -31,6 +31,7 @@ pub struct TableSpec {
     /// Columns that rows can be drawn by: integers or floats, none of them in the key. Their values must
     /// be finite and not negative.
     pub weights: Vec<String>,
+    /// What rows with equal keys mean.
     pub merge: Merge,
     /// Take a table of the same shape that is already there. Columns may have been added to it.
     pub exist_ok: bool,
@@ -52,7 +53,7 @@ pub enum Merge {
 pub struct RollupSpec {
     /// The key column that is truncated to the granularity.
     pub time: Option<String>,
-    /// One of [`GRANULARITIES`]; steps are counted from 1970-01-01 00:00 UTC.
+    /// `none`, `1s`, `1m`, `5m`, `15m`, `30m`, `1h` or `1d`; steps are counted from 1970-01-01 00:00 UTC.
     pub granularity: String,
     /// Name and expression: `count`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`.
     pub metrics: Vec<(String, String)>,
@@ -95,6 +96,63 @@ impl Merge {
 }
 
 impl TableSpec {
+    /// Describes an append table with these columns and this sort key, without sets, weights or metrics.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use drillcore::arrow_schema::{DataType, Field, Schema};
+    /// use drillcore::{Merge, TableSpec};
+    ///
+    /// let columns = Arc::new(Schema::new(vec![
+    ///     Field::new("id", DataType::Int64, false),
+    ///     Field::new("carrier", DataType::Utf8, true),
+    ///     Field::new("seats", DataType::Int32, false),
+    /// ]));
+    /// let spec = TableSpec::new(columns, ["id"]).set("carrier").weights(["seats"]).merge(Merge::Upsert);
+    /// assert_eq!(spec.set.as_deref(), Some("carrier"));
+    /// ```
+    pub fn new(columns: SchemaRef, key: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
+        TableSpec {
+            columns,
+            key: key.into_iter().map(Into::into).collect(),
+            set: None,
+            set_index: true,
+            weights: Vec::new(),
+            merge: Merge::Append,
+            exist_ok: false,
+        }
+    }
+
+    /// The same, with sets named by a column.
+    #[must_use]
+    pub fn set(self, column: impl Into<String>) -> TableSpec {
+        TableSpec { set: Some(column.into()), ..self }
+    }
+
+    /// The same, with no set indexed at first.
+    #[must_use]
+    pub fn without_set_index(self) -> TableSpec {
+        TableSpec { set_index: false, ..self }
+    }
+
+    /// The same, with columns that rows can be drawn by.
+    #[must_use]
+    pub fn weights(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
+        TableSpec { weights: columns.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same, with another meaning of equal keys.
+    #[must_use]
+    pub fn merge(self, merge: Merge) -> TableSpec {
+        TableSpec { merge, ..self }
+    }
+
+    /// The same, taking a table of this shape that is already there.
+    #[must_use]
+    pub fn if_not_exists(self) -> TableSpec {
+        TableSpec { exist_ok: true, ..self }
+    }
+
     /// What a table of a stored shape is made with. Columns that were added to it are among the columns, but
     /// dimensions not in the key.
     pub fn of(schema: &TableSchema) -> TableSpec {

@@ -13,18 +13,25 @@ use crate::schema::conform::cast;
 /// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
 #[derive(Debug, Clone)]
 pub struct Between {
+    /// The lower end.
     pub low: Option<Vec<ArrayRef>>,
+    /// The upper end.
     pub high: Option<Vec<ArrayRef>>,
+    /// Which ends belong to the range.
     pub closed: Closed,
 }
 
 /// Which ends of a range belong to it. A prefix stands for every key that begins with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Closed {
+    /// `low <= key <= high`.
     #[default]
     Both,
+    /// `low <= key < high`.
     Left,
+    /// `low < key <= high`.
     Right,
+    /// `low < key < high`.
     Neither,
 }
 

@@ -102,7 +102,7 @@ impl State {
             Some(first) => Err(Error::new(
                 ErrorKind::ReadOnly,
                 format!(
-                    "the database is read-only since a write failed ({first}); mend the cause and reopen it"
+                    "a write failed and the database is now read-only ({first}); fix the cause, then reopen it"
                 ),
             )),
         }

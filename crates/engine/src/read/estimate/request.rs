@@ -19,13 +19,17 @@ pub struct EstimateRequest {
     pub aggregates: Vec<(String, String)>,
     /// Group by this column: one result per value.
     pub by: Option<String>,
+    /// Which rows the aggregates are of.
     pub selection: Selection,
+    /// When to stop drawing.
     pub stop: Stop,
     /// Confidence level of each interval, between 0 and 1.
     pub confidence: f64,
     /// Whether the confidence is that of all intervals together, over all aggregates and groups.
     pub simultaneous: bool,
+    /// The same seed on the same snapshot draws the same rows; none is a fresh one.
     pub seed: Option<u64>,
+    /// Ends the call early.
     pub interrupt: Interrupt,
 }
 
@@ -46,6 +50,7 @@ pub enum Stop {
 /// Half the width of an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HalfWidth {
+    /// In the unit of the column.
     Absolute(f64),
     /// As a share of the estimate.
     Relative(f64),

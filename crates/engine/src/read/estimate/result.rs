@@ -11,7 +11,9 @@ use drillcore_sample::interval::{Bounds, Interval};
 pub struct Estimate {
     /// The groups' values, ascending; absent without `by`, where there is one group.
     pub groups: Option<ArrayRef>,
+    /// The column that rows are grouped by.
     pub by: Option<String>,
+    /// One per aggregate of the request, in its order.
     pub aggregates: Vec<AggregateEstimate>,
     /// Rows read of each group: those drawn, or all of them where it was read whole.
     pub drawn: Vec<u64>,
@@ -21,6 +23,7 @@ pub struct Estimate {
     pub scanned: u64,
     /// Rows that were drawn from: those selected, before a predicate that has to be tested.
     pub population: u64,
+    /// Confidence level of each interval, or of all together if `simultaneous`.
     pub confidence: f64,
     /// Whether the confidence is that of all intervals together, not of each.
     pub simultaneous: bool,
@@ -43,6 +46,7 @@ pub struct Estimate {
 /// One aggregate of an estimate.
 #[derive(Debug, Clone)]
 pub struct AggregateEstimate {
+    /// Its name in the request.
     pub name: String,
     /// One per group. The average of a group without values, known to be one, is exactly NaN.
     pub intervals: Vec<Interval>,
