@@ -94,3 +94,8 @@ pub use select::selection::Selection;
 #[cfg(shuttle)]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;
+
+/// The README's example, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

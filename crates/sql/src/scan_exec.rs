@@ -273,7 +273,7 @@ impl DisplayAs for ScanExec {
         match self.partitions.len() {
             0 if self.reads_ahead => parts.push(("threads", self.threads.count.to_string())),
             0 => {}
-            partitions => parts.push(("partitions", partitions.to_string())),
+            partitions => parts.push(("key_partitions", partitions.to_string())),
         }
         match format {
             DisplayFormatType::TreeRender => {
@@ -324,7 +324,7 @@ impl ExecutionPlan for ScanExec {
         self.replace_children(children, options)
     }
 
-    /// One partition a partition, where there is enough to read. What is limited is read in key order.
+    /// A key partition for each partition of the plan, where there is enough to read. What is limited is read in key order.
     fn repartitioned(
         &self,
         count: usize,

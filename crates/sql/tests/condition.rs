@@ -245,7 +245,7 @@ fn a_scan_shows_what_a_filter_keeps() {
             let found = shown(found.iter().map(|batch| batch.project(&kept).unwrap()).collect());
             assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
             let plan = shown(batches_of(&db, &format!("explain {query}"), &cut)).concat();
-            in_partitions += u32::from(plan.contains("partitions="));
+            in_partitions += u32::from(plan.contains("key_partitions="));
             assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
         }
         pruned += db.stats().unwrap().blocks_pruned;

@@ -152,12 +152,12 @@ fn large_tables_are_read_by_all_threads() {
         "select delay, count(*) from flights where carrier <> 'AA' group by delay",
         "select delay + 1 from flights",
     ] {
-        assert!(plan(text).contains("partitions=3"), "{}", plan(text));
+        assert!(plan(text).contains("key_partitions=3"), "{}", plan(text));
         assert!(!plan(text).contains("RoundRobin"), "{}", plan(text));
     }
     // The streams are in key order each, so that groups by it need no sort.
     let shown = plan("select carrier, flight, sum(delay) from flights group by carrier, flight");
-    assert!(shown.contains("partitions=3") && shown.contains("ordering_mode=Sorted"), "{shown}");
+    assert!(shown.contains("key_partitions=3") && shown.contains("ordering_mode=Sorted"), "{shown}");
     // The later ones need not wait for the first.
     assert!(shown.contains("BufferExec"), "{shown}");
     assert!(!shown.contains("SortExec"), "{shown}");
@@ -169,7 +169,7 @@ fn large_tables_are_read_by_all_threads() {
     ] {
         assert!(plan(text).contains("threads=3"), "{}", plan(text));
         assert!(
-            !plan(text).contains("partitions") && !plan(text).contains("Merge"),
+            !plan(text).contains("key_partitions") && !plan(text).contains("Merge"),
             "{}",
             plan(text)
         );
@@ -181,15 +181,15 @@ fn large_tables_are_read_by_all_threads() {
         "select * from flights order by carrier, flight limit 50",
     ] {
         let shown = plan(text);
-        assert!(shown.contains("limit=50") && !shown.contains("partitions"), "{shown}");
+        assert!(shown.contains("limit=50") && !shown.contains("key_partitions"), "{shown}");
     }
     // Too little to read, or one thread.
     let small = texts(&run(&db, "explain format indent select sum(delay) from flights"), 1);
-    assert!(!small.contains("partitions"), "{small}");
+    assert!(!small.contains("key_partitions"), "{small}");
     let one = QueryOptions { threads: Some(1), ..in_partitions() };
     let one =
         texts(&run_with(&db, "explain format indent select sum(delay) from flights", &one), 1);
-    assert!(!one.contains("partitions"), "{one}");
+    assert!(!one.contains("key_partitions"), "{one}");
 }
 
 #[test]
