@@ -72,7 +72,7 @@ fn table(database: &Database, merge: Merge) -> Table {
         Field::new("day", DataType::Int64, true),
         Field::new("value", DataType::Int64, true),
     ]));
-    let key = vec!["id".into(), "day".into()];
+    let key = vec!["id", "day"];
     let spec = TableSpec::new(columns, key).merge(merge);
     database.create_table("t", spec).unwrap()
 }

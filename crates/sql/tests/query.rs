@@ -157,7 +157,10 @@ fn large_tables_are_read_by_all_threads() {
     }
     // The streams are in key order each, so that groups by it need no sort.
     let shown = plan("select carrier, flight, sum(delay) from flights group by carrier, flight");
-    assert!(shown.contains("key_partitions=3") && shown.contains("ordering_mode=Sorted"), "{shown}");
+    assert!(
+        shown.contains("key_partitions=3") && shown.contains("ordering_mode=Sorted"),
+        "{shown}"
+    );
     // The later ones need not wait for the first.
     assert!(shown.contains("BufferExec"), "{shown}");
     assert!(!shown.contains("SortExec"), "{shown}");

@@ -7,5 +7,8 @@ pub mod scan_ahead;
 pub mod scan;
 pub mod weighted;
 pub mod snapshot;
+pub mod request;
+pub mod shown;
+pub mod draw;
 pub mod sample;
 pub mod estimate;

@@ -16,8 +16,9 @@ use crate::read::estimate::plan::EstimatePlan;
 use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRAWS, Watch};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
-use crate::read::sample::{fresh_seed, rows_at, rows_at_a_time};
+use crate::read::sample::fresh_seed;
 use crate::read::scan::ScanRequest;
+use crate::read::shown::{rows_at, rows_at_a_time};
 use crate::read::snapshot::TableSnapshot;
 use crate::select::selection::{Question, Selected, Selection};
 

@@ -1,0 +1,346 @@
+//! Drawing: from a selection and a seed to places.
+//!
+//! What is drawn is a [`Population`]: rows, events or units of weight. For each of them the four steps of a sample are
+//! the same: candidates by their indexes, draws among these that drop what does not stay, the exact selection where
+//! that drops too many, and draws from it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use drillcore_format::rows::Layout;
+use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
+use drillcore_sample::rng::Rng;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::{Error, ErrorKind, Result};
+use crate::merge::resolving::are_live;
+use crate::read::request::{SampleReport, SampleRequest, Unit};
+use crate::read::shown::rows_pass;
+use crate::read::snapshot::TableSnapshot;
+use crate::read::weighted::{EVENTS, Weighted};
+use crate::select::predicate::Test;
+use crate::select::selection::{Place, Question, Selected};
+
+/// Places drawn at once that may not stay.
+const ROUND: usize = 4096;
+/// Draws by rejection are given up after so many tries a row.
+const TRIES: usize = 16;
+/// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
+const DRAWN_BYTES: usize = 48;
+
+/// What each draw is among.
+pub enum Population {
+    /// Rows, each as likely as the others.
+    Rows,
+    /// Events of a rollup table, each as likely as the others; a draw gives the row that it was folded into.
+    Events,
+    /// Units of a weight column, named and by its number among the weights.
+    Weight(String, usize),
+}
+
+/// The chance of a row, or of each.
+pub enum Probability {
+    Same(f64),
+    Each(Vec<f64>),
+}
+
+impl Population {
+    /// What a request draws from.
+    pub fn of(layout: &Layout, request: &SampleRequest) -> Result<Population> {
+        let is_rollup = layout.rollup().is_some();
+        match &request.weight {
+            Some(_) if is_rollup => Err(Error::invalid(
+                "a rollup table has no weights of its own; it is drawn from by event",
+            )),
+            Some(column) => Ok(Population::Weight(column.clone(), weight_column(layout, column)?)),
+            None if is_rollup && request.unit == Unit::Events => Ok(Population::Events),
+            None => Ok(Population::Rows),
+        }
+    }
+
+    /// Whether draws among candidates may be dropped, so that a sample need not know how many rows stay.
+    ///
+    /// A chance to be drawn cannot be given without knowing that; nor are the rows of a rollup table numbered before
+    /// they are resolved.
+    pub fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
+        let drops = layout.has_tombstones() || question.test.is_some();
+        let is_numbered = matches!(self, Population::Events) || layout.rollup().is_none();
+        drops && is_numbered && !request.with_probability
+    }
+
+    /// The exact selection: numbered through, and what it numbers stays.
+    pub fn exact(
+        &self,
+        table: &TableSnapshot,
+        question: Question,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
+        match self {
+            Population::Events => table.partials(&question, interrupt),
+            Population::Rows | Population::Weight(..) => table.resolved(question, interrupt),
+        }
+    }
+
+    /// Successive draws from a selection.
+    pub fn draws(
+        &self,
+        selected: &Arc<Selected>,
+        layout: &Layout,
+        interrupt: &Interrupt,
+    ) -> Result<Box<dyn Draws>> {
+        let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
+        Ok(match self {
+            Population::Rows => Box::new(ByNumber::rows(selected)),
+            Population::Events => Box::new(ByNumber::events(weighted(EVENTS)?)?),
+            Population::Weight(_, weight) => Box::new(ByWeight::new(weighted(*weight)?)),
+        })
+    }
+
+    /// Draws from an exact selection as many as a request asks for, those in `drawn` first where a row's chance depends on
+    /// what was drawn before.
+    pub fn draw(
+        &self,
+        selected: &Arc<Selected>,
+        layout: &Layout,
+        drawn: Vec<Place>,
+        request: &SampleRequest,
+        rng: &mut Rng,
+    ) -> Result<(Vec<Place>, Probability)> {
+        if let Population::Weight(column, weight) = self {
+            let weighted = Weighted::new(selected.clone(), layout, *weight, &request.interrupt)?;
+            return draw_by_weight(&weighted, column, layout, drawn, request, rng);
+        }
+        let mut draws = self.draws(selected, layout, &request.interrupt)?;
+        let population = draws.len();
+        let n = checked_count(population, request)?;
+        let places = draws.draw(rng, n, request)?;
+        let expected = if request.replace { 1.0 } else { n as f64 };
+        Ok((places, Probability::Same(expected / population as f64)))
+    }
+}
+
+/// Which of the places drawn among candidates stay: those of live rows that pass.
+pub fn stay(
+    table: &TableSnapshot,
+    candidates: &Selected,
+    test: Option<&Test>,
+    places: &[Place],
+    interrupt: &Interrupt,
+) -> Result<Vec<bool>> {
+    let layout = &table.table().layout;
+    let mut stays = vec![true; places.len()];
+    if layout.has_tombstones() {
+        stays = are_live(layout, candidates.pieces(), places, interrupt)?;
+    }
+    if let Some(test) = test {
+        // Tombstones have no values that could be tested.
+        let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);
+        let live: Vec<Place> = live.map(|(place, _)| *place).collect();
+        let passes = rows_pass(table, candidates, test, &live, interrupt)?;
+        let tested = stays.iter_mut().filter(|stays| **stays);
+        tested.zip(passes).for_each(|(stays, passes)| *stays = passes);
+    }
+    Ok(stays)
+}
+
+/// Successive draws, all with replacement or all without.
+pub trait Draws {
+    /// How many different draws there are without replacement, at most.
+    fn len(&self) -> u64;
+
+    /// Up to `n` more; fewer once nothing is left, or where the same row came again.
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>>;
+}
+
+/// Equally likely numbers, of rows or of events.
+pub struct ByNumber {
+    population: u64,
+    place: Box<dyn Fn(u64) -> Result<Place>>,
+    without: WithoutReplacement,
+}
+
+impl ByNumber {
+    pub fn rows(selected: &Arc<Selected>) -> ByNumber {
+        let population = selected.len();
+        let selected = selected.clone();
+        ByNumber {
+            population,
+            place: Box::new(move |number| selected.place(number)),
+            without: WithoutReplacement::new(population),
+        }
+    }
+
+    fn events(events: Weighted) -> Result<ByNumber> {
+        let population = events.events()?;
+        Ok(ByNumber {
+            population,
+            place: Box::new(move |number| Ok(events.at(u128::from(number))?.0)),
+            without: WithoutReplacement::new(population),
+        })
+    }
+}
+
+impl Draws for ByNumber {
+    fn len(&self) -> u64 {
+        self.population
+    }
+
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
+        let mut numbers = Vec::with_capacity(n);
+        if request.replace && self.population > 0 {
+            WithReplacement::new(self.population).draw_into(rng, n, &mut numbers);
+        } else if !request.replace {
+            self.without.draw_into(rng, n, &mut numbers);
+        }
+        let mut places = Vec::with_capacity(numbers.len());
+        for (draw, number) in numbers.into_iter().enumerate() {
+            if draw % Interrupt::LOOKUPS == 0 {
+                request.interrupt.check()?;
+            }
+            places.push((self.place)(number)?);
+        }
+        Ok(places)
+    }
+}
+
+/// Rows in proportion to a weight.
+struct ByWeight {
+    weighted: Weighted,
+    drawn: HashSet<Place>,
+}
+
+impl ByWeight {
+    fn new(weighted: Weighted) -> ByWeight {
+        ByWeight { weighted, drawn: HashSet::new() }
+    }
+}
+
+impl Draws for ByWeight {
+    fn len(&self) -> u64 {
+        self.weighted.selected().len()
+    }
+
+    fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(n);
+        let draws = if self.weighted.total() == 0 { 0 } else { n };
+        for draw in 0..draws {
+            if draw % Interrupt::LOOKUPS == 0 {
+                request.interrupt.check()?;
+            }
+            let (place, _) = self.weighted.draw(rng)?;
+            if request.replace || self.drawn.insert(place) {
+                places.push(place);
+            }
+        }
+        Ok(places)
+    }
+}
+
+/// Draws and drops what does not stay, so that what stays is drawn as if there were nothing else. Fewer than
+/// asked for come back if that takes too many tries, or not enough may stay: the exact selection is
+/// drawn from then.
+pub fn by_rejection(
+    draws: &mut dyn Draws,
+    stays: impl Fn(&[Place]) -> Result<Vec<bool>>,
+    request: &SampleRequest,
+    rng: &mut Rng,
+    report: &mut SampleReport,
+) -> Result<Vec<Place>> {
+    let n = drawable(request.n)?;
+    let mut tries = n.saturating_mul(TRIES);
+    if !request.replace {
+        tries = tries.min(usize::try_from(draws.len()).unwrap_or(usize::MAX));
+    }
+    let mut places = Vec::with_capacity(n.min(tries));
+    while places.len() < n && tries > 0 {
+        request.interrupt.check()?;
+        let round = (n - places.len()).min(tries).min(ROUND);
+        tries -= round;
+        let drawn = draws.draw(rng, round, request)?;
+        report.attempts += drawn.len() as u64;
+        if drawn.is_empty() {
+            continue;
+        }
+        let stay = stays(&drawn)?;
+        places.extend(drawn.into_iter().zip(stay).filter(|(_, stays)| *stays).map(|(p, _)| p));
+    }
+    Ok(places)
+}
+
+/// Draws by weight. Without replacement `drawn` comes first: heavy rows come again and so use up tries, thus
+/// to start anew where tries ran out would favour the light.
+fn draw_by_weight(
+    weighted: &Weighted,
+    column: &str,
+    layout: &Layout,
+    drawn: Vec<Place>,
+    request: &SampleRequest,
+    rng: &mut Rng,
+) -> Result<(Vec<Place>, Probability)> {
+    let most = match weighted.total() {
+        0 => 0,
+        _ if request.replace => request.n,
+        _ => request.n.min(weighted.selected().len()),
+    };
+    let n = drawable(most)?;
+    let mut places = Vec::new();
+    let mut probabilities = Vec::new();
+    if request.replace && weighted.total() > 0 {
+        for draw in 0..n {
+            if draw % Interrupt::LOOKUPS == 0 {
+                request.interrupt.check()?;
+            }
+            let (place, units) = weighted.draw(rng)?;
+            places.push(place);
+            probabilities.push(units as f64 / weighted.total() as f64);
+        }
+    } else if n > 0 {
+        places = weighted.draw_different(rng, drawn, n, layout, &request.interrupt)?;
+    }
+    if (places.len() as u64) < request.n && !request.at_most {
+        let (n, found) = (request.n, places.len());
+        let message = format!(
+            "{n} rows were asked for, but {found} of the {} selected have a {column} above 0; \
+             allow fewer to get what there is",
+            weighted.selected().len(),
+        );
+        return Err(Error::new(ErrorKind::TooFewRows, message));
+    }
+    Ok((places, Probability::Each(probabilities)))
+}
+
+/// The position of a column among the table's weights.
+fn weight_column(layout: &Layout, column: &str) -> Result<usize> {
+    let schema = layout.schema();
+    let name = |index: &usize| schema.columns.field(*index).name().as_str();
+    let weight = schema.weights.iter().position(|index| name(index) == column);
+    weight.ok_or_else(|| Error::unknown("weight", column, schema.weights.iter().map(name)))
+}
+
+/// A number of rows to draw, if as many can be held: they are counted in 32 bits, and each takes at least
+/// [`DRAWN_BYTES`].
+pub fn drawable(n: u64) -> Result<usize> {
+    let too_many = || Error::invalid(format!("a sample of {n} rows does not fit memory"));
+    let n = u32::try_from(n).map_err(|_| too_many())? as usize;
+    let mut room: Vec<[u8; DRAWN_BYTES]> = Vec::new();
+    room.try_reserve_exact(n).map_err(|_| too_many())?;
+    Ok(n)
+}
+
+/// How many rows will be drawn.
+fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
+    let enough = if request.replace { population > 0 } else { population >= request.n };
+    if enough || request.n == 0 {
+        return drawable(request.n);
+    }
+    if request.at_most {
+        return drawable(if request.replace { 0 } else { population });
+    }
+    let found = match population {
+        0 => "the selection is empty".to_string(),
+        rows => format!("the selection has {rows}"),
+    };
+    let n = request.n;
+    let message = format!("{n} rows were asked for, but {found}; allow fewer to get what there is");
+    Err(Error::new(ErrorKind::TooFewRows, message))
+}

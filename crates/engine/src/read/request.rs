@@ -1,0 +1,67 @@
+//! What to draw, and how a sample came about.
+
+use crate::calls::interrupt::Interrupt;
+use crate::select::selection::Selection;
+
+/// What to draw.
+#[derive(Debug, Clone, Default)]
+pub struct SampleRequest {
+    /// The number of rows.
+    pub n: u64,
+    /// Which rows to draw from.
+    pub selection: Selection,
+    /// What is equally likely in a rollup table.
+    pub unit: Unit,
+    /// Draw in proportion to this weight column; by default every row is equally likely.
+    pub weight: Option<String>,
+    /// Add a column `probability`: the chance of the row in each draw with replacement, or to be among
+    /// the rows drawn uniformly without.
+    pub with_probability: bool,
+    /// Let a row be drawn more than once, each draw independent of the others.
+    pub replace: bool,
+    /// Give what there is where fewer than `n` rows can be drawn, instead of an error.
+    pub at_most: bool,
+    /// The same seed on the same snapshot gives the same rows; none is a fresh one.
+    pub seed: Option<u64>,
+    /// Names of the columns wanted, in that order; all by default.
+    pub columns: Option<Vec<String>>,
+    /// How many threads read the rows drawn, where these are many; by default the calling one, as another gained
+    /// little in most measurements. Which rows they are does not depend on it.
+    pub threads: Option<usize>,
+    /// Ends the call early.
+    pub interrupt: Interrupt,
+}
+
+/// What is drawn from a rollup table. In other tables an event is a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unit {
+    /// Events, each of which shows the row that it was folded into.
+    #[default]
+    Events,
+    /// Rows.
+    Rows,
+}
+
+/// A share of a selection's rows.
+#[derive(Debug, Clone, Default)]
+pub struct ShareRequest {
+    /// The chance of each row, from 0 to 1.
+    pub share: f64,
+    /// Which rows to draw from.
+    pub selection: Selection,
+    /// The same seed on the same snapshot gives the same rows; none is a fresh one.
+    pub seed: Option<u64>,
+    /// Names of the columns wanted, in that order; all by default.
+    pub columns: Option<Vec<String>>,
+    /// Ends the call early.
+    pub interrupt: Interrupt,
+}
+
+/// How a sample came about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SampleReport {
+    /// Rows drawn, those among them that were dead or did not pass the predicate.
+    pub attempts: u64,
+    /// Whether so many were dropped that the selection was resolved, and the sample drawn from that.
+    pub resolved: bool,
+}
