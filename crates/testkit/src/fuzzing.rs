@@ -4,7 +4,7 @@
 //! not. So each [`Target`] puts its input behind right checksums, decodes it and then *uses* it in every
 //! way there is: whatever the bytes say, the outcome is an answer or a typed error, never a panic, an
 //! endless loop or an allocation of gigabytes. Inputs are lists of [`parts`], so that a
-//! [mutation](mutation) changes what a page says without tearing the next one off.
+//! [`mutation`] changes what a page says without tearing the next one off.
 //!
 //! The same targets serve three: the stored corpora and a bounded number of seeded mutations of them
 //! (`tests/corpora.rs`), and `cargo fuzz` in the folder `fuzz` of the repository.

@@ -1,6 +1,6 @@
 //! The page cache: one per database, shared by everyone who reads segments.
 //!
-//! Loads are shared while under way ([`SharedLoads`]): of several threads that miss the same page, one reads it and the
+//! Loads are shared while under way (`SharedLoads`): of several threads that miss the same page, one reads it and the
 //! others wait for the result, an error too. What is *kept* is a byte budget, split between index-like pages and data
 //! blocks so that neither starves the other. Who may *fill* it with blocks is the reader's choice: point
 //! reads and samples do, scans and merges pass by it.

@@ -1,6 +1,6 @@
 //! The inputs that mutations begin with: small files of the store, and their parts.
 //!
-//! Everything comes from tables of [`Shape::all`], written by the engine. Their segments are then written anew with small
+//! Everything comes from tables of `Shape::all`, written by the engine. Their segments are then written anew with small
 //! pages, so that a few rows make several blocks and index pages. One build makes the same seeds each time.
 
 use std::collections::{BTreeMap, BTreeSet};
