@@ -353,7 +353,7 @@ fn deleted_rows_are_counted_once() {
 
     let fails = |arguments: &[&str]| fails(folder.path(), arguments);
     let (code, message) = fails(&["delete", "db", "t", "2024-01-01T00:00:00", "Oslo"]);
-    assert!(code == 2 && message.contains("only tables made with merge=\"upsert\""), "{message}");
+    assert!(code == 2 && message.contains("only upsert tables delete rows"), "{message}");
     write("typo.csv", "tial\nN3\n");
     let (code, message) = fails(&["delete", "db", "planes", "--keys", "typo.csv"]);
     assert!(code == 2 && message.contains("did you mean \"tial\"?"), "{message}");
