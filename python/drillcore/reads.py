@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.errors import InvalidArgumentError, InvalidTypeError, TooFewRowsError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
 from drillcore.names import check_encodable, check_name, shown
@@ -285,17 +285,20 @@ class Reads(ABC):
         """
         if weight is not None:
             check_name("weight", weight)
-        drawn = self._pin().sample(
-            check_count("n", n),
-            self._selection(between, closed, set, where),
-            weight,
-            bool(replace),
-            bool(at_most),
-            bool(with_probability),
-            check_seed(seed),
-            check_columns(columns),
-            check_threads(threads),
-        )
+        try:
+            drawn = self._pin().sample(
+                check_count("n", n),
+                self._selection(between, closed, set, where),
+                weight,
+                bool(replace),
+                bool(at_most),
+                bool(with_probability),
+                check_seed(seed),
+                check_columns(columns),
+                check_threads(threads),
+            )
+        except TooFewRowsError as error:
+            raise TooFewRowsError(f"{error}: at_most=True") from None
         rows, attempts, resolved = drawn
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
