@@ -1,0 +1,241 @@
+//! A log written, damaged and read again.
+
+use super::*;
+use crate::files::directory::MemoryDirectory;
+
+/// LSN and payload.
+type Commit = (u64, Vec<u8>);
+
+fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Commit>)> {
+    let mut commits = Vec::new();
+    let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+    let nonce = directory.list().unwrap().len() as u32;
+    let (wal, _) = Wal::recover(shared, true, nonce, Lsn(needed_from), |lsn, payload| {
+        commits.push((lsn.0, payload.to_vec()));
+        Ok::<(), StorageError>(())
+    })?;
+    Ok((wal, commits))
+}
+
+fn log(wal: &Wal, lsn: u64, payload: &[u8]) {
+    wal.enqueue(Lsn(lsn), payload.to_vec());
+    wal.write_through(Lsn(lsn)).unwrap();
+}
+
+fn names(directory: &MemoryDirectory) -> Vec<String> {
+    log_files(directory).unwrap().into_iter().map(|(_, name)| name).collect()
+}
+
+fn remove_before(directory: &MemoryDirectory, wal: &Wal, needed_from: u64) {
+    for (name, _) in wal.release_before(Lsn(needed_from)) {
+        directory.remove(&name).unwrap();
+    }
+}
+
+fn rewrite(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
+    let name = names(directory).pop().unwrap();
+    let mut bytes = read_file(directory, &name).unwrap();
+    change(&mut bytes);
+    directory.remove(&name).unwrap();
+    directory.create(&name).unwrap().write_all(&bytes).unwrap();
+}
+
+#[test]
+fn commits_come_back_in_order_over_several_openings() {
+    let directory = MemoryDirectory::new();
+    for round in 0..3u64 {
+        let (wal, commits) = recover(&directory, 1).unwrap();
+        assert_eq!(commits.len() as u64, round * 2);
+        log(&wal, round * 2 + 1, b"odd");
+        log(&wal, round * 2 + 2, b"even");
+    }
+    let (_, commits) = recover(&directory, 1).unwrap();
+    assert_eq!(commits.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(commits[3].1, b"even");
+}
+
+#[test]
+fn writing_all_enqueued_leaves_nothing_to_whoever_enqueued_it() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    wal.write_all_enqueued().unwrap();
+    wal.enqueue(Lsn(1), b"first".to_vec());
+    wal.enqueue(Lsn(2), b"second".to_vec());
+    wal.write_all_enqueued().unwrap();
+    assert_eq!(wal.logged(), Lsn(2));
+    assert_eq!(recover(&directory, 1).unwrap().1.len(), 2);
+    wal.write_through(Lsn(1)).unwrap();
+}
+
+#[test]
+fn a_torn_last_commit_is_dropped_and_the_log_goes_on_behind_it() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    log(&wal, 1, b"whole");
+    log(&wal, 2, b"torn");
+    rewrite(&directory, |bytes| bytes.truncate(bytes.len() - 1));
+    let (wal, commits) = recover(&directory, 1).unwrap();
+    assert_eq!(commits, [(1, b"whole".to_vec())]);
+    log(&wal, 2, b"again");
+    assert_eq!(recover(&directory, 1).unwrap().1[1], (2, b"again".to_vec()));
+}
+
+#[test]
+fn a_flipped_bit_in_an_acknowledged_commit_is_an_error() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    log(&wal, 1, b"first");
+    log(&wal, 2, b"second");
+    rewrite(&directory, |bytes| {
+        let len = bytes.len();
+        bytes[len - 2] ^= 0x10;
+    });
+    assert!(matches!(recover(&directory, 1), Err(StorageError::Damaged { .. })));
+}
+
+#[test]
+fn a_missing_file_is_an_error_and_a_file_no_longer_needed_is_removed() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    log(&wal, 1, b"a");
+    drop(wal);
+    let (wal, _) = recover(&directory, 1).unwrap();
+    log(&wal, 2, b"b");
+    assert_eq!(log_files(&directory).unwrap().len(), 2);
+    remove_before(&directory, &wal, 2);
+    assert_eq!(log_files(&directory).unwrap().len(), 1);
+    drop(wal);
+    assert!(matches!(recover(&directory, 1), Err(StorageError::Inconsistent { .. })));
+    assert_eq!(recover(&directory, 2).unwrap().1.len(), 1);
+}
+
+/// A file has its name only with a header, and is begun only once all before it is synced.
+#[test]
+fn a_file_without_a_header_or_cut_short_before_another_one_is_an_error() {
+    for (cut, left, expected) in
+        [(2, 50, Some(2)), (2, 3, None), (1, 3, None), (1, 50, None), (1, 32, None)]
+    {
+        let directory = MemoryDirectory::new();
+        for lsn in 1..=3 {
+            log(&recover(&directory, 1).unwrap().0, lsn, b"a commit");
+        }
+        let read = || Wal::read(&directory, Lsn(1), None, |_, _| Ok::<(), StorageError>(()));
+        assert_eq!(read().unwrap().last, Some(Lsn(3)));
+        let name = &names(&directory)[cut];
+        let bytes = read_file(&directory, name).unwrap();
+        directory.remove(name).unwrap();
+        directory.create(name).unwrap().write_all(&bytes[..left]).unwrap();
+        let found = read().ok().map(|found| found.last.unwrap().0);
+        assert_eq!(found, expected, "of file {cut}, {left} bytes");
+        assert_eq!(recover(&directory, 1).is_err(), expected.is_none());
+    }
+}
+
+#[test]
+fn what_no_mark_covers_is_written_anew_once_and_a_closed_log_not_at_all() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    (1..=3).for_each(|lsn| log(&wal, lsn, b"a commit"));
+    let whole = read_file(&directory, &names(&directory)[0]).unwrap();
+    // The third says that those before it are synced.
+    let first_lsns = || -> Vec<u64> {
+        log_files(&directory).unwrap().into_iter().map(|(first, _)| first.0).collect()
+    };
+    for _ in 0..2 {
+        assert_eq!(recover(&directory, 1).unwrap().1.len(), 3);
+        assert_eq!(first_lsns(), [1, 3]);
+    }
+    assert_eq!(read_file(&directory, &names(&directory)[0]).unwrap(), whole, "not touched");
+    let (wal, _) = recover(&directory, 1).unwrap();
+    log(&wal, 4, b"another");
+    wal.close().unwrap();
+    for _ in 0..2 {
+        assert_eq!(recover(&directory, 1).unwrap().1.len(), 4);
+        assert_eq!(first_lsns(), [1, 3, 4]);
+    }
+}
+
+#[test]
+fn what_is_in_segments_is_not_written_anew() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    (1..=3).for_each(|lsn| wal.enqueue(Lsn(lsn), b"a commit".to_vec()));
+    wal.write_through(Lsn(3)).unwrap();
+    assert_eq!(recover(&directory, 4).unwrap().1.len(), 3);
+    assert_eq!(names(&directory).len(), 1);
+    recover(&directory, 3).unwrap();
+    assert_eq!(names(&directory).len(), 2);
+}
+
+/// A reader goes on where it was, although the writer has started anew and written its last commits to another
+/// file, or to another one of the same name.
+#[test]
+fn a_reader_goes_on_over_a_new_opening_of_the_writer() {
+    for commits in [1, 3] {
+        let directory = MemoryDirectory::new();
+        let (wal, _) = recover(&directory, 1).unwrap();
+        (1..=commits).for_each(|lsn| log(&wal, lsn, b"a commit"));
+        let read = |before: Option<&LogRead>| {
+            let mut heard = Vec::new();
+            let read = Wal::read(&directory, Lsn(1), before, |lsn, _| {
+                heard.push(lsn.0);
+                Ok::<(), StorageError>(())
+            });
+            (read.unwrap(), heard)
+        };
+        let (before, heard) = read(None);
+        assert!(heard.into_iter().eq(1..=commits));
+        let (wal, _) = recover(&directory, 1).unwrap();
+        let (before, heard) = read(Some(&before));
+        assert_eq!(heard, [0; 0]);
+        log(&wal, commits + 1, b"another");
+        assert_eq!(read(Some(&before)).1, [commits + 1]);
+        assert!(read(None).1.into_iter().eq(1..=commits + 1));
+    }
+}
+
+#[test]
+fn a_removed_file_that_a_power_cut_brings_back_is_no_damage() {
+    let directory = MemoryDirectory::new();
+    let mut first_file = None;
+    for lsn in 1..=3 {
+        let (wal, _) = recover(&directory, 1).unwrap();
+        log(&wal, lsn, b"x");
+        wal.close().unwrap();
+        let name = names(&directory)[0].clone();
+        first_file.get_or_insert_with(|| (name.clone(), read_file(&directory, &name).unwrap()));
+    }
+    let (wal, _) = recover(&directory, 1).unwrap();
+    remove_before(&directory, &wal, 3);
+    drop(wal);
+    let (name, bytes) = first_file.unwrap();
+    directory.create(&name).unwrap().write_all(&bytes).unwrap();
+    let lsns = |commits: Vec<(u64, Vec<u8>)>| commits.iter().map(|c| c.0).collect::<Vec<_>>();
+    assert_eq!(lsns(recover(&directory, 3).unwrap().1), [1, 3]);
+    assert!(matches!(recover(&directory, 2), Err(StorageError::Inconsistent { .. })));
+}
+
+#[test]
+fn threads_that_commit_together_all_see_their_commit_logged() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    let next = Mutex::new(1u64);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    let lsn = {
+                        let mut next = next.lock().unwrap();
+                        wal.enqueue(Lsn(*next), next.to_le_bytes().to_vec());
+                        *next += 1;
+                        Lsn(*next - 1)
+                    };
+                    wal.write_through(lsn).unwrap();
+                    assert!(wal.logged() >= lsn);
+                }
+            });
+        }
+    });
+    drop(wal);
+    assert_eq!(recover(&directory, 1).unwrap().1.len(), 800);
+}
