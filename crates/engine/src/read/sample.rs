@@ -80,7 +80,7 @@ fn sample(
     let population = Population::of(layout, request)?;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
     let mut report = SampleReport::default();
-    let mut drawn = Vec::new();
+    let (mut drawn, mut enough_of) = (Vec::new(), None);
     if population.may_drop(layout, &question, request) {
         let candidates = table.candidates(&question.scope, interrupt)?;
         let test = question.test.as_ref();
@@ -90,17 +90,24 @@ fn sample(
             let mut draws = population.draws(&candidates, layout, interrupt)?;
             drawn = by_rejection(&mut *draws, stays, request, &mut rng, &mut report)?;
         }
-        if drawn.len() as u64 == request.n {
-            let rows = show(table, &candidates, columns, &drawn, request.threads, interrupt)?;
-            return Ok((rows, report));
-        }
-        report.resolved = true;
+        report.resolved = drawn.len() as u64 != request.n;
+        enough_of = (!report.resolved).then_some(candidates);
     }
-    let selected = population.exact(table, question, interrupt)?;
-    let (places, probability) = population.draw(&selected, layout, drawn, request, &mut rng)?;
-    report.attempts += places.len() as u64;
+    let (selected, places, probability) = match enough_of {
+        Some(candidates) => (candidates, drawn, None),
+        None => {
+            let selected = population.exact(table, question, interrupt)?;
+            let (places, probability) =
+                population.draw(&selected, layout, drawn, request, &mut rng)?;
+            report.attempts += places.len() as u64;
+            (selected, places, Some(probability).filter(|_| request.with_probability))
+        }
+    };
     let rows = show(table, &selected, columns, &places, request.threads, interrupt)?;
-    let rows = if request.with_probability { with_probability(&rows, probability)? } else { rows };
+    let rows = match probability {
+        None => rows,
+        Some(probability) => with_probability(&rows, probability)?,
+    };
     Ok((rows, report))
 }
 
@@ -123,7 +130,7 @@ fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<Reco
     Ok(batch.expect("one probability a row"))
 }
 
-/// A seed nobody has used before, from the operating system.
+/// A fresh seed, from the operating system.
 pub fn fresh_seed() -> u64 {
     getrandom::u64().expect("the operating system gives random numbers")
 }
