@@ -23,7 +23,7 @@ use crate::select::selection::{Place, Question, Selected};
 
 /// Places drawn at once that may not stay.
 const ROUND: usize = 4096;
-/// Draws by rejection are given up after so many tries a row.
+/// Tries per row after which draws by rejection are given up.
 const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
 const DRAWN_BYTES: usize = 48;

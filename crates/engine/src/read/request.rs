@@ -62,6 +62,6 @@ pub struct ShareRequest {
 pub struct SampleReport {
     /// Rows drawn, those among them that were dead or did not pass the predicate.
     pub attempts: u64,
-    /// Whether so many were dropped that the selection was resolved, and the sample drawn from that.
+    /// Whether too many were dropped, so that the selection was resolved and the sample drawn from it.
     pub resolved: bool,
 }

@@ -18,7 +18,7 @@ use crate::select::selection::{Part, Place, Selected};
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
-/// Draws by rejection are given up after so many tries a row.
+/// Tries per row after which draws by rejection are given up.
 const TRIES: usize = 16;
 /// Members whose weights are read at once.
 const CHUNK: usize = 4096;

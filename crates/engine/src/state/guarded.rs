@@ -38,7 +38,7 @@ pub struct State {
     pub named: BTreeMap<String, Arc<Version>>,
     /// The newest snapshot, while it is current.
     version: Option<Arc<Version>>,
-    /// Tables as they were handed out in snapshots, oldest first; those that nobody holds any more among them.
+    /// Tables as they were handed out in snapshots, oldest first, including those that were dropped since.
     handed_out: Vec<Weak<TableVersion>>,
 }
 

@@ -39,11 +39,11 @@ pub struct EstimateRequest {
 /// index knows, and all rows once that costs less than drawing on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Stop {
-    /// After so many rows.
+    /// After this number of rows.
     Rows(u64),
     /// When every interval is this narrow. The average of a group without values among 1,000 rows drawn of it is not waited for.
     Error(HalfWidth),
-    /// After so many seconds.
+    /// After this time, in seconds.
     Seconds(f64),
 }
 
@@ -81,7 +81,7 @@ impl Stop {
             Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
             Stop::Rows(n) => Ok(n),
             Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
-                Err(Error::invalid(format!("{seconds} seconds is no time to stop after")))
+                Err(Error::invalid(format!("seconds must be from 0 to 1e9, got {seconds}")))
             }
             Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
                 if width.is_nan() || width <= 0.0 =>
