@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::Parser;
-use drillcore_bench::Arguments;
+use drillcore_bench::{Arguments, Error};
 
 /// Measures Drillcore beside a peer, in one run, over the same rows.
 #[derive(Debug, Parser)]
@@ -26,7 +26,16 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("drillcore-bench: {error}");
-            ExitCode::FAILURE
+            ExitCode::from(exit_code(&error))
         }
+    }
+}
+
+/// Returns the exit code that the command `drillcore` gives for such an error.
+fn exit_code(error: &Error) -> u8 {
+    match error {
+        Error::Disagreement { .. } => 1,
+        Error::Interrupted => 130,
+        _ => 3,
     }
 }

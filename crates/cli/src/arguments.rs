@@ -1,5 +1,6 @@
 //! What can be typed: verbs, arguments and options.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use arrow_schema::DataType;
@@ -151,12 +152,22 @@ Examples:
   drillcore demo
   drillcore demo --rows 200000 --database made-up.drill")]
     Demo(Demo),
-    /// Measure this build beside SQLite on this machine.
-    #[command(after_help = "\
+    /// Measure this build beside SQLite on this machine. Runs the program drillcore-bench.
+    ///
+    /// The benches are a program of their own, because they contain SQLite. It is looked for beside this one,
+    /// then on the PATH. `make bench` builds and runs it from a checkout.
+    #[command(
+        disable_help_flag = true,
+        after_help = "\
 Examples:
   drillcore bench sampling --rows 1000000
-  drillcore bench --json figures.jsonl")]
-    Bench(drillcore_bench::Arguments),
+  drillcore bench --json figures.jsonl"
+    )]
+    Bench {
+        /// Arguments of drillcore-bench; --help lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 const INGEST_EXAMPLES: &str = "\

@@ -74,15 +74,3 @@ impl From<drillcore::Error> for Fault {
         Fault { message: error.to_string(), exit_code }
     }
 }
-
-impl From<drillcore_bench::Error> for Fault {
-    fn from(error: drillcore_bench::Error) -> Fault {
-        let message = error.to_string();
-        match error {
-            drillcore_bench::Error::Engine(error) => error.into(),
-            drillcore_bench::Error::Interrupted => Fault::interrupted(),
-            drillcore_bench::Error::Disagreement { .. } => Fault::wrong_answer(message),
-            _ => Fault::unusable(message),
-        }
-    }
-}

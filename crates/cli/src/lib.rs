@@ -24,6 +24,7 @@ mod add_column;
 mod set_index;
 mod named_snapshot;
 mod upkeep;
+mod bench;
 mod demo;
 
 use std::ffi::OsString;
@@ -88,6 +89,7 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
     match verb {
         Verb::Get(arguments) => return read::get(arguments, &interrupt),
         Verb::Verify(arguments) => return upkeep::verify(&arguments.database, &interrupt),
+        Verb::Bench { arguments } => return bench::run_beside(&arguments),
         Verb::Ingest(arguments) => ingest::ingest(&arguments, &interrupt),
         Verb::Delete(arguments) => delete::delete(&arguments, &interrupt),
         Verb::AddColumn(arguments) => add_column::add_column(&arguments, &interrupt),
@@ -106,10 +108,6 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
         Verb::Stats(arguments) => upkeep::stats(&arguments.database, &interrupt),
         Verb::Compact(arguments) => upkeep::compact(&arguments.database, &interrupt),
         Verb::Demo(arguments) => demo::demo(&arguments, &interrupt),
-        Verb::Bench(arguments) => {
-            let benches = drillcore_bench::run(&arguments, &interrupted, &mut std::io::stdout());
-            benches.map_err(Fault::from)
-        }
     }?;
     Ok(0)
 }
