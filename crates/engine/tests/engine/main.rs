@@ -1,0 +1,21 @@
+//! The engine by its public face, a capability each. One program, as linking one takes longer than running it.
+
+mod add_column;
+mod discover;
+mod estimate_stops;
+mod face;
+mod heavy_tails;
+mod limits;
+mod long_values;
+mod named_snapshot;
+mod names;
+mod opening;
+mod predicate;
+mod pruning;
+mod reader;
+mod rollup;
+mod set_indexes;
+mod several_threads;
+mod upsert;
+mod weighted;
+mod whole_rows;

@@ -1,0 +1,11 @@
+//! Conditions and queries, a theme each. One program, as linking one takes longer than running it.
+
+mod arithmetic;
+mod condition;
+mod floats;
+mod joins;
+mod keys;
+mod long_texts;
+mod memberships;
+mod panics;
+mod query;

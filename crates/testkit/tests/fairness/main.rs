@@ -1,0 +1,5 @@
+//! What is drawn is drawn fairly, and intervals hold what they promise; each with a biased twin that fails.
+
+mod intervals;
+mod intervals_at_a_width;
+mod statistics;

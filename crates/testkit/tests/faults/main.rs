@@ -1,0 +1,10 @@
+//! Disks, files and processes that fail. One program, as linking one takes longer than running most.
+
+mod cleaning;
+mod close;
+mod crash;
+mod damage;
+mod interrupts;
+mod log_power_cuts;
+mod small_disk;
+mod strange_files;
