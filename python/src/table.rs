@@ -6,8 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, Interrupt, MergePolicy, OnError, SampleRequest, ScanRequest,
-    Selection, TableSchema, Unit,
+    AppendOptions, AppendResult, Interrupt, OnError, SampleRequest, ScanRequest, Selection,
+    TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -107,11 +107,7 @@ impl Table {
     /// The columns of an appended batch: in a rollup table those of the events.
     #[getter]
     fn append_schema(&self) -> PySchema {
-        let schema = self.inner.schema();
-        PySchema::new(match &schema.merge {
-            MergePolicy::Rollup(rollup) => Arc::clone(&rollup.events),
-            MergePolicy::Append | MergePolicy::Upsert { .. } => Arc::clone(&schema.columns),
-        })
+        PySchema::new(Arc::clone(self.inner.schema().batch_columns()))
     }
 
     /// The key columns that every appended row has: in a rollup table those that it was made with.
@@ -119,9 +115,7 @@ impl Table {
     fn required(&self) -> Vec<String> {
         let schema = self.inner.schema();
         let mut key = key_names(&schema);
-        if let MergePolicy::Rollup(rollup) = &schema.merge {
-            key.truncate(rollup.declared);
-        }
+        key.truncate(schema.key_columns_min());
         key
     }
 
@@ -136,16 +130,12 @@ impl Table {
     /// Whether unknown columns of appended rows become dimensions.
     #[getter]
     fn discovers(&self) -> bool {
-        matches!(&self.inner.schema().merge, MergePolicy::Rollup(rollup) if rollup.discovers)
+        self.inner.schema().discovers()
     }
 
     #[getter]
     fn merge(&self) -> &'static str {
-        match self.inner.schema().merge {
-            MergePolicy::Append => "append",
-            MergePolicy::Upsert { .. } => "upsert",
-            MergePolicy::Rollup(_) => "rollup",
-        }
+        self.inner.schema().merge.name()
     }
 
     #[getter]

@@ -7,8 +7,8 @@ use std::thread;
 
 use arrow_schema::{Schema, SchemaRef};
 use drillcore::{
-    AppendOptions, AppendResult, Database, Error, ErrorKind, Interrupt, Merge, MergePolicy,
-    OnError, Options, RollupSpec, Table, TableSchema, TableSpec,
+    AppendOptions, AppendResult, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options,
+    RollupSpec, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
 
@@ -177,10 +177,8 @@ fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
 /// What a table takes of a file. A rollup table skips what it does not fold, or makes dimensions of it; in
 /// others, a column that they do not have is a mistake. An upsert table wants whole rows.
 fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
-    let (columns, skips_others) = match &schema.merge {
-        MergePolicy::Rollup(rollup) => (rollup.events.clone(), !rollup.discovers),
-        _ => (schema.columns.clone(), false),
-    };
+    let columns = schema.batch_columns().clone();
+    let skips_others = schema.rollup().is_some() && !schema.discovers();
     let whole_row = if fill_nulls { &[] } else { schema.whole_row_columns() };
     let spelled_out = whole_row.iter().map(|field| field.name().clone()).collect();
     Taken { columns, skips_others, spelled_out }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    EstimateRequest, HalfWidth, Interrupt, MergePolicy, SampleRequest, ScanRequest, Stop,
-    TableSchema, TableSnapshot,
+    EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Stop, TableSchema,
+    TableSnapshot,
 };
 use drillcore_sql::QueryOptions;
 
@@ -150,7 +150,7 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
     };
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("table", Arc::new(StringArray::from(names.clone()))),
-        ("merge", text(|schema| Some(merge_name(&schema.merge).to_string()))),
+        ("merge", text(|schema| Some(schema.merge.name().to_string()))),
         ("key", text(|schema| Some(column_names(schema, &schema.key)))),
         ("set", text(|schema| Some(column_names(schema, &[schema.set_column()?])))),
         ("rows", Arc::new(UInt64Array::from(rows))),
@@ -187,14 +187,6 @@ fn half_width(text: &str) -> Result<HalfWidth, Fault> {
     match text.strip_suffix('%') {
         Some(percent) => Ok(HalfWidth::Relative(number(percent)? / 100.0)),
         None => Ok(HalfWidth::Absolute(number(text)?)),
-    }
-}
-
-fn merge_name(merge: &MergePolicy) -> &'static str {
-    match merge {
-        MergePolicy::Append => "append",
-        MergePolicy::Upsert { .. } => "upsert",
-        MergePolicy::Rollup(_) => "rollup",
     }
 }
 

@@ -30,12 +30,11 @@ use crate::opening::database_path::check_path;
 use crate::opening::recovery;
 use crate::options::{Durability, Options};
 use crate::read::sample::fresh_seed;
-use crate::read::snapshot::{Snapshot, TableSnapshot, encode_whole_keys};
+use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
-use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::select::selection::encode_sets;
 use crate::state::core::{Core, Probe};
 use crate::write::commit::{self, AppendResult, TableShape};
@@ -432,20 +431,8 @@ impl Table {
     /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
     pub fn delete(&self, keys: &[ArrayRef]) -> Result<u64> {
         let shape = self.shape()?;
-        if !shape.layout.has_tombstones() {
-            return Err(Error::invalid(format!(
-                "table {:?} is no upsert table; only upsert tables delete rows",
-                self.name
-            )));
-        }
-        if let Some((row, bytes)) = first_long_key(keys) {
-            return Err(Error::invalid(format!(
-                "key {row} has {bytes} bytes of strings, but no key has more than {KEY_BYTES_MAX}"
-            )));
-        }
-        let keys = encode_whole_keys(&shape.schema, keys)?;
         let Database { open, interrupt } = &self.database;
-        Ok(commit::delete(&open.core, shape, keys, interrupt)?.0)
+        Ok(commit::delete(&open.core, &self.name, shape, keys, interrupt)?.0)
     }
 
     /// The table as of the newest visible commit. Copies no rows.

@@ -389,7 +389,7 @@ fn take_over(state: &mut State, before: &Version) -> bool {
 
 /// Whether rows of a rollup table have a dimension that the table lacks.
 fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
-    if layout.rollup().is_none() {
+    if !layout.schema().widens_key() {
         return Ok(false);
     }
     for key in rows.keys().iter().flatten() {

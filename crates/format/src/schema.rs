@@ -100,6 +100,17 @@ impl From<usize> for SetColumn {
     }
 }
 
+impl MergePolicy {
+    /// Its name, as users know it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            MergePolicy::Append => "append",
+            MergePolicy::Upsert { .. } => "upsert",
+            MergePolicy::Rollup(_) => "rollup",
+        }
+    }
+}
+
 impl MetricKind {
     /// The type in which a metric of a column is shown, and whether it may be null; `None` if there is no such
     /// metric of that column, or of none.
@@ -192,6 +203,39 @@ impl TableSchema {
             MergePolicy::Rollup(rollup) => Some(rollup),
             MergePolicy::Append | MergePolicy::Upsert { .. } => None,
         }
+    }
+
+    /// The columns that batches have: in a rollup table those of its events.
+    pub fn batch_columns(&self) -> &SchemaRef {
+        self.rollup().map_or(&self.columns, |rollup| &rollup.events)
+    }
+
+    /// Whether a batch may add columns to the table.
+    pub fn discovers(&self) -> bool {
+        self.rollup().is_some_and(|rollup| rollup.discovers)
+    }
+
+    /// Whether columns that are added to the table are part of its key, as the dimensions of a rollup table are.
+    pub fn widens_key(&self) -> bool {
+        self.rollup().is_some()
+    }
+
+    /// How many columns of the key a given key must have at least. Dimensions that were not declared may be left
+    /// off: such keys end in nulls, which are not encoded.
+    pub fn key_columns_min(&self) -> usize {
+        self.rollup().map_or(self.key.len(), |rollup| rollup.declared)
+    }
+
+    /// Whether a piece may hold several rows with one key.
+    pub fn repeats_keys(&self) -> bool {
+        self.merge == MergePolicy::Append
+    }
+
+    /// The columns whose values say of a stored row, whatever else is stored, that it does not count: those of the
+    /// key, and where rows repeat keys all. Elsewhere, leaving out the newest version of a row would bring an older
+    /// one back, and leaving out a partial row would change a fold; all versions have one key.
+    pub fn is_prunable(&self, column: usize) -> bool {
+        self.repeats_keys() || self.key.contains(&column)
     }
 
     /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed. Which

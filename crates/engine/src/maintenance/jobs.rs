@@ -19,13 +19,14 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::{self, Spare};
 use crate::maintenance::set_indexing;
-use crate::merge::merger::{Direction, Fold, Merger};
+use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
-use crate::merge::resolving::without_tombstones;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
+use crate::policy::table_policy::TablePolicy;
+use crate::policy::tombstones::without_tombstones;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
@@ -379,7 +380,6 @@ pub fn write_segment(
             }
         }
     }
-    let drops_tombstones = is_oldest && layout.has_tombstones();
     let total: u64 = pieces.iter().map(stored_bytes).sum();
     let written = (|| -> Result<bool> {
         let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
@@ -387,7 +387,7 @@ pub fn write_segment(
         let mut looked_for = 0;
         while let Some(rows) = merger.next_rows()? {
             (within.go_on)()?;
-            let rows = if drops_tombstones { without_tombstones(rows) } else { rows };
+            let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
             let here = rows.string_bytes() as u64;
             if writer.bytes() + here >= looked_for {
                 looked_for = writer.bytes() + here + LOOK_BYTES;
@@ -438,7 +438,7 @@ fn merger(pieces: Vec<Piece>, layout: &Layout) -> Result<Merger<PieceSource>> {
         .into_iter()
         .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward).in_checked_order())
         .collect();
-    Merger::new(sources, Direction::Forward, Fold::of(layout), BATCH_ROWS)
+    Merger::new(sources, Direction::Forward, TablePolicy::of(layout).fold(), BATCH_ROWS)
 }
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {

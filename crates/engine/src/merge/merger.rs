@@ -7,11 +7,10 @@
 use std::cmp::Ordering;
 
 use drillcore_format::byte_bounds;
-use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::MergePolicy;
+use drillcore_format::rows::Rows;
 
 use crate::error::Result;
-use crate::merge::rollup;
+use crate::policy::fold::Fold;
 
 /// Rows in key order, a batch at a time.
 pub trait RowSource: Send {
@@ -24,28 +23,6 @@ pub trait RowSource: Send {
 pub enum Direction {
     Forward,
     Reverse,
-}
-
-/// What becomes of equal keys.
-#[derive(Debug, Clone)]
-pub enum Fold {
-    /// All stay, in the order of their sources.
-    KeepAll,
-    /// The newest stays. Each source has a key once.
-    KeepNewest,
-    /// They are folded into one partial row of a rollup table; sources have all values.
-    Combine(Layout),
-}
-
-impl Fold {
-    /// How the rows of a table fold.
-    pub fn of(layout: &Layout) -> Fold {
-        match layout.schema().merge {
-            MergePolicy::Append => Fold::KeepAll,
-            MergePolicy::Upsert { .. } => Fold::KeepNewest,
-            MergePolicy::Rollup(_) => Fold::Combine(layout.clone()),
-        }
-    }
 }
 
 /// The merged stream.
@@ -223,11 +200,7 @@ impl<S: RowSource> Merger<S> {
             return Ok(None);
         }
         let parts: Vec<&Rows> = self.parts.iter().collect();
-        let mut rows = Rows::interleave(&parts, &self.picked);
-        if let Fold::Combine(layout) = &self.fold {
-            let rollup = layout.rollup().expect("only rollup tables combine");
-            rows = rollup::fold(layout, rollup, &rows, &self.group_ends)?;
-        }
+        let rows = self.fold.combine(Rows::interleave(&parts, &self.picked), &self.group_ends)?;
         self.group_ends.clear();
         self.parts.clear();
         self.picked.clear();

@@ -1,6 +1,5 @@
 //! Rows of several pieces in key order, and what equal keys come to.
 
-pub mod rollup;
 pub mod merger;
 pub mod piece_source;
 pub mod resolving;

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::merge::merger::{Direction, RowSource};
 use crate::pieces::piece::Piece;
 use crate::select::pruning::Pruning;
-use crate::select::selection::Part;
+use crate::select::selection::{Part, Selected};
 
 /// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
 /// segments stays within a few MiB.
@@ -67,33 +67,33 @@ impl PieceSource {
         PieceSource::new(piece, projection, direction, rest)
     }
 
-    /// The rows of one or more parts of a selection that lie in this piece.
-    pub fn selected(
-        piece: Piece,
-        parts: Vec<Part>,
-        projection: Projection,
+    /// The selected rows of each piece that has some, with the number of the piece, oldest first. Rows of an interval
+    /// are left out where zones tell that they cannot pass a test.
+    pub fn of<'a>(
+        selected: &'a Selected,
+        projection: &'a Projection,
         direction: Direction,
-        interrupt: &Interrupt,
-    ) -> PieceSource {
-        let rest = match parts.as_slice() {
-            [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
-            _ => {
-                let sets = parts.into_iter().map(MembersAhead::new).collect();
-                Rest::Members { sets, next: Vec::new() }
-            }
-        };
-        let interrupt = interrupt.clone();
-        PieceSource { interrupt, ..PieceSource::new(piece, projection, direction, rest) }
+        pruning: Option<&'a Pruning>,
+        interrupt: &'a Interrupt,
+    ) -> impl Iterator<Item = (usize, PieceSource)> + 'a {
+        selected.by_piece().map(move |(number, parts)| {
+            let rest = match parts {
+                [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
+                _ => {
+                    let sets = parts.iter().cloned().map(MembersAhead::new).collect();
+                    Rest::Members { sets, next: Vec::new() }
+                }
+            };
+            let piece = selected.pieces()[number].clone();
+            let source = PieceSource::new(piece, projection.clone(), direction, rest);
+            let (pruning, interrupt) = (pruning.cloned(), interrupt.clone());
+            (number, PieceSource { pruning, interrupt, ..source })
+        })
     }
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
         let (pruning, last_key, interrupt) = (None, None, Interrupt::never());
         PieceSource { piece, projection, direction, rest, pruning, interrupt, last_key }
-    }
-
-    /// Leaves out rows of an interval that cannot pass a test, as far as zones tell.
-    pub fn pruned(self, pruning: Option<&Pruning>) -> PieceSource {
-        PieceSource { pruning: pruning.cloned(), ..self }
     }
 
     /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.

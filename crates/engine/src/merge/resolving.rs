@@ -9,24 +9,21 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
-use arrow_array::{ArrayRef, BooleanArray, UInt32Array};
-use drillcore_format::rows::{Layout, Projection, Rows};
+use arrow_array::{ArrayRef, UInt32Array};
+use drillcore_format::rows::{Layout, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::merge::merger::{Direction, Fold, Merger, RowSource};
+use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
+use crate::policy::fold::Fold;
+use crate::policy::tombstones::{flags, keys_and_flags};
 use crate::select::pruning::Pruning;
-use crate::select::selection::{Part, Place, Scope, Selected};
+use crate::select::selection::{Place, Scope, Selected};
 
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
 const CHUNK_ROWS: usize = 4096;
-
-/// Keys and, where there are tombstones, their flags.
-fn flags(layout: &Layout) -> Projection {
-    layout.stored(true, if layout.has_tombstones() { vec![0] } else { Vec::new() })
-}
 
 /// Lists the live rows of a selection. By key: one merge of the range's keys. By set: each member is
 /// looked for in the newer pieces.
@@ -45,39 +42,23 @@ pub fn resolve(
     Ok(Selected::listed(pieces, live))
 }
 
-/// Which of some rows are alive.
+/// Which of some stored rows are alive. Of a table without tombstones all are, though some may be partial.
 pub fn are_live(
     layout: &Layout,
     pieces: &[Piece],
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
+    if !layout.has_tombstones() {
+        return Ok(vec![true; places.len()]);
+    }
     let mut live = Vec::with_capacity(places.len());
     for place in places {
-        let rows = pieces[place.piece].fetch(&[place.ordinal], &flags(layout), interrupt)?;
+        let rows =
+            pieces[place.piece].fetch(&[place.ordinal], &keys_and_flags(layout), interrupt)?;
         live.push(is_live(layout, pieces, place.piece, &rows, 0)?);
     }
     Ok(live)
-}
-
-/// The rows that are no tombstones, of rows whose first value says so.
-pub fn without_tombstones(rows: Rows) -> Rows {
-    let deleted: &BooleanArray = rows.value(0).as_boolean();
-    if deleted.true_count() == 0 {
-        return rows;
-    }
-    let kept: Vec<u32> =
-        (0..rows.len() as u32).filter(|&row| !deleted.value(row as usize)).collect();
-    rows.take(&kept)
-}
-
-/// What must be read to keep the newest rows and drop tombstones: the projection, keys and flags.
-pub fn with_flags(layout: &Layout, projection: &Projection) -> Projection {
-    let mut values = projection.values.clone();
-    if layout.has_tombstones() && values.first() != Some(&0) {
-        values.insert(0, 0);
-    }
-    layout.stored(true, values)
 }
 
 fn is_live(
@@ -87,7 +68,7 @@ fn is_live(
     rows: &Rows,
     row: usize,
 ) -> Result<bool> {
-    if layout.has_tombstones() && rows.value(0).as_boolean().value(row) {
+    if flags(layout, rows).is_some_and(|deleted| deleted.value(row)) {
         return Ok(false);
     }
     for newer in &pieces[piece + 1..] {
@@ -112,7 +93,7 @@ fn live_members(
             let to = part.to.min(from + CHUNK_ROWS as u64);
             ordinals.clear();
             part.ordinals(piece, from..to, &mut ordinals)?;
-            let rows = piece.fetch(&ordinals, &flags(layout), interrupt)?;
+            let rows = piece.fetch(&ordinals, &keys_and_flags(layout), interrupt)?;
             for (row, &ordinal) in ordinals.iter().enumerate() {
                 // Each row looks for its key in every newer piece.
                 interrupt.check()?;
@@ -138,7 +119,7 @@ fn live_in_range(
     let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
         interrupt.check()?;
-        let deleted = layout.has_tombstones().then(|| rows.value(0).as_boolean());
+        let deleted = flags(layout, &rows);
         let (piece, ordinal) = places(&rows);
         let is_deleted = |row: usize| deleted.is_some_and(|deleted| deleted.value(row));
         for row in (0..rows.len()).filter(|&row| !is_deleted(row)) {
@@ -155,25 +136,6 @@ pub struct PlacedSource {
 }
 
 impl PlacedSource {
-    /// The rows of the given parts, all of one piece, in key order.
-    fn new(
-        layout: &Layout,
-        pieces: &[Piece],
-        parts: &[Part],
-        pruning: Option<&Pruning>,
-        interrupt: &Interrupt,
-    ) -> PlacedSource {
-        let piece = parts[0].piece;
-        let source = PieceSource::selected(
-            pieces[piece].clone(),
-            parts.to_vec(),
-            flags(layout),
-            Direction::Forward,
-            interrupt,
-        );
-        PlacedSource { source: source.pruned(pruning), piece: piece as u32 }
-    }
-
     /// One for each piece with rows selected, oldest first, without what is pruned.
     pub fn of(
         layout: &Layout,
@@ -181,9 +143,9 @@ impl PlacedSource {
         pruning: Option<&Pruning>,
         interrupt: &Interrupt,
     ) -> Vec<PlacedSource> {
-        let parts = selected.parts().chunk_by(|a, b| a.piece == b.piece);
-        parts
-            .map(|parts| PlacedSource::new(layout, selected.pieces(), parts, pruning, interrupt))
+        let read = keys_and_flags(layout);
+        PieceSource::of(selected, &read, Direction::Forward, pruning, interrupt)
+            .map(|(piece, source)| PlacedSource { source, piece: piece as u32 })
             .collect()
     }
 }

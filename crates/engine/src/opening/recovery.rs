@@ -9,7 +9,6 @@ use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::MergePolicy;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::directory::{Directory, Lock, is_unfinished};
 use drillcore_storage::files::lease::ManifestVersion;
@@ -346,8 +345,7 @@ pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
         builder.finish()
     };
     let rows = decode().map_err(|error| damaged_commit(lsn, &error))?;
-    let distinct = layout.schema().merge != MergePolicy::Append;
-    match rows.first_out_of_order(distinct) {
+    match rows.first_out_of_order(!layout.schema().repeats_keys()) {
         None if rows.is_empty() => Err(damaged_commit(lsn, &"a batch has no rows")),
         None => Ok(rows),
         Some(row) => {

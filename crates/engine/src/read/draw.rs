@@ -14,6 +14,7 @@ use drillcore_sample::rng::Rng;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::resolving::are_live;
+use crate::policy::table_policy::TablePolicy;
 use crate::read::request::{SampleReport, SampleRequest, Unit};
 use crate::read::shown::rows_pass;
 use crate::read::snapshot::TableSnapshot;
@@ -30,8 +31,8 @@ const DRAWN_BYTES: usize = 48;
 
 /// What each draw is among.
 pub enum Population {
-    /// Rows, each as likely as the others.
-    Rows,
+    /// Rows, each as likely as the others. Those of a rollup table are not numbered before they are resolved.
+    Rows { are_numbered: bool },
     /// Events of a rollup table, each as likely as the others; a draw gives the row that it was folded into.
     Events,
     /// Units of a weight column, named and by its number among the weights.
@@ -47,24 +48,23 @@ pub enum Probability {
 impl Population {
     /// What a request draws from.
     pub fn of(layout: &Layout, request: &SampleRequest) -> Result<Population> {
-        let is_rollup = layout.rollup().is_some();
+        let combines = TablePolicy::of(layout).combines();
         match &request.weight {
-            Some(_) if is_rollup => Err(Error::invalid(
+            Some(_) if combines => Err(Error::invalid(
                 "a rollup table has no weights of its own; it is drawn from by event",
             )),
             Some(column) => Ok(Population::Weight(column.clone(), weight_column(layout, column)?)),
-            None if is_rollup && request.unit == Unit::Events => Ok(Population::Events),
-            None => Ok(Population::Rows),
+            None if combines && request.unit == Unit::Events => Ok(Population::Events),
+            None => Ok(Population::Rows { are_numbered: !combines }),
         }
     }
 
     /// Whether draws among candidates may be dropped, so that a sample need not know how many rows stay.
     ///
-    /// A chance to be drawn cannot be given without knowing that; nor are the rows of a rollup table numbered before
-    /// they are resolved.
+    /// A chance to be drawn cannot be given without knowing that.
     pub fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
-        let drops = layout.has_tombstones() || question.test.is_some();
-        let is_numbered = matches!(self, Population::Events) || layout.rollup().is_none();
+        let drops = TablePolicy::of(layout).deletes() || question.test.is_some();
+        let is_numbered = !matches!(self, Population::Rows { are_numbered: false });
         drops && is_numbered && !request.with_probability
     }
 
@@ -77,7 +77,7 @@ impl Population {
     ) -> Result<Arc<Selected>> {
         match self {
             Population::Events => table.partials(&question, interrupt),
-            Population::Rows | Population::Weight(..) => table.resolved(question, interrupt),
+            Population::Rows { .. } | Population::Weight(..) => table.resolved(question, interrupt),
         }
     }
 
@@ -90,7 +90,7 @@ impl Population {
     ) -> Result<Box<dyn Draws>> {
         let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
         Ok(match self {
-            Population::Rows => Box::new(ByNumber::rows(selected)),
+            Population::Rows { .. } => Box::new(ByNumber::rows(selected)),
             Population::Events => Box::new(ByNumber::events(weighted(EVENTS)?)?),
             Population::Weight(_, weight) => Box::new(ByWeight::new(weighted(*weight)?)),
         })
@@ -128,10 +128,7 @@ pub fn stay(
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
     let layout = &table.table().layout;
-    let mut stays = vec![true; places.len()];
-    if layout.has_tombstones() {
-        stays = are_live(layout, candidates.pieces(), places, interrupt)?;
-    }
+    let mut stays = are_live(layout, candidates.pieces(), places, interrupt)?;
     if let Some(test) = test {
         // Tombstones have no values that could be tested.
         let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);

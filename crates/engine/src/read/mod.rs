@@ -1,12 +1,16 @@
 //! What a snapshot answers: rows, samples of them, and estimates.
 
+pub mod snapshot;
 pub mod partitioning;
-pub mod passing;
+pub mod resolved;
 pub mod partition;
 pub mod scan_ahead;
 pub mod scan;
 pub mod weighted;
-pub mod snapshot;
+pub mod count;
+pub mod sets;
+pub mod whole_rows;
+pub mod get;
 pub mod request;
 pub mod shown;
 pub mod draw;

@@ -10,14 +10,15 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::merge::merger::{Direction, Fold, Merger};
+use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
-use crate::merge::resolving::{with_flags, without_tombstones};
-use crate::merge::rollup::shown;
+use crate::policy::fold::Fold;
+use crate::policy::table_policy::TablePolicy;
+use crate::policy::tombstones::{with_flags, without_tombstones};
 use crate::read::partitioning::{partitions_worth, split_by_keys};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
-use crate::select::selection::{Part, Selected};
+use crate::select::selection::Selected;
 
 /// Rows of a batch, unless they are long.
 const BATCH_ROWS: usize = 8192;
@@ -78,11 +79,7 @@ impl ScanPlan {
         let pruning = Pruning::new(layout, test.as_ref());
         let test = test.map(|test| TestPlace::new(test, &mut columns));
         // Merging compares keys, so they are read even where no key column is asked for.
-        let needed = match layout.rollup() {
-            // What is shown of a metric may be made of several values.
-            Some(_) => layout.all(),
-            None => Projection { keys: true, ..layout.projection(&columns) },
-        };
+        let needed = Projection { keys: true, ..TablePolicy::of(layout).projection(&columns) };
         let drops_tombstones = matches!(fold, Fold::KeepNewest);
         let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
         ScanPlan {
@@ -164,13 +161,9 @@ impl KeyPartition {
     /// Starts to read it, in the thread that asks for batches.
     pub(crate) fn start(&self) -> Result<StretchScan> {
         let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
-        let source = |parts: &[Part]| {
-            let piece = self.selected.pieces()[parts[0].piece].clone();
-            PieceSource::selected(piece, parts.to_vec(), read.clone(), *direction, interrupt)
-                .pruned(pruning.as_ref())
-        };
-        let parts = self.selected.parts().chunk_by(|a, b| a.piece == b.piece);
-        let mut sources: Vec<PieceSource> = parts.map(source).collect();
+        let sources =
+            PieceSource::of(&self.selected, read, *direction, pruning.as_ref(), interrupt);
+        let mut sources: Vec<PieceSource> = sources.map(|(_, source)| source).collect();
         if *direction == Direction::Reverse {
             sources.reverse();
         }
@@ -194,10 +187,7 @@ impl StretchScan {
         self.plan.interrupt.check()?;
         while let Some(rows) = self.next_rows()? {
             let ScanPlan { layout, columns, schema, .. } = &*self.plan;
-            let batch = match layout.rollup() {
-                None => layout.decode(&rows, columns)?,
-                Some(rollup) => shown(layout, rollup, &rows, columns)?,
-            };
+            let batch = TablePolicy::of(layout).shown(&rows, columns)?;
             let Some(TestPlace { test, columns }) = &self.plan.test else { return Ok(Some(batch)) };
             let tested = batch.project(columns).expect("the batch has the test's columns");
             let passes = test.passes(&tested)?;
@@ -216,7 +206,7 @@ impl StretchScan {
             if !self.plan.drops_tombstones {
                 return Ok(Some(rows));
             }
-            let rows = without_tombstones(rows);
+            let rows = without_tombstones(&self.plan.layout, rows);
             if !rows.is_empty() {
                 return Ok(Some(rows.narrow(&self.plan.read, &self.plan.needed)));
             }

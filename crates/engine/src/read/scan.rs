@@ -6,10 +6,14 @@ use arrow_schema::SchemaRef;
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::threads_for;
 use crate::error::Result;
-use crate::read::partition::{KeyPartition, StretchScan};
+use crate::merge::merger::Direction;
+use crate::policy::fold::Fold;
+use crate::policy::table_policy::TablePolicy;
+use crate::read::partition::{KeyPartition, ScanPlan, StretchScan};
 use crate::read::partitioning::PARTITION_ROWS;
 use crate::read::scan_ahead::ScanAhead;
-use crate::select::selection::Selection;
+use crate::read::snapshot::TableSnapshot;
+use crate::select::selection::{Question, Selection};
 
 /// What to scan.
 #[derive(Debug, Clone, Default)]
@@ -43,6 +47,45 @@ enum Source {
     Caller(Box<StretchScan>),
     Threads(ScanAhead),
     Ended,
+}
+
+impl TableSnapshot {
+    /// The selected rows in key order, streamed; ties in commit order, reversed when the scan is.
+    pub fn scan(&self, request: ScanRequest) -> Result<Scan> {
+        Scan::new(&self.partition(&request)?, &request)
+    }
+
+    /// Up to `count` partitions of keys that share the selected rows about equally, none of them empty, to be
+    /// scanned side by side; one after the other they give what [`TableSnapshot::scan`] gives. They are fewer
+    /// where a partition would not be worth a thread, or where many rows have one key. A limit is that of each.
+    ///
+    /// Looks at some keys of each partition. A set of an upsert table is resolved first.
+    pub fn scan_partitions(
+        &self,
+        request: &ScanRequest,
+        count: usize,
+    ) -> Result<Vec<KeyPartition>> {
+        let whole = self.partition(request)?;
+        whole.split_by_keys(whole.worth(request.partition_rows).min(count))
+    }
+
+    /// All that a request asks for.
+    fn partition(&self, request: &ScanRequest) -> Result<KeyPartition> {
+        let layout = &self.table().layout;
+        let columns = self.columns(request.columns.as_deref())?;
+        let Question { scope, test } = request.selection.check(&self.table().schema)?;
+        // The live rows of a range come out of the merge by themselves, those of a set do not.
+        let policy = TablePolicy::of(layout);
+        let (selected, fold) = if scope.is_by_set() && policy.deletes() {
+            (self.resolved(Question { scope, test: None }, &request.interrupt)?, Fold::KeepAll)
+        } else {
+            (self.candidates(&scope, &request.interrupt)?, policy.fold())
+        };
+        let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
+        let interrupt = request.interrupt.clone();
+        let plan = ScanPlan::new(layout, columns, test, fold, direction, interrupt);
+        Ok(KeyPartition::new(selected, plan.limited(request.limit)))
+    }
 }
 
 impl Scan {

@@ -2,22 +2,20 @@
 
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
-use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
-use crate::calls::side_by_side::{side_by_side, threads_for};
+use crate::calls::side_by_side::{in_shares, threads_for};
 use crate::error::{Error, Result};
-use crate::merge::rollup::shown;
-use crate::read::passing::pass;
+use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
-use crate::select::fetch::{
-    Fetched, check_string_bytes, fetch, fetch_parts, gather, no_rows, rows_at_once,
-};
+use crate::read::whole_rows::whole_rows_at;
+use crate::select::fetch::{fetch_in_shares, no_rows, rows_at_once};
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Selected};
 
 /// Rows drawn that are worth a thread.
 const PLACES_PER_THREAD: u64 = 16_384;
+
 /// Which of the rows at some places pass a test.
 pub fn rows_pass(
     table: &TableSnapshot,
@@ -26,18 +24,15 @@ pub fn rows_pass(
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
-    let layout = &table.table().layout;
-    match layout.rollup() {
-        Some(rollup) if !places.is_empty() => {
-            let whole = whole_rows_at(table, selected, places, interrupt)?;
-            let passes = test.passes(&shown(layout, rollup, &whole, test.columns())?)?;
-            Ok(passes.values().iter().collect())
-        }
-        _ => pass(selected, layout, test, places, interrupt),
+    let mut passed = Vec::with_capacity(places.len());
+    for places in places.chunks(rows_at_a_time(table, selected, test.columns())) {
+        let rows = show(table, selected, test.columns(), places, None, interrupt)?;
+        passed.extend(test.passes(&rows)?.values().iter());
     }
+    Ok(passed)
 }
 
-/// The rows at some places, as they are shown. Several threads read where there are many.
+/// The rows at some places, as they are shown, read by one thread unless more are asked for and there are many.
 pub fn show(
     table: &TableSnapshot,
     selected: &Selected,
@@ -47,63 +42,31 @@ pub fn show(
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let layout = &table.table().layout;
+    let policy = TablePolicy::of(layout);
     let threads = threads_for(Some(threads.unwrap_or(1)), places.len() as u64, PLACES_PER_THREAD)?;
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
-    match layout.rollup() {
-        None => rows_at_places(selected, layout, columns, places, threads, interrupt),
-        Some(rollup) => in_shares(places, threads, |places| {
-            let whole = whole_rows_at(table, selected, places, interrupt)?;
-            shown(layout, rollup, &whole, columns)
-        }),
+    let mut batches = if policy.combines() {
+        in_shares(places, threads, |places| {
+            policy.shown(&whole_rows_at(table, selected, places, interrupt)?, columns)
+        })?
+    } else {
+        let needed = policy.projection(columns);
+        let shown = |rows| policy.shown(&rows, columns);
+        fetch_in_shares(selected.pieces(), places, &needed, threads, interrupt, shown)?
+    };
+    if batches.len() == 1 {
+        return Ok(batches.remove(0));
     }
-}
-
-/// The rows of all items, of which each thread works on a share.
-fn in_shares<T: Sync>(
-    items: &[T],
-    threads: usize,
-    rows: impl Fn(&[T]) -> Result<RecordBatch> + Sync,
-) -> Result<RecordBatch> {
-    let shares: Vec<&[T]> = items.chunks(items.len().div_ceil(threads)).collect();
-    let mut batches = side_by_side(shares.len(), threads, |share| rows(shares[share]))?;
-    match batches.len() {
-        1 => Ok(batches.remove(0)),
-        _ => {
-            let columns = batches[0].schema();
-            concat_batches(&columns, &batches).map_err(|error| {
-                Error::invalid(format!("{} rows do not fit one batch: {error}", items.len()))
-            })
-        }
-    }
-}
-
-/// The whole row of each partial row, at least one.
-fn whole_rows_at(
-    table: &TableSnapshot,
-    partials: &Selected,
-    places: &[Place],
-    interrupt: &Interrupt,
-) -> Result<Rows> {
-    let only_keys = Projection { keys: true, ..Default::default() };
-    let keys = fetch(partials.pieces(), places, &only_keys, interrupt)?;
-    let found = table.whole_rows(keys.keys(), interrupt)?;
-    let rows = found.positions.iter().zip(places).map(|(row, place)| match row {
-        Some(row) => Ok((0, *row as usize)),
-        // Its own piece has the key, if it was not hidden there.
-        None => Err(partials.pieces()[place.piece].hides(place.ordinal)),
-    });
-    gather(vec![found.rows], &rows.collect::<Result<Vec<_>>>()?)
+    concat_batches(&batches[0].schema(), &batches).map_err(|error| {
+        Error::invalid(format!("{} rows do not fit one batch: {error}", places.len()))
+    })
 }
 
 /// How many rows of a selection, drawn at random, [`rows_at`] gives at once without taking much memory.
 pub fn rows_at_a_time(table: &TableSnapshot, selected: &Selected, columns: &[usize]) -> usize {
-    let layout = &table.table().layout;
-    match layout.rollup() {
-        None => rows_at_once(selected, &layout.projection(columns)),
-        Some(_) => rows_at_once(selected, &layout.all()),
-    }
+    rows_at_once(selected, &TablePolicy::of(&table.table().layout).projection(columns))
 }
 
 /// The rows with the given numbers of a selection, in that order, as they are shown.
@@ -115,7 +78,7 @@ pub fn rows_at(
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
     let places = places_of(selected, numbers, interrupt)?;
-    show(table, selected, columns, &places, Some(1), interrupt)
+    show(table, selected, columns, &places, None, interrupt)
 }
 
 fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
@@ -127,28 +90,4 @@ fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Res
         }
     }
     Ok(places)
-}
-
-pub fn rows_at_places(
-    selected: &Selected,
-    layout: &Layout,
-    columns: &[usize],
-    places: &[Place],
-    threads: usize,
-    interrupt: &Interrupt,
-) -> Result<RecordBatch> {
-    let projection = layout.projection(columns);
-    if threads == 1 {
-        let rows = fetch(selected.pieces(), places, &projection, interrupt)?;
-        return Ok(layout.decode(&rows, columns)?);
-    }
-    let Fetched { parts, picks } =
-        fetch_parts(selected.pieces(), places, &projection, threads, interrupt)?;
-    check_string_bytes(&parts, &picks)?;
-    let parts: Vec<&Rows> = parts.iter().collect();
-    in_shares(
-        &picks,
-        threads,
-        |picks| Ok(layout.decode(&Rows::interleave(&parts, picks), columns)?),
-    )
 }

@@ -8,3 +8,4 @@ pub mod difference;
 pub mod exact_cast;
 pub mod value_limits;
 pub mod conform;
+pub mod whole_keys;

@@ -8,7 +8,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
 use crate::calls::interrupt::Interrupt;
-use crate::calls::side_by_side::side_by_side;
+use crate::calls::side_by_side::{in_shares, side_by_side};
 use crate::error::{Error, Result};
 use crate::pieces::piece::Piece;
 use crate::select::selection::{Part, Place, Selected};
@@ -19,9 +19,9 @@ const CHUNK_ROWS: usize = 16_384;
 const CHUNKS_PER_THREAD: usize = 4;
 
 /// Rows as they were read, and for each that was asked for its part and row.
-pub struct Fetched {
-    pub parts: Vec<Rows>,
-    pub picks: Vec<(usize, usize)>,
+struct Fetched {
+    parts: Vec<Rows>,
+    picks: Vec<(usize, usize)>,
 }
 
 /// Rows of one piece that are read together, ascending.
@@ -44,12 +44,31 @@ pub fn fetch(
     gather(parts, &picks)
 }
 
+/// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of them, in order, to
+/// `each`. See [`fetch_parts`].
+pub fn fetch_in_shares<T: Send>(
+    pieces: &[Piece],
+    places: &[Place],
+    projection: &Projection,
+    threads: usize,
+    interrupt: &Interrupt,
+    each: impl Fn(Rows) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
+    if threads == 1 {
+        return Ok(vec![each(gather(parts, &picks)?)?]);
+    }
+    check_string_bytes(&parts, &picks)?;
+    let parts: Vec<&Rows> = parts.iter().collect();
+    in_shares(&picks, threads, |picks| each(Rows::interleave(&parts, picks)))
+}
+
 /// Reads the rows at `places`, at least one, with some threads. A block on the border of two threads' chunks
 /// is read by both.
 ///
 /// # Errors
 /// `InvalidArgument` once they have more strings than a batch can hold; the rest is not read then.
-pub fn fetch_parts(
+fn fetch_parts(
     pieces: &[Piece],
     places: &[Place],
     projection: &Projection,
@@ -153,7 +172,7 @@ pub fn gather(mut parts: Vec<Rows>, picks: &[(usize, usize)]) -> Result<Rows> {
 }
 
 /// Refuses rows whose keys, or strings of a column, are more than one array holds.
-pub fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
+fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
     // Where each part's strings begin and end, of the keys or a column.
     let bytes = |offsets: &dyn Fn(&Rows) -> Option<&[i32]>| -> Option<usize> {
         let offsets: Vec<&[i32]> = parts.iter().map(offsets).collect::<Option<_>>()?;

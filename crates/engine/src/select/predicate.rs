@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::schema::TableSchema;
 use drillcore_format::statistics_page::Zones;
 
 use crate::error::{Error, Result};
@@ -92,13 +92,10 @@ impl Test {
         })
     }
 
-    /// The columns of the table whose zones can exclude rows without changing an answer: those of the key,
-    /// and in an append table all. Elsewhere, leaving out the newest version of a row would bring an older
-    /// one back, and leaving out a partial row would change a fold; all versions have one key.
+    /// The columns of the table whose zones can exclude rows without changing an answer; see
+    /// [`TableSchema::is_prunable`].
     pub fn prunable_columns(&self, schema: &TableSchema) -> Vec<usize> {
-        let is_append = schema.merge == MergePolicy::Append;
-        let is_prunable = |column: &usize| is_append || schema.key.contains(column);
-        self.zone_columns.iter().copied().filter(is_prunable).collect()
+        self.zone_columns.iter().copied().filter(|&column| schema.is_prunable(column)).collect()
     }
 
     /// Whether each zone may hold a row that passes.

@@ -186,6 +186,12 @@ impl Selected {
         &self.parts
     }
 
+    /// The parts of each piece that has some, with its number, oldest first.
+    pub fn by_piece(&self) -> impl Iterator<Item = (usize, &[Part])> {
+        let parts_of = self.parts.chunk_by(|a, b| a.piece == b.piece);
+        parts_of.map(|parts| (parts[0].piece, parts))
+    }
+
     /// The row with the given number, below `len`.
     pub fn place(&self, number: u64) -> Result<Place> {
         let (part, position) = self.fences.locate(number);

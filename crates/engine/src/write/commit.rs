@@ -8,12 +8,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
 
@@ -23,10 +23,12 @@ use crate::catalog::widening::{Widening, widen};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
-use crate::merge::rollup::{fold, partial_rows};
 use crate::pieces::run::UncommittedRun;
+use crate::policy::table_policy::TablePolicy;
 use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform};
 use crate::schema::table_spec::with_discovered;
+use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
+use crate::schema::whole_keys::encode_whole_keys;
 use crate::state::core::{Core, Underway};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
@@ -79,7 +81,7 @@ impl TableShape {
 
     /// Whether a batch may add columns to it.
     fn discovers(&self) -> bool {
-        self.layout.rollup().is_some_and(|rollup| rollup.discovers)
+        self.schema.discovers()
     }
 }
 
@@ -144,15 +146,8 @@ fn prepare(
     for (shape, batch) in batches {
         interrupt.check()?;
         let (shape, batch, widening) = with_discovered_columns(shape, batch)?;
-        let conformed = match shape.layout.rollup() {
-            None => conform(&shape.schema, &shape.schema.key, &batch, options)?,
-            Some(rollup) => {
-                let events = events_schema(&shape.schema, rollup);
-                let keyed = dimensions(&shape.schema, rollup);
-                conform(&events, &keyed, &batch, options)?
-            }
-        };
-        let Conformed { batch, rejected } = conformed;
+        let (wanted, keyed) = TablePolicy::of(&shape.layout).batches();
+        let Conformed { batch, rejected } = conform(&wanted, &keyed, &batch, options)?;
         prepared.rejected.extend(rejected);
         prepared.rows += batch.num_rows() as u64;
         interrupt.check()?;
@@ -171,13 +166,13 @@ fn with_discovered_columns<'a>(
     shape: &'a TableShape,
     batch: &RecordBatch,
 ) -> Result<(Cow<'a, TableShape>, RecordBatch, Option<Widening>)> {
-    let Some(rollup) = shape.layout.rollup().filter(|rollup| rollup.discovers) else {
+    if !shape.discovers() {
         return Ok((Cow::Borrowed(shape), batch.clone(), None));
-    };
+    }
     let (wider, columns) = with_discovered(&shape.schema, batch)?;
     let is_taken = |name: &str| {
         let is_new = columns.iter().any(|column| column.name() == name);
-        is_new || rollup.events.column_with_name(name).is_some()
+        is_new || shape.schema.batch_columns().column_with_name(name).is_some()
     };
     let fields = batch.schema_ref().fields();
     let taken: Vec<usize> =
@@ -196,14 +191,26 @@ fn with_discovered_columns<'a>(
     Ok((Cow::Owned(shape), batch, Some(widening)))
 }
 
-/// Deletes the rows with the given keys in one commit; a key without a row is no error. For a caller that wants
-/// out see [`append`].
+/// Deletes the rows of the table `name` with the given keys, one array a key column, in one commit; a key without a
+/// row is no error. For a caller that wants out see [`append`].
 pub fn delete(
     core: &Arc<Core>,
+    name: &str,
     shape: TableShape,
-    keys: BinaryArray,
+    keys: &[ArrayRef],
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
+    if !TablePolicy::of(&shape.layout).deletes() {
+        return Err(Error::invalid(format!(
+            "table {name:?} is no upsert table; only upsert tables delete rows"
+        )));
+    }
+    if let Some((row, bytes)) = first_long_key(keys) {
+        return Err(Error::invalid(format!(
+            "key {row} has {bytes} bytes of strings, but no key has more than {KEY_BYTES_MAX}"
+        )));
+    }
+    let keys = encode_whole_keys(&shape.schema, keys)?;
     let _underway = core.begin()?;
     if keys.is_empty() {
         return Ok(core.visible());
@@ -216,46 +223,10 @@ pub fn delete(
     Ok(lsn)
 }
 
-/// Sorts rows by key, ties in the order given; of equal keys of an upsert table only the last stays.
+/// A run of a batch's stored rows.
 fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRun> {
-    let mut order = rows.sort_permutation();
-    if layout.has_tombstones() {
-        let key = |row: u32| rows.key(row as usize);
-        let is_last = |at: usize| order.get(at + 1).is_none_or(|&next| key(next) != key(order[at]));
-        order = (0..order.len()).filter(|&at| is_last(at)).map(|at| order[at]).collect();
-    }
-    // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
-    // caller's.
-    let mut rows = rows.take(&order);
-    if let Some(rollup) = layout.rollup() {
-        let is_last = |row: &u32| {
-            let row = *row as usize;
-            row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
-        };
-        let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
-        rows = fold(layout, rollup, &rows, &ends)?;
-    }
+    let rows = TablePolicy::of(layout).sorted(rows)?;
     UncommittedRun::new(layout, rows, &core.meter, &core.rows_examined)
-}
-
-/// The columns of a rollup table's events that its key is made of.
-fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
-    let of_events = |&column: &usize| {
-        let name = schema.columns.field(column).name();
-        rollup.events.index_of(name).expect("the events have the key's columns")
-    };
-    schema.key.iter().map(of_events).collect()
-}
-
-/// The shape of a rollup table's batches: that of its events, keyed by the dimensions that all must have.
-fn events_schema(schema: &TableSchema, rollup: &Rollup) -> TableSchema {
-    TableSchema {
-        columns: rollup.events.clone(),
-        key: dimensions(schema, rollup)[..rollup.declared].to_vec(),
-        set: None,
-        merge: MergePolicy::Append,
-        weights: Vec::new(),
-    }
 }
 
 /// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
@@ -282,10 +253,7 @@ fn check_encodable(batch: &RecordBatch) -> Result<()> {
 /// Turns a batch into a sorted, indexed run.
 fn encode(core: &Core, shape: &TableShape, batch: &RecordBatch) -> Result<UncommittedRun> {
     check_encodable(batch)?;
-    let rows = match shape.layout.rollup() {
-        None => shape.layout.encode(batch),
-        Some(rollup) => partial_rows(&shape.layout, rollup, batch),
-    };
+    let rows = TablePolicy::of(&shape.layout).stored(batch);
     let run = sorted_run(core, &shape.layout, &rows)?;
     check_size(core, run.bytes())?;
     Ok(run)

@@ -9,7 +9,6 @@ use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{IndexPage, key_hash};
 use drillcore_format::key::Bound;
 use drillcore_format::rows::Rows;
-use drillcore_format::schema::MergePolicy;
 use drillcore_format::statistics_page::Zones;
 
 use crate::error::{Result, StorageError};
@@ -39,7 +38,7 @@ pub fn check_segment(
     let fields = segment.layout().schema().columns.fields();
     let is_list = |column: &usize| matches!(fields[*column].data_type(), DataType::List(_));
     let lists: Vec<usize> = (0..fields.len()).filter(is_list).collect();
-    let distinct = segment.layout().schema().merge != MergePolicy::Append;
+    let distinct = !segment.layout().schema().repeats_keys();
     let mut last_key: Vec<u8> = Vec::new();
     let (mut next_ordinal, mut blocks) = (0u64, 0u64);
     let mut sets = SetLists::new(segment.indexed());

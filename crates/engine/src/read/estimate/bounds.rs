@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::pieces::extremes::Extremes;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
+use crate::policy::table_policy::TablePolicy;
 use crate::select::selection::{Part, Selected};
 
 /// What is known of the numbers of a column without drawing any.
@@ -45,20 +46,19 @@ pub fn bounds(
     pages_max: u64,
     interrupt: &Interrupt,
 ) -> Result<Vec<Known>> {
-    let pieces = || selected.parts().chunk_by(|a, b| a.piece == b.piece);
-    let pages = pieces().filter_map(|parts| selected.pieces()[parts[0].piece].segment());
+    let pages = selected.by_piece().filter_map(|(number, _)| selected.pieces()[number].segment());
     let is_too_much = pages.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
     // Of a column that folds, what partial rows hold says nothing.
-    let schema = layout.schema();
-    let folds = |column: &usize| schema.rollup().is_some() && !schema.key.contains(column);
-    let plain: Vec<usize> = columns.iter().copied().filter(|column| !folds(column)).collect();
+    let policy = TablePolicy::of(layout);
+    let plain: Vec<usize> =
+        columns.iter().copied().filter(|&column| policy.stores_as_shown(column)).collect();
     if plain.is_empty() || is_too_much {
         return Ok(vec![Known::Nothing; columns.len()]);
     }
     let mut found: Vec<Extremes> = vec![Extremes::default(); plain.len()];
-    for parts in pieces() {
+    for (number, parts) in selected.by_piece() {
         interrupt.check()?;
-        match &selected.pieces()[parts[0].piece] {
+        match &selected.pieces()[number] {
             Piece::Run(run) => {
                 for (extremes, &column) in found.iter_mut().zip(&plain) {
                     extremes.merge(&of_run(run, layout, column)?);

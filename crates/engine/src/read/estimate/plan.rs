@@ -4,7 +4,6 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
-use drillcore_format::schema::MergePolicy;
 use drillcore_format::schema::is_key_type;
 
 use crate::error::{Error, Result};
@@ -123,8 +122,8 @@ impl EstimatePlan {
         if !by_set || request.selection.between.is_some() || request.selection.predicate.is_some() {
             return Ok(None);
         }
-        // Without an index the sizes of sets are as unknown as those of other groups.
-        if table.schema().merge == MergePolicy::Append && !table.lists_every_set() {
+        // Where they have to be looked for, the sizes of sets are as unknown as those of other groups.
+        if table.looks_for_sets() {
             return Ok(None);
         }
         let sets = table.sets_interruptibly(&request.interrupt)?;

@@ -1,22 +1,28 @@
-//! Which rows of a selection pass a test.
+//! Which rows answer a question.
 //!
-//! The test is one of rows as they are shown: in an append table of each row, in an upsert table of the
-//! live ones, in a rollup table of whole rows.
+//! Indexes find candidates. Some of these may be dead, or partial, or fail the question's test, which is one of rows
+//! as they are shown: in an append table of each row, in an upsert table of the live ones, in a rollup table of whole
+//! rows. What is left is resolved: numbered through, so that it can be counted and drawn from.
 
+use std::sync::Arc;
+
+use arrow_buffer::BooleanBuffer;
 use drillcore_format::rows::{Layout, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
-use crate::merge::merger::{Direction, Fold, Merger};
+use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
-use crate::merge::resolving::{PlacedSource, places};
-use crate::merge::rollup::shown;
+use crate::merge::resolving::{PlacedSource, places, resolve};
+use crate::policy::fold::Fold;
+use crate::policy::table_policy::TablePolicy;
 use crate::read::partitioning::{PARTITION_ROWS, split_by_keys};
-use crate::select::fetch::{fetch, rows_at_once};
+use crate::read::snapshot::TableSnapshot;
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
-use crate::select::selection::{Place, Selected};
+use crate::select::selection::{Place, Question, Scope, Selected};
+use crate::state::version::TableVersion;
 
 /// Rows of a merge handled at once.
 const CHUNK_ROWS: usize = 4096;
@@ -31,6 +37,68 @@ pub enum Partials {
     Newest,
     /// Each, for the events that it holds.
     All,
+}
+
+impl TableSnapshot {
+    /// The selected rows, resolved: numbered through, each alive and passing.
+    pub(crate) fn resolved(
+        &self,
+        question: Question,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
+        let TableVersion { layout, pieces, resolved, .. } = self.table();
+        let scope = &question.scope;
+        let policy = TablePolicy::of(layout);
+        if policy.keeps_all() && question.test.is_none() {
+            return self.candidates(scope, interrupt);
+        }
+        if let Some(known) = resolved.get(&question) {
+            return Ok(known);
+        }
+        let selected = match &question.test {
+            None => resolve(layout, scope, pieces.clone(), interrupt)?,
+            Some(test) if policy.combines() => {
+                let candidates = self.candidates(scope, interrupt)?;
+                passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?
+            }
+            Some(test) => {
+                let scope = scope.clone();
+                let shown = self.resolved(Question { scope, test: None }, interrupt)?;
+                passing(&shown, layout, test, interrupt)?
+            }
+        };
+        Ok(resolved.keep(question, Arc::new(selected)))
+    }
+
+    /// All partial rows of the selected rows of a rollup table.
+    pub(crate) fn partials(
+        &self,
+        question: &Question,
+        interrupt: &Interrupt,
+    ) -> Result<Arc<Selected>> {
+        let candidates = self.candidates(&question.scope, interrupt)?;
+        let Some(test) = &question.test else { return Ok(candidates) };
+        let layout = &self.table().layout;
+        passing_partials(&candidates, layout, test, Partials::All, interrupt).map(Arc::new)
+    }
+
+    /// What indexes find, in an upsert table dead rows among it. Everything is selected once a version.
+    pub(crate) fn candidates(&self, scope: &Scope, interrupt: &Interrupt) -> Result<Arc<Selected>> {
+        if scope.is_everything() {
+            let whole = || Arc::new(Selected::whole(self.table().pieces.clone()));
+            return Ok(self.table().whole.get_or_init(whole).clone());
+        }
+        let TableVersion { layout, pieces, passed, .. } = self.table();
+        let select = || Ok(Arc::new(scope.select(layout, pieces.clone(), interrupt)?));
+        if !scope.takes_a_pass(pieces) {
+            return select();
+        }
+        let question = Question { scope: scope.clone(), test: None };
+        match passed.get(&question) {
+            Some(known) => Ok(known),
+            None => Ok(passed.keep(question, select()?)),
+        }
+    }
 }
 
 /// Lists the rows that pass, of rows that are shown as they are stored. Reads the test's columns of all.
@@ -70,24 +138,6 @@ pub fn count_passing(
     Ok(counts.into_iter().sum())
 }
 
-/// Which of the rows at some places pass, of rows that are shown as they are stored.
-pub fn pass(
-    selected: &Selected,
-    layout: &Layout,
-    test: &Test,
-    places: &[Place],
-    interrupt: &Interrupt,
-) -> Result<Vec<bool>> {
-    let projection = layout.projection(test.columns());
-    let mut passed = Vec::with_capacity(places.len());
-    for places in places.chunks(rows_at_once(selected, &projection)) {
-        let rows = fetch(selected.pieces(), places, &projection, interrupt)?;
-        let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
-        passed.extend(passes.values().iter());
-    }
-    Ok(passed)
-}
-
 /// Lists partial rows of the whole rows that pass. One merge of the candidates for their places, and one
 /// that folds them, side by side: both see each key once, in order.
 pub fn passing_partials(
@@ -97,21 +147,14 @@ pub fn passing_partials(
     listed: Partials,
     interrupt: &Interrupt,
 ) -> Result<Selected> {
-    let rollup = layout.rollup().expect("only rollup tables have partial rows");
     // The keys of what is left out fail, in every piece, and both merges leave out the same.
     let pruning = Pruning::new(layout, Some(test));
-    let sources: Vec<PieceSource> = candidates
-        .parts()
-        .chunk_by(|a, b| a.piece == b.piece)
-        .map(|parts| {
-            let piece = candidates.pieces()[parts[0].piece].clone();
-            let parts = parts.to_vec();
-            PieceSource::selected(piece, parts, layout.all(), Direction::Forward, interrupt)
-                .pruned(pruning.as_ref())
-        })
-        .collect();
-    let combine = Fold::Combine(layout.clone());
-    let mut whole = Merger::new(sources, Direction::Forward, combine, CHUNK_ROWS)?;
+    let policy = TablePolicy::of(layout);
+    let all = layout.all();
+    let sources =
+        PieceSource::of(candidates, &all, Direction::Forward, pruning.as_ref(), interrupt);
+    let sources = sources.map(|(_, source)| source).collect();
+    let mut whole = Merger::new(sources, Direction::Forward, policy.fold(), CHUNK_ROWS)?;
     let sources = PlacedSource::of(layout, candidates, pruning.as_ref(), interrupt);
     let fold = match listed {
         Partials::Newest => Fold::KeepNewest,
@@ -125,7 +168,7 @@ pub fn passing_partials(
     let mut ordinals = vec![Vec::new(); candidates.pieces().len()];
     while let Some(rows) = whole.next_rows()? {
         interrupt.check()?;
-        let passes = test.passes(&shown(layout, rollup, &rows, test.columns())?)?;
+        let passes = test.passes(&policy.shown(&rows, test.columns())?)?;
         for row in 0..rows.len() {
             while let Some(place) = placed.next_of(rows.key(row))? {
                 if passes.value(row) {
@@ -167,17 +210,14 @@ fn for_each_tested(
     layout: &Layout,
     test: &Test,
     interrupt: &Interrupt,
-    mut each: impl FnMut(usize, &[u32], &arrow_buffer::BooleanBuffer),
+    mut each: impl FnMut(usize, &[u32], &BooleanBuffer),
 ) -> Result<()> {
     let projection = layout.projection(test.columns());
     let pruning = Pruning::new(layout, Some(test));
-    for parts in selected.parts().chunk_by(|a, b| a.piece == b.piece) {
-        let number = parts[0].piece;
-        let piece = selected.pieces()[number].clone();
-        let (parts, projection) = (parts.to_vec(), projection.clone());
-        let mut source =
-            PieceSource::selected(piece, parts, projection, Direction::Forward, interrupt)
-                .pruned(pruning.as_ref());
+    let pruning = pruning.as_ref();
+    for (number, mut source) in
+        PieceSource::of(selected, &projection, Direction::Forward, pruning, interrupt)
+    {
         while let Some((rows, ordinals)) = source.next_placed()? {
             interrupt.check()?;
             let passes = test.passes(&layout.decode(&rows, test.columns())?)?;

@@ -1,0 +1,140 @@
+//! The merge policy of one table, by what it means for rows.
+//!
+//! | | append | upsert | rollup |
+//! |---|---|---|---|
+//! | a batch becomes | its rows | the last row of each key | one partial row of each key |
+//! | rows with one key | all stay | the newest stays, unless it is a tombstone | their partial rows are combined |
+//! | a stored row is shown | as it is | as it is | after all partial rows of its key were combined |
+
+use std::borrow::Cow;
+
+use arrow_array::RecordBatch;
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
+
+use crate::error::Result;
+use crate::policy::fold::Fold;
+use crate::policy::rollup::{fold, partial_rows, shown};
+
+/// The merge policy of the table with a layout.
+#[derive(Clone, Copy)]
+pub struct TablePolicy<'l> {
+    layout: &'l Layout,
+}
+
+impl<'l> TablePolicy<'l> {
+    pub fn of(layout: &'l Layout) -> TablePolicy<'l> {
+        TablePolicy { layout }
+    }
+
+    /// Whether each stored row is a row of the table, so that indexes alone can count rows.
+    pub fn keeps_all(&self) -> bool {
+        self.layout.schema().merge == MergePolicy::Append
+    }
+
+    /// Whether a row of the table may be stored as several partial ones.
+    pub fn combines(&self) -> bool {
+        self.layout.rollup().is_some()
+    }
+
+    /// Whether rows can be deleted by their key.
+    pub fn deletes(&self) -> bool {
+        self.layout.has_tombstones()
+    }
+
+    /// What becomes of equal keys where all rows of the table are merged.
+    pub fn fold(&self) -> Fold {
+        match self.layout.schema().merge {
+            MergePolicy::Append => Fold::KeepAll,
+            MergePolicy::Upsert { .. } => Fold::KeepNewest,
+            MergePolicy::Rollup(_) => Fold::Combine(self.layout.clone()),
+        }
+    }
+
+    /// The shape that batches must have, and which of their columns the key is made of: those of a rollup table are
+    /// events.
+    pub fn batches(&self) -> (Cow<'l, TableSchema>, Vec<usize>) {
+        let schema = self.layout.schema();
+        match self.layout.rollup() {
+            None => (Cow::Borrowed(schema), schema.key.clone()),
+            Some(rollup) => {
+                let keyed = dimensions(schema, rollup);
+                (Cow::Owned(events_schema(rollup, &keyed)), keyed)
+            }
+        }
+    }
+
+    /// The rows that are stored for those of a batch of the right shape, in its order.
+    pub fn stored(&self, batch: &RecordBatch) -> Rows {
+        match self.layout.rollup() {
+            None => self.layout.encode(batch),
+            Some(rollup) => partial_rows(self.layout, rollup, batch),
+        }
+    }
+
+    /// Sorts a batch's stored rows by key, ties in the order given, and folds those with one key.
+    pub fn sorted(&self, rows: &Rows) -> Result<Rows> {
+        let mut order = rows.sort_permutation();
+        if self.deletes() {
+            let key = |row: u32| rows.key(row as usize);
+            let is_last =
+                |at: usize| order.get(at + 1).is_none_or(|&next| key(next) != key(order[at]));
+            order = (0..order.len()).filter(|&at| is_last(at)).map(|at| order[at]).collect();
+        }
+        // Taking copies even where the order is right: a run owns exactly its bytes, not a slice of the
+        // caller's.
+        let rows = rows.take(&order);
+        let Some(rollup) = self.layout.rollup() else { return Ok(rows) };
+        let is_last = |row: &u32| {
+            let row = *row as usize;
+            row + 1 == rows.len() || rows.key(row) != rows.key(row + 1)
+        };
+        let ends: Vec<u32> = (0..rows.len() as u32).filter(is_last).map(|row| row + 1).collect();
+        fold(self.layout, rollup, &rows, &ends)
+    }
+
+    /// What must be read of whole rows to show some columns of them.
+    pub fn projection(&self, columns: &[usize]) -> Projection {
+        match self.combines() {
+            // What is shown of a metric may be made of several values.
+            true => self.layout.all(),
+            false => self.layout.projection(columns),
+        }
+    }
+
+    /// Some columns of whole rows, as they are shown.
+    ///
+    /// # Errors
+    /// `OutOfRange` if a sum among the columns does not fit its type.
+    pub fn shown(&self, rows: &Rows, columns: &[usize]) -> Result<RecordBatch> {
+        match self.layout.rollup() {
+            None => Ok(self.layout.decode(rows, columns)?),
+            Some(rollup) => shown(self.layout, rollup, rows, columns),
+        }
+    }
+
+    /// Whether a stored row holds the value of this column that is shown of its row, or of an older version of it.
+    pub fn stores_as_shown(&self, column: usize) -> bool {
+        !self.combines() || self.layout.schema().key.contains(&column)
+    }
+}
+
+/// The columns of a rollup table's events that its key is made of.
+fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
+    let of_events = |&column: &usize| {
+        let name = schema.columns.field(column).name();
+        rollup.events.index_of(name).expect("the events have the key's columns")
+    };
+    schema.key.iter().map(of_events).collect()
+}
+
+/// The shape of a rollup table's events, keyed by the dimensions that all must have.
+fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
+    TableSchema {
+        columns: rollup.events.clone(),
+        key: dimensions[..rollup.declared].to_vec(),
+        set: None,
+        merge: MergePolicy::Append,
+        weights: Vec::new(),
+    }
+}

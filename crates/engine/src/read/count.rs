@@ -1,0 +1,69 @@
+//! Counting rows and events.
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::policy::table_policy::TablePolicy;
+use crate::read::resolved::count_passing;
+use crate::read::snapshot::TableSnapshot;
+use crate::read::weighted::{EVENTS, Weighted};
+use crate::select::selection::Selection;
+use crate::state::version::TableVersion;
+
+impl TableSnapshot {
+    /// The number of rows. O(1), but for the first call on an upsert table's snapshot, which merges the
+    /// keys of all pieces.
+    pub fn rows(&self) -> Result<u64> {
+        self.count(&Selection::default())
+    }
+
+    /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from the keys of
+    /// the selection, once a snapshot. With a predicate that indexes do not answer, from the columns that it
+    /// reads.
+    pub fn count(&self, selection: &Selection) -> Result<u64> {
+        self.count_interruptibly(selection, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::count`] that can be stopped.
+    pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
+        let question = selection.check(&self.table().schema)?;
+        let keeps_all = TablePolicy::of(&self.table().layout).keeps_all();
+        match &question.test {
+            None if keeps_all && question.scope.takes_a_pass(&self.table().pieces) => {
+                let TableVersion { layout, pieces, passed, .. } = self.table();
+                match passed.get(&question) {
+                    Some(known) => Ok(known.len()),
+                    // Nobody asked for the rows, so their list is not kept.
+                    None => Ok(question.scope.select(layout, pieces.clone(), interrupt)?.len()),
+                }
+            }
+            // Listing what passes would take memory, and counting it does not.
+            Some(test) if keeps_all && self.table().resolved.get(&question).is_none() => {
+                let candidates = self.candidates(&question.scope, interrupt)?;
+                count_passing(&candidates, &self.table().layout, test, interrupt)
+            }
+            _ => Ok(self.resolved(question, interrupt)?.len()),
+        }
+    }
+
+    /// The exact number of events folded into the selected rows of a rollup table, from running sums unless
+    /// rows have to be tested; in another table, of rows.
+    pub fn count_events(&self, selection: &Selection) -> Result<u64> {
+        self.count_events_interruptibly(selection, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::count_events`] that can be stopped.
+    pub fn count_events_interruptibly(
+        &self,
+        selection: &Selection,
+        interrupt: &Interrupt,
+    ) -> Result<u64> {
+        let layout = &self.table().layout;
+        if !TablePolicy::of(layout).combines() {
+            return self.count_interruptibly(selection, interrupt);
+        }
+        let question = selection.check(&self.table().schema)?;
+        let partials = self.partials(&question, interrupt)?;
+        let events = Weighted::new(partials, layout, EVENTS, interrupt)?;
+        events.events()
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows by their keys.
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use drillcore_format::byte_bounds;
+use drillcore_format::rows::Rows;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::policy::table_policy::TablePolicy;
+use crate::policy::tombstones::flagged;
+use crate::read::snapshot::TableSnapshot;
+use crate::read::whole_rows::whole_rows;
+use crate::schema::whole_keys::encode_whole_keys;
+use crate::select::fetch::{gather, no_rows, too_many_string_bytes};
+
+/// The rows that a list of keys found.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The rows.
+    pub rows: RecordBatch,
+    /// For each key its row in `rows`, if there is one.
+    pub positions: Vec<Option<u32>>,
+}
+
+impl TableSnapshot {
+    /// The newest row of each key. `keys` holds one array a key column, all of one length.
+    ///
+    /// Pieces are searched newest first until one has the key: in each on disk at most one index page is
+    /// read, and a block where the key is.
+    pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
+        self.get_interruptibly(keys, columns, &Interrupt::never())
+    }
+
+    /// [`TableSnapshot::get`] that can be stopped.
+    pub fn get_interruptibly(
+        &self,
+        keys: &[ArrayRef],
+        columns: Option<&[String]>,
+        interrupt: &Interrupt,
+    ) -> Result<Found> {
+        let columns = self.columns(columns)?;
+        let keys = encode_whole_keys(&self.table().schema, keys)?;
+        let layout = &self.table().layout;
+        let policy = TablePolicy::of(layout);
+        if policy.combines() {
+            let whole = whole_rows(self, &keys, interrupt)?;
+            let rows = match whole.rows.is_empty() {
+                true => no_rows(layout, &columns),
+                false => policy.shown(&whole.rows, &columns)?,
+            };
+            return Ok(Found { rows, positions: whole.positions });
+        }
+        let needed = layout.projection(&columns);
+        let with_flags = flagged(layout, &needed);
+        let read = with_flags.as_ref().unwrap_or(&needed);
+        let mut parts: Vec<Rows> = Vec::new();
+        // The part and the row of each key that has one.
+        let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
+        let mut missing: Vec<u32> = (0..keys.len() as u32).collect();
+        // Keys, and any column of strings: if all are full, one of them is more than full.
+        let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
+        let mut bytes = 0;
+        for piece in self.table().pieces.iter().rev() {
+            for hits in piece.get(&keys, &missing, read, bytes_max - bytes, interrupt)? {
+                if piece.segment().is_some() {
+                    bytes += hits.rows.string_bytes();
+                }
+                if bytes > bytes_max {
+                    return Err(too_many_string_bytes(keys.len(), bytes));
+                }
+                for &(key, row) in &hits.found {
+                    found[key as usize] = Some((parts.len(), row as usize));
+                }
+                parts.push(hits.rows);
+            }
+            missing.retain(|&key| found[key as usize].is_none());
+            if missing.is_empty() {
+                break;
+            }
+        }
+        if let Some(with_flags) = &with_flags {
+            let is_deleted =
+                |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
+            found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
+            parts.iter_mut().for_each(|rows| *rows = rows.narrow(with_flags, &needed));
+        }
+        let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+        let mut numbers = 0..picks.len() as u32;
+        let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
+        if picks.is_empty() {
+            return Ok(Found { rows: no_rows(layout, &columns), positions });
+        }
+        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, &columns)?, positions })
+    }
+}

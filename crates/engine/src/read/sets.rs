@@ -1,0 +1,81 @@
+//! The sets of a table with their numbers of rows.
+
+use std::collections::BTreeMap;
+
+use arrow_array::ArrayRef;
+use drillcore_format::key::{decode_values, encode_value};
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::{Error, Result};
+use crate::policy::table_policy::TablePolicy;
+use crate::read::scan::ScanRequest;
+use crate::read::snapshot::TableSnapshot;
+use crate::select::unindexed_sets::count_sets;
+
+/// The sets of a table, in order of their values, with their numbers of rows.
+#[derive(Debug, Clone)]
+pub struct Sets {
+    /// Values of the set column; null stands for the rows without a value.
+    pub values: ArrayRef,
+    /// How many rows each set has.
+    pub rows: Vec<u64>,
+}
+
+impl TableSnapshot {
+    /// Every set with its exact number of rows. Reads the set directories of all pieces; where not all sets
+    /// are indexed, the set column.
+    pub fn sets(&self) -> Result<Sets> {
+        self.sets_interruptibly(&Interrupt::never())
+    }
+
+    /// [`TableSnapshot::sets`] that can be stopped.
+    pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
+        let column = self.table().schema.set_column().ok_or_else(Error::no_set_column)?;
+        let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
+        if !TablePolicy::of(&self.table().layout).keeps_all() {
+            self.count_live_sets(column, &mut rows_of, interrupt)?;
+        } else {
+            for piece in self.table().pieces.iter() {
+                interrupt.check()?;
+                let add = |value: &[u8], rows| *rows_of.entry(value.into()).or_default() += rows;
+                if !piece.list_sets(interrupt, add)? {
+                    count_sets(&self.table().layout, piece, &mut rows_of, interrupt)?;
+                }
+            }
+        }
+        let encoded: Vec<&[u8]> = rows_of.keys().map(AsRef::as_ref).collect();
+        let values =
+            decode_values(&encoded, self.table().schema.columns.field(column).data_type())?;
+        Ok(Sets { values, rows: rows_of.into_values().collect() })
+    }
+
+    /// Whether sizes of sets take a look at the set column of rows that no index lists.
+    pub(crate) fn looks_for_sets(&self) -> bool {
+        TablePolicy::of(&self.table().layout).keeps_all() && !self.lists_every_set()
+    }
+
+    /// Directories count dead and partial rows too, so the sets of folded rows are read.
+    fn count_live_sets(
+        &self,
+        column: usize,
+        rows_of: &mut BTreeMap<Box<[u8]>, u64>,
+        interrupt: &Interrupt,
+    ) -> Result<()> {
+        let name = self.table().schema.columns.field(column).name().clone();
+        let interrupt = interrupt.clone();
+        let request = ScanRequest { columns: Some(vec![name]), interrupt, ..Default::default() };
+        for batch in self.scan(request)? {
+            let batch = batch?;
+            let mut value = Vec::new();
+            for row in 0..batch.num_rows() {
+                value.clear();
+                encode_value(batch.column(0), row, &mut value);
+                match rows_of.get_mut(value.as_slice()) {
+                    Some(rows) => *rows += 1,
+                    None => *rows_of.entry(value.as_slice().into()).or_default() += 1,
+                }
+            }
+        }
+        Ok(())
+    }
+}

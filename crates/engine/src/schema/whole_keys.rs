@@ -1,0 +1,36 @@
+//! Keys that a caller gives, as they are stored.
+
+use arrow_array::{Array, ArrayRef, BinaryArray};
+use drillcore_format::key::encode_keys;
+use drillcore_format::schema::TableSchema;
+
+use crate::error::{Error, Result};
+use crate::schema::conform::cast;
+
+/// Encodes whole keys, given as one array a key column.
+pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<BinaryArray> {
+    let least = schema.key_columns_min();
+    if keys.len() < least || keys.len() > schema.key.len() {
+        let names: Vec<&str> =
+            schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
+        let count = match least == names.len() {
+            true => least.to_string(),
+            false => format!("{least} to {}", names.len()),
+        };
+        let message = format!(
+            "a key has {count} values ({}), but {} were given",
+            names.join(", "),
+            keys.len()
+        );
+        return Err(Error::invalid(message));
+    }
+    let mut columns = Vec::with_capacity(keys.len());
+    for (values, &column) in keys.iter().zip(&schema.key) {
+        if values.len() != keys[0].len() {
+            return Err(Error::invalid("the key columns differ in length"));
+        }
+        let field = schema.columns.field(column);
+        columns.push(cast(values, field.data_type(), field.name())?);
+    }
+    Ok(encode_keys(&columns))
+}
