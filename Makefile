@@ -46,6 +46,7 @@ bench: tools
 extension: $(STAMP)/extension
 
 $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
+	@test -e target/debug/deps || echo "Building the Python package with all that it stands on: about 10 minutes on 2 cores, once."
 	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --manifest-path python/Cargo.toml
 	@touch $@
 
