@@ -3,6 +3,7 @@
 # make schedules   of these, only publication of commits under many orders of its threads; a build of its own
 # make lint   formatting, lints, types, spelling and workflows; each finding is an error
 # make bench  this build beside SQLite, as a table and JSON lines; make bench BENCH="reads --rows 1000000"
+# make docs   the pages as a site, with the Rust and the Python API, in target/site
 # make wheel  the Python package to install elsewhere, in dist; optimised, which takes long
 #
 # The extension is built with the profile of the tests, so that everything is compiled once. The benches
@@ -16,7 +17,7 @@ STAMP := $(VENV)/.stamp
 export PATH := $(PATH):$(HOME)/.cargo/bin
 RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
 
-.PHONY: demo test schedules lint bench extension wheel tools clean
+.PHONY: demo test schedules lint bench docs extension wheel tools clean
 
 demo: extension
 	@$(BIN)/python -m drillcore.demo
@@ -42,6 +43,26 @@ lint: $(STAMP)/lint-packages
 
 bench: tools
 	cargo run --release -p drillcore-bench -- $(BENCH)
+
+# Links between pages are as in the repository; those to source code go to the repository.
+docs: extension $(STAMP)/docs-tools
+	rm -rf target/book target/site
+	mkdir -p target/book/src/docs
+	cp docs/book.toml target/book/
+	cp docs/SUMMARY.md README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md SECURITY.md target/book/src/
+	cp $(filter-out docs/SUMMARY.md,$(wildcard docs/*.md)) target/book/src/docs/
+	perl -pi -e 's#\]\((\.\./)*((crates|python|\.github|\.ci)/[^)]*|Makefile|Cargo.toml)\)#](https://github.com/drillcore/drillcore/blob/main/\2)#g' \
+		target/book/src/*.md target/book/src/docs/*.md
+	target/mdbook/bin/mdbook build target/book --dest-dir "$(CURDIR)/target/site"
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet -p drillcore --no-deps
+	cp -r target/doc target/site/rust
+	$(BIN)/pdoc --output-directory target/site/python drillcore
+	@echo "The site is in target/site: open target/site/index.html"
+
+$(STAMP)/docs-tools: $(STAMP)/packages
+	cargo install mdbook --version 0.5.3 --locked --root target/mdbook
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pdoc>=15'
+	@touch $@
 
 extension: $(STAMP)/extension
 
