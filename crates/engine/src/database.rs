@@ -88,7 +88,7 @@ impl Database {
             true => LocalDirectory::create(path),
             false => LocalDirectory::open(path),
         };
-        let directory = directory.map_err(|error| Error::cannot_open(path, &error))?;
+        let directory = directory.map_err(|error| Error::cannot_open(path, error))?;
         check_is_database(&directory, &path.display().to_string(), options.create)?;
         Database::open_in(Arc::new(directory), options, None)
     }
@@ -489,11 +489,8 @@ impl Open {
             let is_first_of_several = number == 0 && threads > 1;
             let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
             let work = Box::new(move || scheduler::work(&core, duty));
-            let worker =
-                start(format!("drillcore-maintenance-{number}"), work).map_err(|error| {
-                    let message = format!("cannot start a thread for maintenance: {error}");
-                    Error::new(ErrorKind::Io, message)
-                })?;
+            let worker = start(format!("drillcore-maintenance-{number}"), work)
+                .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
             self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
         }
         Ok(())
@@ -540,9 +537,8 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
     if recovery::holds_database(directory, path)? {
         return Ok(());
     }
-    let names = directory
-        .list()
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot list {path}: {error}")))?;
+    let names =
+        directory.list().map_err(|error| Error::io(format_args!("cannot list {path}"), error))?;
     // A first manifest that was being begun has no name yet.
     if names.iter().any(|name| name != recovery::LOCK_FILE && !is_unfinished(name)) {
         return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));

@@ -103,7 +103,7 @@ impl Reader {
         let path = path.as_ref();
         check_path(path)?;
         let directory =
-            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, &error))?;
+            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, error))?;
         let folder = path.display().to_string();
         if !recovery::holds_database(&directory, &folder)? {
             let message = format!("there is no database in {folder}");

@@ -86,3 +86,21 @@ fn a_refused_opening_changes_nothing_and_what_was_damaged_can_be_put_back() {
         assert_eq!(rows(folder.path()).unwrap(), 1000 + u64::from(is_logged));
     }
 }
+
+#[test]
+fn the_error_of_an_opening_gives_the_reason_of_the_operating_system() {
+    use std::error::Error as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let options = Options { create: false, ..Options::default() };
+    for (path, expected) in [
+        (folder.path().join("none"), std::io::ErrorKind::NotFound),
+        (file, std::io::ErrorKind::NotADirectory),
+    ] {
+        let error = Database::open(path, options.clone()).err().expect("there is no database");
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.expect("the system refused").kind(), expected, "{error}");
+    }
+}

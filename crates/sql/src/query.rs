@@ -104,9 +104,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
         .thread_stack_size(session::STACK_BYTES)
         .enable_time()
         .build()
-        .map_err(|error| {
-            Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
-        })?;
+        .map_err(|error| Error::io("no thread could be started", error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
@@ -233,9 +231,7 @@ impl Query {
     fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         // With a clock of its own: that of the workers stands still while all of them are busy.
         let waiting = Builder::new_current_thread().enable_time().build();
-        let waiting = waiting.map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot wait for the query: {error}"))
-        })?;
+        let waiting = waiting.map_err(|error| Error::io("cannot wait for the query", error))?;
         waiting.block_on(async {
             let mut future = std::pin::pin!(future);
             loop {

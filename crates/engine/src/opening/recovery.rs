@@ -103,7 +103,7 @@ pub fn open(
 /// Takes the writer's lock.
 fn take_lock(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
     let lock = directory.lock(LOCK_FILE).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot lock the database with {LOCK_FILE}: {error}"))
+        Error::io(format_args!("cannot lock the database with {LOCK_FILE}"), error)
     })?;
     Ok(lock.ok_or_else(|| match directory.is_locked_here(LOCK_FILE) {
         true => StorageError::LockedHere,
@@ -120,7 +120,7 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
     if manifest::exists(directory)? {
         return Ok(true);
     }
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list {folder}: {error}"));
+    let io = |error| Error::io(format_args!("cannot list {folder}"), error);
     let mut names = directory.list().map_err(io)?;
     names.retain(|name| file_of(name).is_some() || is_log_file(name));
     match names.iter().min() {
@@ -138,7 +138,7 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
 /// Removes log files that were being begun when the process died. Nothing reads them, and one that stays is
 /// replaced by the next of its name.
 fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io = |error| Error::io("cannot list the database folder", error);
     let names = directory.list().map_err(io)?;
     let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
     for name in names.iter().filter(|name| is_log(name) && is_unfinished(name)) {
@@ -150,7 +150,7 @@ fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
 /// readers.
 fn orphans(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io = |error| Error::io("cannot list the database folder", error);
     let segments = found.segments().map(Segment::file_name);
     let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
     let known: HashSet<String> = segments.chain(postings).collect();
@@ -273,9 +273,8 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         flush(core, core.visible(), &core.options.interrupt)?;
         start_log_at(core, expected)?;
         jobs::remove_log_before(core, &wal, expected);
-        core.directory.sync().map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot sync the database folder: {error}"))
-        })?;
+        let io = |error| Error::io("cannot sync the database folder", error);
+        core.directory.sync().map_err(io)?;
     } else {
         if last.is_none() && expected > needed_from {
             // An earlier opening without a log, or with one that a power cut took, left commits in
@@ -329,7 +328,8 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
 
 /// The batches of a logged commit, one a table.
 pub fn logged_batches(lsn: Lsn, payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
-    let batches = decode_commit(payload).map_err(|error| damaged_commit(lsn, &error))?;
+    let batches =
+        decode_commit(payload).map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
     let mut tables = HashSet::new();
     if batches.iter().all(|(table, _)| tables.insert(*table)) {
         return Ok(batches);
@@ -345,7 +345,7 @@ pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
         builder.append_range(&view, 0, view.rows())?;
         builder.finish()
     };
-    let rows = decode().map_err(|error| damaged_commit(lsn, &error))?;
+    let rows = decode().map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
     let distinct = layout.schema().merge != MergePolicy::Append;
     match rows.first_out_of_order(distinct) {
         None if rows.is_empty() => Err(damaged_commit(lsn, &"a batch has no rows")),

@@ -73,7 +73,8 @@ fn in_shares<T: Sync>(
         _ => {
             let columns = batches[0].schema();
             concat_batches(&columns, &batches).map_err(|error| {
-                Error::invalid(format!("{} rows do not fit one batch: {error}", items.len()))
+                let message = format!("{} rows do not fit one batch: {error}", items.len());
+                Error::invalid(message).with_source(error)
             })
         }
     }

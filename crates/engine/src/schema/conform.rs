@@ -204,7 +204,8 @@ fn keep_good_rows(
         .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let lenient = Arc::new(arrow_schema::Schema::new(lenient));
-    let fault = |error: arrow_schema::ArrowError| Error::invalid(error.to_string());
+    let fault =
+        |error: arrow_schema::ArrowError| Error::invalid(error.to_string()).with_source(error);
     let mut batch = RecordBatch::try_new_with_options(lenient, columns, &options).map_err(fault)?;
     if !rejected.is_empty() {
         let mut keep = vec![true; rows];

@@ -46,7 +46,7 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
         return Err(mismatch());
     }
     if matches!(source, Kind::Null) {
-        let values = cast(&values, to).map_err(|_| mismatch())?;
+        let values = cast(&values, to).map_err(|error| mismatch().with_source(error))?;
         return Ok(Cast { values, unfit: Vec::new() });
     }
     if matches!(source, Kind::Text | Kind::Bytes | Kind::Texts) {
@@ -60,13 +60,14 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
         if view_bytes(&values) > i32::MAX as u64 {
             return Err(too_long());
         }
-        let values = cast(&with_small_offsets(&values), to).map_err(|_| too_long())?;
+        let values = cast(&with_small_offsets(&values), to)
+            .map_err(|error| too_long().with_source(error))?;
         return Ok(Cast { values, unfit: Vec::new() });
     }
-    let there = cast(&values, to).map_err(|_| mismatch())?;
+    let there = cast(&values, to).map_err(|error| mismatch().with_source(error))?;
     let unfit = match (from.is_floating(), to.is_floating()) {
         (true, true) => infinite_only_there(&values, &there),
-        _ => changed(&values, &there).map_err(|_| mismatch())?,
+        _ => changed(&values, &there).map_err(|error| mismatch().with_source(error))?,
     };
     Ok(Cast { values: with_one_nan(there), unfit })
 }

@@ -154,7 +154,9 @@ impl Core {
 
     /// Refuses to write in a fork of the process that opened the database. To be called before any lock is taken.
     pub fn check_process(&self) -> Result<(), Error> {
-        let forked = |error: std::io::Error| Error::new(ErrorKind::ReadOnly, error.to_string());
+        let forked = |error: std::io::Error| {
+            Error::new(ErrorKind::ReadOnly, error.to_string()).with_source(error)
+        };
         self.process.check().map_err(forked)
     }
 
