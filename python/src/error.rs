@@ -70,6 +70,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Io => "StorageError",
         ErrorKind::Internal => "InternalError",
         ErrorKind::Interrupted => return None,
+        _ => "Error",
     })
 }
 

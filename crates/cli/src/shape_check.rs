@@ -64,7 +64,7 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
     let no_rollup = RollupSpec { granularity: none(), ..RollupSpec::default() };
     let rollup = match &table.merge {
         Merge::Rollup(rollup) => rollup,
-        Merge::Append | Merge::Upsert => &no_rollup,
+        _ => &no_rollup,
     };
     if let Some(time) = shape.rollup.time.as_ref().filter(|time| rollup.time.as_ref() != Some(time))
     {

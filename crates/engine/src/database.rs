@@ -58,6 +58,7 @@ pub struct Table {
 }
 
 /// While held, no background work starts; see [`Database::hold_maintenance`].
+#[must_use]
 pub struct MaintenanceHold {
     core: Arc<Core>,
 }
@@ -150,6 +151,7 @@ impl Database {
     /// is not. A close goes on in the background to its end; a second call waits for that.
     ///
     /// Reads of snapshots have interrupts of their own, with their requests.
+    #[must_use]
     pub fn interrupted_by(&self, interrupt: Interrupt) -> Database {
         Database { open: self.open.clone(), interrupt }
     }
@@ -334,6 +336,7 @@ impl Table {
     }
 
     /// The same table, through a handle whose calls can be stopped: see [`Database::interrupted_by`].
+    #[must_use]
     pub fn interrupted_by(&self, interrupt: Interrupt) -> Table {
         Table { database: self.database.interrupted_by(interrupt), ..self.clone() }
     }

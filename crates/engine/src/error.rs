@@ -12,6 +12,7 @@ use drillcore_storage::error::{Lack, StorageError};
 
 /// What a caller can do about an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// A database, table, column or set option of that name does not exist: fix the name.
     NotFound,

@@ -4,6 +4,7 @@ use crate::calls::interrupt::Interrupt;
 
 /// What a crash may take away. A returned `append` survives ...
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// ... only until the database is closed, which writes everything out.
     None,

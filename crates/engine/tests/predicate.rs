@@ -135,7 +135,7 @@ fn fold(merge: &Merge, appended: &[Row]) -> Vec<(Row, u64)> {
                 appended.iter().map(|row| (row.0, row.clone())).collect();
             newest.into_values().map(|row| (row, 1)).collect()
         }
-        Merge::Rollup(_) => {
+        _ => {
             let mut folded: BTreeMap<(i64, String), (Option<i64>, u64)> = BTreeMap::new();
             for (id, place, value) in appended {
                 let (sum, events) = folded.entry((*id, place.clone())).or_default();

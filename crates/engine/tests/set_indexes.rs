@@ -276,10 +276,9 @@ fn a_restart_goes_on_with_what_was_to_be_indexed() {
     db.flush().unwrap();
     let hold = db.hold_maintenance();
     table.index_all_sets().unwrap();
-    assert_eq!(
-        of_table(&db),
-        IndexedSetsStats { all: true, exceptions: 0, rows_to_index: 50_000, fault: None }
-    );
+    let stats = of_table(&db);
+    assert_eq!((stats.all, stats.exceptions, stats.rows_to_index), (true, 0, 50_000));
+    assert_eq!(stats.fault, None);
     drop((hold, table));
     db.close().unwrap();
     drop(db);

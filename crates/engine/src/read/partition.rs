@@ -52,6 +52,7 @@ struct TestPlace {
 /// Consecutive keys of a scan, which can be scanned by themselves: partitions share no key, and one after the
 /// other they give what the whole scan gives. Holding one keeps the snapshot's pieces alive.
 #[derive(Clone)]
+#[must_use]
 pub struct KeyPartition {
     selected: Arc<Selected>,
     plan: Arc<ScanPlan>,

@@ -59,6 +59,7 @@ pub struct ShareRequest {
 
 /// How a sample came about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SampleReport {
     /// Rows drawn, those among them that were dead or did not pass the predicate.
     pub attempts: u64,

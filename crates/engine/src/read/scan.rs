@@ -32,6 +32,7 @@ pub struct ScanRequest {
 }
 
 /// Batches in key order. Holding it keeps the snapshot's pieces alive; dropping it ends its threads.
+#[must_use]
 pub struct Scan {
     source: Source,
     schema: SchemaRef,

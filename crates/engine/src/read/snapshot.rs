@@ -47,6 +47,7 @@ pub struct TableSnapshot {
 
 /// The rows that a list of keys found.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Found {
     /// The rows.
     pub rows: RecordBatch,
@@ -63,6 +64,7 @@ pub(crate) struct WholeRows {
 
 /// The sets of a table, in order of their values, with their numbers of rows.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Sets {
     /// Values of the set column; null stands for the rows without a value.
     pub values: ArrayRef,

@@ -21,6 +21,7 @@ use crate::state::version::{TableVersion, Version};
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// One per table, in order of their names.
     pub tables: Vec<TableStats>,
@@ -60,6 +61,7 @@ pub struct Stats {
 
 /// What only the process that writes can tell; counted since it opened the database.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct WriterStats {
     /// The option `memory_bytes`.
     pub memory_bytes_limit: u64,
@@ -100,6 +102,7 @@ pub struct WriterStats {
 
 /// Numbers of one table.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct TableStats {
     /// The table's name.
     pub name: String,
@@ -130,6 +133,7 @@ pub struct TableStats {
 
 /// Which sets of a table are indexed.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct IndexedSetsStats {
     /// Whether all are but the exceptions, not only these.
     pub all: bool,

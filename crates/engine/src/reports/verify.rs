@@ -11,6 +11,8 @@ use crate::error::Result;
 
 /// What a check of all segments found.
 #[derive(Debug, Clone, Default)]
+#[must_use]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Segments read.
     pub segments: u64,

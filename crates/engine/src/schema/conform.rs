@@ -42,6 +42,7 @@ impl From<OnError> for AppendOptions {
 
 /// A row that was left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rejected {
     /// Its position in the batch.
     pub row: u64,

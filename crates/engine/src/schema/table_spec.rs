@@ -17,6 +17,7 @@ use crate::schema::name::check_name;
 
 /// What a new table looks like.
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct TableSpec {
     /// The columns of an appended batch. They are the table's, too, but in a rollup table, which has its
     /// key's columns and its metrics. The ways to lay out strings, binary and lists in memory are one type.
@@ -39,6 +40,7 @@ pub struct TableSpec {
 
 /// What rows with equal keys mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Merge {
     /// All are kept, in commit order.
     Append,
@@ -124,31 +126,26 @@ impl TableSpec {
     }
 
     /// The same, with sets named by a column.
-    #[must_use]
     pub fn set(self, column: impl Into<String>) -> TableSpec {
         TableSpec { set: Some(column.into()), ..self }
     }
 
     /// The same, with no set indexed at first.
-    #[must_use]
     pub fn without_set_index(self) -> TableSpec {
         TableSpec { set_index: false, ..self }
     }
 
     /// The same, with columns that rows can be drawn by.
-    #[must_use]
     pub fn weights(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
         TableSpec { weights: columns.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// The same, with another meaning of equal keys.
-    #[must_use]
     pub fn merge(self, merge: Merge) -> TableSpec {
         TableSpec { merge, ..self }
     }
 
     /// The same, taking a table of this shape that is already there.
-    #[must_use]
     pub fn if_not_exists(self) -> TableSpec {
         TableSpec { exist_ok: true, ..self }
     }

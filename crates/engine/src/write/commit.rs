@@ -39,6 +39,7 @@ const COMMIT_BYTES_MAX: u64 = 1 << 30;
 
 /// What an append did.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AppendResult {
     /// Rows appended, before equal keys were folded.
     pub rows: u64,

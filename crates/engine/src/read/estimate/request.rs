@@ -38,6 +38,7 @@ pub struct EstimateRequest {
 /// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
 /// index knows, and all rows once that costs less than drawing on.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Stop {
     /// After this number of rows.
     Rows(u64),

@@ -8,6 +8,7 @@ use drillcore_sample::interval::{Bounds, Interval};
 
 /// Estimated aggregates, one interval per group.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Estimate {
     /// The groups' values, ascending; absent without `by`, where there is one group.
     pub groups: Option<ArrayRef>,
@@ -45,6 +46,7 @@ pub struct Estimate {
 
 /// One aggregate of an estimate.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AggregateEstimate {
     /// Its name in the request.
     pub name: String,
