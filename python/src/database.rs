@@ -81,7 +81,8 @@ impl Database {
         // Python lets only numbers from 0 on through; what no clock can count is for ever.
         let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
         let signals = Signals::new();
-        signals.run(py, || reader.refresh(at_least, timeout, &signals.interrupt()))
+        let refresh = || reader.refresh(at_least.into(), timeout, &signals.interrupt());
+        Ok(signals.run(py, refresh)?.into())
     }
 
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the specification
@@ -169,7 +170,8 @@ impl Database {
 
     /// Names in order, with LSNs.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
-        signals::run(py, || self.inner.snapshots())
+        let snapshots = signals::run(py, || self.inner.snapshots())?;
+        Ok(snapshots.into_iter().map(|(name, lsn)| (name, lsn.into())).collect())
     }
 
     fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
@@ -214,7 +216,7 @@ pub struct Snapshot {
 impl Snapshot {
     #[getter]
     fn lsn(&self) -> u64 {
-        self.inner.lsn()
+        self.inner.lsn().into()
     }
 
     fn tables(&self) -> Vec<String> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use drillcore::{
-    Database, Error, Interrupt, Reader, Snapshot, Stats, Table, TableSchema, TableSnapshot,
+    Database, Error, Interrupt, Lsn, Reader, Snapshot, Stats, Table, TableSchema, TableSnapshot,
     VerifyReport,
 };
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ impl DatabaseHandle {
         }
     }
 
-    pub fn snapshots(&self) -> Result<Vec<(String, u64)>, Error> {
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>, Error> {
         match self {
             DatabaseHandle::Writer(database) => database.snapshots(),
             DatabaseHandle::Reader(reader) => reader.snapshots(),

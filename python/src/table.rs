@@ -180,7 +180,8 @@ impl Table {
     fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
         let writer = self.inner.writer(py, "delete")?;
         let keys = into_arrays(keys);
-        signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))
+        let lsn = signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))?;
+        Ok(lsn.into())
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
@@ -219,7 +220,7 @@ impl TableSnapshot {
 
     #[getter]
     fn lsn(&self) -> u64 {
-        self.inner.lsn()
+        self.inner.lsn().into()
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<u64> {
@@ -364,7 +365,7 @@ pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
 
 pub fn append_tuple(result: AppendResult) -> AppendTuple {
     let rejected = result.rejected.into_iter().map(|one| (one.row, one.reason));
-    (result.rows, rejected.collect(), result.lsn)
+    (result.rows, rejected.collect(), result.lsn.into())
 }
 
 fn key_names(schema: &TableSchema) -> Vec<String> {

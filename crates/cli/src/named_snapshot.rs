@@ -25,7 +25,8 @@ pub fn pin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Fault>
 
 pub fn list(arguments: &Snapshots, interrupt: &Interrupt) -> Result<(), Fault> {
     let snapshots = open_to_read(&arguments.database, interrupt)?.snapshots()?;
-    let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.into_iter().unzip();
+    let snapshots = snapshots.into_iter().map(|(name, lsn)| (name, u64::from(lsn)));
+    let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.unzip();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("snapshot", Arc::new(StringArray::from(names))),
         ("lsn", Arc::new(UInt64Array::from(lsns))),

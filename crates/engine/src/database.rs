@@ -7,7 +7,7 @@ use std::{io, mem};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use drillcore_format::ids::{SegmentId, TableId};
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::files::directory::{
@@ -243,7 +243,7 @@ impl Database {
     }
 
     /// The names of all named snapshots, in order, with the commits they show.
-    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         named_snapshot::list(self.core())
     }
 
@@ -428,12 +428,12 @@ impl Table {
         commit::append(&open.core, vec![(self.shape()?, batch.clone())], options.into(), interrupt)
     }
 
-    /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row
-    /// is no error. For upsert tables only.
+    /// Deletes the rows with the given keys, one array a key column, as one commit, and returns that. A key
+    /// without a row is no error. For upsert tables only.
     ///
     /// # Errors
     /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
-    pub fn delete(&self, keys: &[ArrayRef]) -> Result<u64> {
+    pub fn delete(&self, keys: &[ArrayRef]) -> Result<Lsn> {
         let shape = self.shape()?;
         if !shape.layout.has_tombstones() {
             return Err(Error::invalid(format!(
@@ -448,7 +448,7 @@ impl Table {
         }
         let keys = encode_whole_keys(&shape.schema, keys)?;
         let Database { open, interrupt } = &self.database;
-        Ok(commit::delete(&open.core, shape, keys, interrupt)?.0)
+        commit::delete(&open.core, shape, keys, interrupt)
     }
 
     /// The table as of the newest visible commit. Copies no rows.

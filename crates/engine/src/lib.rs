@@ -70,6 +70,7 @@ pub use arrow_schema;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
 pub use database::{Database, MaintenanceHold, Table};
+pub use drillcore_format::ids::Lsn;
 pub use drillcore_format::schema::{MergePolicy, TableSchema};
 pub use drillcore_format::statistics_page::{ColumnZones, Zones};
 pub use drillcore_sample::interval::{Bounds, Interval, Method};

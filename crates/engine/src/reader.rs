@@ -156,9 +156,9 @@ impl Reader {
     }
 
     /// The names of all named snapshots as of the last refresh, in order, with the commits they show.
-    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         let current = self.current()?;
-        Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn.0)).collect())
+        Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn)).collect())
     }
 
     /// Reads every segment of the last refresh, those of named snapshots too, and checks it as
@@ -195,7 +195,7 @@ impl Reader {
     ///
     /// # Errors
     /// `Behind` if the writer has not written that far within `timeout`.
-    pub fn refresh(&self, at_least: u64, timeout: Duration, interrupt: &Interrupt) -> Result<u64> {
+    pub fn refresh(&self, at_least: Lsn, timeout: Duration, interrupt: &Interrupt) -> Result<Lsn> {
         let started = Instant::now();
         loop {
             interrupt.check()?;
@@ -222,7 +222,7 @@ impl Reader {
     }
 
     /// Takes what is there now for what is read, and returns its newest commit.
-    fn move_on(&self, interrupt: &Interrupt) -> Result<u64> {
+    fn move_on(&self, interrupt: &Interrupt) -> Result<Lsn> {
         let _loading = lock(&self.shared.loading);
         let before = self.current()?;
         let fresh = self.load(Some(&before), interrupt)?;
@@ -233,7 +233,7 @@ impl Reader {
         {
             *current = Arc::new(fresh);
         }
-        Ok(lsn.0)
+        Ok(lsn)
     }
 
     /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it. Both

@@ -42,7 +42,7 @@ fn batch(ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> Reco
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-fn append(table: &Table, ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> u64 {
+fn append(table: &Table, ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> Lsn {
     table.append(&batch(ids, added), OnError::Raise).unwrap().lsn
 }
 
@@ -241,7 +241,7 @@ fn a_reader_sees_the_column_once_it_refreshes() {
     table.add_column("level", &DataType::Int64).unwrap();
     assert_eq!(names(&seen()).len(), 3, "not before a refresh");
     let old = seen();
-    refresh(0);
+    refresh(Lsn(0));
     assert_eq!(values(&seen(), "level").len(), 20, "though nothing was appended");
     refresh(append(&table, 20..30, Some(("level", 1))));
     let expected: Vec<_> = (0..30).map(|id| (id, (id >= 20).then_some(1))).collect();
@@ -268,7 +268,7 @@ fn a_reader_that_refreshes_while_columns_are_added_sees_whole_commits() {
             is_done.store(true, Ordering::Release);
         });
         while !is_done.load(Ordering::Acquire) {
-            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+            reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
             let snapshot = reader.snapshot().unwrap().table("t").unwrap();
             for name in &names(&snapshot)[3..] {
                 let number: i64 = name[1..].parse().unwrap();

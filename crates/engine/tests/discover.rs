@@ -62,7 +62,7 @@ fn events(keys: &[Key]) -> RecordBatch {
     batch([named("id", ids)].into_iter().chain(dimensions).chain([named("amount", amounts)]))
 }
 
-fn append(table: &Table, rows: &RecordBatch) -> u64 {
+fn append(table: &Table, rows: &RecordBatch) -> Lsn {
     table.append(rows, OnError::Raise).unwrap().lsn
 }
 
@@ -380,7 +380,7 @@ fn threads_that_discover_at_once_agree_on_one_schema() {
         let is_done = &is_done;
         scope.spawn(move || {
             while !is_done.load(Ordering::Acquire) {
-                reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
                 let snapshot = reader.snapshot().unwrap().table("t").unwrap();
                 for (key, row) in scan(&snapshot, ScanRequest::default()) {
                     assert!(row.0 == 1 && key.1.contains_key(&format!("same{}", key.0)), "{key:?}");

@@ -282,7 +282,7 @@ fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
     table.append(&batch(200..201, 10), OnError::Raise).unwrap();
     db.compact().unwrap();
     let (lsn, rows, files) = oldest();
-    assert_eq!((lsn, rows), (Some(first + 100), 0));
+    assert_eq!((lsn, rows), (Some(Lsn(first.0 + 100)), 0));
     assert!(files > 0, "the segment that was merged waits for it");
     drop(later);
     assert_eq!(oldest(), (None, 0, 0));

@@ -146,7 +146,7 @@ fn pinning_beside_writers_and_merges_cuts_all_tables_at_one_commit() {
 const CACHE_BYTES: u64 = 1 << 20;
 
 fn refresh(reader: &Reader) {
-    reader.refresh(0, std::time::Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh(Lsn(0), std::time::Duration::ZERO, &Interrupt::never()).unwrap();
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn a_reader_opens_the_named_snapshots_of_its_last_refresh_and_makes_none() {
     let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
     assert_eq!(reader.snapshots().unwrap(), db.snapshots().unwrap());
     assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
-    assert_eq!(reader.named_snapshot("monday").unwrap().lsn(), 1);
+    assert_eq!(reader.named_snapshot("monday").unwrap().lsn(), Lsn(1));
     let error = reader.named_snapshot("munday").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.to_string(), r#"unknown snapshot "munday"; did you mean "monday"?"#);

@@ -54,7 +54,7 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     }
     let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
     let refreshed = || {
-        reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+        reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
         let found = commits(&reader.snapshot().unwrap().table("t").unwrap());
         assert!(found.iter().all(|rows| *rows == 100));
         (found.len(), reader.stats().unwrap().refresh_bytes.unwrap())
@@ -89,7 +89,7 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     let (seen, bytes) = refreshed();
     assert!(seen == 304 && bytes < whole / 100, "{seen} commits, {bytes} bytes");
     db.drop_table("t").unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
     assert!(reader.snapshot().unwrap().table("t").is_err());
 }
 
@@ -156,8 +156,9 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
     table.append(&batch(2, 100), OnError::Raise).unwrap();
     db.flush().unwrap();
     db.compact().unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
-    let error = reader.refresh(1_000, Duration::from_millis(30), &Interrupt::never()).unwrap_err();
+    reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
+    let error =
+        reader.refresh(Lsn(1_000), Duration::from_millis(30), &Interrupt::never()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Behind);
     assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
 
@@ -237,7 +238,7 @@ fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
                         let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
                         let (mut last, mut looks) = (0, 0);
                         while !done.load(Ordering::Relaxed) {
-                            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                            reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
                             let snapshot = reader.snapshot().unwrap().table("t").unwrap();
                             let commits = commits(&snapshot);
                             assert!(commits.iter().all(|&rows| rows == 300), "{commits:?}");
@@ -280,7 +281,7 @@ fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
             let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
             let mut looks = 0;
             while !done.load(Ordering::Relaxed) {
-                reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
                 let snapshot = reader.snapshot().unwrap();
                 let rows = |name: &str| snapshot.table(name).unwrap().rows().unwrap();
                 let made = snapshot.tables().into_iter().filter(|name| name != "all");
@@ -318,7 +319,7 @@ fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
                 segments += report.segments;
                 checks += 1;
                 if checks % 2 == 0 {
-                    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                    reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
                 }
             }
             (checks, segments)
@@ -423,7 +424,7 @@ fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
         }
         db.close().unwrap();
     }
-    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).unwrap().snapshot().unwrap().lsn(), 2);
+    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).unwrap().snapshot().unwrap().lsn(), Lsn(2));
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let log = names.filter(|path| path.to_string_lossy().contains("wal-"));
     std::fs::remove_file(log.max().unwrap()).unwrap();

@@ -309,7 +309,7 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     let pinned = db.named_snapshot("before").unwrap().table("t").unwrap();
     table.index_all_sets().unwrap();
     wait(&table);
-    reader.refresh(0, Duration::from_secs(5), &Interrupt::never()).unwrap();
+    reader.refresh(Lsn(0), Duration::from_secs(5), &Interrupt::never()).unwrap();
     assert_eq!(reader.stats().unwrap().tables[0].indexed_sets.as_ref().unwrap().rows_to_index, 0);
     let fresh = reader.snapshot().unwrap().table("t").unwrap();
     for (who, table) in [("old", &old), ("fresh", &fresh), ("pinned", &pinned)] {
@@ -320,7 +320,7 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     db.compact().unwrap();
     assert_eq!(files(folder.path(), "postings-").len(), 1);
     assert_eq!(both(&pinned), before);
-    reader.refresh(0, Duration::from_secs(5), &Interrupt::never()).unwrap();
+    reader.refresh(Lsn(0), Duration::from_secs(5), &Interrupt::never()).unwrap();
     let named = reader.named_snapshot("before").unwrap().table("t").unwrap();
     assert_eq!(both(&named), before);
     assert!(reader.verify(&Interrupt::never()).unwrap().faults.is_empty());

@@ -71,7 +71,7 @@ pub fn create_tables(database: &Database) -> Result<()> {
 }
 
 /// Commits one batch, and returns its LSN.
-pub fn append(database: &Database, writer: i32, number: u64) -> Result<u64> {
+pub fn append(database: &Database, writer: i32, number: u64) -> Result<Lsn> {
     if is_delete(number) {
         let slots = deleted_slots(number);
         let writers = Int64Array::from(vec![i64::from(writer); slots.len()]);

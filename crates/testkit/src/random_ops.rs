@@ -56,7 +56,7 @@ struct Seen {
 /// What a named snapshot shows for good.
 #[derive(Clone)]
 struct Pinned {
-    lsn: u64,
+    lsn: Lsn,
     model: Model,
     /// One sample of each table.
     drawn: Vec<Vec<Vec<Cell>>>,
@@ -277,7 +277,7 @@ impl RandomOps {
         match appended {
             Ok(result) => {
                 assert_eq!((result.rows, result.rejected.len()), (total, 0));
-                assert_eq!(result.lsn, before + u64::from(total > 0));
+                assert_eq!(result.lsn, Lsn(before.0 + u64::from(total > 0)));
                 for p in pending {
                     self.model.get_mut(&p.name).unwrap().append(&p.rows);
                 }
@@ -310,7 +310,7 @@ impl RandomOps {
         let before = self.database().snapshot().unwrap().lsn();
         match self.database().table(name).unwrap().delete(&arrays) {
             Ok(lsn) => {
-                assert_eq!(lsn, before + u64::from(!keys.is_empty()));
+                assert_eq!(lsn, Lsn(before.0 + u64::from(!keys.is_empty())));
                 self.model.get_mut(name).expect("chosen above").delete(&keys);
             }
             Err(error) => self.check_too_large(&error),
@@ -423,7 +423,7 @@ impl RandomOps {
         let now = Seen { model: self.model.clone(), named: self.named.clone() };
         if let Some((reader, seen)) = &mut self.reader {
             self.log.lines.push("refresh the reader".into());
-            let at_least = if is_logged { lsn } else { 0 };
+            let at_least = if is_logged { lsn } else { Lsn(0) };
             reader.refresh(at_least, Duration::ZERO, &Interrupt::never()).unwrap();
             *seen = now;
         } else {

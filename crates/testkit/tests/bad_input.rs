@@ -108,7 +108,7 @@ impl Fixture {
 
 #[derive(Debug, PartialEq)]
 struct Snapshotted {
-    lsn: u64,
+    lsn: Lsn,
     tables: Vec<(String, u64, TableSchema)>,
 }
 

@@ -105,7 +105,7 @@ fn load(folder: &Path) {
         let writers = [1, 2, 3].map(|writer| scope.spawn(write(writer)));
         for _ in 0..12 {
             database.flush().unwrap();
-            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+            reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
             last_batches(&reader.snapshot().unwrap());
             database.snapshot().unwrap();
         }
@@ -180,7 +180,7 @@ fn many_segments(folder: &Path) {
     table.index_all_sets().unwrap();
     database.named_snapshot("all").unwrap();
     database.compact().unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
     for snapshot in [&snapshot, &early, &reader.snapshot().unwrap().table("t").unwrap()] {
         check(snapshot);
     }

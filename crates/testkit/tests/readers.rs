@@ -29,7 +29,7 @@ fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool
     before.0 = last_batch(&before.1);
     while !is_done.load(Ordering::Acquire) {
         let at_least = acknowledged.load(Ordering::Acquire);
-        let lsn = reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+        let lsn = reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
         let snapshot = reader.snapshot().unwrap();
         assert_eq!(snapshot.lsn(), lsn);
         let found = last_batch(&snapshot);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::byte_bounds;
+use drillcore_format::ids::Lsn;
 use drillcore_format::key::{decode_values, encode_keys, encode_value};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
@@ -91,8 +92,8 @@ impl Snapshot {
     }
 
     /// The newest commit that the snapshot shows.
-    pub fn lsn(&self) -> u64 {
-        self.version.lsn.0
+    pub fn lsn(&self) -> Lsn {
+        self.version.lsn
     }
 
     /// The names of all tables, in order.
@@ -128,8 +129,8 @@ impl TableSnapshot {
     }
 
     /// The newest commit that the snapshot shows.
-    pub fn lsn(&self) -> u64 {
-        self.table.lsn.0
+    pub fn lsn(&self) -> Lsn {
+        self.table.lsn
     }
 
     /// The number of rows. O(1), but for the first call on an upsert table's snapshot, which merges the

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use drillcore_format::ids::Lsn;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::log::wal::LogRead;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -26,7 +27,7 @@ pub struct Stats {
     /// One per table, in order of their names.
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
-    pub lsn: u64,
+    pub lsn: Lsn,
     /// Rows in memory that new snapshots see; of a writer also appends and compactions under way.
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold.
@@ -91,7 +92,7 @@ pub struct WriterStats {
     pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
     /// gone on since; named snapshots are not meant.
-    pub oldest_snapshot_lsn: Option<u64>,
+    pub oldest_snapshot_lsn: Option<Lsn>,
     /// Rows in memory that it holds and new snapshots do not.
     pub oldest_snapshot_row_bytes: u64,
     /// Files that it holds and new snapshots do not.
@@ -181,7 +182,7 @@ impl Stats {
         let removals = core.removals.report();
         Ok(Stats {
             tables: tables.collect(),
-            lsn: visible.0,
+            lsn: visible,
             buffered_bytes: state.buffered_bytes,
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
@@ -197,7 +198,7 @@ impl Stats {
                 segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
                 snapshot_row_bytes: core.meter.bytes().saturating_sub(state.buffered_bytes),
-                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn.0),
+                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,
                 failure: state.failure.as_ref().map(ToString::to_string),
@@ -227,7 +228,7 @@ impl Stats {
         });
         let tables: Vec<TableStats> = tables.collect();
         Stats {
-            lsn: version.lsn.0,
+            lsn: version.lsn,
             buffered_bytes: tables.iter().map(|table| table.run_bytes).sum(),
             wal_bytes: log.bytes,
             refresh_bytes: Some(log.bytes_read),

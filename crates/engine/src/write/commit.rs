@@ -46,7 +46,7 @@ pub struct AppendResult {
     /// Rows left out, with `OnError::Skip`.
     pub rejected: Vec<Rejected>,
     /// The commit; of an append without rows, the newest visible one.
-    pub lsn: u64,
+    pub lsn: Lsn,
 }
 
 /// A table, as a commit names it.
@@ -123,7 +123,7 @@ fn append_here(
         probe();
     }
     if runs.is_empty() {
-        return Ok(AppendResult { rows, rejected, lsn: core.visible().0 });
+        return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
@@ -131,7 +131,7 @@ fn append_here(
     for (table, bytes) in tables {
         scheduler::compact_small_runs(core, table, bytes)?;
     }
-    Ok(AppendResult { rows, rejected, lsn: lsn.0 })
+    Ok(AppendResult { rows, rejected, lsn })
 }
 
 fn prepare(
