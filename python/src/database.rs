@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, Interrupt, Merge, Options, Reader, RollupSpec, TableSpec};
+use drillcore::{Durability, Error, Interrupt, Merge, Options, Reader, RollupSpec, TableSpec};
 use drillcore_sql::QueryOptions;
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
@@ -105,7 +105,13 @@ impl Database {
             ("append", None) => Merge::Append,
             ("upsert", None) => Merge::Upsert,
             ("rollup", Some((time, granularity, metrics, discover))) => {
-                Merge::Rollup(RollupSpec { time, granularity, metrics, discover })
+                let rollup = || {
+                    let metric =
+                        |(name, text): &(String, String)| Ok((name.clone(), text.parse()?));
+                    let metrics = metrics.iter().map(metric).collect::<Result<_, Error>>()?;
+                    Ok(RollupSpec { time, granularity: granularity.parse()?, metrics, discover })
+                };
+                Merge::Rollup(signals::run(py, rollup)?)
             }
             _ => return Err(error::invalid(py, "merge and rollup do not go together")),
         };

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
 
 use crate::column_type::column_type;
 
@@ -325,7 +326,7 @@ pub struct Rollup {
     pub time: Option<String>,
     /// The step that time is truncated to: 1s, 1m, 5m, 15m, 30m, 1h, 1d, or none.
     #[arg(long, value_name = "STEP", requires = "time")]
-    pub granularity: Option<String>,
+    pub granularity: Option<Granularity>,
     /// Columns that tell rows apart.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub dimension: Vec<String>,
@@ -334,17 +335,25 @@ pub struct Rollup {
     pub discover: bool,
     /// A metric's name, and what it is: count, or sum, min, max or avg of a column. May come several times.
     #[arg(long, value_name = "NAME=EXPRESSION", value_parser = metric)]
-    pub metric: Vec<(String, String)>,
+    pub metric: Vec<(String, Metric)>,
 }
 
 /// "delay=sum(dep_delay)".
-fn metric(text: &str) -> Result<(String, String), String> {
+fn metric(text: &str) -> Result<(String, Metric), Error> {
     match text.split_once('=') {
         Some((name, expression)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_string(), expression.trim().to_string()))
+            Ok((name.trim().to_string(), expression.parse()?))
         }
-        _ => Err("a metric has a name: n=count, delay=sum(dep_delay)".to_string()),
+        _ => {
+            let message = "a metric has a name: n=count, delay=sum(dep_delay)";
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        }
     }
+}
+
+/// "avg(delay)", which is its name, too.
+fn aggregate(text: &str) -> Result<(String, Aggregate), Error> {
+    Ok((text.to_string(), text.parse()?))
 }
 
 impl Rollup {
@@ -495,8 +504,8 @@ pub struct Estimate {
     #[command(flatten)]
     pub source: Source,
     /// Such as "count" or "avg(delay)".
-    #[arg(required = true)]
-    pub aggregates: Vec<String>,
+    #[arg(required = true, value_parser = aggregate)]
+    pub aggregates: Vec<(String, Aggregate)>,
     /// One result for each value of this column.
     #[arg(long, value_name = "COLUMN")]
     pub by: Option<String>,

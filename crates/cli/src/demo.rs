@@ -17,8 +17,8 @@ use arrow_array::{
     TimestampSecondArray, UInt64Array,
 };
 use drillcore::{
-    Database, Estimate, EstimateRequest, Interrupt, Merge, Options, RollupSpec, SampleRequest,
-    Snapshot, Stop, TableSpec,
+    Aggregate, Database, Estimate, EstimateRequest, Granularity, Interrupt, Merge, Metric, Options,
+    RollupSpec, SampleRequest, Snapshot, Stop, TableSpec,
 };
 use drillcore_sql::QueryOptions;
 use indicatif::ProgressBar;
@@ -95,17 +95,11 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
     let departures =
         TableSpec::new(columns.clone(), ["departed", "flight"]).set("carrier").weights(["miles"]);
     db.create_table("departures", departures)?;
-    let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
-    let folded = RollupSpec {
-        time: Some("departed".to_string()),
-        granularity: "1h".to_string(),
-        metrics: vec![
-            metric("flights", "count"),
-            metric("delay", "sum(delay)"),
-            metric("worst", "max(delay)"),
-        ],
-        discover: false,
-    };
+    let folded = RollupSpec::default()
+        .time("departed", Granularity::HOUR)
+        .metric("flights", Metric::Count)
+        .metric("delay", Metric::sum("delay"))
+        .metric("worst", Metric::max("delay"));
     let hourly = TableSpec::new(columns, ["departed", "carrier"])
         .set("carrier")
         .merge(Merge::Rollup(folded));
@@ -223,7 +217,7 @@ fn average_delay(
 ) -> Result<Estimate, Fault> {
     let departures = snapshot.table("departures")?;
     let request = EstimateRequest {
-        aggregates: vec![("delay".to_string(), "avg(delay)".to_string())],
+        aggregates: vec![("delay".to_string(), Aggregate::avg("delay"))],
         by: by.map(str::to_string),
         stop: Stop::Rows((departures.rows()? / ROWS_PER_DRAW).max(DRAWS_MIN)),
         interrupt: interrupt.clone(),

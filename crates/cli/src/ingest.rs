@@ -133,13 +133,14 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
         MergeName::Rollup => {
             let spec = RollupSpec {
                 time: rollup.time.clone(),
-                granularity: rollup.granularity.clone().unwrap_or_else(|| "none".to_string()),
+                granularity: rollup.granularity.unwrap_or_default(),
                 metrics: rollup.metric.clone(),
                 discover: rollup.discover,
             };
             if !spec.discover {
-                let key = key.iter().map(String::as_str);
-                columns = only(&columns, &key.chain(spec.inputs()?).collect::<Vec<_>>())?;
+                let read = spec.metrics.iter().filter_map(|(_, metric)| metric.column());
+                let names = key.iter().map(String::as_str).chain(read);
+                columns = only(&columns, &names.collect::<Vec<_>>())?;
             }
             Merge::Rollup(spec)
         }

@@ -84,7 +84,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         _ => EstimateRequest::default().stop,
     };
     let request = EstimateRequest {
-        aggregates: arguments.aggregates.iter().map(|text| (text.clone(), text.clone())).collect(),
+        aggregates: arguments.aggregates,
         by: arguments.by,
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         stop,

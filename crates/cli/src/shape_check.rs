@@ -1,14 +1,14 @@
 //! Whether the options that say what a new table looks like hold for a table that is there already. What they
 //! leave out, they say nothing about.
 
-use drillcore::{Merge, RollupSpec, TableSchema, TableSpec};
+use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
 
 use crate::arguments::{MergeName, Shape};
 use crate::fault::Fault;
 
 /// Refuses options that contradict the table, each with what it says and what the table has.
 pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<(), Fault> {
-    let contradictions = contradictions(shape, schema)?;
+    let contradictions = contradictions(shape, schema);
     if contradictions.is_empty() {
         return Ok(());
     }
@@ -29,7 +29,7 @@ pub fn whole_key(shape: &Shape) -> Vec<String> {
     key
 }
 
-fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fault> {
+fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
     let table = TableSpec::of(schema);
     let mut said = Vec::new();
     let mut contradicts = |option: &str, asked: String, found: String| {
@@ -61,7 +61,7 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
     if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
         contradicts("--weights", listed(&shape.weights), listed(&table.weights));
     }
-    let no_rollup = RollupSpec { granularity: none(), ..RollupSpec::default() };
+    let no_rollup = RollupSpec::default();
     let rollup = match &table.merge {
         Merge::Rollup(rollup) => rollup,
         _ => &no_rollup,
@@ -70,23 +70,21 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
     {
         contradicts("--time", time.clone(), rollup.time.clone().unwrap_or_else(none));
     }
-    let granularity = shape.rollup.granularity.as_ref();
-    if let Some(asked) = granularity.filter(|asked| **asked != rollup.granularity) {
-        contradicts("--granularity", asked.clone(), rollup.granularity.clone());
+    if let Some(asked) = shape.rollup.granularity.filter(|asked| *asked != rollup.granularity) {
+        contradicts("--granularity", asked.to_string(), rollup.granularity.to_string());
     }
     if shape.rollup.discover && !rollup.discover {
         contradicts("--discover", "to take new dimensions".to_string(), "a fixed list".to_string());
     }
     if !shape.rollup.metric.is_empty() {
-        let asked = RollupSpec { metrics: shape.rollup.metric.clone(), ..RollupSpec::default() };
-        let metric = |(name, expression): &(String, String)| format!("{name}={expression}");
-        let asked: Vec<String> = asked.canonical_metrics()?.iter().map(metric).collect();
+        let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
+        let asked: Vec<String> = shape.rollup.metric.iter().map(metric).collect();
         let found: Vec<String> = rollup.metrics.iter().map(metric).collect();
         if !same(&asked, &found) {
             contradicts("--metric", listed(&asked), listed(&found));
         }
     }
-    Ok(said)
+    said
 }
 
 fn merge_name(merge: MergeName) -> &'static str {

@@ -433,8 +433,8 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     let error = table.add_column("level", &DataType::Date64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"level\" has type Date64"), "{error}");
-    let metrics = vec![("sum".to_string(), "sum(weight)".to_string())];
-    let granularity = "none".to_string();
+    let metrics = vec![("sum".to_string(), Metric::sum("weight"))];
+    let granularity = Granularity::NONE;
     let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics, discover: false });
     let rollup = TableSpec { set: None, weights: vec![], ..spec(rollup) };
     let rollup = db.create_table("r", rollup).unwrap();

@@ -27,14 +27,14 @@ type Model = BTreeMap<Key, (i64, i64)>;
 
 /// Key `id`, metrics `n` and `total`; the columns of `more` are neither.
 fn spec(more: Vec<Field>) -> TableSpec {
-    let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
+    let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     let mut fields = vec![Field::new("id", DataType::Int64, false)];
     fields.extend(more);
     fields.push(Field::new("amount", DataType::Int64, true));
     TableSpec::new(Arc::new(Schema::new(fields)), ["id"]).set("id").merge(Merge::Rollup(
         RollupSpec {
             time: None,
-            granularity: "none".into(),
+            granularity: Granularity::NONE,
             metrics: vec![metric("n", "count"), metric("total", "sum(amount)")],
             discover: true,
         },

@@ -24,10 +24,11 @@ fn spec(merge: Merge) -> TableSpec {
 
 fn rollup() -> TableSpec {
     let metrics = vec![
-        ("total".to_string(), "sum(weight)".to_string()),
-        ("worst".to_string(), "max(weight)".to_string()),
+        ("total".to_string(), Metric::sum("weight")),
+        ("worst".to_string(), Metric::max("weight")),
     ];
-    let rollup = RollupSpec { time: None, granularity: "none".into(), metrics, discover: false };
+    let rollup =
+        RollupSpec { time: None, granularity: Granularity::NONE, metrics, discover: false };
     let key = vec!["id".into(), "text".into()];
     TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
 }

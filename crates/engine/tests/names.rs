@@ -29,8 +29,8 @@ fn spec() -> TableSpec {
 
 fn rollup() -> TableSpec {
     let merge = Merge::Rollup(RollupSpec {
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into()), ("worst".into(), "max(delay)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count), ("worst".into(), Metric::max("delay"))],
         discover: true,
         ..Default::default()
     });
@@ -59,7 +59,7 @@ fn one_rule_says_what_a_table_a_column_or_a_snapshot_may_be_called() {
     let metric = |name: &str| {
         let mut spec = rollup();
         let Merge::Rollup(rollup) = &mut spec.merge else { unreachable!() };
-        rollup.metrics.push((name.into(), "min(delay)".into()));
+        rollup.metrics.push((name.into(), Metric::min("delay")));
         spec
     };
     type Naming<'a> = Box<dyn Fn(&str) -> Result<()> + 'a>;
@@ -187,7 +187,7 @@ fn a_table_of_another_shape_says_what_differs() {
         ("t", rollup(), &["its merge is append, not rollup"]),
         (
             "r",
-            with_rollup(&|rollup| rollup.metrics[1].1 = "min(delay)".into()),
+            with_rollup(&|rollup| rollup.metrics[1].1 = Metric::min("delay")),
             &["metrics is (n=count, worst=max(delay)), not (n=count, worst=min(delay))"],
         ),
         (

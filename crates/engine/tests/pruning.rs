@@ -78,8 +78,13 @@ fn table(database: &Database, merge: Merge) -> Table {
 }
 
 fn rollup() -> Merge {
-    let metrics = vec![("value".into(), "max(value)".into())];
-    Merge::Rollup(RollupSpec { time: None, granularity: "none".into(), metrics, discover: false })
+    let metrics = vec![("value".into(), Metric::max("value"))];
+    Merge::Rollup(RollupSpec {
+        time: None,
+        granularity: Granularity::NONE,
+        metrics,
+        discover: false,
+    })
 }
 
 fn append(table: &Table, rows: impl Iterator<Item = (i64, Option<i64>, Option<i64>)> + Clone) {

@@ -477,7 +477,7 @@ fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
     table.append(&rows(0..20_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let request = EstimateRequest {
-        aggregates: vec![("n".into(), "count".into())],
+        aggregates: vec![("n".into(), Aggregate::Count)],
         by: Some("place".into()),
         stop: Stop::Rows(5_000),
         seed: Some(1),

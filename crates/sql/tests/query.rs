@@ -279,8 +279,8 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     assert_eq!(count("select count(*) from newest where delay < 1000 and carrier = 'AA'"), 66);
     let merge = Merge::Rollup(RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into()), ("total".into(), "sum(delay)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count), ("total".into(), Metric::sum("delay"))],
         discover: false,
     });
     let folded = TableSpec { key: vec!["carrier".into()], ..spec(merge) };

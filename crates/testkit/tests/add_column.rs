@@ -106,8 +106,8 @@ fn check(database: &Database, merge: &Merge, told: &Told) {
 #[test]
 fn a_column_is_there_once_its_call_returned_whatever_fails_and_whenever() {
     let rollup = RollupSpec {
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count)],
         discover: true,
         ..Default::default()
     };

@@ -2,6 +2,7 @@
 
 use arrow_schema::{FieldRef, Schema};
 
+use crate::schema::metric::Metric;
 use crate::schema::table_spec::{Merge, RollupSpec, TableSpec};
 
 /// Differences that are said; the others are counted.
@@ -26,7 +27,7 @@ pub fn difference(found: &TableSpec, asked: &TableSpec) -> String {
     differs("list of weights", listed(&found.weights), listed(&asked.weights));
     if let (Merge::Rollup(found), Merge::Rollup(asked)) = (&found.merge, &asked.merge) {
         differs("time column", name(&found.time), name(&asked.time));
-        differs("granularity", found.granularity.clone(), asked.granularity.clone());
+        differs("granularity", found.granularity.to_string(), asked.granularity.to_string());
         differs("list of metrics", metrics(found), metrics(asked));
         let dimensions = |rollup: &RollupSpec| match rollup.discover {
             true => "open to new ones".to_string(),
@@ -51,7 +52,7 @@ fn listed(names: &[String]) -> String {
 }
 
 fn metrics(rollup: &RollupSpec) -> String {
-    let metric = |(name, expression): &(String, String)| format!("{name}={expression}");
+    let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
     listed(&rollup.metrics.iter().map(metric).collect::<Vec<_>>())
 }
 

@@ -9,9 +9,9 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{
-    Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError, Options,
-    Predicate, Reader, Result, SampleRequest, ScanRequest, Selection, ShareRequest, Stop, Table,
-    TableSchema, TableSnapshot, Unit, Zones,
+    Aggregate, Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError,
+    Options, Predicate, Reader, Result, SampleRequest, ScanRequest, Selection, ShareRequest, Stop,
+    Table, TableSchema, TableSnapshot, Unit, Zones,
 };
 
 use super::files::assemble;
@@ -161,8 +161,8 @@ fn ask(
             .fields()
             .iter()
             .find(|field| field.data_type().is_integer() || field.data_type().is_floating());
-        let average = numbers.map(|field| ("mean".to_string(), format!("avg({})", field.name())));
-        let count = ("rows".to_string(), "count".to_string());
+        let average = numbers.map(|field| ("mean".to_string(), Aggregate::avg(field.name())));
+        let count = ("rows".to_string(), Aggregate::Count);
         let request = EstimateRequest {
             aggregates: [count].into_iter().chain(average).collect(),
             by: by.map(|column| schema.columns.field(column).name().clone()),

@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
+use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::result::Estimate;
 use crate::select::selection::Selection;
 
@@ -15,8 +16,8 @@ pub const USUAL_DRAWS: u64 = 10_000;
 /// What to estimate.
 #[derive(Debug, Clone)]
 pub struct EstimateRequest {
-    /// Result name and expression: `count`, `count(*)` or `avg(column)`.
-    pub aggregates: Vec<(String, String)>,
+    /// Each with the name that it has in the result.
+    pub aggregates: Vec<(String, Aggregate)>,
     /// Group by this column: one result per value.
     pub by: Option<String>,
     /// Which rows the aggregates are of.
