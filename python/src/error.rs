@@ -42,11 +42,6 @@ pub fn read_only(py: Python<'_>, what: &str) -> PyErr {
     raise(py, "ReadOnlyError", &message)
 }
 
-/// Something that was there when the caller took it.
-pub fn not_found(py: Python<'_>, message: &str) -> PyErr {
-    raise(py, "NotFoundError", message)
-}
-
 /// A call that asks for what this object does not do.
 pub fn unsupported(py: Python<'_>, message: &str) -> PyErr {
     raise(py, "UnsupportedError", message)

@@ -31,8 +31,8 @@
 //! # }
 //! ```
 //!
-//! - [`Database`] opens a folder for writing, [`Reader`] beside the process that writes it. `examples/` has a program for
-//!   each.
+//! - [`Database`] opens a folder for writing, or for reading beside the process that writes it. `examples/` has a program
+//!   for each.
 //! - [`Table`] appends, deletes and switches set indexes; [`TableSpec`] says what a table is.
 //! - [`Snapshot`] and [`TableSnapshot`] read: [`get`](TableSnapshot::get), [`scan`](TableSnapshot::scan),
 //!   [`count`](TableSnapshot::count), [`sample`](TableSnapshot::sample), [`estimate`](TableSnapshot::estimate).
@@ -63,6 +63,7 @@ mod opening;
 mod read;
 mod reports;
 mod reader;
+mod writer;
 mod database;
 
 pub use arrow_array;
@@ -77,7 +78,7 @@ pub use drillcore_sample::interval::{Bounds, Interval, Method};
 pub use drillcore_storage::files::directory;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
-pub use options::{Durability, Options};
+pub use options::{Durability, Options, ReadOptions};
 pub use read::estimate::aggregate::Aggregate;
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
 pub use read::estimate::result::{AggregateEstimate, Estimate};
@@ -86,7 +87,6 @@ pub use read::request::{SampleReport, SampleRequest, ShareRequest, Unit};
 pub use read::sample::fresh_seed;
 pub use read::scan::{Scan, ScanRequest};
 pub use read::snapshot::{Found, Sets, Snapshot, TableSnapshot};
-pub use reader::Reader;
 pub use reports::stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
 pub use reports::verify::VerifyReport;
 pub use schema::conform::{AppendOptions, OnError, Rejected};

@@ -14,6 +14,9 @@ pub enum Durability {
     Fsync,
 }
 
+/// Pages of segments are cached up to this, unless said otherwise.
+const CACHE_BYTES: u64 = 128 << 20;
+
 /// Options of [`Database::open`](crate::Database::open).
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -37,6 +40,16 @@ pub struct Options {
     pub interrupt: Interrupt,
 }
 
+/// Options of [`Database::open_read_only`](crate::Database::open_read_only).
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The limit on cached pages of segments.
+    pub cache_bytes: u64,
+    /// Stops the opening, and then the calls made through the handle that it returns: see
+    /// [`Database::interrupted_by`](crate::Database::interrupted_by).
+    pub interrupt: Interrupt,
+}
+
 impl Options {
     /// The least a database works with.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -47,11 +60,17 @@ impl Default for Options {
         Options {
             durability: Durability::Os,
             memory_bytes: 512 << 20,
-            cache_bytes: 128 << 20,
+            cache_bytes: CACHE_BYTES,
             maintenance_threads: 2,
             wal_bytes_max: 1 << 30,
             create: true,
             interrupt: Interrupt::never(),
         }
+    }
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { cache_bytes: CACHE_BYTES, interrupt: Interrupt::never() }
     }
 }

@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
 
 use arrow_cast::display::array_value_to_string;
 use drillcore::arrow_array::cast::AsArray;
@@ -376,11 +375,15 @@ fn threads_that_discover_at_once_agree_on_one_schema() {
                 })
             })
             .collect();
-        let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+        let reader = Database::open_read_only(
+            folder.path(),
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+        )
+        .unwrap();
         let is_done = &is_done;
         scope.spawn(move || {
             while !is_done.load(Ordering::Acquire) {
-                reader.refresh(Lsn(0), Duration::ZERO, &Interrupt::never()).unwrap();
+                reader.refresh().unwrap();
                 let snapshot = reader.snapshot().unwrap().table("t").unwrap();
                 for (key, row) in scan(&snapshot, ScanRequest::default()) {
                     assert!(row.0 == 1 && key.1.contains_key(&format!("same{}", key.0)), "{key:?}");
@@ -424,10 +427,19 @@ fn a_reader_shows_no_row_without_the_dimension_that_it_brought() {
     copy("manifest");
     append(&table, &events(&[(1, Dimensions::from([("host".into(), "a".into())]))]));
     copy("wal");
-    let error = Reader::open(torn.path(), CACHE_BYTES).err().expect("the commit cannot be shown");
+    let error = Database::open_read_only(
+        torn.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .err()
+    .expect("the commit cannot be shown");
     assert!(error.to_string().contains("a column added to \"t\" meanwhile"), "{error}");
     copy("manifest");
-    let reader = Reader::open(torn.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        torn.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     assert_eq!(reader.snapshot().unwrap().table("t").unwrap().rows().unwrap(), 2);
 }
 

@@ -117,7 +117,11 @@ fn what_is_no_path_of_a_folder_is_refused_and_makes_nothing() {
     ] {
         let create = Database::open(path, Options::default()).map(drop);
         let open = Database::open(path, Options { create: false, ..Options::default() }).map(drop);
-        let read = Reader::open(path, 1 << 20).map(drop);
+        let read = Database::open_read_only(
+            path,
+            ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+        )
+        .map(drop);
         for refused in [create, open, read] {
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{path:?}: {refused}");

@@ -77,7 +77,12 @@ fn a_refused_opening_changes_nothing_and_what_was_damaged_can_be_put_back() {
             assert_eq!(error.kind(), expected, "{case}: {error}");
             assert_eq!(files(folder.path()), damaged, "{case}: {error}");
             if *name == manifest && left.is_none_or(|left| left < 10) {
-                let error = Reader::open(folder.path(), 1 << 20).err().expect(&case);
+                let error = Database::open_read_only(
+                    folder.path(),
+                    ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+                )
+                .err()
+                .expect(&case);
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{case}: {error}");
             }
             std::fs::write(&file, &whole[name]).unwrap();

@@ -63,7 +63,7 @@ fn within(column: &str, low: i64, high: i64, looks_at_zones: bool) -> Selection 
 fn database() -> Database {
     let files = Arc::new(directory::MemoryDirectory::new());
     let options = Options { maintenance_threads: 1, cache_bytes: 64 << 20, ..Default::default() };
-    Database::open_in(files, options, None).unwrap()
+    Database::open_in(files, options).unwrap()
 }
 
 fn table(database: &Database, merge: Merge) -> Table {

@@ -234,7 +234,7 @@ fn run(scenario: Scenario) {
         maintenance_threads: 1,
         ..Default::default()
     };
-    let db = Database::open_in(Arc::new(folder.clone()), options.clone(), None).unwrap();
+    let db = Database::open_in(Arc::new(folder.clone()), options.clone()).unwrap();
     for name in TABLES {
         db.create_table(name, spec()).unwrap();
     }
@@ -292,7 +292,7 @@ fn run(scenario: Scenario) {
         assert_eq!(view.keys, shown, "at commit {}", view.lsn);
     }
     // What was acknowledged is in the files.
-    let db = Database::open_in(Arc::new(folder.files.clone()), options, None).unwrap();
+    let db = Database::open_in(Arc::new(folder.files.clone()), options).unwrap();
     let found = keys(&db.snapshot().unwrap().table("left").unwrap());
     assert!(acknowledged.keys().all(|key| found.contains(key)), "an acknowledged commit is lost");
 }

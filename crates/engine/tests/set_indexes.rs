@@ -302,14 +302,18 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     let table = db.create_table("t", spec(Merge::Append, false)).unwrap();
     table.append(&rows(0..20_000), OnError::Raise).unwrap();
     db.flush().unwrap();
-    let reader = Reader::open(folder.path(), 1 << 20).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+    )
+    .unwrap();
     let old = reader.snapshot().unwrap().table("t").unwrap();
     let before = (answers(&old), drawn(&old));
     let both = |table: &TableSnapshot| (answers(table), drawn(table));
     let pinned = db.named_snapshot("before").unwrap().table("t").unwrap();
     table.index_all_sets().unwrap();
     wait(&table);
-    reader.refresh(Lsn(0), Duration::from_secs(5), &Interrupt::never()).unwrap();
+    reader.refresh_to(Lsn(0), Duration::from_secs(5)).unwrap();
     assert_eq!(reader.stats().unwrap().tables[0].indexed_sets.as_ref().unwrap().rows_to_index, 0);
     let fresh = reader.snapshot().unwrap().table("t").unwrap();
     for (who, table) in [("old", &old), ("fresh", &fresh), ("pinned", &pinned)] {
@@ -320,7 +324,7 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     db.compact().unwrap();
     assert_eq!(files(folder.path(), "postings-").len(), 1);
     assert_eq!(both(&pinned), before);
-    reader.refresh(Lsn(0), Duration::from_secs(5), &Interrupt::never()).unwrap();
+    reader.refresh_to(Lsn(0), Duration::from_secs(5)).unwrap();
     let named = reader.named_snapshot("before").unwrap().table("t").unwrap();
     assert_eq!(both(&named), before);
     assert!(reader.verify(&Interrupt::never()).unwrap().faults.is_empty());

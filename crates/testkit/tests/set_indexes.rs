@@ -35,7 +35,7 @@ fn names(names: &[&str]) -> ArrayRef {
 
 /// Appends, switches, flushes and compacts until a call fails.
 fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
-    let database = Database::open_in(Arc::new(directory.clone()), options(), None)?;
+    let database = Database::open_in(Arc::new(directory.clone()), options())?;
     let spec = TableSpec::new(batch(0..0).schema(), ["id"]).set("name").without_set_index();
     let state = |all, exceptions| {
         let mut state = IndexedSetsStats::default();
@@ -115,12 +115,12 @@ fn a_switch_is_for_good_once_its_call_returned_whatever_fails_and_whenever() {
                 println!("{fault:?}, {unsynced:?}, {told:?}");
                 let mut rng = Rng::keyed(failing, 0);
                 let image = Arc::new(directory.crash_image(unsynced, &mut rng));
-                let database = Database::open_in(image.clone(), options(), None).unwrap();
+                let database = Database::open_in(image.clone(), options()).unwrap();
                 check(&database, &told);
                 assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
                 database.close().unwrap();
                 drop(database);
-                let database = Database::open_in(image, options(), None).unwrap();
+                let database = Database::open_in(image, options()).unwrap();
                 check(&database, &told);
             }
         }

@@ -165,11 +165,14 @@ fn write_in(db: &Database, from: i64) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<u64> {
-    let reader = Reader::open(path, CACHE_BYTES)?;
+    let reader = Database::open_read_only(
+        path,
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )?;
     let report = reader.verify(&Interrupt::never())?;
     assert_eq!(report.faults, Vec::<String>::new());
     let rows = reader.snapshot()?.table("t")?.rows();
-    reader.close();
+    reader.close()?;
     rows
 }
 

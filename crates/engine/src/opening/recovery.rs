@@ -28,7 +28,7 @@ use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
 use crate::options::{Durability, Options};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
-use crate::state::core::{Core, Probe};
+use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::slots::Slot;
 use crate::state::table_state::TableState;
@@ -39,12 +39,7 @@ pub const LOCK_FILE: &str = "LOCK";
 
 /// Brings a database into memory as it was after its last acknowledged commit, or a later one. `nonce` should be a
 /// number that no other opening uses.
-pub fn open(
-    directory: Arc<dyn Directory>,
-    options: Options,
-    probe: Probe,
-    nonce: u32,
-) -> Result<Core> {
+pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Result<Core> {
     let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
     let lock = take_lock(directory.as_ref())?;
     holds_database(directory.as_ref(), "the folder")?;
@@ -87,7 +82,7 @@ pub fn open(
     let numbers = orphans.iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
-    let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
+    let core = Core::new(directory, lock, options, cache, manifest, unused, state);
     opened.values().for_each(|segment| core.note_segment(segment));
     let orphans = orphans.into_iter().map(|name| (name, version));
     let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));

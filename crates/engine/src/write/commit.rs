@@ -119,9 +119,7 @@ fn append_here(
         prepared = prepare(core, &batches, options, interrupt)?;
     }
     let Prepared { rows, rejected, runs, .. } = prepared;
-    if let Some(probe) = &core.probe.0 {
-        probe();
-    }
+    interrupt.check()?;
     if runs.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }

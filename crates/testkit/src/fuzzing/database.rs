@@ -10,8 +10,8 @@ use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{
     Aggregate, Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError,
-    Options, Predicate, Reader, Result, SampleRequest, ScanRequest, Selection, ShareRequest, Stop,
-    Table, TableSchema, TableSnapshot, Unit, Zones,
+    Options, Predicate, ReadOptions, Result, SampleRequest, ScanRequest, Selection, ShareRequest,
+    Stop, Table, TableSchema, TableSnapshot, Unit, Zones,
 };
 
 use super::files::assemble;
@@ -48,7 +48,7 @@ pub fn database(parts: &[Vec<u8>]) -> Outcome {
 }
 
 fn open(files: &MemoryDirectory) -> Result<Database> {
-    Database::open_in(Arc::new(files.clone()), options(), None)
+    Database::open_in(Arc::new(files.clone()), options())
 }
 
 /// A reader process needs a folder on disk for its lease.
@@ -58,7 +58,10 @@ fn read_beside(files: &MemoryDirectory, outcome: &mut Outcome) {
         let bytes = read_file(files, &name).expect("the file is there");
         fs::write(folder.path().join(name), bytes).expect("a file can be written");
     }
-    let reader = Reader::open(folder.path(), 1 << 20);
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+    );
     // A folder without a manifest is no database.
     let Some(reader) = reader.is_ok().then_some(reader).and_then(|reader| outcome.note(reader))
     else {
