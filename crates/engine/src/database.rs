@@ -41,6 +41,20 @@ const POLL: Duration = Duration::from_millis(10);
 /// since when it is [refreshed](Database::refresh).
 ///
 /// Clones share it; it closes with the last of them, or by [`Database::close`].
+///
+/// ```
+/// use drillcore::{Database, Options, ReadOptions};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("flights.drill");
+/// let db = Database::open(&path, Options::default())?;
+/// let reader = Database::open_read_only(&path, ReadOptions::default())?; // mostly in another process
+/// assert!(db.tables()?.is_empty() && reader.tables()?.is_empty());
+/// assert_eq!(reader.refresh()?, db.snapshot()?.lsn());
+/// reader.close()?;
+/// db.close()?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
     opened: Opened,
@@ -56,6 +70,19 @@ enum Opened {
 }
 
 /// A table of an open database.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::Interrupt;
+/// use drillcore::arrow_schema::DataType;
+///
+/// flights.add_column("seats", &DataType::Int32)?; // older rows have null there
+/// flights.unindex_all_sets()?;
+/// flights.index_all_sets()?; // in the background ...
+/// flights.wait_for_set_index(&Interrupt::never(), |rows_left| println!("{rows_left} rows to go"))?;
+/// assert_eq!(flights.schema().columns.fields().len(), 4);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Table {
     database: Database,
@@ -65,6 +92,16 @@ pub struct Table {
 }
 
 /// While held, no background work starts; see [`Database::hold_maintenance`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// let hold = db.hold_maintenance();
+/// db.flush()?; // what is asked for is done all the same
+/// assert_eq!(db.stats()?.tables[0].segments, 1);
+/// drop(hold);
+/// # drillcore::Result::Ok(())
+/// ```
 #[must_use]
 pub struct MaintenanceHold {
     /// None of a reader, which has no background work.

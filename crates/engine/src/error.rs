@@ -11,6 +11,20 @@ use drillcore_format::error::FormatError;
 use drillcore_storage::error::{Lack, StorageError};
 
 /// What a caller can do about an error.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ErrorKind;
+///
+/// let db = flights.database();
+/// let kind = db.table("fligths").err().unwrap().kind();
+/// match kind {
+///     ErrorKind::NotFound => println!("there are {:?}", db.tables()?),
+///     ErrorKind::Locked | ErrorKind::StorageFull => println!("later, perhaps"),
+///     _ => println!("give up"),
+/// }
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -54,6 +68,19 @@ pub enum ErrorKind {
 ///
 /// [`source`](std::error::Error::source) gives the error that led to it, if one did: of the operating system
 /// ([`io::Error`]), of Arrow, or of bytes that do not decode. The message is complete without it.
+///
+/// ```
+/// use std::error::Error;
+/// use std::io;
+///
+/// use drillcore::{Database, Options};
+///
+/// let options = Options { create: false, ..Options::default() };
+/// let error = Database::open("/no/such/folder", options).err().unwrap();
+/// println!("{error}");
+/// let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+/// assert_eq!(source.unwrap().kind(), io::ErrorKind::NotFound);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
@@ -73,6 +100,15 @@ pub fn without_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// A result with Drillcore's error.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// fn rows(table: &drillcore::Table) -> drillcore::Result<u64> {
+///     table.snapshot()?.rows()
+/// }
+/// assert_eq!(rows(&flights)?, 100);
+/// # drillcore::Result::Ok(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Valid names that an error lists.

@@ -3,6 +3,17 @@
 use crate::calls::interrupt::Interrupt;
 
 /// What a crash may take away. A returned `append` survives ...
+///
+/// ```
+/// use drillcore::{Database, Durability, Options};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("ledger.drill");
+/// let options = Options { durability: Durability::Fsync, ..Options::default() };
+/// let ledger = Database::open(&path, options)?; // each append waits for the disk
+/// # ledger.close()?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -18,6 +29,15 @@ pub enum Durability {
 const CACHE_BYTES: u64 = 128 << 20;
 
 /// Options of [`Database::open`](crate::Database::open).
+///
+/// ```
+/// use drillcore::{Database, Options};
+///
+/// let options = Options { memory_bytes: 64 << 20, cache_bytes: 16 << 20, ..Options::default() };
+/// let small = Database::in_memory(options)?;
+/// assert_eq!(small.stats()?.cache_bytes_limit, 16 << 20);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What an acknowledged commit outlasts.
@@ -41,6 +61,14 @@ pub struct Options {
 }
 
 /// Options of [`Database::open_read_only`](crate::Database::open_read_only).
+///
+/// ```
+/// use drillcore::{Database, ErrorKind, ReadOptions};
+///
+/// let options = ReadOptions { cache_bytes: 16 << 20, ..ReadOptions::default() };
+/// let missing = Database::open_read_only("/no/such/folder", options);
+/// assert_eq!(missing.err().unwrap().kind(), ErrorKind::NotFound);
+/// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
     /// The limit on cached pages of segments.

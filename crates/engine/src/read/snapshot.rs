@@ -35,18 +35,52 @@ use crate::state::version::{TableVersion, Version};
 const FOLDED_AT_ONCE: usize = 1024;
 
 /// All tables of a database at one moment.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// let kept = db.named_snapshot("training")?; // lasts over restarts; the same call opens it again
+/// assert_eq!(kept.tables(), ["flights"]);
+/// assert_eq!(kept.table("flights")?.rows()?, 100);
+/// assert_eq!(db.snapshots()?, [("training".to_string(), kept.lsn())]);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     version: Arc<Version>,
 }
 
 /// One table at one moment.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{OnError, ScanRequest};
+///
+/// let before = flights.snapshot()?;
+/// let batch = before.scan(ScanRequest::default())?.next().expect("there are rows")?;
+/// flights.append(&batch, OnError::Raise)?;
+/// assert_eq!((before.rows()?, flights.snapshot()?.rows()?), (100, 200));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct TableSnapshot {
     table: Arc<TableVersion>,
 }
 
 /// The rows that a list of keys found.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+///
+/// let keys: ArrayRef = Arc::new(Int64Array::from(vec![7, 1_000, 8]));
+/// let found = flights.snapshot()?.get(&[keys], None)?;
+/// assert_eq!(found.positions, [Some(0), None, Some(1)]);
+/// assert_eq!(found.rows.num_rows(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Found {
@@ -64,6 +98,14 @@ pub(crate) struct WholeRows {
 }
 
 /// The sets of a table, in order of their values, with their numbers of rows.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let sets = flights.snapshot()?.sets()?;
+/// assert_eq!(sets.rows, [70, 30]); // of DL and UA
+/// assert_eq!(sets.values.len(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Sets {

@@ -21,6 +21,14 @@ use crate::state::version::{TableVersion, Version};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// assert!(stats.row_bytes > 0);
+/// println!("{}", stats.to_json());
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -61,6 +69,15 @@ pub struct Stats {
 }
 
 /// What only the process that writes can tell; counted since it opened the database.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// db.flush()?;
+/// let writer = db.stats()?.writer.expect("this database was opened for writing");
+/// assert_eq!((writer.flushes, writer.rows_written, writer.failure), (1, 100, None));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriterStats {
@@ -102,6 +119,14 @@ pub struct WriterStats {
 }
 
 /// Numbers of one table.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// let table = &stats.tables[0];
+/// assert_eq!((table.name.as_str(), table.rows, table.segments), ("flights", 100, 0));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TableStats {
@@ -133,6 +158,14 @@ pub struct TableStats {
 }
 
 /// Which sets of a table are indexed.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// let indexed = stats.tables[0].indexed_sets.as_ref().expect("the table has a set column");
+/// assert!(indexed.all && indexed.rows_to_index == 0);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct IndexedSetsStats {

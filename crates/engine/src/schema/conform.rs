@@ -14,6 +14,21 @@ use crate::schema::exact_cast::exact_cast;
 use crate::schema::value_limits::too_long;
 
 /// What to do with rows that do not fit the table.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::OnError;
+/// use drillcore::arrow_array::{Int64Array, RecordBatch};
+///
+/// let ids = Arc::new(Int64Array::from(vec![Some(100), None]));
+/// let delays = Arc::new(Int64Array::from(vec![5, 6]));
+/// let batch = RecordBatch::try_from_iter([("id", ids as _), ("delay", delays as _)]).unwrap();
+/// assert!(flights.append(&batch, OnError::Raise).is_err(), "a row has no id");
+/// assert_eq!(flights.append(&batch, OnError::Skip)?.rows, 1);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// Refuse the whole batch, naming the first such row.
@@ -24,6 +39,16 @@ pub enum OnError {
 }
 
 /// How a batch is appended. An [`OnError`] stands for the options with that and the rest as by default.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{AppendOptions, OnError};
+///
+/// let options = AppendOptions { fill_nulls: true, ..AppendOptions::from(OnError::Skip) };
+/// # let batch = flights.snapshot()?.scan(Default::default())?.next().unwrap()?;
+/// assert_eq!(flights.append(&batch, options)?.rows, 100);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AppendOptions {
     /// What happens to rows that do not fit.
@@ -41,6 +66,22 @@ impl From<OnError> for AppendOptions {
 }
 
 /// A row that was left out.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::OnError;
+/// use drillcore::arrow_array::{Int64Array, RecordBatch};
+///
+/// let ids = Arc::new(Int64Array::from(vec![100, 101]));
+/// let delays = Arc::new(Int64Array::from(vec![Some(5), None]));
+/// let batch = RecordBatch::try_from_iter([("id", ids as _), ("delay", delays as _)]).unwrap();
+/// let rejected = flights.append(&batch, OnError::Skip)?.rejected;
+/// assert_eq!(rejected[0].row, 1);
+/// println!("{}", rejected[0].reason);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejected {

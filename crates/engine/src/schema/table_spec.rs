@@ -18,6 +18,17 @@ use crate::schema::metric::Metric;
 use crate::schema::name::check_name;
 
 /// What a new table looks like.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Merge, TableSpec};
+///
+/// let columns = flights.schema().columns.clone();
+/// let spec = TableSpec::new(columns, ["id"]).set("carrier").merge(Merge::Upsert).if_not_exists();
+/// let newest = flights.database().create_table("newest", spec)?;
+/// assert_eq!(newest.name(), "newest");
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct TableSpec {
@@ -41,6 +52,20 @@ pub struct TableSpec {
 }
 
 /// What rows with equal keys mean.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Merge, TableSpec};
+///
+/// let spec = TableSpec::new(flights.schema().columns.clone(), ["id"]).merge(Merge::Upsert);
+/// let newest = flights.database().create_table("newest", spec)?;
+/// let keys: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+/// newest.delete(&[keys])?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Merge {

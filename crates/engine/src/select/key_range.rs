@@ -11,6 +11,20 @@ use crate::error::{Error, Result};
 use crate::schema::conform::cast;
 
 /// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Between, Closed, Selection};
+///
+/// let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+/// let between = Some(Between { low: key(10), high: key(20), closed: Closed::Left });
+/// let teens = Selection { between, ..Selection::default() };
+/// assert_eq!(flights.snapshot()?.count(&teens)?, 10);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Between {
     /// The lower end.
@@ -22,6 +36,22 @@ pub struct Between {
 }
 
 /// Which ends of a range belong to it. A prefix stands for every key that begins with it.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Between, Closed, Selection};
+///
+/// let count = |closed: Closed| {
+///     let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+///     let between = Some(Between { low: key(10), high: key(20), closed });
+///     flights.snapshot()?.count(&Selection { between, ..Selection::default() })
+/// };
+/// assert_eq!((count(Closed::Both)?, count(Closed::Neither)?), (11, 9));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Closed {
     /// `low <= key <= high`.

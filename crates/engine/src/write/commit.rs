@@ -38,6 +38,20 @@ const COMMIT_SHARE: u64 = 4;
 const COMMIT_BYTES_MAX: u64 = 1 << 30;
 
 /// What an append did.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::time::Duration;
+///
+/// use drillcore::OnError;
+///
+/// # let batch = flights.snapshot()?.scan(Default::default())?.next().unwrap()?;
+/// let appended = flights.append(&batch, OnError::Raise)?;
+/// assert_eq!((appended.rows, appended.rejected.len()), (100, 0));
+/// // What a reader in another process waits for.
+/// flights.database().refresh_to(appended.lsn, Duration::from_secs(1))?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppendResult {
