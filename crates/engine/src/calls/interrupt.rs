@@ -15,14 +15,13 @@ use crate::error::{Error, ErrorKind, Result};
 /// use std::sync::Arc;
 /// use std::time::{Duration, Instant};
 ///
-/// use drillcore::{ErrorKind, Interrupt, ScanRequest};
+/// use drillcore::{ErrorKind, Interrupt};
 ///
 /// let end = Instant::now() + Duration::from_millis(1);
 /// let interrupt = Interrupt::new(Arc::new(move || Instant::now() > end));
 /// std::thread::sleep(Duration::from_millis(5));
-/// let request = ScanRequest { interrupt, ..ScanRequest::default() };
-/// let mut stopped = flights.snapshot()?.scan(request)?;
-/// assert_eq!(stopped.next().unwrap().unwrap_err().kind(), ErrorKind::Interrupted);
+/// let stopped = flights.snapshot()?.sets_interruptibly(&interrupt);
+/// assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Clone, Default)]

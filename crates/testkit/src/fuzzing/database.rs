@@ -63,20 +63,11 @@ fn read_beside(files: &MemoryDirectory, outcome: &mut Outcome) {
         ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
     );
     // A folder without a manifest is no database.
-    let Some(reader) = reader.is_ok().then_some(reader).and_then(|reader| outcome.note(reader))
-    else {
-        return;
-    };
-    if let Some(snapshot) = outcome.note(reader.snapshot()) {
-        for name in snapshot.tables() {
-            use_table(&snapshot.table(&name).expect("it is listed"), outcome);
-        }
+    if reader.is_ok()
+        && let Some(reader) = outcome.note(reader)
+    {
+        use_database(&reader, outcome);
     }
-    for (name, _) in outcome.note(reader.snapshots()).unwrap_or_default() {
-        outcome.note(reader.named_snapshot(&name));
-    }
-    outcome.note(reader.verify(&Interrupt::never()));
-    outcome.note(reader.stats());
 }
 
 fn use_database(database: &Database, outcome: &mut Outcome) {
