@@ -100,7 +100,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         scanned => format!(", {scanned} read"),
     };
     eprintln!(
-        "{} of {} rows drawn{read}; intervals: {}, {} at {} %",
+        "drew {} of {} rows{read}; intervals: {}, {} at {} % confidence",
         estimate.sampled,
         estimate.population,
         estimate.method,
@@ -163,11 +163,12 @@ fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
     let bounded = |input: Box<dyn Read + Send>| input.take(QUERY_BYTES_MAX + 1);
     let read = source::open("-", Packing::None, interrupt).map(bounded);
     let read = read.and_then(std::io::read_to_string).map_err(|error| match interrupt.check() {
-        Ok(()) => Fault::unusable(format!("standard input: {error}")),
+        Ok(()) => Fault::unusable(format!("cannot read standard input: {error}")),
         Err(_) => Fault::interrupted(),
     })?;
     if read.len() as u64 > QUERY_BYTES_MAX {
-        let message = format!("standard input: a query has at most {QUERY_BYTES_MAX} bytes");
+        let message =
+            format!("the query on standard input has more than {QUERY_BYTES_MAX} bytes, the limit");
         return Err(Fault::wrong_call(message));
     }
     Ok(read)
@@ -181,7 +182,9 @@ fn table(source: &Source, as_of: &Moment, interrupt: &Interrupt) -> Result<Table
 fn half_width(text: &str) -> Result<HalfWidth, Fault> {
     let number = |text: &str| {
         text.trim().parse::<f64>().map_err(|_| {
-            Fault::wrong_call(format!("{text:?} is no error; give a number, or one with %"))
+            Fault::wrong_call(format!(
+                "--error {text:?} is not a number or a percentage, such as 0.5 or 2%"
+            ))
         })
     };
     match text.strip_suffix('%') {

@@ -13,7 +13,7 @@ pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<
         return Ok(());
     }
     Err(Fault::wrong_call(format!(
-        "table {table:?} is there, and not as the options say: {}; leave them out, or name another table",
+        "table {table:?} exists and does not match the options: {}; leave these options out, or use another table name",
         contradictions.join("; ")
     )))
 }
@@ -33,7 +33,7 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
     let table = TableSpec::of(schema);
     let mut said = Vec::new();
     let mut contradicts = |option: &str, asked: String, found: String| {
-        said.push(format!("{option} says {asked}, and it has {found}"));
+        said.push(format!("{option} is {asked}, but the table has {found}"));
     };
     if let Some(merge) = shape.merge.map(merge_name).filter(|merge| *merge != table.merge.name()) {
         contradicts("--merge", merge.to_string(), table.merge.name().to_string());
@@ -56,7 +56,11 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
         contradicts("--set", set.clone(), table.set.clone().unwrap_or_else(none));
     }
     if shape.no_set_index && schema.set.as_ref().is_some_and(|set| !set.indexed.is_none()) {
-        contradicts("--no-set-index", "no index".to_string(), "one (see unindex-sets)".to_string());
+        contradicts(
+            "--no-set-index",
+            "given".to_string(),
+            "indexed sets (see unindex-sets)".to_string(),
+        );
     }
     if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
         contradicts("--weights", listed(&shape.weights), listed(&table.weights));
@@ -75,7 +79,7 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
         contradicts("--granularity", asked.clone(), rollup.granularity.clone());
     }
     if shape.rollup.discover && !rollup.discover {
-        contradicts("--discover", "to take new dimensions".to_string(), "a fixed list".to_string());
+        contradicts("--discover", "given".to_string(), "fixed dimensions".to_string());
     }
     if !shape.rollup.metric.is_empty() {
         let asked = RollupSpec { metrics: shape.rollup.metric.clone(), ..RollupSpec::default() };
