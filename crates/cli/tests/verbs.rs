@@ -422,7 +422,7 @@ fn the_demo_checks_its_answers_and_can_be_kept() {
     let run = |arguments: &[&str]| prints(folder.path(), arguments);
     let printed = run(&["demo", "--rows", "20000", "--database", "kept"]);
     for part in
-        ["made up", "| Tern ", "One departure by its key", "miles", "select", "nothing damaged"]
+        ["generated", "| Tern ", "One departure by its key", "miles", "select", "nothing damaged"]
     {
         assert!(printed.contains(part), "{part:?} is missing in {printed}");
     }
