@@ -234,7 +234,7 @@ def _new_field(name: str, values: list[Any]) -> pa.Field:
 def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | None:
     """Return why ``value`` is none of the new dimension ``field``."""
     if discovery and field.name in discovery.metrics:
-        return f'dimension "{field.name}" has the name of a metric'
+        return f'dimension "{field.name}" has the name of a metric; rename it'
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
         return f"column {field.name!r} is new, and {field.type} is no type of a dimension"
     try:

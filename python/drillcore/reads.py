@@ -298,7 +298,7 @@ class Reads(ABC):
                 check_threads(threads),
             )
         except TooFewRowsError as error:
-            raise TooFewRowsError(f"{error}: at_most=True") from None
+            raise TooFewRowsError(f"{error} (at_most=True)") from None
         rows, attempts, resolved = drawn
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 

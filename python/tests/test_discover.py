@@ -134,7 +134,7 @@ def test_of_values_of_several_types_skip_keeps_those_like_the_first(hits: drillc
     assert "8.5 is not a whole number" in reasons[4]
     assert "column 'city' (string)" in reasons[5]
     assert "column 'tags' is new" in reasons[6]
-    assert reasons[7] == 'dimension "total" has the name of a metric'
+    assert reasons[7] == 'dimension "total" has the name of a metric; rename it'
     assert hits.key == ["day", "code", "city"]
     assert [(row["day"], row["code"], row["city"]) for row in hits.scan().arrow().to_pylist()] == [
         (1, None, None),

@@ -166,12 +166,12 @@ def test_a_table_of_another_shape_says_what_differs() -> None:
     db = drillcore.open(":memory:")
     db.create_table("t", {"id": "int64", "x": "float64"}, key="id")
     for columns, options, said in [
-        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" holds Float64, not Utf8'),
+        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" has type Float64, not Utf8'),
         ({"id": "int64"}, {"key": "id", "merge": "upsert"}, "its merge is append, not upsert"),
         ({"id": "int64", "y": "int64"}, {"key": "id"}, 'it has no column "y"'),
         ({"id": "int64", "x": "float64"}, {"key": "x"}, "its key is (id), not (x)"),
     ]:
-        with pytest.raises(drillcore.AlreadyExistsError, match="exists already with another shape: ") as caught:
+        with pytest.raises(drillcore.AlreadyExistsError, match="already exists with another shape: ") as caught:
             db.create_table("t", columns, exist_ok=True, **options)
         assert said in str(caught.value)
 

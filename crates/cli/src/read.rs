@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    EstimateRequest, HalfWidth, Interrupt, MergePolicy, SampleRequest, ScanRequest, Stop,
-    TableSchema, TableSnapshot,
+    ErrorKind, EstimateRequest, HalfWidth, Interrupt, MergePolicy, SampleRequest, ScanRequest,
+    Stop, TableSchema, TableSnapshot,
 };
 use drillcore_sql::QueryOptions;
 
@@ -71,8 +71,16 @@ pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
         threads: arguments.threads,
         interrupt,
         ..SampleRequest::default()
-    })?;
-    print_one(arguments.output.output, rows)
+    });
+    print_one(arguments.output.output, rows.map_err(with_option)?)
+}
+
+/// Names the option that allows fewer rows.
+fn with_option(error: drillcore::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::TooFewRows => Fault::wrong_call(format!("{error} (--at-most)")),
+        _ => error.into(),
+    }
 }
 
 pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> {

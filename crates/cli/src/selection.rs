@@ -63,7 +63,7 @@ fn key_values<'a>(
         let names: Vec<&str> =
             schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
         return Err(Fault::wrong_call(format!(
-            "the key has {} columns ({}), but {} values were given",
+            "a key needs up to {} values ({}), but {} were given",
             names.len(),
             names.join(", "),
             values.count()

@@ -313,7 +313,7 @@ fn a_url_and_an_empty_name_are_refused_by_every_verb() {
         &["add-column", "db", "t", " ", "int64"],
         &["snapshot", "db", ""],
     ] {
-        assert!(refused(folder, arguments).contains("is no name of a"));
+        assert!(refused(folder, arguments).contains("is not a valid name of a"));
     }
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();

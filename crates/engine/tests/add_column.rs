@@ -442,7 +442,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     for (name, data_type, reason) in [
         ("weight", DataType::Int64, "read by a metric"),
-        ("place", DataType::Int64, "holds Utf8 in batches"),
+        ("place", DataType::Int64, "has type Utf8 in appended batches"),
         ("tags", DataType::new_list(DataType::Utf8, true), "values only"),
         ("level", DataType::Date64, "has type Date64"),
     ] {

@@ -147,7 +147,7 @@ fn a_batch_without_a_weight_column_is_refused_though_the_column_takes_nulls() {
     let batch = batch(0..3, 1).project(&[0, 1]).unwrap();
     let error = table.append(&batch, OnError::Raise).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight""#);
+    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight"; add it"#);
 }
 
 /// An interrupt that stops at the `nth` look, and at no other.
@@ -201,7 +201,7 @@ fn the_batches_of_one_commit_share_its_limit() {
     tables[0].append(&batch, OnError::Raise).unwrap();
     let error = db.append(&names.map(|name| (name, &batch))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("one commit"), "{error}");
+    assert!(error.to_string().contains("the commit has"), "{error}");
     assert_eq!(tables.map(|table| table.snapshot().unwrap().rows().unwrap()), [10, 0, 0]);
 }
 

@@ -434,7 +434,8 @@ fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        let message = "the log ends at commit 1, but segments hold commits up to 2";
+        let message = "the log ends at commit 1, but segments have commits up to 2; restore the log \
+                       from a copy";
         assert_eq!(error.to_string(), message);
     }
 }

@@ -390,12 +390,14 @@ fn what_cannot_be_folded_is_refused_with_names() {
         refused(&|_, rollup| rollup.metrics = metric("sun(delay)")),
         r#"unknown metric "sun"; did you mean "sum"?"#
     );
-    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("holds Utf8"));
-    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("holds Utf8"));
+    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("has type Utf8"));
+    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("has type Utf8"));
     assert!(refused(&|_, rollup| rollup.metrics = metric("avg")).contains("needs a column"));
     assert!(refused(&|_, rollup| rollup.metrics = metric("sum(dealy)")).contains("\"delay\""));
-    assert!(refused(&|_, rollup| rollup.time = Some("delay".into())).contains("not timestamps"));
-    assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in its key"));
-    assert!(refused(&|spec, _| spec.weights = vec!["delay".into()]).contains("by event"));
+    assert!(
+        refused(&|_, rollup| rollup.time = Some("delay".into())).contains("must be a timestamp")
+    );
+    assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in the key"));
+    assert!(refused(&|spec, _| spec.weights = vec!["delay".into()]).contains("draw events"));
     assert!(db.tables().unwrap().is_empty());
 }

@@ -144,12 +144,12 @@ fn a_table_that_cannot_be_is_refused() {
     );
     f.refuses(
         InvalidArgument,
-        "a key of at least one column",
+        "the key must have at least one column",
         create(spec_of(fields(), &[], None)),
     );
     f.refuses(
         InvalidArgument,
-        r#"key column "id" appears twice"#,
+        r#"key column "id" is listed twice"#,
         create(spec_of(fields(), &["id", "id"], None)),
     );
     let twice = [fields(), vec![Field::new("id", DataType::Int64, true)]].concat();
@@ -169,18 +169,18 @@ fn a_table_that_cannot_be_is_refused() {
         let spec = |key: &[&str], set| spec_of(wide(data_type.clone()), key, set);
         f.refuses(
             InvalidArgument,
-            r#"key column "wide" holds"#,
+            r#"key column "wide" has type"#,
             create(spec(&["id", "wide"], None)),
         );
         f.refuses(
             InvalidArgument,
-            r#"set column "wide" holds"#,
+            r#"set column "wide" has type"#,
             create(spec(&["id"], Some("wide"))),
         );
         let weights = vec!["wide".to_string()];
         f.refuses(
             InvalidArgument,
-            r#"weight column "wide" holds"#,
+            r#"weight column "wide" has type"#,
             create(TableSpec { weights, ..spec(&["id"], None) }),
         );
         let metrics = vec![("most".to_string(), "max(wide)".to_string())];
@@ -188,7 +188,7 @@ fn a_table_that_cannot_be_is_refused() {
         let merge = Merge::Rollup(rollup);
         f.refuses(
             InvalidArgument,
-            r#"column "wide" holds"#,
+            r#"column "wide" has type"#,
             create(TableSpec { merge, ..spec(&["id"], None) }),
         );
         let db = Database::in_memory(Options::default()).unwrap();
@@ -200,7 +200,7 @@ fn a_table_that_cannot_be_is_refused() {
         assert_eq!(error.kind(), InvalidArgument, "{error}");
         assert!(error.to_string().contains(r#"cannot group by column "wide""#), "{error}");
     }
-    f.refuses(InvalidArgument, "is no name of a table", |f| {
+    f.refuses(InvalidArgument, "is not a valid name of a table", |f| {
         f.database.create_table("", spec_of(fields(), &["id"], None)).map(drop)
     });
 }
@@ -209,7 +209,7 @@ fn a_table_that_cannot_be_is_refused() {
 fn a_table_is_taken_as_it_is_only_if_its_shape_is_the_same() {
     let f = Fixture::new();
     let spec = || spec_of(fields(), &["id"], Some("city"));
-    f.refuses(AlreadyExists, r#""trades" exists already"#, |f| {
+    f.refuses(AlreadyExists, r#""trades" already exists"#, |f| {
         f.database.create_table("trades", spec()).map(drop)
     });
     let exist_ok = TableSpec { exist_ok: true, ..spec() };
@@ -263,12 +263,12 @@ fn a_batch_that_does_not_fit_is_refused_whole() {
     );
     f.refuses(
         InvalidArgument,
-        r#"lacks column "grade", which takes no nulls"#,
+        r#"lacks column "grade", which is not nullable"#,
         append(batch(vec![("id", ints(0..2))])),
     );
     f.refuses(
         InvalidArgument,
-        r#"row 1: column "id" takes no nulls"#,
+        r#"row 1: column "id" is not nullable"#,
         with(vec![("id", Arc::new(Int64Array::from(vec![Some(1), None])))]),
     );
     f.refuses(
@@ -285,7 +285,7 @@ fn a_batch_that_does_not_fit_is_refused_whole() {
     let twice = RecordBatch::try_new(Arc::new(twice), vec![ints(0..2), ints(0..2), grades(2)]);
     f.refuses(InvalidArgument, r#"column "id" appears twice in the batch"#, append(twice.unwrap()));
     let huge = good(0..8_000_000);
-    f.refuses(InvalidArgument, "append in smaller batches", append(huge));
+    f.refuses(InvalidArgument, "Append in smaller batches", append(huge));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn skip_appends_the_good_rows_and_reports_each_bad_one() {
     let rejected: Vec<(u64, &str)> =
         result.rejected.iter().map(|rejected| (rejected.row, rejected.reason.as_str())).collect();
     assert_eq!(rejected.len(), 2);
-    assert_eq!(rejected[0], (1, r#"column "id" takes no nulls"#));
+    assert_eq!(rejected[0], (1, r#"column "id" is not nullable, but the value is null"#));
     assert!(rejected[1].0 == 2 && rejected[1].1.contains("cannot hold 1099511627776"));
     let above = Between { low: Some(vec![ints([200])]), high: None, closed: Closed::Both };
     let request = ScanRequest {
@@ -386,24 +386,20 @@ fn a_range_that_cannot_be_meant_is_refused() {
     );
     f.refuses(InvalidArgument, r#"NaN for column "price""#, count(one(f64::NAN), None));
     f.refuses(InvalidArgument, r#"NaN for column "price""#, count(None, one(f64::NAN)));
+    f.refuses(InvalidArgument, "has 0 values; it must have 1 to 2", count(Some(vec![]), None));
     f.refuses(
         InvalidArgument,
-        "has 0 values, but the key has 2 columns",
-        count(Some(vec![]), None),
-    );
-    f.refuses(
-        InvalidArgument,
-        "has 3 values, but the key has 2 columns",
+        "has 3 values; it must have 1 to 2",
         count(None, Some(vec![floats(&[1.0]), ints([1]), ints([1])])),
     );
     f.refuses(
         InvalidArgument,
-        r#"gives 2 values for "price""#,
+        r#"has 2 values for column "price""#,
         count(Some(vec![floats(&[1.0, 2.0])]), None),
     );
     f.refuses(
         InvalidArgument,
-        r#"gives 0 values for "price""#,
+        r#"has 0 values for column "price""#,
         count(Some(vec![floats(&[])]), None),
     );
     f.refuses(
@@ -430,10 +426,10 @@ fn sets_and_keys_of_the_wrong_kind_are_refused() {
     });
     assert_eq!(in_sets(&f.trades, texts(&[])).unwrap(), 0);
     assert_eq!(in_sets(&f.trades, texts(&["nowhere"])).unwrap(), 0);
-    f.refuses(InvalidArgument, "a key has 1 values (id), but 2 were given", |f| {
+    f.refuses(InvalidArgument, "a key needs 1 values (id), but 2 were given", |f| {
         f.snapshot().get(&[ints([1]), ints([1])], None)
     });
-    f.refuses(InvalidArgument, "differ in length", |f| {
+    f.refuses(InvalidArgument, "have different lengths", |f| {
         f.plain.snapshot().unwrap().get(&[floats(&[1.0]), ints([1, 2])], None)
     });
     f.refuses(InvalidArgument, "stores Int64, but Utf8 was given", |f| {
@@ -447,7 +443,7 @@ fn sets_and_keys_of_the_wrong_kind_are_refused() {
 fn more_rows_than_there_are_is_an_error_and_none_is_an_empty_sample() {
     let f = Fixture::new();
     let request = |n: u64| SampleRequest { n, ..Default::default() };
-    f.refuses(TooFewRows, "101 rows were asked for, but the selection has 100", |f| {
+    f.refuses(TooFewRows, "cannot draw 101 rows: the selection has 100", |f| {
         f.snapshot().sample(&request(101))
     });
     f.refuses(TooFewRows, "18446744073709551615 rows", |f| f.snapshot().sample(&request(u64::MAX)));
@@ -671,7 +667,7 @@ fn a_file_of_a_later_version_is_refused_and_named() {
 #[test]
 fn a_second_writer_in_the_same_process_is_refused_until_the_first_is_closed() {
     let f = Fixture::new();
-    f.refuses(Locked, "this process has", |f| {
+    f.refuses(Locked, "this process already has", |f| {
         Database::open(&f.path, Options::default()).map(drop)
     });
     f.database.close().unwrap();

@@ -59,7 +59,7 @@ impl Kind {
     /// What of this kind an error says.
     fn said(self) -> &'static str {
         match self {
-            Kind::Folder => "a folder",
+            Kind::Folder => "a directory",
             Kind::Pipe => "a pipe",
             Kind::Socket => "a socket",
             Kind::DanglingLink | Kind::Link => "a symbolic link",

@@ -128,8 +128,8 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
         Some(name) => Err(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "{folder} holds {name}, but no manifest: the database is damaged, and nothing was changed; \
-                 put its manifest-*.log back from a copy, or move the files away to start anew"
+                "{folder} has {name}, but no manifest: the database is damaged. Nothing was changed. Restore \
+                 its manifest-*.log from a copy, or move the files away to start with an empty database"
             ),
         )),
     }
@@ -138,7 +138,8 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
 /// Removes log files that were being begun when the process died. Nothing reads them, and one that stays is
 /// replaced by the next of its name.
 fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io =
+        |error| Error::new(ErrorKind::Io, format!("cannot list the database directory: {error}"));
     let names = directory.list().map_err(io)?;
     let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
     for name in names.iter().filter(|name| is_log(name) && is_unfinished(name)) {
@@ -150,7 +151,8 @@ fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
 /// readers.
 fn orphans(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io =
+        |error| Error::new(ErrorKind::Io, format!("cannot list the database directory: {error}"));
     let segments = found.segments().map(Segment::file_name);
     let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
     let known: HashSet<String> = segments.chain(postings).collect();
@@ -182,9 +184,9 @@ fn check_no_edit_is_lost(
         };
         if commits.last > last {
             let message = format!(
-                "the manifest lost its end: {name} holds commits up to {}, but it names none beyond \
-                 {last}, nor does the log; nothing was changed. Restore the manifest from a copy, or \
-                 move {name} away to open the database without them",
+                "the manifest lost its end: {name} has commits up to {}, but the manifest and the log end at \
+                 commit {last}. Nothing was changed. Restore the manifest from a copy, or move {name} \
+                 away to open the database without these commits",
                 commits.last
             );
             return Err(Error::new(ErrorKind::Corrupt, message));
@@ -274,7 +276,7 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         start_log_at(core, expected)?;
         jobs::remove_log_before(core, &wal, expected);
         core.directory.sync().map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot sync the database folder: {error}"))
+            Error::new(ErrorKind::Io, format!("cannot sync the database directory: {error}"))
         })?;
     } else {
         if last.is_none() && expected > needed_from {
@@ -293,8 +295,9 @@ pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> 
     match last {
         Some(last) if last.0 + 1 < expected.0 && needed_from < expected => {
             let held = expected.0 - 1;
-            let message =
-                format!("the log ends at commit {last}, but segments hold commits up to {held}");
+            let message = format!(
+                "the log ends at commit {last}, but segments have commits up to {held}; restore the log from a copy"
+            );
             Err(Error::new(ErrorKind::Corrupt, message))
         }
         _ => Ok(()),
@@ -351,7 +354,7 @@ pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
         None if rows.is_empty() => Err(damaged_commit(lsn, &"a batch has no rows")),
         None => Ok(rows),
         Some(row) => {
-            let detail = format!("row {row} of a batch does not lie behind the one before it");
+            let detail = format!("row {row} of a batch is not in key order");
             Err(damaged_commit(lsn, &detail))
         }
     }

@@ -88,7 +88,7 @@ impl ScanAhead {
                 .stack_size(STACK_BYTES)
                 .spawn(move || work(&scans))
                 .map_err(|error| {
-                    Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
+                    Error::new(ErrorKind::Io, format!("cannot start a thread: {error}"))
                 })?;
             scan.workers.push(worker);
         }

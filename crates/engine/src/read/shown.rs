@@ -73,7 +73,10 @@ fn in_shares<T: Sync>(
         _ => {
             let columns = batches[0].schema();
             concat_batches(&columns, &batches).map_err(|error| {
-                Error::invalid(format!("{} rows do not fit one batch: {error}", items.len()))
+                Error::invalid(format!(
+                    "{} rows do not fit in one batch: {error}; select fewer rows or columns",
+                    items.len()
+                ))
             })
         }
     }

@@ -118,7 +118,7 @@ fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
     for field in batch.schema().fields() {
         if !seen.insert(field.name().clone()) {
             return Err(Error::invalid(format!(
-                "column {:?} appears twice in the batch",
+                "column {:?} appears twice in the batch; rename or remove one",
                 field.name()
             )));
         }
@@ -133,14 +133,20 @@ fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
 fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<ArrayRef> {
     let field = schema.columns.field(index);
     if schema.key.contains(&index) {
-        return Err(Error::invalid(format!("the batch lacks key column {:?}", field.name())));
+        return Err(Error::invalid(format!(
+            "the batch lacks key column {:?}; add it",
+            field.name()
+        )));
     }
     if schema.weights.contains(&index) {
-        return Err(Error::invalid(format!("the batch lacks weight column {:?}", field.name())));
+        return Err(Error::invalid(format!(
+            "the batch lacks weight column {:?}; add it",
+            field.name()
+        )));
     }
     if !field.is_nullable() {
         return Err(Error::invalid(format!(
-            "the batch lacks column {:?}, which takes no nulls",
+            "the batch lacks column {:?}, which is not nullable; add it",
             field.name()
         )));
     }
@@ -152,7 +158,7 @@ fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .filter(|&row| values.is_null(row))
         .map(|row| Rejected {
             row: row as u64,
-            reason: format!("column {:?} takes no nulls", field.name()),
+            reason: format!("column {:?} is not nullable, but the value is null", field.name()),
         })
         .collect()
 }
@@ -164,10 +170,10 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
     }
     let fault = |row: usize| weight::units(&values.slice(row, 1)).err().map(|(_, why)| (row, why));
     let reason = |why| match why {
-        NoWeight::Null => "takes no nulls",
-        NoWeight::Negative => "takes no negative numbers",
-        NoWeight::NotFinite => "takes finite numbers only",
-        NoWeight::TooLarge => "takes numbers below 2^32 only",
+        NoWeight::Null => "cannot hold null",
+        NoWeight::Negative => "cannot hold a negative number",
+        NoWeight::NotFinite => "must hold a finite number",
+        NoWeight::TooLarge => "must hold a number below 2^32",
     };
     (0..values.len())
         .filter_map(fault)

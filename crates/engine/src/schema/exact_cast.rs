@@ -36,8 +36,10 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
     let (source, target) = (kind(from), kind(to));
     let mismatch = || {
         let hint = match (&source, &target) {
-            (Kind::WallClock, Kind::Moment) => "; say in which zone its times are",
-            (Kind::Moment, Kind::WallClock) => "; bring its times to one zone and drop that",
+            (Kind::WallClock, Kind::Moment) => "; give the times a time zone",
+            (Kind::Moment, Kind::WallClock) => {
+                "; convert the times to one time zone, then remove the zone"
+            }
             _ => "",
         };
         Error::invalid(format!("column {column:?} stores {to}, but {from} was given{hint}"))
@@ -53,7 +55,7 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
         // Types differ in how values lie in memory only, so there is one reason to fail.
         let too_long = || {
             let message = format!(
-                "the values of column {column:?} are longer than 2 GiB together; append in smaller batches"
+                "the values of column {column:?} have more than 2 GiB in total; append in smaller batches"
             );
             Error::invalid(message)
         };

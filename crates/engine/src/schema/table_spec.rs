@@ -209,10 +209,12 @@ impl TableSpec {
         check_columns(columns.fields())?;
         let key = self.indexes("key column", &self.key)?;
         if key.is_empty() {
-            return Err(Error::invalid("a table needs a key of at least one column"));
+            return Err(Error::invalid("the key must have at least one column"));
         }
         if let Some(column) = repeated(&self.key) {
-            return Err(Error::invalid(format!("key column {column:?} appears twice")));
+            return Err(Error::invalid(format!(
+                "key column {column:?} is listed twice; list it once"
+            )));
         }
         let set = match &self.set {
             Some(column) => Some(self.index("set column", column)?),
@@ -250,7 +252,7 @@ impl TableSpec {
     ) -> Result<TableSchema> {
         if !self.weights.is_empty() {
             return Err(Error::invalid(
-                "a rollup table is drawn from by event; it takes no other weights",
+                "a rollup table cannot have weights: its samples draw events; remove the weights",
             ));
         }
         let set = match set {
@@ -258,7 +260,7 @@ impl TableSpec {
             Some(column) => {
                 Some(key.iter().position(|&of_key| of_key == column).ok_or_else(|| {
                     Error::invalid(format!(
-                        "set column {:?} of a rollup table must be in its key",
+                        "set column {:?} of a rollup table must be in the key; add it to the key",
                         events.field(column).name()
                     ))
                 })?)
@@ -270,7 +272,9 @@ impl TableSpec {
         };
         let granularity = granularity(&spec.granularity)?;
         if time.is_none() && granularity != Granularity::None {
-            return Err(Error::invalid("a granularity needs a time column to truncate"));
+            return Err(Error::invalid(
+                "a granularity needs a time column; name one, or use granularity \"none\"",
+            ));
         }
         let mut fields: Vec<Field> =
             key.iter().map(|&column| events.field(column).clone()).collect();
@@ -278,7 +282,9 @@ impl TableSpec {
         for (name, expression) in &spec.metrics {
             check_name("column", name)?;
             if fields.iter().any(|field| field.name() == name) {
-                return Err(Error::invalid(format!("column {name:?} appears twice")));
+                return Err(Error::invalid(format!(
+                    "column {name:?} appears twice; rename the metric"
+                )));
             }
             let (metric, data_type, nullable) = self.metric(expression)?;
             metrics.push(metric);
@@ -316,11 +322,13 @@ impl TableSpec {
         let data_type = self.columns.field(index).data_type();
         if !matches!(data_type, DataType::Timestamp(_, _)) {
             return Err(Error::invalid(format!(
-                "time column {column:?} holds {data_type}, not timestamps"
+                "time column {column:?} has type {data_type}; it must be a timestamp"
             )));
         }
         self.key.iter().position(|of_key| of_key == column).ok_or_else(|| {
-            Error::invalid(format!("time column {column:?} of a rollup table must be in its key"))
+            Error::invalid(format!(
+                "time column {column:?} of a rollup table must be in the key; add it to the key"
+            ))
         })
     }
 
@@ -336,11 +344,13 @@ impl TableSpec {
             }
             (MetricKind::Count, Some(_)) => {
                 return Err(Error::invalid(format!(
-                    "metric {expression:?}: count counts events and takes no column"
+                    "metric {expression:?}: count counts events and has no column; use \"count\""
                 )));
             }
             (_, None | Some("")) => {
-                return Err(Error::invalid(format!("metric {name:?} needs a column")));
+                return Err(Error::invalid(format!(
+                    "metric {name:?} needs a column, as in \"sum(delay)\""
+                )));
             }
             (_, Some(column)) => self.index("column", column)?,
         };
@@ -348,8 +358,8 @@ impl TableSpec {
         let (shown, nullable) = kind.shown(Some(field)).ok_or_else(|| {
             let (column, found) = (field.name(), field.data_type());
             Error::invalid(format!(
-                "metric {expression:?} needs signed or narrower integers, or floats, but column \
-                 {column:?} holds {found}"
+                "metric {expression:?} needs a float, a signed integer or an unsigned one of up to 32 bits, but column \
+                 {column:?} has type {found}"
             ))
         })?;
         Ok((Metric { kind, input: Some(column) }, shown, nullable))
@@ -362,18 +372,25 @@ impl TableSpec {
             let (name, data_type) = (field.name(), field.data_type());
             if !is_weight_type(data_type) {
                 return Err(Error::invalid(format!(
-                    "weight column {name:?} holds {data_type}, not numbers"
+                    "weight column {name:?} has type {data_type}; it must be a number"
                 )));
             }
             if key.contains(&column) {
-                return Err(Error::invalid(format!("key column {name:?} cannot be a weight")));
+                return Err(Error::invalid(format!(
+                    "key column {name:?} cannot be a weight; use another column"
+                )));
             }
         }
         if let Some(column) = repeated(&self.weights) {
-            return Err(Error::invalid(format!("weight column {column:?} appears twice")));
+            return Err(Error::invalid(format!(
+                "weight column {column:?} is listed twice; list it once"
+            )));
         }
         if weights.len() > WEIGHTS_MAX {
-            return Err(Error::invalid(format!("a table has at most {WEIGHTS_MAX} weights")));
+            return Err(Error::invalid(format!(
+                "the table has {} weights; the limit is {WEIGHTS_MAX}",
+                weights.len()
+            )));
         }
         Ok(weights)
     }
@@ -400,7 +417,7 @@ pub fn with_column(
     data_type: &DataType,
 ) -> Result<(TableSchema, FieldRef)> {
     if schema.columns.column_with_name(name).is_some() {
-        let message = format!("table {table:?} has a column {name:?} already");
+        let message = format!("table {table:?} already has a column {name:?}");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     if let MergePolicy::Rollup(_) = schema.merge {
@@ -447,16 +464,22 @@ fn with_dimension(
         unreachable!("only a rollup table has dimensions")
     };
     if schema.columns.column_with_name(name).is_some() {
-        return Err(Error::invalid(format!("dimension {name:?} has the name of a metric")));
+        return Err(Error::invalid(format!(
+            "dimension {name:?} has the name of a metric; rename it"
+        )));
     }
     if let Some((index, of_events)) = rollup.events.column_with_name(name) {
         if rollup.metrics.iter().any(|metric| metric.input == Some(index)) {
-            let message = format!("column {name:?} is read by a metric, and no dimension");
+            let message = format!(
+                "column {name:?} is read by a metric, so it cannot be a dimension; use another name"
+            );
             return Err(Error::invalid(message));
         }
         if of_events.data_type() != data_type {
             let known = of_events.data_type();
-            let message = format!("column {name:?} holds {known} in batches, not {data_type}");
+            let message = format!(
+                "column {name:?} has type {known} in appended batches, not {data_type}; use {known}"
+            );
             return Err(Error::invalid(message));
         }
     }
@@ -518,7 +541,7 @@ fn name_and_argument(expression: &str) -> Result<(&str, Option<&str>)> {
     let expression = expression.trim();
     let Some((name, rest)) = expression.split_once('(') else { return Ok((expression, None)) };
     let argument = rest.strip_suffix(')').ok_or_else(|| {
-        Error::invalid(format!("metric {expression:?} lacks its closing parenthesis"))
+        Error::invalid(format!("metric {expression:?} has no closing parenthesis; add it"))
     })?;
     Ok((name.trim_end(), Some(argument.trim())))
 }
@@ -569,7 +592,7 @@ fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
     }
     let (column, found) = (field.name(), field.data_type());
     Err(Error::invalid(format!(
-        "{role} {column:?} holds {found}; binary and lists can be stored as values only"
+        "{role} {column:?} has type {found}; use binary and list columns as values only"
     )))
 }
 
@@ -578,13 +601,16 @@ fn check_columns(fields: &Fields) -> Result<()> {
     for field in fields {
         check_name("column", field.name())?;
         if !seen.insert(field.name()) {
-            return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
+            return Err(Error::invalid(format!(
+                "column {:?} appears twice; rename one",
+                field.name()
+            )));
         }
         if !is_supported(field.data_type()) {
             let (column, found) = (field.name(), field.data_type());
             return Err(Error::invalid(format!(
-                "column {column:?} has type {found}; stored are integers, floats, decimal128, bool, \
-                 string, binary, date32, timestamps and lists of strings"
+                "column {column:?} has type {found}, which is not supported; use an integer, a float, decimal128, \
+                 bool, string, binary, date32, a timestamp or a list of strings"
             )));
         }
     }

@@ -52,7 +52,7 @@ impl KeyRange {
             let (low, high) = (encode_prefix(low), encode_prefix(high));
             if low > high && !low.starts_with(&high) {
                 return Err(Error::invalid(
-                    "between is reversed: its low end lies above its high end",
+                    "between is reversed: its low end is above its high end; swap the ends",
                 ));
             }
         }
@@ -105,8 +105,9 @@ impl KeyRange {
 fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     if prefix.is_empty() || prefix.len() > schema.key.len() {
         let (found, columns) = (prefix.len(), schema.key.len());
-        let message =
-            format!("an end of between has {found} values, but the key has {columns} columns");
+        let message = format!(
+            "an end of between has {found} values; it must have 1 to {columns}, one per key column"
+        );
         return Err(Error::invalid(message));
     }
     let mut cast_prefix = Vec::with_capacity(prefix.len());
@@ -114,14 +115,14 @@ fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>
         let field = schema.columns.field(column);
         if values.len() != 1 {
             return Err(Error::invalid(format!(
-                "an end of between gives {} values for {:?}",
+                "an end of between has {} values for column {:?}; it must have one",
                 values.len(),
                 field.name()
             )));
         }
         if is_nan(values) {
             return Err(Error::invalid(format!(
-                "an end of between is NaN for column {:?}",
+                "an end of between is NaN for column {:?}; use a number",
                 field.name()
             )));
         }

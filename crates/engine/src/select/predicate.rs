@@ -120,7 +120,9 @@ fn check_answers(answers: &BooleanArray, wanted: usize, what: &str) -> Result<()
         return Ok(());
     }
     let found = answers.len();
-    Err(Error::invalid(format!("a predicate gave {found} answers for {wanted} {what}")))
+    Err(Error::invalid(format!(
+        "the predicate returned {found} answers for {wanted} {what}; it must return one per row"
+    )))
 }
 
 /// The index of a table's column.

@@ -272,8 +272,8 @@ fn check_encodable(batch: &RecordBatch) -> Result<()> {
     let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "one batch of {bytes} bytes exceeds the limit of a commit, {COMMIT_BYTES_MAX}; append in \
-             smaller batches"
+            "the batch has {bytes} bytes; the limit per commit is {COMMIT_BYTES_MAX}. Append in smaller \
+             batches"
         )));
     }
     Ok(())
@@ -295,8 +295,8 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
     let limit = (core.options.memory_bytes / COMMIT_SHARE).min(COMMIT_BYTES_MAX);
     if bytes > limit {
         return Err(Error::invalid(format!(
-            "one commit of {bytes} bytes exceeds its limit of {limit} (a quarter of memory_bytes, at \
-             most 1 GiB); append in smaller batches"
+            "the commit has {bytes} bytes; the limit is {limit} (a quarter of memory_bytes, at most 1 GiB). \
+             Append in smaller batches"
         )));
     }
     Ok(())
