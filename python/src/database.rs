@@ -75,7 +75,7 @@ impl Database {
     fn refresh(&self, py: Python<'_>, at_least: u64, timeout: f64) -> PyResult<u64> {
         let DatabaseHandle::Reader(reader) = &self.inner else {
             let message = "refresh: a database open for writing always reads its newest commit; \
-                           this is for read_only=True";
+                           use refresh only with read_only=True";
             return Err(error::unsupported(py, message));
         };
         // Python lets only numbers from 0 on through; what no clock can count is for ever.
@@ -106,7 +106,7 @@ impl Database {
             ("rollup", Some((time, granularity, metrics, discover))) => {
                 Merge::Rollup(RollupSpec { time, granularity, metrics, discover })
             }
-            _ => return Err(error::invalid(py, "merge and rollup do not go together")),
+            _ => return Err(error::invalid(py, "merge and rollup contradict each other")),
         };
         let spec = TableSpec {
             set,

@@ -148,8 +148,8 @@ impl TableHandle {
                 // The writer may have dropped it meanwhile and made another.
                 if found.id() != first.id() {
                     let message = format!(
-                        "table {name:?} was dropped, and another was made under its name; \
-                         take that one with db.table({name:?})"
+                        "table {name:?} was dropped, and another one has its name now; \
+                         use db.table({name:?}) to open that one"
                     );
                     return Err(error::not_found(py, &message));
                 }
