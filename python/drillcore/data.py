@@ -171,7 +171,7 @@ def is_dicts(data: Any) -> bool:
 
 
 def _described(data: Any) -> str:
-    """The type of what is no data, and how it would be."""
+    """The type of invalid data, and how to fix it."""
     name = type(data).__name__
     if isinstance(data, Mapping):
         return f"{name}; use [data] for one row, or pyarrow.table(data) for columns"

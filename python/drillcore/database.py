@@ -395,7 +395,7 @@ class Database:
         Raises
         ------
         NotFoundError
-            If there is no table of that name.
+            If there is no snapshot of that name.
 
         Examples
         --------

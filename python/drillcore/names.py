@@ -94,7 +94,7 @@ def check_names(argument: str, names: Any) -> list[str]:
 
 
 def unknown_name(what: str, name: Any, valid: Iterable[str]) -> NotFoundError:
-    """Return the error for a name that is none of ``valid``: it tells the nearest or, if none is near, all.
+    """Return the error for an unknown name, with the nearest of ``valid``, or all if none is near.
 
     Examples
     --------
