@@ -22,9 +22,10 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    the answer is no: get found no row, verify found damage, two engines or tables disagree
-  2    the command line or an argument is invalid; the message says how to fix it, and what was changed, if anything
+  2    the command line or an argument is invalid; the message says how to fix it,
+       and what was changed, if anything
   3    the database or a file cannot be used: another process writes, it is damaged, or the disk is full
-  4    an internal error: this is a bug, and nothing stored is damaged; please report it
+  4    an internal error: this is a bug, and stored data is not damaged; please report it
   130  stopped by Ctrl-C
 
 Try it:
@@ -329,7 +330,7 @@ pub struct Rollup {
     /// Columns to group by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub dimension: Vec<String>,
-    /// Make every column a dimension that is neither in the key nor read by a metric.
+    /// Make a dimension of every column that is neither in the key nor read by a metric.
     #[arg(long)]
     pub discover: bool,
     /// A metric: a name, and count, or sum, min, max or avg of a column. Can be repeated.
