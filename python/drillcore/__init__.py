@@ -1,8 +1,8 @@
-"""Drillcore: an embedded store for live data.
+"""Drillcore: an embedded database for live data.
 
-Many threads append; at any moment, without stopping them, one can read a row, a key range, a set, or a truly
-random sample of any of these, and estimates with error bars. Everything goes in and comes out as Arrow.
-Examples assume these two imports, and run as they are.
+Many threads append rows. At any moment, without stopping them, you can read one row, a key range, a set, or a
+uniform random sample of any of these, and estimates with error bars. Data goes in and comes out as Arrow.
+The examples assume these two imports.
 
 >>> import drillcore
 >>> import pyarrow as pa

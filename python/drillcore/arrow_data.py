@@ -41,7 +41,7 @@ def from_pandas(frame: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except NO_ARROW_FORM:
-        raise InvalidArgumentError(f"the data frame has no Arrow form: {_why_no_form(frame)}") from None
+        raise InvalidArgumentError(f"the data frame cannot be converted to Arrow: {_why_no_form(frame)}") from None
 
 
 def no_common_type(values: Any) -> str | None:
@@ -50,9 +50,9 @@ def no_common_type(values: Any) -> str | None:
     Examples
     --------
     >>> no_common_type([1, 2, "x"])
-    "row 2: 'x' is a str, which does not go with the values before it"
+    "row 2: 'x' is a str, but the values before it have another type"
     >>> no_common_type([object()]).split(" is ")[1]
-    'an object, which Arrow has no type for'
+    'an object, which Arrow does not support'
     >>> no_common_type([1, 2.5])
     """
     fits, no_more = 0, len(values) + 1
@@ -71,18 +71,18 @@ def no_common_type(values: Any) -> str | None:
     try:
         pa.array([value], from_pandas=True)
     except NO_ARROW_FORM:
-        return f"row {fits}: {shown(value)} is {kind}, which Arrow has no type for"
-    return f"row {fits}: {shown(value)} is {kind}, which does not go with the values before it"
+        return f"row {fits}: {shown(value)} is {kind}, which Arrow does not support"
+    return f"row {fits}: {shown(value)} is {kind}, but the values before it have another type"
 
 
 def _why_no_form(frame: Any) -> str:
     names = [str(name) for name in frame.columns]
     for position, name in enumerate(names):
         if name in names[:position]:
-            return f"two of its columns are called {name!r}"
+            return f"it has two columns {name!r}; rename one"
         if why := no_common_type(frame.iloc[:, position]):
             return f"column {name!r}, {why}"
-    return "its columns do not go together"
+    return "its columns have different lengths or types"
 
 
 def column_of(data: Any) -> pa.ChunkedArray | None:
@@ -103,8 +103,8 @@ def column_of(data: Any) -> pa.ChunkedArray | None:
         else:
             return None
     except NO_ARROW_FORM:
-        why = no_common_type(data) or "its values have no common type"
-        raise InvalidArgumentError(f"the series has no Arrow form: {why}") from None
+        why = no_common_type(data) or "its values have different types"
+        raise InvalidArgumentError(f"the series cannot be converted to Arrow: {why}") from None
     return None if pa.types.is_struct(column.type) else column
 
 
@@ -119,7 +119,7 @@ def refuse_column(argument: str, data: Any) -> None:
     if column_of(data) is not None:
         raise InvalidTypeError(
             f"{argument}: a {type(data).__name__} is one column without a name; "
-            'give rows, for example pyarrow.table({"name": ...})'
+            'give a table, for example pyarrow.table({"name": ...})'
         )
 
 
@@ -136,4 +136,4 @@ def to_table(argument: str, data: Any) -> pa.Table:
     try:
         return pa.table(data) if hasattr(data, "__arrow_c_stream__") else pa.Table.from_batches([pa.record_batch(data)])
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InvalidArgumentError(f"{argument}: the data could not be read: {error}") from None
+        raise InvalidArgumentError(f"{argument}: the data cannot be read: {error}") from None

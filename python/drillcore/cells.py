@@ -51,7 +51,7 @@ def to_array(values: Sequence[Any], field: pa.Field, *, place: str = "") -> pa.A
     >>> to_array(["x"], pa.field("flight", pa.int64()))
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: column 'flight' (int64): 'x' is no number
+    drillcore.errors.InvalidArgumentError: column 'flight' (int64): 'x' is not a number
     """
     try:
         return _array(values, field.type)
@@ -84,7 +84,7 @@ def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
         except NO_ARROW_FORM:
             # The words of pyarrow, or of Python, are about their own types.
             return InvalidArgumentError(f"{start}{_why(value, field.type)}")
-    return InvalidArgumentError(f"column {field.name!r} ({field.type}): the values are more than one array holds")
+    return InvalidArgumentError(f"column {field.name!r} ({field.type}): too many values; append in smaller batches")
 
 
 def _why(value: Any, kind: pa.DataType) -> str:
@@ -92,17 +92,18 @@ def _why(value: Any, kind: pa.DataType) -> str:
     is_a, value = pa.types, _plain(value)
     if is_a.is_integer(kind) and isinstance(value, Integral):
         low = -(2 ** (kind.bit_width - 1)) if is_a.is_signed_integer(kind) else 0
-        return f"{shown(value)} is out of range; it holds {low} to {low + 2**kind.bit_width - 1}"
+        return f"{shown(value)} is out of range; use {low} to {low + 2**kind.bit_width - 1}"
     if is_a.is_integer(kind):
         return f"{shown(value)} is not a whole number"
     if is_a.is_floating(kind):
-        return f"{shown(value)} is no float"
+        return f"{shown(value)} is not a float"
     if is_a.is_decimal(kind):
-        return f"{shown(value)} does not fit; it holds {kind.precision} digits, {kind.scale} of them behind the point"
+        digits = f"{kind.precision} digits, {kind.scale} of them after the decimal point"
+        return f"{shown(value)} does not fit; use up to {digits}"
     if is_a.is_timestamp(kind):
         return _why_no_time(value, kind)
     if is_a.is_string(kind) or is_a.is_list(kind) or is_a.is_large_list(kind):
-        return f"{shown(value)} has no UTF-8 form"
+        return f"{shown(value)} cannot be encoded as UTF-8; remove lone surrogates"
     return f"{shown(value)} does not fit"
 
 
@@ -110,16 +111,16 @@ def _why_no_time(value: Any, kind: pa.TimestampType) -> str:
     """Return why ``value``, a datetime or a text, is none of the times of ``kind``."""
     text = value if isinstance(value, str) else _numpy_time(value)
     if text is None:
-        return f"{shown(value)} is in a year that {kind.unit} from 1970 on cannot count in 64 bits"
+        return f"{shown(value)} is out of range of a timestamp in {kind.unit}; use a column with a larger unit"
     if _is_time(text, pa.timestamp(kind.unit, None if kind.tz else "UTC")):
         if kind.tz:
-            return f"{shown(text)} has no offset, such as '2013-07-04T09:00:00Z' and '2013-07-04T09:00:00+01:00' have"
-        return f"{shown(text)} has an offset, and the column has no time zone"
+            return f"{shown(text)} has no offset; add one, as in '2013-07-04T09:00:00Z' or '2013-07-04T09:00:00+01:00'"
+        return f"{shown(text)} has an offset, but the column has no time zone; remove the offset"
     if _is_time(text, pa.timestamp("ns", kind.tz)):
-        return f"{shown(text)} is finer than the column's unit"
+        return f"{shown(text)} is finer than the unit of the column, {kind.unit}; round it"
     if _is_time(text, pa.timestamp("s", kind.tz)):
-        return f"{shown(text)} is in a year that {kind.unit} from 1970 on cannot count in 64 bits"
-    return f"{shown(text)} is no time such as '2013-07-04T09:00:00'"
+        return f"{shown(text)} is out of range of a timestamp in {kind.unit}; use a column with a larger unit"
+    return f"{shown(text)} is not a time, such as '2013-07-04T09:00:00'"
 
 
 def _is_time(text: str, kind: pa.TimestampType) -> bool:
@@ -193,7 +194,7 @@ def _numpy_time(value: Any) -> str | None:
 
 def _bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _MisfitError(f"{shown(value)} is no bool")
+        raise _MisfitError(f"{shown(value)} is not a bool")
     return value
 
 
@@ -201,7 +202,7 @@ def _whole_number(value: Any) -> int:
     if isinstance(value, Integral):
         return int(_not_bool(value))
     if not isinstance(value, Real | decimal.Decimal):
-        raise _MisfitError(f"{shown(value)} is no number")
+        raise _MisfitError(f"{shown(value)} is not a number")
     # Not all of these can become an integer in the eyes of a type checker.
     number: Any = value
     if not math.isfinite(number) or int(number) != number:
@@ -213,13 +214,13 @@ def _number(value: Any) -> float:
     if isinstance(value, float):
         return value
     if not isinstance(value, Real | decimal.Decimal):
-        raise _MisfitError(f"{shown(value)} is no number")
+        raise _MisfitError(f"{shown(value)} is not a number")
     try:
         number = float(_not_bool(value))
     except OverflowError:
-        raise _MisfitError(f"{shown(value)} is beyond all floats") from None
+        raise _MisfitError(f"{shown(value)} is out of range of a float") from None
     if number != value and not is_nan(value):
-        raise _MisfitError(f"{shown(value)} is between two floats; float() rounds it")
+        raise _MisfitError(f"{shown(value)} is not exactly a float; use float() to round it")
     return number
 
 
@@ -228,9 +229,9 @@ def _narrow_number(value: Any) -> float:
     try:
         narrow: float = struct.unpack("<f", struct.pack("<f", number))[0]  # in native order it would give infinity
     except OverflowError:
-        raise _MisfitError(f"{shown(value)} is too large") from None
+        raise _MisfitError(f"{shown(value)} is out of range of a 32-bit float") from None
     if isinstance(value, Integral) and narrow != value:
-        raise _MisfitError(f"{shown(value)} is between two floats of 32 bits; float() rounds it")
+        raise _MisfitError(f"{shown(value)} is not exactly a 32-bit float; use float() to round it")
     return number
 
 
@@ -238,25 +239,25 @@ def _decimal(value: Any) -> int | decimal.Decimal:
     if isinstance(value, Integral):
         return int(_not_bool(value))
     if not isinstance(value, decimal.Decimal):
-        raise _WrongTypeError(f"{shown(value)} is no Decimal")
+        raise _WrongTypeError(f"{shown(value)} is not a Decimal")
     return value
 
 
 def _not_bool(value: Any) -> Any:
     if isinstance(value, bool):
-        raise _WrongTypeError(f"{value!r} is a bool")
+        raise _WrongTypeError(f"{value!r} is a bool, not a number")
     return value
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise _WrongTypeError(f"{shown(value)} is not text")
+        raise _WrongTypeError(f"{shown(value)} is not a string")
     return value
 
 
 def _bytes(value: Any) -> bytes:
     if isinstance(value, str):
-        raise _WrongTypeError(f"{shown(value)} is text")
+        raise _WrongTypeError(f"{shown(value)} is a string, not bytes")
     if not isinstance(value, bytes | bytearray | memoryview):
         raise _WrongTypeError(f"{shown(value)} is not bytes")
     return bytes(value)
@@ -265,19 +266,20 @@ def _bytes(value: Any) -> bytes:
 def _date(value: Any) -> dt.date:
     text = _numpy_time(value)
     if isinstance(value, dt.datetime) or (text and "T" in text):
-        raise _WrongTypeError(f"{text or value.isoformat()} has a time of day")
+        raise _WrongTypeError(f"{text or value.isoformat()} has a time of day; use a date")
     if text:
         return dt.date.fromisoformat(text)
     if not isinstance(value, dt.date):
-        raise _WrongTypeError(f"{shown(value)} is no date")
+        raise _WrongTypeError(f"{shown(value)} is not a date")
     return value
 
 
 def _texts(value: Any) -> list[str | None]:
     if isinstance(value, str | bytes):
-        raise _WrongTypeError(f"{shown(value)} is {'text' if isinstance(value, str) else 'bytes'}")
+        kind = "a string" if isinstance(value, str) else "bytes"
+        raise _WrongTypeError(f"{shown(value)} is {kind}, not a list of strings")
     if not isinstance(value, list | tuple | set | frozenset) and not hasattr(value, "tolist"):
-        raise _WrongTypeError(f"{shown(value)} is no list of texts")
+        raise _WrongTypeError(f"{shown(value)} is not a list of strings")
     items = value.tolist() if hasattr(value, "tolist") else value
     return [None if is_missing(item) else _text(item) for item in items]
 
@@ -288,13 +290,13 @@ def _moment(value: Any, kind: pa.TimestampType) -> dt.datetime | int:
     if text is not None:
         return pa.scalar(str(text), pa.string()).cast(kind).value
     if not isinstance(value, dt.datetime):
-        raise _WrongTypeError(f"{shown(value)} is no datetime")
+        raise _WrongTypeError(f"{shown(value)} is not a datetime")
     if (value.tzinfo is None) != (kind.tz is None):
-        wanted = f"the zone {kind.tz}" if kind.tz else "no zone"
+        wanted = f"the time zone {kind.tz}" if kind.tz else "no time zone"
         given = "none" if value.tzinfo is None else str(value.tzinfo)
         raise _MisfitError(f"the column has {wanted}, but {value.isoformat()} has {given}")
     is_finer = value.microsecond % {"s": 1_000_000, "ms": 1_000}.get(kind.unit, 1)
     # Pandas counts nanoseconds apart.
     if is_finer or (kind.unit != "ns" and getattr(value, "nanosecond", 0)):
-        raise _MisfitError(f"{value.isoformat()} is finer than the column's unit")
+        raise _MisfitError(f"{value.isoformat()} is finer than the unit of the column, {kind.unit}; round it")
     return value

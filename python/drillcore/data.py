@@ -25,7 +25,7 @@ from drillcore.names import check_encodable, check_no_nul, shown, unknown_name
 
 @dataclass(frozen=True)
 class Rejected:
-    """A row that an append left out, by its position in the data given."""
+    """A row that an append left out: its position in the data, and the reason."""
 
     row: int
     reason: str
@@ -33,16 +33,16 @@ class Rejected:
 
 @dataclass(frozen=True)
 class AppendResult:
-    """What an append did.
+    """The result of an append.
 
     Attributes
     ----------
     rows
-        Rows stored.
+        Number of rows stored.
     rejected
         Rows left out; empty unless ``on_error="skip"``.
     lsn
-        The commit's position in the order of all commits. A snapshot with this LSN or a higher one sees it.
+        The commit's position in the order of all commits. A snapshot with this LSN or a higher one shows it.
     """
 
     rows: int
@@ -52,12 +52,12 @@ class AppendResult:
 
 @dataclass(frozen=True)
 class DeleteResult:
-    """What a delete did.
+    """The result of a delete.
 
     Attributes
     ----------
     keys
-        Keys given, with those that had no row.
+        Number of keys given, including those without a row.
     lsn
         The commit's position in the order of all commits.
     """
@@ -171,12 +171,12 @@ def is_dicts(data: Any) -> bool:
 
 
 def _described(data: Any) -> str:
-    """The type of what is no data, and how it would be."""
+    """The type of invalid data, and how to fix it."""
     name = type(data).__name__
     if isinstance(data, Mapping):
-        return f"{name}; one row is [data], columns are pyarrow.table(data)"
+        return f"{name}; use [data] for one row, or pyarrow.table(data) for columns"
     if hasattr(data, "collect"):
-        return f"{name}; collect() it"
+        return f"{name}; call .collect() first"
     if isinstance(data, list | tuple):
         other = next(row for row in data if not isinstance(row, Mapping))
         return f"a {name} with {type(other).__name__}"
@@ -187,12 +187,12 @@ def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str |
     """Return why ``row`` does not fit, if it lacks a needed column."""
     for name in needed.key:
         if name not in row:
-            return unknown_column(row, schema) or f'the dict lacks key column "{name}"; None stands for null'
+            return unknown_column(row, schema) or f'the dict lacks key column "{name}"; add it, with None for null'
     if lacking := [f'"{name}"' for name in needed.whole_row if name not in row]:
-        columns = "column" if len(lacking) == 1 else "columns"
+        columns, them = ("column", "it") if len(lacking) == 1 else ("columns", "them")
         return unknown_column(row, schema) or (
-            f"the dict lacks {columns} {', '.join(lacking)}, which an upsert would set to null; give a value, None "
-            "stands for null, or fill_nulls=True"
+            f"the dict lacks {columns} {', '.join(lacking)}, which an upsert would set to null; add {them}, with None "
+            "for null, or set fill_nulls=True"
         )
     return None
 
@@ -201,7 +201,7 @@ def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, *, place: 
     names = []
     for name in dict.fromkeys(name for row in rows for name in row):
         if not isinstance(name, str):
-            raise InvalidArgumentError(f"column names are strings, not {shown(name)}")
+            raise InvalidArgumentError(f"column names must be strings, not {shown(name)}")
         names.append(check_no_nul("column name", check_encodable("column name", name)))
     if not rows:
         return pa.RecordBatch.from_pylist([], schema=schema)
@@ -217,7 +217,7 @@ def _column(values: list[Any], name: str, schema: pa.Schema, place: str) -> pa.A
     try:
         return pa.array(values)
     except NO_ARROW_FORM:
-        raise InvalidArgumentError(f"column {name!r} is new; {no_common_type(values)}") from None
+        raise InvalidArgumentError(f"new column {name!r}: {no_common_type(values)}") from None
 
 
 def _new_field(name: str, values: list[Any]) -> pa.Field:
@@ -234,11 +234,11 @@ def _new_field(name: str, values: list[Any]) -> pa.Field:
 def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | None:
     """Return why ``value`` is none of the new dimension ``field``."""
     if discovery and field.name in discovery.metrics:
-        return f'dimension "{field.name}" has the name of a metric'
+        return f'dimension "{field.name}" has the name of a metric; rename it'
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-        return f"column {field.name!r} is new, and {field.type} is no type of a dimension"
+        return f"new column {field.name!r} has type {field.type}, which a dimension cannot have; leave it out"
     try:
         to_array([value], field)
     except Error as error:
-        return f"{error}; the first value of this new column decides its type"
+        return f"{error}; the first value of a new column decides its type"
     return None

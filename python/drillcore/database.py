@@ -36,42 +36,42 @@ def open(
     cache_bytes: int | None = None,
     threads: int | None = None,
 ) -> Database:
-    """Open the database in a directory, which is made if it does not exist.
+    """Open the database in a directory; create it if it does not exist.
 
-    One opening may write at a time; beside it, or without it, any number may read. A directory that is made here
-    belongs to its owner alone. In one that was there, files may be used by those who may use the directory, and a
-    reader needs write permission on it, for the small file that tells the writer what it reads.
+    Only one opening can write at a time; any number can read. A new directory is accessible to its owner only. In an
+    existing directory, the files are accessible to those who can access the directory. A reader needs write permission
+    on the directory, because it creates a small file there (a lease) that names the version it reads.
 
     Parameters
     ----------
     path
         A directory, or ``":memory:"`` for a database that ends with the process.
     read_only
-        Open an existing database for reading, whether or not another process, or this one, has it open for
-        writing. Everything that reads is as of the newest commit when it was opened, and then of the last
-        :meth:`Database.refresh`; calls that write raise :class:`ReadOnlyError`. Of the other options
-        only ``cache_bytes`` matters. Files that a reader's version needs stay until it refreshes, closes or dies,
-        and rows that are not yet in segments are held in its memory too.
+        Open an existing database for reading, even while another process, or this one, has it open for writing.
+        Reads see the newest commit at opening, and after that the commit of the last :meth:`Database.refresh`. Calls
+        that write raise :class:`ReadOnlyError`. Of the other options, only ``cache_bytes`` applies. Files that the
+        reader needs stay on disk until it refreshes, closes or ends. Rows that are not yet in segments are also held
+        in its memory.
     durability
-        What has happened when ``append`` returns: ``"none"``, nothing certain (a clean close keeps all);
-        ``"os"``, the operating system has the rows, so they survive the process; ``"fsync"``, the disk has
-        them, so they survive power loss.
+        What a commit survives once ``append`` has returned. ``"none"``: nothing, but ``close`` keeps all rows.
+        ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
+        the disk has them.
     memory_bytes
-        Budget for rows in memory, over all tables. Rows that were written out and that only snapshots hold come on
-        top (``stats()["snapshot_row_bytes"]``); once all together take twice as much, appends are slowed.
+        Memory budget for rows, over all tables. Flushed rows that only snapshots hold are not included
+        (``stats()["snapshot_row_bytes"]``). If all of these together exceed twice the budget, appends slow down.
     cache_bytes
-        Budget of the page cache.
+        Memory budget of the page cache.
     threads
-        Threads for maintenance in the background.
+        Number of background threads for maintenance.
 
     Raises
     ------
     LockedError
-        If another process, or this one, has it open for writing already, without ``read_only``.
+        If another process, or this one, already has it open for writing. Not with ``read_only``.
     NotFoundError
-        If there is no database in the directory, with ``read_only``.
+        With ``read_only``, if the directory has no database.
     CorruptError
-        If a file does not hold what was written, or the directory holds a database's files without its manifest.
+        If a file is damaged, or the directory has files of a database but no manifest.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def open(
     directory = _directory(path)
     if read_only:
         if directory is None:
-            raise InvalidArgumentError("read_only: a database in memory has no readers beside it; name a directory")
+            raise InvalidArgumentError("read_only: a database in memory cannot be opened read-only; give a directory")
         return Database(str(path), _native.Database.open_reader(directory, cache_bytes))
     return Database(str(path), _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads))
 
@@ -114,7 +114,7 @@ def _directory(path: Any) -> str | None:
     try:
         name = os.fsdecode(os.fsencode(path))
     except UnicodeEncodeError:
-        raise InvalidArgumentError(f"path: {shown(path)} cannot be the name of a directory") from None
+        raise InvalidArgumentError(f"path: {shown(path)} has no valid encoding; use another directory name") from None
     if not name or "\0" in name:
         raise InvalidArgumentError(f"path: expected a directory or ':memory:', not {shown(path)}")
     return None if name == ":memory:" else name
@@ -122,7 +122,7 @@ def _directory(path: Any) -> str | None:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a check that found no damage has read."""
+    """What :meth:`Database.verify` read, if it found no damage."""
 
     segments: int
     rows: int
@@ -130,7 +130,7 @@ class VerifyReport:
 
 
 class Database:
-    """An open database; :func:`drillcore.open` makes one. A context manager that closes it."""
+    """An open database, from :func:`drillcore.open`. As a context manager, it closes itself."""
 
     def __init__(self, path: str, native: _native.Database) -> None:
         self._path = path
@@ -159,48 +159,48 @@ class Database:
         Parameters
         ----------
         name
-            Its name.
+            Name of the table.
         schema
             A ``pyarrow.Schema``, a dict from column name to type name, or any Arrow data. Type names are
             ``"bool"``, ``"int8"`` to ``"int64"``, ``"uint8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
             ``"string"``, ``"date32"``, ``"timestamp[us]"``, ``"timestamp[us, zone]"`` (also in ``s``, ``ms`` and
-            ``ns``), ``"binary"`` and ``"list<string>"``. Columns of the last two are values only: neither keys nor
-            sets, weights or metrics.
+            ``ns``), ``"binary"`` and ``"list<string>"``. Columns of the last two types are values only: they cannot
+            be keys, sets, weights or metrics.
         key
             The columns that rows are sorted by, most significant first.
         merge
-            What equal keys mean. ``"append"`` keeps every row, ``"upsert"`` the newest, and such rows can be
-            deleted; ``"rollup"`` folds them into one.
+            What happens to rows with equal keys. ``"append"`` keeps all of them. ``"upsert"`` keeps the newest, and
+            rows can be deleted. ``"rollup"`` folds them into one row.
         rollup
-            How rows, then called events, are folded: a dict with
+            How a rollup table folds appended rows, which are called events: a dict with
 
-            - ``"time"``: the key column that is truncated,
-            - ``"granularity"``: to what, counted from 1970-01-01 00:00 UTC: ``"second"``, ``"minute"``, ``"hour"``,
-              ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``, ``"1d"``, or ``"none"``,
+            - ``"time"``: the key column to truncate,
+            - ``"granularity"``: the step to truncate it to, counted from 1970-01-01 00:00 UTC: ``"second"``,
+              ``"minute"``, ``"hour"``, ``"day"``, also ``"1s"``, ``"1m"``, ``"5m"``, ``"15m"``, ``"30m"``, ``"1h"``,
+              ``"1d"``, or ``"none"``,
             - ``"dimensions"``: columns to group by; those that ``key`` lacks are appended to it. Or ``"discover"``:
               the columns of ``schema`` that are neither in ``key`` nor read by a metric, and later each unknown
-              column of appended rows. Such a dimension is null in rows without it, also in those appended before;
-              integers and floats are held in 64 bits,
+              column of appended rows. A discovered dimension is null in rows without it, including earlier rows;
+              integers and floats have 64 bits,
             - ``"metrics"``: a dict from column name to ``"count"``, ``"sum(column)"``, ``"avg(column)"``,
-              ``"min(column)"`` or ``"max(column)"``. Nulls do not count in averages.
+              ``"min(column)"`` or ``"max(column)"``. Averages ignore nulls.
 
-            ``schema`` is that of the events; the table's has the key's columns and the metrics.
+            ``schema`` describes the events. The table itself has the key columns and the metrics.
         set
-            The column whose values name the sets; in a rollup table one of the key.
+            The column whose values name the sets. In a rollup table, it must be in the key.
         set_index
-            Whether all sets are indexed from the start. Without an index, finding a set's rows takes a pass over the
-            set column, and appends save its cost; :meth:`~drillcore.table.Table.index_sets` and its kin change it at
-            any time.
+            Whether to index all sets from the start. Without an index, reading a set scans the set column, and
+            appends are cheaper. :meth:`~drillcore.table.Table.index_sets` and related methods change it at any time.
         weights
-            Columns that rows can be drawn by: numbers, finite and not negative. Not in a rollup table, which is
-            drawn from by event.
+            Columns that samples can be weighted by: finite numbers of at least 0. Not in a rollup table, whose
+            samples draw events.
         exist_ok
-            Whether to return the table if one of the same shape exists, whatever columns were added to it since.
+            Return the table if one of the same shape exists. Columns that were added to it do not matter.
 
         Raises
         ------
         AlreadyExistsError
-            If a table of that name exists and ``exist_ok`` is false, or it has another shape.
+            If a table of that name exists, unless ``exist_ok`` is true and it has the same shape.
 
         Examples
         --------
@@ -218,7 +218,7 @@ class Database:
         >>> hourly.key, hourly.schema.names
         (['ts', 'host'], ['ts', 'host', 'n', 'total', 'worst'])
 
-        Dimensions may be found in the rows:
+        Discover dimensions in the rows:
 
         >>> rollup = {"time": "ts", "granularity": "hour", "dimensions": "discover", "metrics": {"n": "count"}}
         >>> hits = db.create_table("hits", {"ts": "timestamp[s]"}, key="ts", merge="rollup", rollup=rollup)
@@ -241,7 +241,7 @@ class Database:
                 raise InvalidArgumentError('merge="rollup" needs rollup={"time": ..., "metrics": {...}, ...}')
             columns, folding = parse_rollup(rollup, columns)
         elif rollup is not None:
-            raise InvalidArgumentError(f'rollup: goes with merge="rollup", not with merge={merge!r}')
+            raise InvalidArgumentError(f'rollup: needs merge="rollup", not merge={merge!r}')
         if set is not None:
             check_name("set", set)
         native = self._native.create_table(
@@ -263,7 +263,7 @@ class Database:
         Raises
         ------
         NotFoundError
-            If there is none of that name.
+            If there is no table of that name.
         """
         return Table(self._native.table(check_name("name", name)), self._native)
 
@@ -272,12 +272,12 @@ class Database:
         return self._native.tables()
 
     def drop_table(self, name: str) -> None:
-        """Drop a table. Snapshots that see it keep it until they are closed.
+        """Drop a table. Open snapshots that show it keep it until they are closed.
 
         Raises
         ------
         NotFoundError
-            If there is none of that name.
+            If there is no table of that name.
         """
         self._native.drop_table(check_name("name", name))
 
@@ -287,9 +287,9 @@ class Database:
         Parameters
         ----------
         data
-            From table name to rows, as :meth:`Table.append <drillcore.table.Table.append>` takes them.
+            A dict from table name to rows, as for :meth:`Table.append <drillcore.table.Table.append>`.
         fill_nulls
-            As there.
+            As for :meth:`Table.append <drillcore.table.Table.append>`.
 
         Examples
         --------
@@ -307,22 +307,21 @@ class Database:
         return AppendResult(rows, [], lsn)
 
     def refresh(self, at_least: int | None = None, timeout: float = 10.0) -> int:
-        """Move a reader on to the newest commit, and return its LSN. For ``read_only=True`` only.
+        """Move a reader to the newest commit, and return its LSN. Only with ``read_only=True``.
 
-        Snapshots taken before stay as they are; tables read on from the new commit, and :meth:`snapshots` are those
-        that there are now.
+        Earlier snapshots do not change. Tables and :meth:`snapshots` show the new commit.
 
         Parameters
         ----------
         at_least
-            An LSN, as ``append`` returns it, to wait for.
+            Wait for this LSN, as ``append`` returns it.
         timeout
-            Seconds to wait for it. When they are over, the reader has moved as far as the writer has come.
+            Seconds to wait. After that, the reader is at the newest commit of the writer.
 
         Raises
         ------
         BehindError
-            If the writer has not come to ``at_least`` in time.
+            If the writer did not reach ``at_least`` in time.
 
         Examples
         --------
@@ -352,11 +351,10 @@ class Database:
         Parameters
         ----------
         name
-            Pin them for good under this name: rows in memory are written out for it, and it outlives the process.
-            If there is a snapshot of that name, it is opened instead, and the same seed draws the same sample from
-            it as ever. What it needs stays on disk until :meth:`drop_snapshot`; closing it only lets go of it here.
-            With ``read_only=True`` it is opened if it was there at the last :meth:`refresh`, dropped since or not, and
-            never made.
+            Create a named snapshot, which survives restarts; its rows in memory are written to disk. If a snapshot
+            of that name exists, open it instead; the same seed always draws the same sample from it. Its files stay
+            on disk until :meth:`drop_snapshot`; closing it does not remove them. With ``read_only=True``, snapshots
+            that existed at the last :meth:`refresh` can be opened, and none is created.
 
         Raises
         ------
@@ -380,7 +378,7 @@ class Database:
         return Snapshot(self._native.named_snapshot(check_name("name", name)))
 
     def snapshots(self) -> dict[str, int]:
-        """Return the snapshots that have a name, in the order of the names, each with its LSN.
+        """Return the named snapshots with their LSNs, in order of their names.
 
         Examples
         --------
@@ -392,12 +390,12 @@ class Database:
         return dict(self._native.snapshots())
 
     def drop_snapshot(self, name: str) -> None:
-        """Drop a snapshot that has a name. Where it is open, it stays readable.
+        """Drop a named snapshot. Where it is open, it stays readable.
 
         Raises
         ------
         NotFoundError
-            If there is none of that name.
+            If there is no snapshot of that name.
 
         Examples
         --------
@@ -410,7 +408,7 @@ class Database:
         self._native.drop_snapshot(check_name("name", name))
 
     def flush(self) -> None:
-        """Write every row in memory to segments on disk."""
+        """Flush: write all rows in memory to segments on disk."""
         self._native.flush()
 
     def compact(self) -> None:
@@ -420,12 +418,12 @@ class Database:
     def verify(self) -> VerifyReport:
         """Read every segment and check every checksum, order, count and index against the rows.
 
-        With ``read_only=True`` the segments are those of the last :meth:`refresh`, and a live writer goes on.
+        With ``read_only=True``, it checks the segments of the last :meth:`refresh`, and a writer can continue.
 
         Raises
         ------
         CorruptError
-            If a segment does not hold what was written; the message names every such segment.
+            If a segment is damaged; the message names every damaged segment.
         """
         segments, rows, bytes_read, faults = self._native.verify()
         if faults:
@@ -433,15 +431,15 @@ class Database:
         return VerifyReport(segments, rows, bytes_read)
 
     def stats(self) -> dict[str, Any]:
-        """Return figures about memory, files and work done, in all and per table.
+        """Return figures about memory, files and work done, in total and per table.
 
-        With ``read_only=True`` they are as of the last :meth:`refresh`, and those about memory and pages read are of
-        this reader. What only the writer knows is ``None``: how much it appended, waited, compacted, flushed and
-        merged, its limit of memory, the bytes that it holds back for readers, and why it failed.
+        With ``read_only=True``, they are as of the last :meth:`refresh`; figures about memory and pages read are those
+        of this reader. Figures that only the writer knows are ``None``: how much it appended, waited, compacted,
+        flushed and merged, its memory limit, the bytes of files that it keeps for readers, and why it failed.
 
-        Of a writer, ``held_back_bytes`` are those of files that wait to be removed, ``untried_leases`` says which
-        readers' leases count as held because they cannot be looked at (of another user, say), and
-        ``unremoved_files`` which files could not be removed yet, and why.
+        In a writer, ``held_back_bytes`` counts the bytes of files that wait to be removed. ``untried_leases`` lists
+        the leases that count as held because they cannot be checked, for example those of another user.
+        ``unremoved_files`` lists the files that could not be removed yet, and why.
 
         Examples
         --------
@@ -457,13 +455,12 @@ class Database:
         return json.loads(self._native.stats())
 
     def close(self) -> None:
-        """Write what is in memory, unless read only, and let go of the directory. Closing twice is no error.
+        """Write rows in memory to disk, unless read-only, and close the database. Closing twice is allowed.
 
         Raises
         ------
         Error
-            With durability ``"none"``, if rows could not be written out, now or by a write that failed earlier. The
-            database is closed all the same.
+            With durability ``"none"``, if rows could not be written, now or earlier. The database is closed anyway.
         """
         self._native.close()
 

@@ -1,19 +1,19 @@
 """The exceptions of Drillcore.
 
-Every one derives from :class:`Error` and, where a builtin exception says the same thing, from that builtin
-too, so both ``except drillcore.Error`` and ``except KeyError`` work. The native layer raises these classes.
+Every exception derives from :class:`Error` and, where a builtin exception has the same meaning, also from that
+builtin. So both ``except drillcore.Error`` and ``except KeyError`` work.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Base of everything Drillcore raises, except ``KeyboardInterrupt``.
+    """Base class of all exceptions that Drillcore raises.
 
     Attributes
     ----------
     rows_loaded
-        Raised by ``load``: how many rows had been stored by then, all in whole commits. Otherwise ``None``.
+        In an error of ``load``: the number of rows stored before it, all in whole commits. Otherwise ``None``.
     """
 
     rows_loaded: int | None = None
@@ -28,54 +28,54 @@ class NotFoundError(Error, KeyError):
 
 
 class AlreadyExistsError(Error, ValueError):
-    """A table or column of that name exists."""
+    """A table or column of that name already exists."""
 
 
 class InvalidArgumentError(Error, ValueError):
-    """A value that the call cannot take; the message says what it can."""
+    """An argument has an invalid value; the message says which values are valid."""
 
 
 class InvalidTypeError(Error, TypeError):
-    """A value of a type that the call cannot take."""
+    """An argument has the wrong type."""
 
 
 class TooFewRowsError(Error, ValueError):
-    """Fewer rows exist than a sample without replacement was asked for."""
+    """A sample without replacement needs more rows than there are."""
 
 
 class OutOfRangeError(Error, OverflowError):
-    """An exact sum, or what SQL computes, does not fit its type."""
+    """An exact sum, or a result in SQL, does not fit its type."""
 
 
 class OutOfMemoryError(Error, MemoryError):
-    """A query's joins, sorts and aggregates would hold more than their budget."""
+    """The joins, sorts and aggregates of a query need more memory than their budget."""
 
 
 class InternalError(Error, RuntimeError):
-    """A bug in Drillcore or in a library that it uses; please report it.
+    """A bug in Drillcore or in a library that it uses. Please report it.
 
-    Nothing stored is damaged, and the database can be used as before.
+    Stored data is not damaged, and the database can still be used.
     """
 
 
 class LoadError(Error, RuntimeError):
-    """The stream given to ``load`` failed; its own exception is the cause."""
+    """The stream given to ``load`` failed; ``__cause__`` is its exception."""
 
 
 class ClosedError(Error, RuntimeError):
-    """The database or the snapshot was closed."""
+    """The database or the snapshot is closed."""
 
 
 class StreamConsumedError(Error, RuntimeError):
-    """The rows of a scan stream once, and were already taken."""
+    """The rows of a scan can be read once, and were already read."""
 
 
 class UnsupportedError(Error, NotImplementedError):
-    """Valid, but not something this version does."""
+    """The request is valid, but this version does not support it."""
 
 
 class BehindError(Error, TimeoutError):
-    """The writer has not come as far as a reader waited for; it may be retried."""
+    """The writer did not reach the commit that a reader waited for. The call can be retried."""
 
 
 class StorageError(Error, OSError):
@@ -83,20 +83,20 @@ class StorageError(Error, OSError):
 
 
 class StorageFullError(StorageError):
-    """The disk has too little room; nothing was changed. Free some and try again."""
+    """The disk is full; nothing was changed. Free disk space and retry."""
 
 
 class LockedError(StorageError):
-    """Another process has the database open for writing."""
+    """Another process, or this one, has the database open for writing."""
 
 
 class CorruptError(StorageError):
-    """A file does not hold what was written to it."""
+    """A file is damaged."""
 
 
 class ReadOnlyError(StorageError):
-    """The database was opened with ``read_only=True``, or stopped taking writes after a failed one."""
+    """The database was opened with ``read_only=True``, or a write failed earlier."""
 
 
 class MissingPackageError(Error, ImportError):
-    """A package that only some methods need is not installed."""
+    """The method needs a package that is not installed."""

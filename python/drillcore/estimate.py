@@ -1,4 +1,4 @@
-"""Estimates: what is asked, and the answer with its interval."""
+"""Estimates: the request, and the result with its intervals."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
 
 
 class Estimate:
-    """Aggregates estimated from a sample, each with an interval.
+    """Aggregates estimated from a sample, each with a confidence interval.
 
-    With one aggregate and no groups, :attr:`value`, :attr:`low` and :attr:`high` are numbers; otherwise
-    :meth:`arrow` and :meth:`df` hold one row per group.
+    With one aggregate and no groups, use :attr:`value`, :attr:`low` and :attr:`high`. Otherwise, :meth:`arrow` and
+    :meth:`df` have one row per group.
     """
 
     def __init__(self, native: _native.Estimate) -> None:
@@ -40,81 +40,81 @@ class Estimate:
 
     @property
     def value(self) -> float:
-        """The estimate; NaN if there is no value to average, or none was met."""
+        """The estimate; NaN if no drawn row has a value to average."""
         return self._only()[0]
 
     @property
     def low(self) -> float:
-        """The lower end of the interval; ``-inf`` before enough rows were drawn."""
+        """The lower end of the interval; ``-inf`` if too few rows were drawn."""
         return self._only()[1]
 
     @property
     def high(self) -> float:
-        """The upper end of the interval; ``inf`` before enough rows were drawn."""
+        """The upper end of the interval; ``inf`` if too few rows were drawn."""
         return self._only()[2]
 
     @property
     def confidence(self) -> float:
-        """The share of samples whose interval covers the true value; see :attr:`simultaneous`."""
+        """The confidence level of the intervals; see :attr:`simultaneous`."""
         return self._native.confidence
 
     @property
     def simultaneous(self) -> bool:
-        """Whether the confidence is that of all intervals together, over groups and aggregates, not of each."""
+        """Whether the confidence level applies to all intervals together, over groups and aggregates."""
         return self._native.simultaneous
 
     @property
     def method(self) -> str:
-        """The name of the interval, which depends on how the draws were stopped."""
+        """The name of the interval method, which depends on the stopping condition."""
         return self._native.method
 
     @property
     def sampled(self) -> int:
-        """Rows drawn."""
+        """Number of rows drawn."""
         return self._native.sampled
 
     @property
     def scanned(self) -> int:
-        """Rows read without drawing, where that costs less: those of small sets, or all rows."""
+        """Number of rows read instead of drawn, where that costs less: those of small sets, or all rows."""
         return self._native.scanned
 
     @property
     def population(self) -> int:
-        """Rows that could have been drawn."""
+        """Number of rows that could have been drawn."""
         return self._native.population
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """Of each average with intervals made from bounds of its column, these: values that it allows for."""
+        """The known bounds of the column, for each average whose intervals use them."""
         return {name: (low, high) for name, low, high in self._native.bounds()}
 
     @property
     def asymptotic(self) -> bool:
-        """Whether the interval of an average leans on a limit theorem, with no bounds of the values known.
+        """Whether the interval of an average relies on a limit theorem, because no bounds of the values are known.
 
-        Where few rows carry most of the sum it may then hold less often than :attr:`confidence` says, and the rows
-        drawn need not show it.
+        If few rows carry most of the sum, such an interval may hold less often than :attr:`confidence` says, and the
+        drawn rows may not show it.
         """
         return self._native.asymptotic
 
     @property
     def unseen_share(self) -> float:
-        """The estimated share of rows in groups that no draw met; 0 without groups, or where an index lists them."""
+        """The estimated share of rows in groups that no draw met; 0 without groups, or if an index lists the groups."""
         return self._native.unseen_share
 
     @property
     def unseen_share_high(self) -> float:
-        """The upper end for that share, which holds with :attr:`confidence`."""
+        """The upper confidence bound of :attr:`unseen_share`."""
         return self._native.unseen_share_high
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on what the intervals allow for and what not, groups not met, and rows read instead of drawn."""
+        """Notes on the intervals, on groups that no draw met, and on rows read instead of drawn."""
         return self._native.notes
 
     @property
     def exact(self) -> bool:
-        """Whether every figure is exact, known from an index or because all its rows were read."""
+        """Whether every figure is exact, from an index or because all its rows were read."""
         return self._native.exact
 
     def arrow(self) -> pa.Table:
@@ -180,7 +180,7 @@ class Estimate:
         intervals = self._native.intervals(1)
         if self._native.grouped or len(intervals) != 1:
             raise InvalidArgumentError(
-                "there is no single value with several aggregates or groups; .arrow() and .df() hold them all"
+                "the estimate has several aggregates or groups, so it has no single value; use .arrow() or .df()"
             )
         value, low, high = (math.nan if number is None else number for number in intervals[0][1][0][:3])
         return value, low, high
@@ -209,7 +209,7 @@ def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
         pairs = [(each, each) for each in aggregates]
     else:
         raise InvalidTypeError(
-            'aggregates: expected "avg(column)", a list of such or a dict from name to aggregate, '
+            'aggregates: expected "avg(column)", a list of these or a dict from name to aggregate, '
             f"not {type(aggregates).__name__}"
         )
     if not pairs:
@@ -217,7 +217,7 @@ def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
     for name, aggregate in pairs:
         if not isinstance(name, str) or not isinstance(aggregate, str):
             raise InvalidTypeError(
-                f"aggregates: names and aggregates are strings, not {shown(name)}: {shown(aggregate)}"
+                f"aggregates: names and aggregates must be strings, not {shown(name)}: {shown(aggregate)}"
             )
         check_encodable("aggregates", name)
         check_encodable("aggregates", aggregate)
@@ -236,15 +236,14 @@ def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
     >>> parse_stop(None, None, None)
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: say when to stop drawing: one of n=1000, error=0.5, error="2%" or
-    seconds=1.0
+    drillcore.errors.InvalidArgumentError: give one stopping condition: n=1000, error=0.5, error="2%" or seconds=1.0
     """
     given = [each for each in (n, error, seconds) if each is not None]
     if len(given) != 1:
-        raise InvalidArgumentError('say when to stop drawing: one of n=1000, error=0.5, error="2%" or seconds=1.0')
+        raise InvalidArgumentError('give one stopping condition: n=1000, error=0.5, error="2%" or seconds=1.0')
     if n is not None:
         if check_count("n", n) == 0:
-            raise InvalidArgumentError("n: an estimate needs at least one row, not 0")
+            raise InvalidArgumentError("n: expected a number of at least 1, not 0")
         return "rows", float(n)
     if seconds is not None:
         return "seconds", check_positive("seconds", seconds)

@@ -28,7 +28,7 @@ def check_count(name: str, value: Any) -> int:
         raise InvalidTypeError(f"{name}: expected a whole number, not {shown(value)}")
     number = int(value)
     if number < 0:
-        raise InvalidArgumentError(f"{name}: expected a number from 0 on, not {shown(number)}")
+        raise InvalidArgumentError(f"{name}: expected a number of at least 0, not {shown(number)}")
     if number > _COUNT_MAX:
         raise InvalidArgumentError(f"{name}: expected a number from 0 to 2**64 - 1, not {shown(number)}")
     return number
@@ -86,5 +86,5 @@ def check_timeout(timeout: Any) -> float:
     """Return ``timeout`` if it is a number of seconds that is not negative."""
     seconds = check_number("timeout", timeout)
     if math.isnan(seconds) or seconds < 0:
-        raise InvalidArgumentError(f"timeout: expected a number of seconds from 0 on, not {shown(timeout)}")
+        raise InvalidArgumentError(f"timeout: expected a number of seconds of at least 0, not {shown(timeout)}")
     return seconds

@@ -30,20 +30,20 @@ _ROW = re.compile(r"^row (\d+):")
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load did.
+    """The result of a load.
 
     Attributes
     ----------
     rows
-        Rows stored.
+        Number of rows stored.
     rejected
-        The first 1,000 rows left out, by their position in the stream; empty unless ``on_error="skip"``.
+        The first 1,000 rows left out, with their position in the stream; empty unless ``on_error="skip"``.
     rejected_count
-        All rows left out.
+        Number of all rows left out.
     lsn
-        The last commit. A snapshot with this LSN or a higher one sees all rows.
+        LSN of the last commit. A snapshot with this LSN or a higher one shows all rows.
     commits
-        The number of commits.
+        Number of commits.
     """
 
     rows: int
@@ -174,7 +174,7 @@ class Loader:
         return told
 
     def _stored_text(self) -> str:
-        return f"{self._stored:,} rows were loaded before"
+        return f"{self._stored:,} rows were loaded before the error"
 
 
 def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[pa.RecordBatch | list[Any] | tuple[Any, ...]]:
@@ -190,13 +190,13 @@ def pieces(stream: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[pa.Recor
         return
     if not isinstance(stream, Iterable) or isinstance(stream, str | bytes):
         raise InvalidTypeError(
-            "stream: expected Arrow data (pyarrow, polars, pandas, duckdb, ...), or an iterator of such or of lists "
+            "stream: expected Arrow data (pyarrow, polars, pandas, duckdb, ...), or an iterator of Arrow data or lists "
             f"of dicts, not {type(stream).__name__}"
         )
     for position, item in enumerate(stream):
         if not is_data(item):
             raise InvalidTypeError(
-                f"stream: item {position} is neither Arrow data nor a list of dicts, but {type(item).__name__}"
+                f"stream: item {position} must be Arrow data or a list of dicts, not {type(item).__name__}"
             )
         yield from batches(item, schema, chunk_rows)
 

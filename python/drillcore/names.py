@@ -27,10 +27,10 @@ def check_no_nul(argument: str, name: str) -> str:
     >>> check_no_nul("name", "a\\0b")
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: name: 'a\\x00b' has a NUL character; leave that out
+    drillcore.errors.InvalidArgumentError: name: 'a\\x00b' has a NUL character; remove it
     """
     if "\0" in name:
-        raise InvalidArgumentError(f"{argument}: {shown(name)} has a NUL character; leave that out")
+        raise InvalidArgumentError(f"{argument}: {shown(name)} has a NUL character; remove it")
     return name
 
 
@@ -42,12 +42,14 @@ def check_encodable(argument: str, text: str) -> str:
     >>> check_encodable("name", "\\ud800")
     Traceback (most recent call last):
     ...
-    drillcore.errors.InvalidArgumentError: name: '\\ud800' has no UTF-8 form
+    drillcore.errors.InvalidArgumentError: name: '\\ud800' cannot be encoded as UTF-8; remove lone surrogates
     """
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidArgumentError(f"{argument}: {shown(text)} has no UTF-8 form") from None
+        raise InvalidArgumentError(
+            f"{argument}: {shown(text)} cannot be encoded as UTF-8; remove lone surrogates"
+        ) from None
     return text
 
 
@@ -92,7 +94,7 @@ def check_names(argument: str, names: Any) -> list[str]:
 
 
 def unknown_name(what: str, name: Any, valid: Iterable[str]) -> NotFoundError:
-    """Return the error for a name that is none of ``valid``: it tells the nearest or, if none is near, all.
+    """Return the error for an unknown name, with the nearest of ``valid``, or all if none is near.
 
     Examples
     --------

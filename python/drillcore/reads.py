@@ -1,6 +1,6 @@
-"""Everything that can be read from a table, live or pinned.
+"""All read methods of a table, live or in a snapshot.
 
-:class:`Reads` is the shared face of :class:`~drillcore.table.Table`, where each call reads the newest snapshot,
+:class:`Reads` is the common base of :class:`~drillcore.table.Table`, where each call reads the newest snapshot,
 and :class:`~drillcore.snapshot.TableSnapshot`, where all calls read the same one.
 """
 
@@ -29,13 +29,15 @@ _UNITS = ("rows", "events")
 class Reads(ABC):
     """Read methods over one snapshot.
 
-    ``between=(low, high)`` keeps rows whose key lies between the ends, both included unless ``closed`` says
-    ``"left"``, ``"right"`` or ``"neither"``. An end is ``None`` (open), a value of the first key column, or a
-    tuple of values of the first key columns; as upper end a prefix includes every key that begins with it.
-    ``set`` keeps the rows of one set or of a list of sets; ``drillcore.NULL`` is the rows without a value.
-    ``where`` is a SQL condition on the columns, such as ``"delay > 15 and carrier in ('UA', 'DL')"``, which a row
-    meets or not as it is shown, after equal keys were folded. What it says of the first key columns and of the set
-    column is answered by the index like ``between`` and ``set``; for the rest, rows are read and tested.
+    ``between=(low, high)`` selects rows whose key is between the ends. Both ends are included, unless ``closed`` is
+    ``"left"``, ``"right"`` or ``"neither"``. An end is ``None`` (open), a value of the first key column, or a tuple of
+    values of the first key columns. As upper end, a tuple includes every key that begins with it.
+
+    ``set`` selects the rows of one set or of a list of sets; ``drillcore.NULL`` means the rows without a value.
+
+    ``where`` is a SQL condition on the columns, such as ``"delay > 15 and carrier in ('UA', 'DL')"``. It applies to
+    rows as they are shown, after equal keys were merged. Conditions on the first key columns and on the set column use
+    the index, like ``between`` and ``set``; for other conditions, rows are read and tested.
     """
 
     @abstractmethod
@@ -58,7 +60,7 @@ class Reads(ABC):
         """The name of the column whose values are the sets."""
 
     def get(self, *key: Any) -> dict[str, Any] | None:
-        """Return the row with the key, or ``None``; of several, the newest.
+        """Return the row with this key, or ``None``. If several rows have the key, return the newest.
 
         Parameters
         ----------
@@ -82,7 +84,7 @@ class Reads(ABC):
         return found[0] if found else None
 
     def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:
-        """Return the rows with the keys, in the order of the keys; a key without a row contributes none.
+        """Return the rows with these keys, in the order of the keys. Keys without a row are ignored.
 
         Parameters
         ----------
@@ -90,7 +92,7 @@ class Reads(ABC):
             Tuples with one value per key column (plain values for a key of one column), or Arrow data with
             the key columns.
         columns
-            The columns wanted; all by default.
+            The columns to return; by default all.
 
         Examples
         --------
@@ -120,21 +122,21 @@ class Reads(ABC):
         reverse: bool = False,
         threads: int | None = None,
     ) -> Rows:
-        """Stream rows in key order; rows with equal keys come in commit order.
+        """Stream rows in key order. Rows with equal keys come in commit order.
 
         Parameters
         ----------
         between, closed, set, where
-            What to read; see the class.
+            What to read; see :class:`Reads`.
         columns
-            The columns wanted; all by default.
+            The columns to return; by default all.
         limit
-            At most so many rows.
+            Maximum number of rows.
         reverse
-            Whether to go from the last key to the first.
+            Whether to read from the last key to the first.
         threads
-            How many threads read ahead, by default one a core; rows come in the same order. With 1, and for a few
-            ten thousand rows or a limit of as many, no thread is started.
+            Number of threads that read ahead; by default one per core. The order of rows does not depend on it. With
+            1, or for less than a few ten thousand rows, no thread is started.
 
         Examples
         --------
@@ -163,19 +165,19 @@ class Reads(ABC):
         where: str | None = None,
         unit: str = "rows",
     ) -> int:
-        """Count rows or events, exactly.
+        """Return the exact number of rows or events.
 
-        Counts come from the index and read no rows, but for a ``where`` that the index cannot answer. In an upsert and
-        in a rollup table, rows of equal keys may lie apart: the first count of rows of a selection merges its keys,
-        once a snapshot. Events are always counted from the index.
+        Counts come from the index and read no rows, except for a ``where`` that the index cannot answer. In upsert and
+        rollup tables, the first count of rows of a selection merges its keys, once per snapshot. Counts of events
+        always come from the index.
 
         Parameters
         ----------
         between, closed, set, where
-            What to count; see the class.
+            What to count; see :class:`Reads`.
         unit
-            ``"rows"``, or ``"events"`` for the appended rows that were folded into those of a rollup table. In
-            other tables they are the same.
+            ``"rows"``, or ``"events"`` for the appended rows that a rollup table folded into its rows. In other
+            tables, both are the same.
 
         Examples
         --------
@@ -216,45 +218,46 @@ class Reads(ABC):
         columns: Sequence[str] | None = None,
         threads: int | None = None,
     ) -> Rows:
-        """Draw ``n`` rows, independently of every other call, in random order.
+        """Draw ``n`` random rows, in random order, independently of every other call.
 
-        Every row is equally likely unless ``weight`` is given. In a rollup table events are drawn, equally
-        likely, and each gives the row that it was folded into.
+        Every row is equally likely, unless ``weight`` is given. In a rollup table, events are drawn, each equally
+        likely; an event returns the row that it was folded into.
 
-        With ``where``, rows are drawn until enough pass: 16 draws a row at most, after which the rows that pass are
-        listed once and drawn from. The chances are the same either way; :attr:`Rows.sampling` tells the draws.
+        With ``where``, rows are drawn until enough meet the condition. After 16 draws per row, the rows that meet it
+        are listed once, and drawn from that list. The probabilities are the same either way; :attr:`Rows.sampling`
+        reports the number of draws.
 
         Parameters
         ----------
         n
-            Rows to draw.
+            Number of rows to draw.
         between, closed, set, where
-            What to draw from; see the class.
+            What to draw from; see :class:`Reads`.
         weight
-            A weight column of the table: rows are drawn exactly in proportion to it, so those of weight 0 never.
-            Without replacement each draw is in proportion to the weights of the rows that are left.
+            A weight column of the table. Rows are drawn exactly in proportion to it; rows of weight 0 are never
+            drawn. Without replacement, each draw is in proportion to the weights of the remaining rows.
         replace
-            Whether a row may be drawn more than once.
+            Draw with replacement: a row may be drawn more than once.
         at_most
-            Where fewer than ``n`` rows exist: return those instead of raising.
+            If fewer than ``n`` rows exist, return those instead of raising an error.
         with_probability
-            Add a column ``probability``: with replacement the chance of the row in each draw, without the chance
-            to be among the ``n``. Dividing by it makes up for rows being drawn unequally.
+            Add a column ``probability``: with replacement, the probability of the row in each draw; without, the
+            probability that the row is in the sample. Divide by it to correct for unequal probabilities.
         seed
-            Makes the draws repeatable on the same snapshot. A later snapshot, even of unchanged data, may give
-            another, equally random sample.
+            Makes the sample repeatable on the same snapshot. A later snapshot, even of unchanged data, may give another
+            sample, which is equally random.
         columns
-            The columns wanted; all by default.
+            The columns to return; by default all.
         threads
-            How many threads read the rows drawn, each at least 16,384; by default one. The rows are the same whatever
-            it is.
+            Number of threads that read the drawn rows, at least 16,384 rows per thread; by default one. The rows do
+            not depend on it.
 
         Raises
         ------
         TooFewRowsError
-            If fewer than ``n`` rows exist and neither ``replace`` nor ``at_most`` allows for it.
+            If fewer than ``n`` rows exist, and neither ``replace`` nor ``at_most`` is set.
         InvalidArgumentError
-            If ``with_probability`` is asked for weighted draws without replacement: it has no closed form.
+            If ``with_probability`` is set for weighted draws without replacement: they have no closed form.
 
         Examples
         --------
@@ -298,7 +301,7 @@ class Reads(ABC):
                 check_threads(threads),
             )
         except TooFewRowsError as error:
-            raise TooFewRowsError(f"{error}: at_most=True") from None
+            raise TooFewRowsError(f"{error} (at_most=True)") from None
         rows, attempts, resolved = drawn
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
@@ -318,10 +321,10 @@ class Reads(ABC):
         simultaneous: bool = False,
         seed: int | None = None,
     ) -> Estimate:
-        """Estimate aggregates from a sample that grows until it is told to stop.
+        """Estimate aggregates from a sample that grows until a stopping condition is met.
 
-        Of a rollup table, rows are drawn, each complete: an estimate comes close to what ``select avg(n)``
-        and ``count(*)`` say, which see rows. :meth:`sample` draws events.
+        Give one of ``n``, ``error`` and ``seconds``. In a rollup table, an estimate draws rows, not events: it
+        approximates ``select avg(n)`` and ``count(*)`` over rows. :meth:`sample` draws events.
 
         Parameters
         ----------
@@ -330,25 +333,25 @@ class Reads(ABC):
         by
             Group by this column.
         between, closed, set, where
-            What to draw from; see the class.
+            What to draw from; see :class:`Reads`.
         n
-            Stop after so many rows drawn, of which those that fail ``where`` are some. The interval is an ordinary one,
-            wider where few rows may carry the average; see :attr:`Estimate.notes`.
+            Stop after drawing this many rows, including those that fail ``where``. The interval is wider where few
+            rows may carry the average; see :attr:`Estimate.notes`.
         error
-            Stop when every half-width is at most this: ``0.5`` absolute, ``"2%"`` relative. Because the data
-            decides when to stop, the interval is one that holds at all looks together, and wider. Rows are read instead
-            of drawn where that costs less, and what rests on them is exact: small sets, and all rows if these are few
-            or drawing would take too long. Without known bounds of the column, as in sums of a rollup table, the
-            interval leans on a limit theorem: see :attr:`Estimate.asymptotic`.
+            Stop when every half-width is at most this: ``0.5`` absolute, or ``"2%"`` relative. The data decides when
+            to stop, so the interval must hold at every look, and is wider. Small sets are read completely where that
+            costs less than drawing, and so are all rows if there are few or drawing would take too long; those
+            results are exact. If the bounds of the column are not known, as for metrics of a rollup table, the
+            interval relies on a limit theorem; see :attr:`Estimate.asymptotic`.
         seconds
-            Stop after this time.
+            Stop after this many seconds.
         confidence
             Confidence level of each interval, between 0 and 1.
         simultaneous
-            All intervals of the result, of every group and aggregate, hold together with this confidence. They
-            are wider then.
+            Apply the confidence level to all intervals of the result together, over groups and aggregates. The
+            intervals are wider.
         seed
-            As in :meth:`sample`.
+            As for :meth:`sample`.
 
         Examples
         --------
@@ -375,7 +378,7 @@ class Reads(ABC):
         return Estimate(self._pin().estimate(asked))
 
     def sets(self) -> Iterator[tuple[Any, int]]:
-        """Return each set with its number of rows, in order; rows without a value come as ``NULL``.
+        """Return each set with its number of rows, in order. The set of rows without a value is ``drillcore.NULL``.
 
         Examples
         --------

@@ -25,7 +25,7 @@ def parse_rollup(rollup: Any, key: list[str]) -> tuple[list[str], RollupTuple]:
     NotFoundError
         If ``rollup`` has a key, or names a granularity, that does not exist.
     InvalidArgumentError, InvalidTypeError
-        If a value cannot be meant so.
+        If a value is invalid.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def _granularity(name: Any, time: str | None) -> str:
     if name is None:
         if time is not None:
             raise InvalidArgumentError(
-                f'rollup: time {time!r} needs a granularity, such as "hour"; "none" leaves it as it is'
+                f'rollup: time {time!r} needs a granularity, such as "hour"; use "none" to keep the time'
             )
         return "none"
     check_name("rollup granularity", name)

@@ -1,4 +1,4 @@
-"""Rows that come back from a read."""
+"""Rows that a read returns."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SHOWN_COLUMNS = 20
 
 @dataclass(frozen=True)
 class Sampling:
-    """What it took to draw a sample."""
+    """How a sample was drawn."""
 
     attempts: int
-    """Rows drawn, those among them that ``where`` or a newer row of their key ruled out."""
+    """Number of rows drawn, including those that failed ``where`` or have a newer row with their key."""
     resolved: bool
-    """Whether so few passed that they were listed first."""
+    """Whether the rows that pass were listed first, because few pass."""
 
 
 class Rows:
-    """Rows of a read, as Arrow.
+    """Rows of a read, as Arrow data.
 
-    From ``sample`` and ``get_many`` they are held in memory: they have a length and can be read any number of
-    times. From ``scan`` and ``sql`` they stream: they can be read once, and nothing is read before.
+    Rows of ``sample`` and ``get_many`` are in memory: they have a length and can be read any number of times. Rows of
+    ``scan`` and ``sql`` are a stream: they can be read once, and nothing is read before that.
 
     Examples
     --------
@@ -62,12 +62,12 @@ class Rows:
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns; reading it reads no rows."""
+        """The columns; this reads no rows."""
         return self._schema
 
     @property
     def sampling(self) -> Sampling | None:
-        """What it took to draw a sample; ``None`` for other rows."""
+        """How the sample was drawn; ``None`` for other rows."""
         return self._sampling
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -76,7 +76,7 @@ class Rows:
         Raises
         ------
         StreamConsumedError
-            If the rows stream and were already taken.
+            If the rows are a stream that was already read.
         """
         if self._held is not None:
             return iter([self._held])
@@ -97,7 +97,7 @@ class Rows:
         return polars.from_arrow(self.arrow())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Hand the rows over as an Arrow C stream."""
+        """Return the rows as an Arrow C stream."""
         if self._held is not None:
             table = pa.Table.from_batches([self._held])
             return table.__arrow_c_stream__(requested_schema)
@@ -105,7 +105,7 @@ class Rows:
 
     def __len__(self) -> int:
         if self._held is None:
-            raise InvalidTypeError("the rows of a scan stream and have no length; use count(), or arrow().num_rows")
+            raise InvalidTypeError("the rows of a scan are a stream without a length; use count() or .arrow().num_rows")
         return self._held.num_rows
 
     def __bool__(self) -> bool:
@@ -133,7 +133,7 @@ class Rows:
     def _take(self) -> _native.Scan:
         if self._scan is None:
             raise StreamConsumedError(
-                "the rows of a scan stream once and were already taken; scan again, or keep what .arrow() returned"
+                "the rows of a scan can be read once, and were already read; scan again, or keep the result of .arrow()"
             )
         scan, self._scan = self._scan, None
         return scan
@@ -182,4 +182,4 @@ def require(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingPackageError(f"{module} is not installed: pip install {module}") from error
+        raise MissingPackageError(f"{module} is not installed; run: pip install {module}") from error

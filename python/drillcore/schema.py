@@ -90,7 +90,7 @@ def parse_type(column: str, kind: Any) -> pa.DataType:
     drillcore.errors.InvalidArgumentError: column 'delay': unknown type 'flaot64'; did you mean 'float64'?
     """
     if not isinstance(column, str):
-        raise InvalidTypeError(f"column names are strings, not {shown(column)}")
+        raise InvalidTypeError(f"column names must be strings, not {shown(column)}")
     check_no_nul("column name", check_encodable("column name", column))
     if isinstance(kind, pa.DataType):
         _check_zone(column, kind)
@@ -144,7 +144,7 @@ def _check_zone(column: str, kind: pa.DataType) -> None:
             return  # This system has no zones at all, and the table may be for another.
         folded = {name.casefold(): name for name in known}
         near = difflib.get_close_matches(zone.casefold(), folded, n=1)
-        hint = f"did you mean {folded[near[0]]!r}?" if near else "expected such as 'UTC', 'Europe/Oslo' or '+01:00'"
+        hint = f"did you mean {folded[near[0]]!r}?" if near else "use a name such as 'UTC', 'Europe/Oslo' or '+01:00'"
         raise InvalidArgumentError(f"column {column!r}: unknown time zone {shown(zone)}; {hint}") from None
 
 

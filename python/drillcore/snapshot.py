@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """All tables at one LSN. Writers go on; this does not change.
+    """All tables at one LSN. A snapshot does not change while writers continue.
 
-    Rows that only an old snapshot can see stay in memory or on disk until it is closed; those of a snapshot with a
-    name until it is dropped.
+    Rows that only a snapshot shows stay in memory or on disk until it is closed, or, for a named snapshot, until it is
+    dropped.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Snapshot:
 
     @property
     def lsn(self) -> int:
-        """The newest commit it sees."""
+        """The LSN of the newest commit that it shows."""
         return self._lsn
 
     def tables(self) -> list[str]:
@@ -50,7 +50,7 @@ class Snapshot:
         return self._open().tables()
 
     def table(self, name: str) -> TableSnapshot:
-        """Return a table as it was.
+        """Return a table as of this snapshot.
 
         Raises
         ------
@@ -60,30 +60,30 @@ class Snapshot:
         return TableSnapshot(name, self, self._open().table(check_name("name", name)))
 
     def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
-        """Run a SQL query over the tables, as they were.
+        """Run a SQL query over the tables as of this snapshot.
 
-        ``FROM t TABLESAMPLE (k ROWS)`` draws ``k`` rows of those that the ``WHERE`` leaves of ``t``, at random,
-        and ``TABLESAMPLE (p PERCENT)`` each of those with that chance; ``REPEATABLE (seed)`` makes the draws
-        repeatable. (The SQL standard would sample first and then test, and so give fewer, by chance: that is
-        ``FROM sample('t', k)``.) ``EXPLAIN`` shows what is left to the index. Names mean what they say: case counts,
-        and double quotes are needed for odd names only.
+        ``FROM t TABLESAMPLE (k ROWS)`` draws ``k`` random rows of ``t`` from those that meet the ``WHERE``.
+        ``TABLESAMPLE (p PERCENT)`` draws each of them with that probability. ``REPEATABLE (seed)`` makes the draws
+        repeatable. (The SQL standard samples first and tests later, so it returns fewer rows; for that, use
+        ``FROM sample('t', k)``.) ``EXPLAIN`` shows which parts use the index. Names are case-sensitive; double quotes
+        are needed only for names that are not plain words.
 
         Parameters
         ----------
         query
-            One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES`` or ``DESCRIBE``. What would change something is refused.
+            One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES`` or ``DESCRIBE``. Queries are read-only.
         threads
-            Threads that work at once; one a core by default.
+            Number of threads; by default one per core.
         memory_bytes
-            What joins, sorts and aggregates may hold at once, apart from the database's own budgets; 1 GiB by
-            default. Sorts and aggregates that need more go on in temporary files.
+            Memory budget of joins, sorts and aggregates, separate from the budgets of the database; by default 1 GiB.
+            Sorts and aggregates that need more use temporary files.
 
         Raises
         ------
         InvalidArgumentError, NotFoundError
-            If the query is no SQL, would change something, or names what is not there.
+            If the query is invalid, is not read-only, or names something that does not exist.
         OutOfMemoryError
-            If a join needs more than ``memory_bytes``; also while rows are taken.
+            If a join needs more than ``memory_bytes``. Reading the rows can also raise this.
 
         Examples
         --------
@@ -101,11 +101,11 @@ class Snapshot:
         """
         memory_bytes = check_optional_count("memory_bytes", memory_bytes)
         if memory_bytes == 0:
-            raise InvalidArgumentError("memory_bytes: expected at least one")
+            raise InvalidArgumentError("memory_bytes: expected a number of at least 1, not 0")
         return Rows(self._open().sql(check_text("query", query), check_threads(threads), memory_bytes))
 
     def close(self) -> None:
-        """Let go of what only this snapshot sees. Its tables cannot be read any more."""
+        """Release what only this snapshot needs. Its tables cannot be read after that."""
         self._native = None
 
     def __enter__(self) -> Self:
@@ -141,7 +141,7 @@ class TableSnapshot(Reads):
 
     @property
     def lsn(self) -> int:
-        """The newest commit it sees."""
+        """The LSN of the newest commit that it shows."""
         return self._native.lsn
 
     @property

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 class Table(Reads):
     """A table of an open database; see :class:`~drillcore.reads.Reads` for reading.
 
-    Any number of threads may write and read at once. Each read sees one snapshot, taken when it is called; with
-    ``read_only=True``, that of the last :meth:`~drillcore.database.Database.refresh`.
+    Any number of threads can write and read at once. Each read uses a snapshot taken at the call; with
+    ``read_only=True``, the snapshot of the last :meth:`~drillcore.database.Database.refresh`.
     """
 
     def __init__(self, native: _native.Table, database: _native.Database) -> None:
@@ -49,17 +49,17 @@ class Table(Reads):
 
     @property
     def merge(self) -> str:
-        """What equal keys mean: ``"append"``, ``"upsert"`` or ``"rollup"``."""
+        """The merge policy: ``"append"``, ``"upsert"`` or ``"rollup"``."""
         return self._native.merge
 
     @property
     def weights(self) -> list[str]:
-        """The columns that rows can be drawn by."""
+        """The columns that samples can be weighted by."""
         return self._native.weights
 
     @property
     def append_schema(self) -> pa.Schema:
-        """The columns of appended rows: those of :attr:`schema`, in a rollup table those of the events.
+        """The columns of appended rows: those of :attr:`schema`, or in a rollup table, those of the events.
 
         Examples
         --------
@@ -73,27 +73,27 @@ class Table(Reads):
         return self._newest_schemas()[1]
 
     def add_column(self, name: str, type: Any) -> None:
-        """Add a column behind the others, while others append and read.
+        """Add a column after the others. Other threads can append and read meanwhile.
 
-        It takes nulls and is a value: neither key, nor set, nor weight. In a rollup table it is a dimension, the
-        last of the key. Rows appended before, and data without the column, are null there. Snapshots taken before
-        do not show it. No row is touched, so it takes as long for ten rows as for ten billion.
+        The column is nullable and a value: it cannot be a key, set or weight column. In a rollup table, it is a
+        dimension, the last of the key. Existing rows, and data without the column, are null there. Earlier snapshots
+        do not show it. The time does not depend on the number of rows, because no row is rewritten.
 
         Parameters
         ----------
         name
-            Its name.
+            Name of the column.
         type
             A type name, as in :meth:`~drillcore.database.Database.create_table`, or a ``pyarrow.DataType``.
 
         Raises
         ------
         AlreadyExistsError
-            If the table has a column of that name.
+            If the table already has a column of that name.
         InvalidArgumentError
-            If no column can have that type, or in a rollup table if a metric reads the column.
+            If the type is not supported, or if a metric of a rollup table reads the column.
         ReadOnlyError
-            With ``read_only=True``; such a table has the column from the next refresh on.
+            With ``read_only=True``. A reader has the column after the writer adds it and the reader refreshes.
 
         Examples
         --------
@@ -109,26 +109,26 @@ class Table(Reads):
         self._native.add_column(name, parse_type(name, type))
 
     def index_sets(self, *names: Any, wait: bool = False) -> None:
-        """Index some sets, while others append and read.
+        """Index sets, so that reading one costs time proportional to its size.
 
-        An index makes the rows of a set cost what the set costs; without one, a read takes a pass over the set
-        column. Answers are the same, also the same seed's samples. Rows appended from now on are indexed as they are
-        written. For older ones the lists are written in the background, and no row is; ``t.stats()["indexed_sets"]``
-        tells how many rows are left. A restart goes on with it.
+        Without an index, a read scans the set column. Answers do not depend on the index, nor do the samples of a
+        seed. New rows are indexed as they are written. Existing rows are indexed in the background, without being
+        rewritten, and after a restart if needed; ``t.stats()["indexed_sets"]`` reports how many rows are left. Other
+        threads can append and read meanwhile.
 
         Parameters
         ----------
         names
-            Sets, also such as no row has yet; ``drillcore.NULL`` is the rows without a value.
+            Values of the set column; they need not have rows yet. ``drillcore.NULL`` means the rows without a value.
         wait
-            Whether to return only when nothing is left. Can be interrupted; the work goes on.
+            Whether to wait until existing rows are indexed. If the wait is interrupted, the work continues.
 
         Raises
         ------
         InvalidArgumentError
-            If the table has no set column, or a name is none of its values.
+            If the table has no set column, or the column cannot hold a name.
         ReadOnlyError
-            With ``read_only=True``; such a table uses the lists from the next refresh on.
+            With ``read_only=True``. A reader uses the indexes of the writer after a refresh.
 
         Examples
         --------
@@ -147,7 +147,7 @@ class Table(Reads):
             self._native.wait_for_set_index()
 
     def index_all_sets(self, *, wait: bool = False) -> None:
-        """Index all sets, also those that come up later; see :meth:`index_sets`.
+        """Index all sets, including those that appear later; see :meth:`index_sets`.
 
         Examples
         --------
@@ -165,9 +165,9 @@ class Table(Reads):
             self._native.wait_for_set_index()
 
     def unindex_sets(self, *names: Any) -> None:
-        """Index some sets no more: appends and background work save the cost from now on.
+        """Stop indexing sets, which makes appends and background work cheaper.
 
-        What is listed already is used until it is merged away.
+        Existing indexes are used until their segments are merged.
 
         Examples
         --------
@@ -182,40 +182,39 @@ class Table(Reads):
         self._native.unindex_sets(self._named_sets("unindex_sets", names))
 
     def unindex_all_sets(self) -> None:
-        """Index no set any more; see :meth:`unindex_sets`."""
+        """Stop indexing all sets; see :meth:`unindex_sets`."""
         self._native.unindex_sets(None)
 
     def _named_sets(self, call: str, names: tuple[Any, ...]) -> pa.Array:
         if not names:
             every = call.replace("_set", "_all_sets")
-            raise InvalidArgumentError(f"{call}: name at least one set; {every}() is for all of them")
+            raise InvalidArgumentError(f"{call}: give at least one set, or use {every}() for all sets")
         return set_values(list(names), self.schema, self._native.set)
 
     def append(self, data: Any, *, on_error: str = "raise", fill_nulls: bool = False) -> AppendResult:
-        """Append rows as one commit: later snapshots see all of them, earlier ones none.
+        """Append rows as one commit: later snapshots show all of them, earlier ones none.
 
-        Columns are matched by name and cast to the table's types where no value changes; a nullable column
-        that is missing reads as null. In an upsert table a row replaces the whole row of its key, so there the rows
-        have every column that the table was made with, unless ``fill_nulls`` is set. Columns added later may be
-        missing, so that programs which append need not change first.
+        Columns are matched by name and cast to the table's types if no value changes. A missing nullable column is
+        null. In an upsert table, a row replaces the whole row of its key, so it must have every column that the table
+        was created with, unless ``fill_nulls`` is set. Columns that were added later may be missing.
 
         Parameters
         ----------
         data
-            Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts. A dict may lack columns that take
-            nulls, but not those of the key: ``None`` stands for null. Of a rollup table's key, it may lack dimensions
-            that were discovered or added.
+            Arrow data (pyarrow, polars, pandas, duckdb, ...) or a list of dicts. A dict may lack nullable columns, but
+            not key columns: use ``None`` for null. In a rollup table, it may lack dimensions that were discovered or
+            added.
         on_error
-            ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the
-            others; of dicts also those with a column that the table does not have, or without one that an upsert
-            needs. Where dicts give a new dimension values of several types, the first decides which of them fit.
+            ``"raise"`` appends everything or nothing. ``"skip"`` appends the rows that fit and reports the others,
+            including dicts with an unknown column or without one that an upsert needs. If dicts have values of
+            several types for a new dimension, the first value decides the type.
         fill_nulls
-            Whether columns that rows of an upsert table lack become null. In other tables they do so anyway.
+            Whether to store null in columns that rows of an upsert table lack. Other tables always do.
 
         Raises
         ------
         InvalidArgumentError, InvalidTypeError, NotFoundError
-            If a row or a column does not fit, with ``on_error="raise"``; nothing is stored then.
+            With ``on_error="raise"``, if a row or a column does not fit. Nothing is stored.
 
         Examples
         --------
@@ -259,10 +258,10 @@ class Table(Reads):
         fill_nulls: bool = False,
         progress: Callable[[int], object] | None = None,
     ) -> LoadResult:
-        """Load a stream of any size: rows are committed chunk by chunk, and only one chunk is held in memory.
+        """Load a stream of any size. Rows are committed in chunks, and memory holds one chunk at a time.
 
-        An error, and an interrupt, leave the chunks before in: unlike :meth:`append`, a load is not one commit. The
-        chunk that is being committed when an interrupt comes is in as a whole, or not at all.
+        Unlike :meth:`append`, a load is not one commit: after an error or an interrupt, earlier chunks remain. Each
+        chunk is stored completely or not at all.
 
         Parameters
         ----------
@@ -270,21 +269,21 @@ class Table(Reads):
             Arrow data (a ``RecordBatchReader``, a dataset or its scanner, pyarrow, polars, pandas, duckdb, ...),
             a list of dicts, or an iterator of any of these.
         commit_rows
-            Rows a commit; by default 65,536, fewer where ``memory_bytes`` is below 512 MiB. Wide rows are committed
-            sooner, so that a chunk stays small beside the memory budget.
+            Maximum rows per commit; by default 65,536, or fewer if ``memory_bytes`` is below 512 MiB. Chunks of long
+            rows are smaller, to stay well below the memory budget.
         on_error
-            ``"raise"`` ends the load at the first row that does not fit. ``"skip"`` leaves such rows out and
+            ``"raise"`` stops the load at the first row that does not fit. ``"skip"`` leaves such rows out and
             reports them.
         fill_nulls
-            As :meth:`append` takes it.
+            As for :meth:`append`.
         progress
-            Called after each commit with the rows stored so far.
+            A function to call after each commit, with the number of rows stored so far.
 
         Raises
         ------
         InvalidArgumentError
-            If a row or a column does not fit, with ``on_error="raise"``. Like every Drillcore error raised here,
-            it says how many rows are in, and has them as ``rows_loaded``.
+            With ``on_error="raise"``, if a row or a column does not fit. Like every Drillcore error of this method, it
+            has the number of rows stored before it as ``rows_loaded``.
         LoadError
             If the stream itself fails.
 
@@ -302,9 +301,9 @@ class Table(Reads):
         if commit_rows is None:
             commit_rows = usual_rows(budget_bytes)
         elif commit_rows == 0:
-            raise InvalidArgumentError("commit_rows: a commit has at least one row, not 0")
+            raise InvalidArgumentError("commit_rows: expected a number of at least 1, not 0")
         if progress is not None and not callable(progress):
-            raise InvalidTypeError(f"progress: expected a function of the rows so far, not {shown(progress)}")
+            raise InvalidTypeError(f"progress: expected a function of the number of rows, not {shown(progress)}")
         loader = Loader(
             partial(self.append, fill_nulls=fill_nulls),
             self.append_schema,
@@ -316,18 +315,18 @@ class Table(Reads):
         return loader.load(stream, lambda: self._pin().lsn)
 
     def delete(self, keys: Any) -> DeleteResult:
-        """Delete the rows with the keys, as one commit; a key without a row is no error. Upsert tables only.
+        """Delete the rows with these keys as one commit. Keys without a row are ignored. Only for upsert tables.
 
         Parameters
         ----------
         keys
-            As :meth:`get_many` takes them: tuples with one value per key column (plain values for a key of one
-            column), or Arrow data with the key columns.
+            As for :meth:`get_many`: tuples with one value per key column (plain values for a key of one column), or
+            Arrow data with the key columns.
 
         Raises
         ------
         InvalidArgumentError
-            If the table is not of ``merge="upsert"``, or a key does not fit.
+            If the table does not have ``merge="upsert"``, or if a key does not fit.
 
         Examples
         --------
@@ -342,8 +341,8 @@ class Table(Reads):
         """
         if self.merge != "upsert":
             raise InvalidArgumentError(
-                f"table {self.name!r} has merge={self.merge!r} and keeps what was appended; "
-                'only tables made with merge="upsert" delete'
+                f"table {self.name!r} has merge={self.merge!r}, which cannot delete rows; "
+                'create a table with merge="upsert" to delete rows'
             )
         arrays = many_keys(keys, key_columns(self.schema, self.key))
         return DeleteResult(len(arrays[0]), self._native.delete(arrays))

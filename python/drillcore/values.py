@@ -25,7 +25,7 @@ class _Null:
 
 
 NULL: Final = _Null()
-"""As a set: the rows without a value in the set column."""
+"""The set of the rows without a value in the set column."""
 
 Bounds = tuple[Any, Any]
 """The two ends of a key range: ``None``, a value of the first key column, or a tuple (a key prefix)."""
@@ -86,7 +86,7 @@ def selection(
 def check_text(name: str, value: Any) -> str:
     """Return ``value`` if it is text."""
     if not isinstance(value, str):
-        raise InvalidTypeError(f"{name}: expected SQL as text, not {shown(value)}")
+        raise InvalidTypeError(f"{name}: expected SQL as a string, not {shown(value)}")
     return check_encodable(name, value)
 
 
@@ -103,22 +103,22 @@ def _prefix(end: Any, columns: list[pa.Field]) -> list[pa.Array] | None:
     values = end if isinstance(end, tuple) else (end,)
     if not 1 <= len(values) <= len(columns):
         names = ", ".join(field.name for field in columns)
-        raise InvalidArgumentError(f"between: {shown(end)} is not a prefix of the key ({names})")
+        raise InvalidArgumentError(f"between: expected values of the first key columns ({names}), not {shown(end)}")
     for value in values:
         if is_nan(value) or (value is not None and is_missing(value)):
             name = "NaN" if is_nan(value) else value
-            raise InvalidArgumentError(f"between: {name} is not a bound; None leaves an end open")
+            raise InvalidArgumentError(f"between: {name} is not a valid end; use None for an open end")
     return [to_array([value], field) for value, field in zip(values, columns, strict=False)]
 
 
 def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Array:
     """Return one set's name, or several, as values of the set column."""
     if set_column is None:
-        raise InvalidArgumentError("the table has no set column; create_table(..., set=column) declares one")
+        raise InvalidArgumentError("the table has no set column; use create_table(..., set=column) to have sets")
     listed = list(names) if isinstance(names, list | tuple | set | frozenset) else [names]
     for name in listed:
         if is_missing(name):
-            raise InvalidArgumentError(f"set: {name} is no set; drillcore.NULL is the rows without a value")
+            raise InvalidArgumentError(f"set: {name} is not a set; use drillcore.NULL for the rows without a value")
     return to_array([None if name is NULL else name for name in listed], schema.field(set_column))
 
 
@@ -126,17 +126,17 @@ def _key_columns_of(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
     """The key columns of Arrow data; the engine casts them where no value changes."""
     if (column := column_of(keys)) is not None:
         if len(columns) != 1:
-            raise InvalidArgumentError(f"keys: the key has {len(columns)} columns: give a table with all of them")
+            raise InvalidArgumentError(f"keys: the key has {len(columns)} columns; give a table with all of them")
         return [_key_column(column, columns[0])]
     table = to_table("keys", keys)
     given = [field for field in columns if field.name in table.column_names]
     for field, expected in zip(given, columns, strict=False):
         if table.column_names.count(field.name) > 1:
-            raise InvalidArgumentError(f"keys: the key column {field.name!r} appears twice")
+            raise InvalidArgumentError(f"keys: the key column {field.name!r} appears twice; remove one")
         if field.name != expected.name:
-            raise InvalidArgumentError(f"keys: the key column {expected.name!r} is missing")
+            raise InvalidArgumentError(f"keys: the key column {expected.name!r} is missing; add it")
     if not given:
-        raise InvalidArgumentError(f"keys: the key column {columns[0].name!r} is missing")
+        raise InvalidArgumentError(f"keys: the key column {columns[0].name!r} is missing; add it")
     return [_key_column(table.column(field.name), field) for field in given]
 
 
@@ -145,7 +145,7 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         try:
             column = column.cast(field.type)
         except pa.ArrowInvalid:
-            fits = f"{field.type.precision} digits, {field.type.scale} of them behind the point"
+            fits = f"{field.type.precision} digits, {field.type.scale} of them after the decimal point"
             raise InvalidArgumentError(
                 f"keys: column {field.name!r} ({field.type}): a key has more than {fits}"
             ) from None
@@ -171,4 +171,4 @@ def _key_rows(keys: Any, columns: Sequence[pa.Field]) -> list[Sequence[Any]]:
 def _not_a_key(argument: str, key: Any, columns: Sequence[pa.Field]) -> str:
     names = ", ".join(field.name for field in columns)
     values = "1 value" if len(columns) == 1 else f"{len(columns)} values"
-    return f"{argument}: {shown(key)} is not a tuple of {values} ({names})"
+    return f"{argument}: expected a tuple of {values} ({names}), not {shown(key)}"

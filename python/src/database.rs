@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, Interrupt, Merge, Options, Reader, RollupSpec, TableSpec};
+use drillcore::{Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec};
 use drillcore_sql::QueryOptions;
 use pyo3::prelude::*;
 use pyo3_arrow::PySchema;
 use pyo3_arrow::input::AnyRecordBatch;
 
 use crate::error;
-use crate::handle::{DatabaseHandle, TableHandle};
 use crate::rows::Scan;
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
@@ -22,9 +21,19 @@ type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
 /// An open database.
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Database {
-    inner: DatabaseHandle,
+    inner: drillcore::Database,
     /// The budget of a writer.
     memory_bytes: u64,
+}
+
+impl Database {
+    /// The database, for the call named `what`, which writes.
+    fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Database> {
+        match self.inner.is_read_only() {
+            false => Ok(&self.inner),
+            true => Err(error::read_only(py, what)),
+        }
+    }
 }
 
 #[pymethods]
@@ -54,34 +63,36 @@ impl Database {
         })?;
         // Each call has an interrupt of its own.
         let inner = inner.interrupted_by(Interrupt::never());
-        Ok(Database { inner: DatabaseHandle::Writer(inner), memory_bytes })
+        Ok(Database { inner, memory_bytes })
     }
 
     /// Opens the directory `path` for reading, beside a writer or without one.
     #[staticmethod]
     fn open_reader(py: Python<'_>, path: PathBuf, cache_bytes: Option<u64>) -> PyResult<Database> {
-        let cache_bytes = cache_bytes.unwrap_or(Options::default().cache_bytes);
-        let open = |interrupt| Reader::open_interruptibly(path, cache_bytes, &interrupt);
-        let reader = signals::call(py, open)?;
-        Ok(Database { inner: DatabaseHandle::Reader(reader), memory_bytes: 0 })
+        let cache_bytes = cache_bytes.unwrap_or(ReadOptions::default().cache_bytes);
+        let inner = signals::call(py, |interrupt| {
+            drillcore::Database::open_read_only(path, ReadOptions { cache_bytes, interrupt })
+        })?;
+        Ok(Database { inner: inner.interrupted_by(Interrupt::never()), memory_bytes: 0 })
     }
 
     #[getter]
     fn read_only(&self) -> bool {
-        matches!(self.inner, DatabaseHandle::Reader(_))
+        self.inner.is_read_only()
     }
 
     /// Moves a reader on, at least to `at_least`; waits for that at most `timeout` seconds.
     fn refresh(&self, py: Python<'_>, at_least: u64, timeout: f64) -> PyResult<u64> {
-        let DatabaseHandle::Reader(reader) = &self.inner else {
+        if !self.inner.is_read_only() {
             let message = "refresh: a database open for writing always reads its newest commit; \
-                           this is for read_only=True";
+                           use refresh only with read_only=True";
             return Err(error::unsupported(py, message));
-        };
+        }
         // Python lets only numbers from 0 on through; what no clock can count is for ever.
         let timeout = Duration::try_from_secs_f64(timeout).unwrap_or(Duration::MAX);
-        let signals = Signals::new();
-        signals.run(py, || reader.refresh(at_least, timeout, &signals.interrupt()))
+        let refresh =
+            |interrupt| self.inner.interrupted_by(interrupt).refresh_to(at_least.into(), timeout);
+        Ok(signals::call(py, refresh)?.into())
     }
 
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the specification
@@ -98,15 +109,21 @@ impl Database {
         rollup: Option<RollupTuple>,
         exist_ok: bool,
     ) -> PyResult<Table> {
-        let writer = self.inner.writer(py, "create_table")?;
+        let writer = self.writer(py, "create_table")?;
         let columns = schema.into_inner();
         let merge = match (merge, rollup) {
             ("append", None) => Merge::Append,
             ("upsert", None) => Merge::Upsert,
             ("rollup", Some((time, granularity, metrics, discover))) => {
-                Merge::Rollup(RollupSpec { time, granularity, metrics, discover })
+                let rollup = || {
+                    let metric =
+                        |(name, text): &(String, String)| Ok((name.clone(), text.parse()?));
+                    let metrics = metrics.iter().map(metric).collect::<Result<_, Error>>()?;
+                    Ok(RollupSpec { time, granularity: granularity.parse()?, metrics, discover })
+                };
+                Merge::Rollup(signals::run(py, rollup)?)
             }
-            _ => return Err(error::invalid(py, "merge and rollup do not go together")),
+            _ => return Err(error::invalid(py, "merge and rollup contradict each other")),
         };
         let spec = TableSpec {
             set,
@@ -117,7 +134,7 @@ impl Database {
         let table = signals::call(py, |interrupt| {
             writer.interrupted_by(interrupt).create_table(name, spec)
         })?;
-        Ok(Table::new(TableHandle::Writer(table), self.memory_bytes))
+        Ok(Table::new(table, self.memory_bytes))
     }
 
     fn table(&self, py: Python<'_>, name: &str) -> PyResult<Table> {
@@ -129,7 +146,7 @@ impl Database {
     }
 
     fn drop_table(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let writer = self.inner.writer(py, "drop_table")?;
+        let writer = self.writer(py, "drop_table")?;
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_table(name))
     }
 
@@ -139,7 +156,7 @@ impl Database {
         parts: Vec<(String, AnyRecordBatch)>,
         fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
-        let writer = self.inner.writer(py, "append")?;
+        let writer = self.writer(py, "append")?;
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
             batches.push((table, read_all(py, data)?));
@@ -162,28 +179,28 @@ impl Database {
 
     /// The snapshot of that name, which a writer pins now if there is none.
     fn named_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<Snapshot> {
-        Ok(Snapshot {
-            inner: signals::call(py, |interrupt| self.inner.named_snapshot(name, interrupt))?,
-        })
+        let open = |interrupt| self.inner.interrupted_by(interrupt).named_snapshot(name);
+        Ok(Snapshot { inner: signals::call(py, open)? })
     }
 
     /// Names in order, with LSNs.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Vec<(String, u64)>> {
-        signals::run(py, || self.inner.snapshots())
+        let snapshots = signals::run(py, || self.inner.snapshots())?;
+        Ok(snapshots.into_iter().map(|(name, lsn)| (name, lsn.into())).collect())
     }
 
     fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        let writer = self.inner.writer(py, "drop_snapshot")?;
+        let writer = self.writer(py, "drop_snapshot")?;
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_snapshot(name))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "flush")?;
+        let writer = self.writer(py, "flush")?;
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).flush())
     }
 
     fn compact(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "compact")?;
+        let writer = self.writer(py, "compact")?;
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).compact())
     }
 
@@ -200,7 +217,7 @@ impl Database {
     }
 
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        signals::call(py, |interrupt| self.inner.close(interrupt))
+        signals::call(py, |interrupt| self.inner.interrupted_by(interrupt).close())
     }
 }
 
@@ -214,7 +231,7 @@ pub struct Snapshot {
 impl Snapshot {
     #[getter]
     fn lsn(&self) -> u64 {
-        self.inner.lsn()
+        self.inner.lsn().into()
     }
 
     fn tables(&self) -> Vec<String> {

@@ -22,10 +22,10 @@ pub fn from_arrow(py: Python<'_>, error: ArrowError) -> PyErr {
     if let ArrowError::ExternalError(inner) = error {
         return match inner.downcast::<PyErr>() {
             Ok(raised) => *raised,
-            Err(inner) => invalid(py, &format!("the data could not be read: {inner}")),
+            Err(inner) => invalid(py, &format!("the data cannot be read: {inner}")),
         };
     }
-    invalid(py, &format!("the data could not be read: {error}"))
+    invalid(py, &format!("the data cannot be read: {error}"))
 }
 
 /// An argument the Python layer should have refused, or that only the border can judge.
@@ -36,15 +36,10 @@ pub fn invalid(py: Python<'_>, message: &str) -> PyErr {
 /// A call that a database opened for reading does not take.
 pub fn read_only(py: Python<'_>, what: &str) -> PyErr {
     let message = format!(
-        "{what}: the database was opened with read_only=True; this is for the process that has it open \
-         for writing"
+        "{what}: the database was opened with read_only=True; open it without, or write in the process \
+         that has it open for writing"
     );
     raise(py, "ReadOnlyError", &message)
-}
-
-/// Something that was there when the caller took it.
-pub fn not_found(py: Python<'_>, message: &str) -> PyErr {
-    raise(py, "NotFoundError", message)
 }
 
 /// A call that asks for what this object does not do.
@@ -70,6 +65,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Io => "StorageError",
         ErrorKind::Internal => "InternalError",
         ErrorKind::Interrupted => return None,
+        _ => "Error",
     })
 }
 

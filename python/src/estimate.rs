@@ -1,12 +1,12 @@
 //! An estimate, and the request that leads to one.
 
-use drillcore::{EstimateRequest, HalfWidth, Selection, Stop, TableSchema};
+use drillcore::{Aggregate, Error, EstimateRequest, HalfWidth, Selection, Stop, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
 
 use crate::error;
 use crate::selection::SelectionArgument;
-use crate::signals::Signals;
+use crate::signals::{self, Signals};
 
 /// A value, the low and the high end of its interval, and how the interval was found. No numbers where there is no average.
 type IntervalTuple = (Option<f64>, Option<f64>, Option<f64>, String);
@@ -150,7 +150,7 @@ impl EstimateArgument {
     ) -> PyResult<EstimateRequest> {
         let selection: Selection = self.selection.into_selection(py, schema)?;
         Ok(EstimateRequest {
-            aggregates: self.aggregates,
+            aggregates: signals::run(py, || parse_aggregates(&self.aggregates))?,
             by: self.by,
             selection,
             stop: parse_stop(py, &self.stop.0, self.stop.1)?,
@@ -160,6 +160,10 @@ impl EstimateArgument {
             interrupt: signals.interrupt(),
         })
     }
+}
+
+fn parse_aggregates(aggregates: &[(String, String)]) -> Result<Vec<(String, Aggregate)>, Error> {
+    aggregates.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
 }
 
 fn parse_stop(py: Python<'_>, kind: &str, value: f64) -> PyResult<Stop> {

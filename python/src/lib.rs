@@ -7,7 +7,6 @@
 
 mod error;
 mod signals;
-mod handle;
 mod selection;
 mod rows;
 mod estimate;

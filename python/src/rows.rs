@@ -34,8 +34,9 @@ impl Scan {
     }
 
     fn take(&self, py: Python<'_>) -> PyResult<Batches> {
-        py.detach(|| self.scan.lock().unwrap_or_else(PoisonError::into_inner).take())
-            .ok_or_else(|| error::invalid(py, "this scan was already handed over"))
+        py.detach(|| self.scan.lock().unwrap_or_else(PoisonError::into_inner).take()).ok_or_else(
+            || error::invalid(py, "the rows of this scan were already read; scan again"),
+        )
     }
 }
 

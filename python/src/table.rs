@@ -6,8 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, Interrupt, OnError, SampleRequest, ScanRequest, Selection,
-    TableSchema, Unit,
+    AppendOptions, AppendResult, Error, ErrorKind, Interrupt, OnError, SampleRequest, ScanRequest,
+    Selection, TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -15,7 +15,6 @@ use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
-use crate::handle::TableHandle;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
@@ -26,14 +25,22 @@ pub type AppendTuple = (u64, Vec<(u64, String)>, u64);
 /// A table of an open database.
 #[pyclass(module = "drillcore._native", frozen)]
 pub struct Table {
-    inner: TableHandle,
+    inner: drillcore::Table,
     /// The writer's budget, of which a commit may take a share.
     memory_bytes: u64,
 }
 
 impl Table {
-    pub fn new(inner: TableHandle, memory_bytes: u64) -> Table {
+    pub fn new(inner: drillcore::Table, memory_bytes: u64) -> Table {
         Table { inner, memory_bytes }
+    }
+
+    /// The table, for the call named `what`, which writes.
+    fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Table> {
+        match self.inner.database().is_read_only() {
+            false => Ok(&self.inner),
+            true => Err(error::read_only(py, what)),
+        }
     }
 }
 
@@ -56,14 +63,14 @@ impl Table {
     }
 
     fn add_column(&self, py: Python<'_>, name: &str, data_type: PyDataType) -> PyResult<()> {
-        let writer = self.inner.writer(py, "add_column")?;
+        let writer = self.writer(py, "add_column")?;
         let data_type = data_type.into_inner();
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).add_column(name, &data_type))
     }
 
     /// Indexes some sets, or all.
     fn index_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "index_sets")?;
+        let writer = self.writer(py, "index_sets")?;
         let sets = sets.map(|sets| sets.into_inner().0);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
@@ -76,7 +83,7 @@ impl Table {
 
     /// Indexes some sets, or all, no more.
     fn unindex_sets(&self, py: Python<'_>, sets: Option<PyArray>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "unindex_sets")?;
+        let writer = self.writer(py, "unindex_sets")?;
         let sets = sets.map(|sets| sets.into_inner().0);
         signals::call(py, |interrupt| {
             let writer = writer.interrupted_by(interrupt);
@@ -89,7 +96,7 @@ impl Table {
 
     /// Waits until all segments are indexed.
     fn wait_for_set_index(&self, py: Python<'_>) -> PyResult<()> {
-        let writer = self.inner.writer(py, "index_sets")?;
+        let writer = self.writer(py, "index_sets")?;
         let signals = Signals::new();
         signals.run(py, || writer.wait_for_set_index(&signals.interrupt(), |_| {}))
     }
@@ -147,7 +154,7 @@ impl Table {
 
     /// The budget of a load, which only a writer has.
     fn load_budget_bytes(&self, py: Python<'_>) -> PyResult<u64> {
-        self.inner.writer(py, "load")?;
+        self.writer(py, "load")?;
         Ok(self.memory_bytes)
     }
 
@@ -158,7 +165,7 @@ impl Table {
         skip: bool,
         fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
-        let writer = self.inner.writer(py, "append")?;
+        let writer = self.writer(py, "append")?;
         let batch = read_all(py, data)?;
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
         let options = AppendOptions { on_error, fill_nulls };
@@ -168,13 +175,24 @@ impl Table {
 
     /// Deletes by key, one array a key column, and returns the commit.
     fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
-        let writer = self.inner.writer(py, "delete")?;
+        let writer = self.writer(py, "delete")?;
         let keys = into_arrays(keys);
-        signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))
+        let lsn = signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))?;
+        Ok(lsn.into())
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
-        Ok(TableSnapshot::new(self.inner.snapshot(py)?))
+        let name = self.inner.name();
+        let snapshot = || {
+            self.inner.snapshot().map_err(|error| match self.inner.database().table(name) {
+                // The table is gone, and there is one of that name: the engine says to open that.
+                Ok(_) if error.kind() == ErrorKind::NotFound => {
+                    Error::new(error.kind(), format!("{error} with db.table({name:?})"))
+                }
+                _ => error,
+            })
+        };
+        Ok(TableSnapshot::new(signals::run(py, snapshot)?))
     }
 }
 
@@ -209,7 +227,7 @@ impl TableSnapshot {
 
     #[getter]
     fn lsn(&self) -> u64 {
-        self.inner.lsn()
+        self.inner.lsn().into()
     }
 
     fn rows(&self, py: Python<'_>) -> PyResult<u64> {
@@ -354,7 +372,7 @@ pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
 
 pub fn append_tuple(result: AppendResult) -> AppendTuple {
     let rejected = result.rejected.into_iter().map(|one| (one.row, one.reason));
-    (result.rows, rejected.collect(), result.lsn)
+    (result.rows, rejected.collect(), result.lsn.into())
 }
 
 fn key_names(schema: &TableSchema) -> Vec<String> {

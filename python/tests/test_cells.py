@@ -150,7 +150,7 @@ def test_keys_are_values_tuples_or_columns_of_any_library() -> None:
 def test_a_missing_value_is_no_bound_and_no_set() -> None:
     schema = {"at": "timestamp[us]", "g": "string"}
     table = drillcore.open(":memory:").create_table("t", schema, key="at", set="g")
-    with pytest.raises(drillcore.InvalidArgumentError, match="NaT is not a bound"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="NaT is not a valid end"):
         table.count(between=(pd.NaT, None))
     with pytest.raises(drillcore.InvalidArgumentError, match=r"drillcore\.NULL"):
         table.count(set=pd.NA)

@@ -74,7 +74,7 @@ def test_dicts_bring_columns_of_the_type_of_their_values(hits: drillcore.Table) 
     assert hits.get(1, "a")["n"] == 1
     assert hits.get(1) is None
     assert len(hits.get_many([(1, "a"), (1, "b")])) == 1
-    with pytest.raises(drillcore.InvalidArgumentError, match=r"row 1: 2 is an int, which does not go with"):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"row 1: 2 is an int, but the values before it"):
         hits.append([{"day": 1, "mixed": "a"}, {"day": 1, "mixed": 2}])
     with pytest.raises(drillcore.InvalidArgumentError, match="code"):
         hits.append([{"day": 1, "code": "x"}])
@@ -130,11 +130,11 @@ def test_of_values_of_several_types_skip_keeps_those_like_the_first(hits: drillc
     assert result.rows == 4
     reasons = {each.row: each.reason for each in result.rejected}
     assert list(reasons) == [2, 4, 5, 6, 7, 8]
-    assert "column 'code' (int64): 'x' is no number; the first value of this new column" in reasons[2]
+    assert "column 'code' (int64): 'x' is not a number; the first value of a new column" in reasons[2]
     assert "8.5 is not a whole number" in reasons[4]
     assert "column 'city' (string)" in reasons[5]
-    assert "column 'tags' is new" in reasons[6]
-    assert reasons[7] == 'dimension "total" has the name of a metric'
+    assert "new column 'tags'" in reasons[6]
+    assert reasons[7] == 'dimension "total" has the name of a metric; rename it'
     assert hits.key == ["day", "code", "city"]
     assert [(row["day"], row["code"], row["city"]) for row in hits.scan().arrow().to_pylist()] == [
         (1, None, None),

@@ -140,7 +140,7 @@ def test_keys_bounds_and_sets_that_do_not_fit_are_named(kind: str) -> None:
 
 OTHER_FORMS: dict[str, tuple[Callable[[], Any], str]] = {
     "a frame of mixed values": (lambda: pd.DataFrame({"id": [1, 2, "x"]}), "column 'id', row 2: 'x' is a str"),
-    "a frame of objects": (lambda: pd.DataFrame({"id": [1], "x": [object()]}), "Arrow has no type for"),
+    "a frame of objects": (lambda: pd.DataFrame({"id": [1], "x": [object()]}), "Arrow does not support"),
     "a frame with a name twice": (lambda: pd.DataFrame([[1, 2]], columns=["id", "id"]), "'id'"),
     "a frame of numbers too large": (lambda: pd.DataFrame({"id": [1, 2**70]}), "column 'id', row 1"),
     "a batch of other numbers": (lambda: pa.table({"id": [1, 2], "x": [1, 300]}), "row 1"),
@@ -159,19 +159,19 @@ def test_a_new_dimension_of_mixed_values_is_named_with_its_row() -> None:
     rollup = {"dimensions": "discover", "metrics": {"n": "count"}}
     table = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id", merge="rollup", rollup=rollup)
     message = refused(lambda: table.append([{"id": 1, "new": 1}, {"id": 2, "new": "x"}]))
-    assert "column 'new' is new; row 1: 'x' is a str" in message
+    assert "new column 'new': row 1: 'x' is a str" in message
 
 
 def test_a_table_of_another_shape_says_what_differs() -> None:
     db = drillcore.open(":memory:")
     db.create_table("t", {"id": "int64", "x": "float64"}, key="id")
     for columns, options, said in [
-        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" holds Float64, not Utf8'),
+        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" has type Float64, not Utf8'),
         ({"id": "int64"}, {"key": "id", "merge": "upsert"}, "its merge is append, not upsert"),
         ({"id": "int64", "y": "int64"}, {"key": "id"}, 'it has no column "y"'),
         ({"id": "int64", "x": "float64"}, {"key": "x"}, "its key is (id), not (x)"),
     ]:
-        with pytest.raises(drillcore.AlreadyExistsError, match="exists already with another shape: ") as caught:
+        with pytest.raises(drillcore.AlreadyExistsError, match="already exists with another shape: ") as caught:
             db.create_table("t", columns, exist_ok=True, **options)
         assert said in str(caught.value)
 

@@ -136,7 +136,7 @@ def test_mistakes_with_names_are_told(db: Database) -> None:
     with pytest.raises(drillcore.NotFoundError, match='did you mean "monday"') as caught:
         db.drop_snapshot("mondy")
     assert isinstance(caught.value, KeyError)
-    with pytest.raises(drillcore.InvalidArgumentError, match="no name of a snapshot"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="not a valid name of a snapshot"):
         db.snapshot("")
     for call in (db.snapshot, db.drop_snapshot):
         with pytest.raises(drillcore.InvalidTypeError, match="name"):

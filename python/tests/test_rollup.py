@@ -229,7 +229,7 @@ def test_a_dict_without_time_or_a_declared_dimension_is_refused_whatever_the_oth
             assert len(hourly) == 0
         result = hourly.append([lacking, whole, lacking], on_error="skip")
         assert (result.rows, [each.row for each in result.rejected]) == (1, [0, 2])
-        assert result.rejected[0].reason == f'the dict lacks key column "{name}"; None stands for null'
+        assert result.rejected[0].reason == f'the dict lacks key column "{name}"; add it, with None for null'
         database.drop_table("hourly")
         hourly = database.create_table("hourly", schema, key="at", merge="rollup", rollup=ROLLUP | {"metrics": {}})
     # A dimension that came later is none that a dict must have.

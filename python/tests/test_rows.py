@@ -18,7 +18,7 @@ def test_the_rows_of_a_scan_can_be_taken_once(events: drillcore.Table) -> None:
     rows = events.scan()
     assert rows.arrow().num_rows == 1000
     for again in (rows.arrow, rows.batches, rows.__arrow_c_stream__):
-        with pytest.raises(drillcore.StreamConsumedError, match="stream once"):
+        with pytest.raises(drillcore.StreamConsumedError, match="read once"):
             again()
     with pytest.raises(TypeError, match="count"):
         len(rows)

@@ -159,7 +159,7 @@ def test_files_that_lack_columns_are_refused_before_a_row_goes_in(tmp_path: Path
     refused = run("ingest", folder, "t", str(path), "--quiet")
     assert refused.returncode == 2
     assert (
-        '"seats" is missing, which an upsert would set to null' in refused.stderr and "--fill-nulls" in refused.stderr
+        '"seats" is missing, and an upsert would set it to null' in refused.stderr and "--fill-nulls" in refused.stderr
     )
     with drillcore.open(folder) as db:
         assert db.table("t").get(1) == WHOLE

@@ -9,33 +9,33 @@ const ROWS_MIN: u64 = 2_000;
 
 #[derive(Debug, Clone, Args)]
 pub struct Arguments {
-    /// Which benches; all by default.
+    /// Which benches to run; by default all.
     #[arg(value_enum)]
     pub benches: Vec<Bench>,
-    /// Rows of the table, of about 100 bytes each; they are held in memory, too.
+    /// Rows of the table, of about 100 bytes each. They are also held in memory.
     #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=50_000_000))]
     pub rows: u64,
-    /// The most threads that append or read at once.
+    /// Maximum number of threads that append or read.
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     pub threads: u32,
-    /// How often each case is timed, after one round that only warms up.
+    /// Number of timed rounds per case, after one round to warm up.
     #[arg(long, default_value_t = 5, value_parser = value_parser!(u32).range(1..=1000))]
     pub repetitions: u32,
-    /// One seed, one table and one list of keys.
+    /// Seed: the same seed gives the same table and the same keys.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Where the databases lie while they are measured; a new folder in it is removed at the end.
-    /// By default it is made where the system keeps temporary files.
+    /// Directory for the databases; a new directory in it is removed at the end.
+    /// By default the directory for temporary files.
     #[arg(long)]
     pub dir: Option<PathBuf>,
-    /// Where the figures go as JSON lines; - prints them after the tables.
+    /// File for the figures as JSON lines; - prints them after the tables.
     #[arg(long, default_value = "-")]
     pub json: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Bench {
-    /// Appending, and folding into a rollup table.
+    /// Appends, and folding into a rollup table.
     Ingest,
     /// Single rows by key.
     Reads,

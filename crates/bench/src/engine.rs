@@ -9,8 +9,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use drillcore::{
-    Database, Durability, Merge, OnError, Options, RollupSpec, ScanRequest, Selection, Table,
-    TableSnapshot, TableSpec,
+    Database, Durability, Granularity, Merge, Metric, OnError, Options, RollupSpec, ScanRequest,
+    Selection, Table, TableSnapshot, TableSpec,
 };
 
 use crate::error::Result;
@@ -39,13 +39,11 @@ pub fn create_events(db: &Database, has_sets: bool) -> Result<Table> {
 
 /// Makes the table of minutes: events, units and the largest number of units of each minute and city.
 pub fn create_minutes(db: &Database) -> Result<Table> {
-    let metrics = [("n", "count"), ("units", "sum(units)"), ("most", "max(units)")];
-    let rollup = RollupSpec {
-        time: Some("at".into()),
-        granularity: "1m".into(),
-        metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
-        discover: false,
-    };
+    let rollup = RollupSpec::default()
+        .time("at", Granularity::MINUTE)
+        .metric("n", Metric::Count)
+        .metric("units", Metric::sum("units"))
+        .metric("most", Metric::max("units"));
     let spec = TableSpec::new(
         Arc::new(schema().project(&FOLDED).expect("the schema has these columns")),
         ["at", "city"],

@@ -13,7 +13,7 @@ pub enum Error {
     Peer(#[from] rusqlite::Error),
     #[error("cannot {action} {}: {source}", path.display())]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    #[error("cannot print: {0}")]
+    #[error("cannot write to standard output: {0}")]
     Print(io::Error),
     /// Figures of answers that differ would say nothing.
     #[error("{bench}, {case}: {engine} answered {found}, expected {expected}")]

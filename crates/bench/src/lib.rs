@@ -58,7 +58,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
     let command: Vec<String> = std::env::args().collect();
     let Circumstances { machine, repetitions, .. } = &circumstances;
     print(&format!("{machine}\n{}\n", command.join(" ")))?;
-    print(&format!("medians of {repetitions} rounds, after one that is not counted\n"))?;
+    print(&format!("medians of {repetitions} rounds, after one round to warm up\n"))?;
     let setup = Setup::new(arguments, stop)?;
     let benches = if arguments.benches.is_empty() { &Bench::ALL[..] } else { &arguments.benches };
     let mut json = String::new();

@@ -108,7 +108,7 @@ pub fn reads(setup: &Setup) -> Result<Report> {
     let peer = |_| scanned(|| sqlite::answer(&mut all, ()));
     contenders.push(Contender::new(SQLITE, 1, Role::Peer, peer));
     trial.compare("scan of all rows", Some(loaded.workload.answer()), &mut contenders)?;
-    Ok(trial.finish(format!("{}, {} gets a thread", loaded.description, grouped(GETS as u64))))
+    Ok(trial.finish(format!("{}, {} gets per thread", loaded.description, grouped(GETS as u64))))
 }
 
 fn scanned(scan: impl FnMut() -> Result<Answer>) -> Result<Outcome> {

@@ -29,7 +29,7 @@ impl<'a> Setup<'a> {
 
     /// The rows that the arguments ask for.
     pub fn workload(&self, trial: &Trial, order: Order) -> Result<Workload> {
-        trial.announce("making the rows")?;
+        trial.announce("generating the rows")?;
         Ok(Workload::generate(self.arguments.rows, order, self.arguments.seed))
     }
 
@@ -57,5 +57,5 @@ fn folder_in(parent: &Path) -> Result<TempDir> {
     tempfile::Builder::new()
         .prefix("drillcore-bench-")
         .tempdir_in(parent)
-        .map_err(Error::io("make a folder in", parent))
+        .map_err(Error::io("create a directory in", parent))
 }

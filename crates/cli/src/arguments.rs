@@ -1,17 +1,18 @@
-//! What can be typed: verbs, arguments and options.
+//! The command line: verbs, arguments and options.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
 
 use crate::column_type::column_type;
 
-/// An embedded store for live data: ingest, read, and draw truly random samples with error bars.
+/// An embedded database for live data: ingest, read, and draw uniform random samples, with estimates and error bars.
 ///
-/// A database is a folder. One process writes to it, any number read beside it. Verbs that read may run at any
-/// time; those that write wait for nobody: they fail while another process writes.
+/// A database is a directory. One process writes it; any number of processes read it. Read-only commands work while
+/// another process writes; commands that write fail.
 #[derive(Debug, Parser)]
 #[command(name = "drillcore", version, propagate_version = true, after_help = EXIT_CODES)]
 pub struct Arguments {
@@ -23,10 +24,10 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    the answer is no: get found no row, verify found damage, two engines or tables disagree
-  2    the call is wrong: there is no such database, table or column, or too few rows; nothing was changed,
-       or it says how much was
-  3    the database or a file cannot be used: another process writes, damage, a full disk,
-       a file that ends too early
+  2    the command line or an argument is invalid; the message says how to fix it,
+       and what was changed, if anything
+  3    the database or a file cannot be used: another process writes, it is damaged, or the disk is full
+  4    an internal error: this is a bug, and stored data is not damaged; please report it
   130  stopped by Ctrl-C
 
 Try it:
@@ -36,16 +37,16 @@ Try it:
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Append files to a table; makes the table if it is missing.
+    /// Append files to a table. Creates the table if it does not exist.
     #[command(after_help = INGEST_EXAMPLES)]
     Ingest(Ingest),
-    /// Delete rows of an upsert table by key, and print how many there were.
+    /// Delete rows of an upsert table by key, and print how many were deleted.
     #[command(after_help = "\
 Examples:
   drillcore delete fleet.drill planes N14228
   drillcore delete fleet.drill planes --keys scrapped.csv")]
     Delete(Delete),
-    /// Add a column to a table, behind the others; older rows are null there. A rollup table gets a dimension.
+    /// Add a column after the others. Existing rows are null there. In a rollup table, the column is a dimension.
     #[command(after_help = "\
 Types: bool, int8 to int64, uint8 to uint64, float32, float64, string, binary, date32, list<string>,
   \"timestamp[us]\", \"timestamp[us, UTC]\" (also s, ms and ns), \"decimal128(10, 2)\"
@@ -54,7 +55,7 @@ Examples:
   drillcore add-column flights.drill flights gate string
   drillcore add-column flights.drill flights landed \"timestamp[us, UTC]\"")]
     AddColumn(AddColumn),
-    /// Print the row with a key. Exit code 1 if there is none.
+    /// Print the row with a key. The exit code is 1 if there is none.
     #[command(after_help = "\
 Example:
   drillcore get flights.drill flights 2013-01-01T05:00:00 1545 --output jsonl")]
@@ -87,75 +88,75 @@ Examples:
 Example:
   drillcore sets flights.drill flights --output csv")]
     Sets(Sets),
-    /// Index sets of a table: finding their rows costs what they cost. Returns when older rows are indexed, too.
+    /// Index sets, so that reading one costs time proportional to its size. Waits until existing rows are indexed.
     #[command(after_help = "\
-The work goes on in whatever process writes next if this one is stopped. No answer depends on it.
+If this command is stopped, the next process that writes continues the work. Answers do not depend on it.
 
 Examples:
   drillcore index-sets flights.drill flights --all
   drillcore index-sets flights.drill flights UA \"9E\"")]
     IndexSets(SwitchSets),
-    /// Index sets of a table no more: appends save the cost, and finding their rows takes a pass over the set column.
+    /// Stop indexing sets. Appends are cheaper; reading a set scans the set column.
     #[command(after_help = "\
 Example:
   drillcore unindex-sets flights.drill flights --all")]
     UnindexSets(SwitchSets),
-    /// Print the result of a SQL query over all tables as of one moment.
+    /// Print the result of a SQL query. It reads one snapshot of all tables.
     #[command(after_help = "\
 Examples:
   drillcore sql flights.drill \"select carrier, avg(dep_delay) from flights group by carrier\"
   drillcore sql flights.drill \"describe flights\"
   drillcore sql flights.drill - --output csv < query.sql")]
     Sql(Sql),
-    /// Print all tables: what equal keys mean, key, set column, number of rows.
+    /// Print all tables with their merge policy, key, set column and number of rows.
     #[command(after_help = "\
 Example:
   drillcore tables flights.drill")]
     Tables(Tables),
-    /// Keep all tables as they are now under a name, for --at; a name that is taken stays as it is.
+    /// Create a named snapshot of all tables, for --at. A snapshot that exists is not changed.
     #[command(after_help = "\
 Example:
   drillcore snapshot flights.drill training
   drillcore sample flights.drill flights 1000 --at training --seed 7")]
     Snapshot(SnapshotName),
-    /// Print the named snapshots with the commits that they show.
+    /// Print the named snapshots with the commit that each shows.
     #[command(after_help = "\
 Example:
   drillcore snapshots flights.drill")]
     Snapshots(Snapshots),
-    /// Forget a named snapshot, and remove the files that only it needed.
+    /// Drop a named snapshot, and remove the files that only it needs.
     #[command(after_help = "\
 Example:
   drillcore drop-snapshot flights.drill training")]
     DropSnapshot(SnapshotName),
-    /// Print sizes and counters as JSON. Those that only the process that writes knows are null.
+    /// Print sizes and counters as JSON. Those that only the writing process knows are null.
     #[command(after_help = "\
 Example:
   drillcore stats flights.drill | python -m json.tool")]
     Stats(Database),
-    /// Check every checksum, order, count and index. Exit code 1 if something is damaged.
+    /// Check every checksum, order, count and index. The exit code is 1 if something is damaged.
     #[command(after_help = "\
 Example:
   drillcore verify flights.drill")]
     Verify(Database),
-    /// Write all rows out and merge each table into one segment.
+    /// Flush all rows, and merge the segments of each table into one.
     #[command(after_help = "\
 Example:
   drillcore compact flights.drill")]
     Compact(Database),
-    /// Show what the store does, on departures that are made up on the spot.
+    /// Show what Drillcore does, on generated flight departures.
     ///
-    /// Four threads append them to a table and an hourly rollup while another estimates; then every answer is
-    /// checked. Takes about ten seconds. Needs neither files nor a network.
+    /// Four threads append them to a table and to an hourly rollup, while another thread estimates. Then the demo
+    /// checks every answer. It takes about ten seconds and needs neither files nor a network.
     #[command(after_help = "\
 Examples:
   drillcore demo
   drillcore demo --rows 200000 --database made-up.drill")]
     Demo(Demo),
-    /// Measure this build beside SQLite on this machine. Runs the program drillcore-bench.
+    /// Compare the speed of this build with SQLite on this machine. Runs the program drillcore-bench.
     ///
-    /// The benches are a program of their own, because they contain SQLite. It is looked for beside this one,
-    /// then on the PATH. `make bench` builds and runs it from a checkout.
+    /// The benches are a program of their own, because they contain SQLite. It must be beside this one or on the
+    /// PATH. In a checkout, `make bench` builds and runs it.
     #[command(
         disable_help_flag = true,
         after_help = "\
@@ -180,20 +181,20 @@ Examples:
 
 #[derive(Debug, Args)]
 pub struct Database {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
 }
 
 /// A table of a database.
 #[derive(Debug, Args)]
 pub struct Source {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
     /// The table's name.
     pub table: String,
 }
 
-/// As of when.
+/// Which snapshot to read.
 #[derive(Debug, Args)]
 pub struct Moment {
     /// Read as of this named snapshot instead of now.
@@ -213,7 +214,7 @@ pub struct Sets {
 
 #[derive(Debug, Args)]
 pub struct Tables {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
     #[command(flatten)]
     pub moment: Moment,
@@ -223,14 +224,14 @@ pub struct Tables {
 
 #[derive(Debug, Args)]
 pub struct Sql {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
     /// The query; - reads it from standard input.
     pub query: String,
-    /// Threads that work at once; by default one a core.
+    /// Number of threads; by default one per core.
     #[arg(long)]
     pub threads: Option<usize>,
-    /// What joins, sorts and aggregates may hold at once, in bytes; by default 1 GiB.
+    /// Memory budget of joins, sorts and aggregates, in bytes; by default 1 GiB.
     #[arg(long)]
     pub memory_bytes: Option<u64>,
     #[command(flatten)]
@@ -241,7 +242,7 @@ pub struct Sql {
 
 #[derive(Debug, Args)]
 pub struct SnapshotName {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
     /// The snapshot's name.
     pub name: String,
@@ -249,7 +250,7 @@ pub struct SnapshotName {
 
 #[derive(Debug, Args)]
 pub struct Snapshots {
-    /// The database's folder.
+    /// The database directory.
     pub database: PathBuf,
     #[command(flatten)]
     pub output: Output,
@@ -257,45 +258,46 @@ pub struct Snapshots {
 
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// A folder that is missing or empty, to keep the database in; by default it is removed at the end.
+    /// Keep the database in this directory, which must be missing or empty. By default it is removed at the end.
     #[arg(long, value_name = "DIR")]
     pub database: Option<PathBuf>,
-    /// How many departures.
+    /// Number of departures.
     #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     pub rows: u64,
 }
 
 #[derive(Debug, Args)]
 pub struct Ingest {
-    /// The database's folder; made if it is missing.
+    /// The database directory. Created if it does not exist.
     pub database: PathBuf,
     /// The table's name.
     pub table: String,
-    /// CSV, JSONL, Parquet or Arrow files, also .gz and .zst; - is standard input. CSV holds neither lists
-    /// nor binary; JSONL holds one object a line, and binary in hex. A pipe goes into tables that exist.
-    /// A new table's columns are guessed from the first 10,000 rows; one without values there is text. Times with
-    /// an offset, "2013-07-04T09:00:00Z", make a column in UTC, and go into columns with a time zone only; times
-    /// without go into columns with and without, as the clock there shows them. A record has at most 32 MiB.
+    /// CSV, JSONL, Parquet or Arrow files, also compressed (.gz, .zst); - is standard input. CSV cannot hold lists
+    /// or binary. JSONL has one object per line, with binary in hex. A pipe needs a table that exists. The column types
+    /// of a new table are guessed from the first 10,000 rows; a column without values there is a string. Times with an
+    /// offset, such as "2013-07-04T09:00:00Z", need a column with a time zone; a new one is in UTC. Times without an
+    /// offset fit any time column; in one with a time zone they are local times there. A text record may have up to
+    /// 32 MiB.
     #[arg(required = true)]
     pub files: Vec<String>,
-    /// What the files hold; by default their names tell, and standard input is CSV.
+    /// Format of the files; by default their names decide, and standard input is CSV.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Threads that append.
+    /// Number of threads that append.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
     pub threads: u8,
-    /// Rows of a commit.
+    /// Rows per commit.
     #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_rows: u32,
-    /// What to do with lines that cannot be parsed and rows that do not fit the table. With skip they are told
-    /// on standard error, the first 20 of them one by one.
+    /// What to do with lines that cannot be parsed, and rows that do not fit the table. skip leaves them out, and
+    /// reports the first 20 on standard error.
     #[arg(long, value_enum, default_value_t = OnErrorName::Raise)]
     pub on_error: OnErrorName,
-    /// Store null in the columns that rows lack. An upsert replaces whole rows, so without this its rows have all
-    /// columns that the table was made with; those added later may be missing.
+    /// Store null where rows of an upsert table lack a column. Without it, they must have every column that the table
+    /// was created with, because an upsert replaces whole rows.
     #[arg(long)]
     pub fill_nulls: bool,
-    /// No progress bar.
+    /// Show no progress bar.
     #[arg(long)]
     pub quiet: bool,
     #[command(flatten)]
@@ -304,21 +306,21 @@ pub struct Ingest {
 
 /// What a new table looks like.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "For a new table (of one that exists, they have to say what it is)")]
+#[command(next_help_heading = "For a new table (for one that exists, they must agree with it)")]
 pub struct Shape {
-    /// Columns of the sort key. In a rollup table, --time and --dimension follow where it lacks them.
+    /// Columns of the sort key. In a rollup table, --time and --dimension are added if it lacks them.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key: Vec<String>,
-    /// What equal keys mean; by default append.
+    /// What happens to rows with equal keys; by default append.
     #[arg(long, value_enum)]
     pub merge: Option<MergeName>,
     /// The column whose values name the sets.
     #[arg(long, value_name = "COLUMN")]
     pub set: Option<String>,
-    /// Index no sets for now; see index-sets.
+    /// Do not index sets; see index-sets.
     #[arg(long, requires = "set")]
     pub no_set_index: bool,
-    /// Columns that rows can be drawn by.
+    /// Columns that samples can be weighted by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub weights: Vec<String>,
     #[command(flatten)]
@@ -331,31 +333,39 @@ pub struct Shape {
     next_help_heading = "For a new table with --merge rollup (columns that it does not use are skipped)"
 )]
 pub struct Rollup {
-    /// The column of time, which is truncated.
+    /// The time column, which is truncated to the granularity.
     #[arg(long, value_name = "COLUMN", requires = "granularity")]
     pub time: Option<String>,
-    /// The step that time is truncated to: 1s, 1m, 5m, 15m, 30m, 1h, 1d, or none.
+    /// The granularity: 1s, 1m, 5m, 15m, 30m, 1h, 1d, or none.
     #[arg(long, value_name = "STEP", requires = "time")]
-    pub granularity: Option<String>,
-    /// Columns that tell rows apart.
+    pub granularity: Option<Granularity>,
+    /// Columns to group by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub dimension: Vec<String>,
     /// Make a dimension of every column that is neither in the key nor read by a metric.
     #[arg(long)]
     pub discover: bool,
-    /// A metric's name, and what it is: count, or sum, min, max or avg of a column. May come several times.
+    /// A metric: a name, and count, or sum, min, max or avg of a column. Can be repeated.
     #[arg(long, value_name = "NAME=EXPRESSION", value_parser = metric)]
-    pub metric: Vec<(String, String)>,
+    pub metric: Vec<(String, Metric)>,
 }
 
 /// "delay=sum(dep_delay)".
-fn metric(text: &str) -> Result<(String, String), String> {
+fn metric(text: &str) -> Result<(String, Metric), Error> {
     match text.split_once('=') {
         Some((name, expression)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_string(), expression.trim().to_string()))
+            Ok((name.trim().to_string(), expression.parse()?))
         }
-        _ => Err("a metric has a name: n=count, delay=sum(dep_delay)".to_string()),
+        _ => {
+            let message = "expected NAME=EXPRESSION, such as n=count or delay=sum(dep_delay)";
+            Err(Error::new(ErrorKind::InvalidArgument, message))
+        }
     }
+}
+
+/// "avg(delay)", which is its name, too.
+fn aggregate(text: &str) -> Result<(String, Aggregate), Error> {
+    Ok((text.to_string(), text.parse()?))
 }
 
 impl Rollup {
@@ -376,13 +386,13 @@ impl Rollup {
 pub struct Delete {
     #[command(flatten)]
     pub source: Source,
-    /// The key's values, one a key column.
+    /// The key: one value per key column.
     #[arg(required_unless_present = "keys")]
     pub key: Vec<String>,
-    /// A file with the key's columns; others are skipped. - is standard input.
+    /// A file with the key columns; other columns are skipped. - is standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     pub keys: Option<String>,
-    /// What that file holds; by default its name tells, and standard input is CSV.
+    /// Format of that file; by default its name decides, and standard input is CSV.
     #[arg(long, value_enum, requires = "keys")]
     pub format: Option<Format>,
 }
@@ -393,7 +403,7 @@ pub struct AddColumn {
     pub source: Source,
     /// The column's name.
     pub name: String,
-    /// Its type; see below.
+    /// The column's type; see below.
     #[arg(value_name = "TYPE", value_parser = column_type)]
     pub column_type: DataType,
 }
@@ -402,16 +412,16 @@ pub struct AddColumn {
 pub struct SwitchSets {
     #[command(flatten)]
     pub source: Source,
-    /// Names of sets, also such as no row has yet.
+    /// Names of sets; a set may have no rows yet.
     #[arg(required_unless_present_any = ["all", "null_set"])]
     pub sets: Vec<String>,
-    /// All sets, also those that come up later.
+    /// All sets, including those that appear later.
     #[arg(long, conflicts_with_all = ["sets", "null_set"])]
     pub all: bool,
-    /// The rows that have no value in the set column.
+    /// The rows that are null in the set column.
     #[arg(long)]
     pub null_set: bool,
-    /// No progress bar.
+    /// Show no progress bar.
     #[arg(long)]
     pub quiet: bool,
 }
@@ -420,7 +430,7 @@ pub struct SwitchSets {
 pub struct Get {
     #[command(flatten)]
     pub source: Source,
-    /// The key's values, one a key column.
+    /// The key: one value per key column.
     #[arg(required = true)]
     pub key: Vec<String>,
     #[command(flatten)]
@@ -435,13 +445,13 @@ pub struct Get {
 pub struct Scan {
     #[command(flatten)]
     pub source: Source,
-    /// At most so many rows.
+    /// Print at most this many rows.
     #[arg(long)]
     pub limit: Option<u64>,
-    /// From the highest key down.
+    /// Print rows from the highest key to the lowest.
     #[arg(long)]
     pub reverse: bool,
-    /// Threads that read at once; by default one a core.
+    /// Number of threads that read; by default one per core.
     #[arg(long)]
     pub threads: Option<usize>,
     #[command(flatten)]
@@ -473,22 +483,22 @@ pub struct Sample {
     pub source: Source,
     /// The number of rows.
     pub n: u64,
-    /// Draw in proportion to this column.
+    /// Draw rows in proportion to this weight column.
     #[arg(long, value_name = "COLUMN")]
     pub weight: Option<String>,
-    /// Let a row be drawn more than once.
+    /// Draw with replacement: a row may be drawn more than once.
     #[arg(long)]
     pub replace: bool,
-    /// Print what there is where there are fewer rows.
+    /// If there are fewer rows, print those instead of failing.
     #[arg(long)]
     pub at_most: bool,
-    /// Add each row's probability.
+    /// Add a column with the probability of each row.
     #[arg(long)]
     pub with_probability: bool,
-    /// The same seed on unchanged data gives the same rows.
+    /// Seed: the same seed on unchanged data gives the same rows.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Threads that read the rows drawn, each at least 16,384.
+    /// Number of threads that read the drawn rows, at least 16,384 rows per thread; by default one.
     #[arg(long)]
     pub threads: Option<usize>,
     #[command(flatten)]
@@ -505,28 +515,28 @@ pub struct Sample {
 pub struct Estimate {
     #[command(flatten)]
     pub source: Source,
-    /// Such as "count" or "avg(delay)".
-    #[arg(required = true)]
-    pub aggregates: Vec<String>,
-    /// One result for each value of this column.
+    /// What to estimate, such as "count" or "avg(delay)".
+    #[arg(required = true, value_parser = aggregate)]
+    pub aggregates: Vec<(String, Aggregate)>,
+    /// Group by this column.
     #[arg(long, value_name = "COLUMN")]
     pub by: Option<String>,
-    /// Stop after so many rows (the default is 10,000) ...
+    /// Stop after drawing this many rows; by default 10,000.
     #[arg(long, conflicts_with_all = ["error", "seconds"])]
     pub n: Option<u64>,
-    /// ... or when every interval is this narrow: 0.5, or 2% of the estimate ...
+    /// Stop when the half-width of every interval is at most this: 0.5, or 2% of the estimate.
     #[arg(long, value_name = "HALF-WIDTH", conflicts_with = "seconds")]
     pub error: Option<String>,
-    /// ... or after so many seconds.
+    /// Stop after this many seconds.
     #[arg(long)]
     pub seconds: Option<f64>,
-    /// How often an interval shall hold the truth.
+    /// Confidence level of each interval, between 0 and 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.95)]
     pub confidence: f64,
-    /// Let all intervals, of every group and aggregate, hold together so often.
+    /// Apply the confidence level to all intervals together, over groups and aggregates.
     #[arg(long)]
     pub simultaneous: bool,
-    /// The same seed on unchanged data gives the same estimate.
+    /// Seed: the same seed on unchanged data gives the same estimate.
     #[arg(long)]
     pub seed: Option<u64>,
     #[command(flatten)]
@@ -541,16 +551,16 @@ pub struct Estimate {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Which rows")]
 pub struct Selection {
-    /// The lowest key: values of the first key columns, separated by commas.
+    /// Lowest key: values of the first key columns, separated by commas.
     #[arg(long, value_name = "KEY")]
     pub from: Option<String>,
-    /// The highest key, which includes every key that begins with it.
+    /// Highest key; includes every key that begins with it.
     #[arg(long, value_name = "KEY")]
     pub to: Option<String>,
-    /// Only these sets; may come several times.
+    /// Only rows of this set. Can be repeated.
     #[arg(long)]
     pub set: Vec<String>,
-    /// The rows that have no value in the set column.
+    /// The rows that are null in the set column.
     #[arg(long)]
     pub null_set: bool,
     /// Only rows that meet this SQL condition, such as "dep_delay > 15 and origin = 'JFK'".
@@ -561,26 +571,26 @@ pub struct Selection {
 /// Which columns.
 #[derive(Debug, Args)]
 pub struct Columns {
-    /// The columns, in that order; all by default.
+    /// Columns to print, in this order, separated by commas; by default all.
     #[arg(long, value_delimiter = ',')]
     pub columns: Option<Vec<String>>,
 }
 
-/// How it is printed.
+/// How to print.
 #[derive(Debug, Args)]
 pub struct Output {
-    /// How rows are printed.
+    /// Output format.
     #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Table)]
     pub output: Style,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Style {
-    /// For people; laid out when all rows are there.
+    /// A table to read; printed once all rows are known.
     Table,
-    /// Binary in hex; cannot hold lists.
+    /// CSV, with binary in hex; cannot hold lists.
     Csv,
-    /// Binary in hex.
+    /// One JSON object per line, with binary in hex.
     Jsonl,
     /// An Arrow IPC stream.
     Arrow,
@@ -597,18 +607,18 @@ pub enum Format {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MergeName {
-    /// All rows stay, in commit order.
+    /// Keep all rows, in commit order.
     Append,
-    /// The newest row wins; rows can be deleted.
+    /// Keep the newest row; rows can be deleted.
     Upsert,
-    /// Rows fold into counts, sums, minima, maxima and averages.
+    /// Fold rows into counts, sums, minima, maxima and averages.
     Rollup,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnErrorName {
-    /// Stop. Commits before stay.
+    /// Stop at the first bad row. Earlier commits remain.
     Raise,
-    /// Leave them out, and say why.
+    /// Leave bad rows out, and report why.
     Skip,
 }

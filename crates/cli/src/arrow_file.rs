@@ -50,19 +50,24 @@ impl<R: Read> ArrowFile<BufReader<R>> {
             }
         }
         let Some(metadata) = metadata(&mut file)? else {
-            return Err(ipc("it ends before its columns"));
+            return Err(ipc("the file ends before its schema; write it again"));
         };
         let message = message(&metadata)?;
         let Some(schema) = message.header_as_schema().filter(|schema| schema.fields().is_some())
         else {
-            return Err(ipc("it does not begin with its columns"));
+            return Err(ipc(
+                "the file does not begin with a schema; write it as an Arrow IPC file or stream",
+            ));
         };
         if !schema.endianness().equals_to_target_endianness() {
-            return Err(ipc("its numbers have their bytes in the order of another machine"));
+            return Err(ipc(
+                "the byte order of the file is not that of this machine; write it again here",
+            ));
         }
         body(&mut file, &message)?;
         let schema = catch_unwind(AssertUnwindSafe(|| fb_to_schema(schema)));
-        let schema = Arc::new(schema.map_err(|_| ipc("its columns contradict themselves"))?);
+        let schema =
+            Arc::new(schema.map_err(|_| ipc("the schema is inconsistent; write the file again"))?);
         Ok(ArrowFile { file, is_file, schema, dictionaries: HashMap::new(), is_at_end: false })
     }
 }
@@ -85,7 +90,7 @@ impl<R: BufRead> ArrowFile<R> {
             }
             let Some(dictionary) = message.header_as_dictionary_batch() else {
                 let what = message.header_type().variant_name().unwrap_or("unknown");
-                return Err(ipc(format!("a message of type {what} is no batch")));
+                return Err(ipc(format!("expected a batch, but found a message of type {what}")));
             };
             let values = dictionary.data().ok_or_else(|| ipc("a dictionary has no values"))?;
             check_buffers(&values, &body)?;
@@ -111,7 +116,7 @@ impl<R: BufRead> ArrowFile<R> {
             let len = read.len();
             self.file.consume(len);
         }
-        if last == MAGIC { Ok(()) } else { Err(ipc("it ends too early")) }
+        if last == MAGIC { Ok(()) } else { Err(ipc("the file is cut off; write it again")) }
     }
 }
 
@@ -124,7 +129,9 @@ impl<R: BufRead> Iterator for ArrowFile<R> {
         }
         // What the library does not check of a message, it asserts.
         let batch = catch_unwind(AssertUnwindSafe(|| self.next_batch()));
-        let batch = batch.unwrap_or_else(|_| Err(ipc("a message contradicts itself"))).transpose();
+        let batch = batch
+            .unwrap_or_else(|_| Err(ipc("a message is inconsistent; write the file again")))
+            .transpose();
         self.is_at_end = !matches!(batch, Some(Ok(_)));
         batch
     }
@@ -142,7 +149,7 @@ fn metadata(file: &mut impl BufRead) -> Result<Option<Vec<u8>>, ArrowError> {
     }
     let len = u32::from_le_bytes(prefix) as usize;
     if len > METADATA_BYTES_MAX {
-        return Err(too_large("a description", len, METADATA_BYTES_MAX));
+        return Err(too_large("a message header", len, METADATA_BYTES_MAX));
     }
     let mut metadata = vec![0; len];
     file.read_exact(&mut metadata)?;
@@ -175,7 +182,7 @@ fn check_buffers(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), 
         let bytes = range.and_then(|(offset, len)| body.get(offset..offset.checked_add(len)?));
         let Some(bytes) = bytes else {
             return Err(ipc(format!(
-                "{len} bytes of a column from byte {offset} on do not lie in a batch of {}",
+                "a column has {len} bytes at byte {offset}, but its batch has {}",
                 body.len()
             )));
         };
@@ -187,13 +194,15 @@ fn check_buffers(batch: &arrow_ipc::RecordBatch<'_>, body: &[u8]) -> Result<(), 
         }
     }
     if unpacked_bytes > BATCH_BYTES_MAX {
-        return Err(too_large("a batch, unpacked,", unpacked_bytes, BATCH_BYTES_MAX));
+        return Err(too_large("an uncompressed batch", unpacked_bytes, BATCH_BYTES_MAX));
     }
     Ok(())
 }
 
 fn too_large(what: &str, bytes: usize, limit: usize) -> ArrowError {
-    ipc(format!("{what} has {bytes} bytes, and the limit is {limit}; write it in smaller batches"))
+    ipc(format!(
+        "{what} has {bytes} bytes; the limit is {limit}. Write the file in smaller batches"
+    ))
 }
 
 fn ipc(what: impl Into<String>) -> ArrowError {
@@ -293,9 +302,9 @@ mod tests {
         }
         for (bytes, said) in [
             (&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f][..], "the limit is"),
-            (&[0; 4000], "ends before its columns"),
-            (b"ARROW1\0\0", "ends before its columns"),
-            (b"", "ends before its columns"),
+            (&[0; 4000], "ends before its schema"),
+            (b"ARROW1\0\0", "ends before its schema"),
+            (b"", "ends before its schema"),
         ] {
             let error = read(bytes).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -76,11 +76,11 @@ pub struct Taken {
 pub fn lacks(spelled_out: &[String], has: impl Fn(&str) -> bool) -> Option<String> {
     let lacking = spelled_out.iter().filter(|name| !has(name)).map(|name| format!("{name:?}"));
     let lacking: Vec<String> = lacking.collect();
+    let (is, them) = if lacking.len() == 1 { ("is", "it") } else { ("are", "them") };
     (!lacking.is_empty()).then(|| {
         format!(
-            "{} {} missing, which an upsert would set to null; add what is missing, or give --fill-nulls",
-            lacking.join(", "),
-            if lacking.len() == 1 { "is" } else { "are" }
+            "{} {is} missing, and an upsert would set {them} to null; add {them}, or use --fill-nulls to store null",
+            lacking.join(", ")
         )
     })
 }

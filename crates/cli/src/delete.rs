@@ -30,7 +30,7 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
         Some(file) => delete_keys_of(file, &table, arguments, interrupt, &mut deleted),
     };
     if let Err(fault) = done {
-        eprintln!("{deleted} rows are deleted");
+        eprintln!("deleted {deleted} rows before the error");
         return Err(fault);
     }
     db.close()?;

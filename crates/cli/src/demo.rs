@@ -17,8 +17,8 @@ use arrow_array::{
     TimestampSecondArray, UInt64Array,
 };
 use drillcore::{
-    Database, Estimate, EstimateRequest, Interrupt, Merge, Options, RollupSpec, SampleRequest,
-    Snapshot, Stop, TableSpec,
+    Aggregate, Database, Estimate, EstimateRequest, Granularity, Interrupt, Merge, Metric, Options,
+    RollupSpec, SampleRequest, Snapshot, Stop, TableSpec,
 };
 use drillcore_sql::QueryOptions;
 use indicatif::ProgressBar;
@@ -57,7 +57,9 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     let temporary = match &arguments.database {
         Some(_) => None,
         None => Some(tempfile::tempdir().map_err(|error| {
-            Fault::unusable(format!("cannot make a temporary folder: {error}"))
+            Fault::unusable(format!(
+                "cannot create a temporary directory: {error}; use --database to name one"
+            ))
         })?),
     };
     let folder = arguments.database.as_deref().or(temporary.as_ref().map(|folder| folder.path()));
@@ -66,12 +68,14 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     let db = Database::open(folder, options)?;
     if !db.tables()?.is_empty() {
         let folder = folder.display();
-        return Err(Fault::wrong_call(format!("{folder} holds tables; name an empty folder")));
+        return Err(Fault::wrong_call(format!(
+            "{folder} already has tables; use --database to name an empty directory"
+        )));
     }
     create_tables(&db)?;
     print_line(&format!(
-        "{} departures, all of them made up, from {WRITERS} threads into two tables:\n\
-         one keeps them, one folds them by hour and carrier. A commit is seen in both or in none.",
+        "{WRITERS} threads append {} generated departures to two tables: one keeps them,\n\
+         the other folds them by hour and carrier. Every snapshot shows a commit in both or in neither.",
         arguments.rows
     ))?;
     pour(&db, arguments.rows, interrupt)?;
@@ -84,7 +88,10 @@ pub fn demo(arguments: &Demo, interrupt: &Interrupt) -> Result<(), Fault> {
     db.close()?;
     reopen(folder, arguments.rows, interrupt)?;
     match &arguments.database {
-        Some(folder) => print_line(&format!("\nIt is kept: drillcore tables {}", folder.display())),
+        Some(folder) => print_line(&format!(
+            "\nThe database is kept. Look at it with: drillcore tables {}",
+            folder.display()
+        )),
         None => Ok(()),
     }
 }
@@ -95,17 +102,11 @@ fn create_tables(db: &Database) -> Result<(), Fault> {
     let departures =
         TableSpec::new(columns.clone(), ["departed", "flight"]).set("carrier").weights(["miles"]);
     db.create_table("departures", departures)?;
-    let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
-    let folded = RollupSpec {
-        time: Some("departed".to_string()),
-        granularity: "1h".to_string(),
-        metrics: vec![
-            metric("flights", "count"),
-            metric("delay", "sum(delay)"),
-            metric("worst", "max(delay)"),
-        ],
-        discover: false,
-    };
+    let folded = RollupSpec::default()
+        .time("departed", Granularity::HOUR)
+        .metric("flights", Metric::Count)
+        .metric("delay", Metric::sum("delay"))
+        .metric("worst", Metric::max("delay"));
     let hourly = TableSpec::new(columns, ["departed", "carrier"])
         .set("carrier")
         .merge(Merge::Rollup(folded));
@@ -168,7 +169,7 @@ fn pour(db: &Database, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> {
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
     print_line(&format!(
-        "All are in after {seconds:.1} s, {:.0} a second; {looks} estimates were made beside them.",
+        "Appended in {seconds:.1} s, {:.0} rows per second, while another thread made {looks} estimates.",
         rows as f64 / seconds
     ))
 }
@@ -223,7 +224,7 @@ fn average_delay(
 ) -> Result<Estimate, Fault> {
     let departures = snapshot.table("departures")?;
     let request = EstimateRequest {
-        aggregates: vec![("delay".to_string(), "avg(delay)".to_string())],
+        aggregates: vec![("delay".to_string(), Aggregate::avg("delay"))],
         by: by.map(str::to_string),
         stop: Stop::Rows((departures.rows()? / ROWS_PER_DRAW).max(DRAWS_MIN)),
         interrupt: interrupt.clone(),
@@ -280,8 +281,8 @@ fn compare(snapshot: &Snapshot, rows: u64, interrupt: &Interrupt) -> Result<(), 
         ("inside", Arc::new(is_inside)),
     ];
     print_line(&format!(
-        "\nAverage delays, exact from the rollup and estimated from {} of {} departures ({:.1} %), in {}.\n\
-         One interval in twenty misses.",
+        "\nAverage delays: exact from the rollup, and estimated from {} of {} departures ({:.1} %), in {}.\n\
+         About one interval in twenty misses the exact value.",
         estimate.sampled,
         estimate.population,
         100.0 * estimate.sampled as f64 / estimate.population as f64,
@@ -313,7 +314,7 @@ fn draw_long_ones(snapshot: &Snapshot) -> Result<(), Fault> {
     let started = Instant::now();
     let drawn = snapshot.table("departures")?.sample(&request)?;
     let took = shown(started.elapsed());
-    print_line(&format!("\nFive departures, drawn in proportion to their miles, in {took}:"))?;
+    print_line(&format!("\nFive departures drawn in proportion to their miles, in {took}:"))?;
     check("rows drawn", drawn.num_rows(), 5)?;
     print_one(Style::Table, drawn)
 }
@@ -322,7 +323,7 @@ fn ask_in_sql(snapshot: &Snapshot, interrupt: &Interrupt) -> Result<(), Fault> {
     let started = Instant::now();
     let worst = one_batch(snapshot, WORST_HOURS, interrupt)?;
     print_line(&format!(
-        "\nThe worst hours in SQL, in {}:\n{WORST_HOURS}",
+        "\nThe worst hours, from SQL, in {}:\n{WORST_HOURS}",
         shown(started.elapsed())
     ))?;
     print_one(Style::Table, worst)
@@ -343,8 +344,8 @@ fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> 
     check("events of hourly", events, rows)?;
     db.close()?;
     print_line(&format!(
-        "\nClosed, opened again in {opened}, and verified: {} segments, {:.1} MB, nothing damaged.\n\
-         All {rows} departures are there.",
+        "\nClosed the database, opened it again in {opened} and verified it: {} segments, {:.1} MB, nothing damaged.\n\
+         It has all {rows} departures.",
         report.segments,
         report.bytes as f64 / 1e6
     ))

@@ -54,7 +54,7 @@ pub fn holds(to: &DataType, text: &str) -> bool {
 pub fn hint(to: &DataType, text: &str) -> &'static str {
     match to {
         DataType::Timestamp(_, None) if has_offset(text) => {
-            "; the column has no time zone, so drop the offset, or use a column with one"
+            "; the column has no time zone: remove the offset, or use a column with a time zone"
         }
         _ => "",
     }

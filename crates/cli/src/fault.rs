@@ -6,7 +6,7 @@ use drillcore::ErrorKind;
 
 /// The answer is no: nothing found, or something damaged.
 pub const NO: u8 = 1;
-/// The call is wrong: mend it.
+/// The command line or an argument is invalid.
 const WRONG_CALL: u8 = 2;
 /// The database or a file cannot be used.
 const UNUSABLE: u8 = 3;

@@ -36,7 +36,7 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
         let done = append_file(&table, file, arguments, &bar, &totals, interrupt);
         if let Err(fault) = done {
             bar.abandon();
-            eprintln!("{} rows are in", totals.rows.load(Ordering::Relaxed));
+            eprintln!("appended {} rows before the error", totals.rows.load(Ordering::Relaxed));
             return Err(fault);
         }
     }
@@ -58,7 +58,7 @@ fn check_files_exist(files: &[String]) -> Result<(), Fault> {
         let cannot = |why: String| Fault::unusable(format!("cannot read {file}: {why}"));
         let found = std::fs::metadata(file).map_err(|error| cannot(error.to_string()))?;
         if found.is_dir() {
-            return Err(cannot("it is a folder".to_string()));
+            return Err(cannot("it is a directory".to_string()));
         }
     }
     Ok(())
@@ -110,12 +110,14 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
     let Shape { merge, set, no_set_index, weights, rollup, .. } = &arguments.shape;
     let merge = merge.unwrap_or(MergeName::Append);
     if let (false, Some(option)) = (merge == MergeName::Rollup, rollup.given().first()) {
-        return Err(Fault::wrong_call(format!("{option} is for tables with --merge rollup")));
+        return Err(Fault::wrong_call(format!(
+            "{option} needs a rollup table; add --merge rollup"
+        )));
     }
     let key = whole_key(&arguments.shape);
     if key.is_empty() {
         return Err(Fault::wrong_call(format!(
-            "table {:?} does not exist yet; name its key with --key",
+            "table {:?} does not exist; use --key to create it with a key",
             arguments.table
         )));
     }
@@ -123,7 +125,7 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
     if source::is_read_once(first) {
         let what = if first == "-" { "standard input" } else { "a pipe" };
         return Err(Fault::wrong_call(format!(
-            "a new table needs the columns of a file; {what} can be read once only"
+            "a new table needs a file that can be read twice, and {what} can be read only once; begin with a file"
         )));
     }
     let mut columns = input::open(first, None, &reading(arguments, interrupt))?.schema;
@@ -133,13 +135,14 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
         MergeName::Rollup => {
             let spec = RollupSpec {
                 time: rollup.time.clone(),
-                granularity: rollup.granularity.clone().unwrap_or_else(|| "none".to_string()),
+                granularity: rollup.granularity.unwrap_or_default(),
                 metrics: rollup.metric.clone(),
                 discover: rollup.discover,
             };
             if !spec.discover {
-                let key = key.iter().map(String::as_str);
-                columns = only(&columns, &key.chain(spec.inputs()?).collect::<Vec<_>>())?;
+                let read = spec.metrics.iter().filter_map(|(_, metric)| metric.column());
+                let names = key.iter().map(String::as_str).chain(read);
+                columns = only(&columns, &names.collect::<Vec<_>>())?;
             }
             Merge::Rollup(spec)
         }
@@ -275,10 +278,12 @@ fn append_batch(
     let options = AppendOptions { on_error: on_error(arguments), fill_nulls: arguments.fill_nulls };
     table.append(rows, options).map_err(|error| {
         let place = match &batch.places {
-            Places::Rows { before } => format!("in the {} rows after {before}", rows.num_rows()),
+            Places::Rows { before } => {
+                format!("in the {} rows after row {before}", rows.num_rows())
+            }
             Places::Lines(lines) => {
                 let first = lines.first().unwrap_or(&0);
-                format!("in the {} rows from line {first} on", rows.num_rows())
+                format!("in the {} rows from line {first}", rows.num_rows())
             }
         };
         Fault::from(error).at(&format!("{file}, {place}"))

@@ -68,7 +68,7 @@ fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Resul
         None if name == "-" => Format::Csv,
         None => {
             return Err(Fault::wrong_call(format!(
-                "cannot tell the format of {name} by its name; give --format"
+                "the name {name:?} does not show the format of the file; use --format"
             )));
         }
     };
@@ -84,8 +84,8 @@ fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Resul
         Format::Parquet => {
             let file = unnamed(file).map_err(|error| unusable(name, &error))?.ok_or_else(|| {
                 Fault::wrong_call(format!(
-                    "{name} has more than {TEMPORARY_BYTES_MAX} bytes, and Parquet cannot be read from its \
-                     beginning to its end; write it to a file, not packed, first"
+                    "{name} has more than {TEMPORARY_BYTES_MAX} bytes, the limit for compressed or piped Parquet; \
+                     write it to an uncompressed file first"
                 ))
             })?;
             columnar(name, parquet(file, reading.batch_rows), reading.batch_rows)
@@ -135,7 +135,7 @@ fn columnar(
     let batches = cut.map(move |rows| {
         let before = read;
         let rows = rows.map_err(|error| {
-            Fault::unusable(format!("cannot read {name}, after row {before}: {error}"))
+            Fault::unusable(format!("cannot read {name} after row {before}: {error}"))
         })?;
         read += rows.num_rows() as u64;
         Ok(Batch { rows, places: Places::Rows { before }, bad: Vec::new() })

@@ -16,8 +16,8 @@ pub fn pin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Fault>
     let name = &arguments.name;
     let known = db.snapshots()?.into_iter().find(|(known, _)| known == name);
     let said = match known {
-        Some((_, lsn)) => format!("{name} exists already, as of commit {lsn}"),
-        None => format!("{name} pinned, as of commit {}", db.named_snapshot(name)?.lsn()),
+        Some((_, lsn)) => format!("snapshot {name} already exists, as of commit {lsn}"),
+        None => format!("created snapshot {name}, as of commit {}", db.named_snapshot(name)?.lsn()),
     };
     db.close()?;
     print_line(&said)
@@ -25,7 +25,8 @@ pub fn pin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Fault>
 
 pub fn list(arguments: &Snapshots, interrupt: &Interrupt) -> Result<(), Fault> {
     let snapshots = open_to_read(&arguments.database, interrupt)?.snapshots()?;
-    let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.into_iter().unzip();
+    let snapshots = snapshots.into_iter().map(|(name, lsn)| (name, u64::from(lsn)));
+    let (names, lsns): (Vec<String>, Vec<u64>) = snapshots.unzip();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("snapshot", Arc::new(StringArray::from(names))),
         ("lsn", Arc::new(UInt64Array::from(lsns))),
@@ -38,5 +39,5 @@ pub fn unpin(arguments: &SnapshotName, interrupt: &Interrupt) -> Result<(), Faul
     let db = open(&arguments.database, interrupt)?;
     db.drop_snapshot(&arguments.name)?;
     db.close()?;
-    print_line(&format!("{} dropped", arguments.name))
+    print_line(&format!("dropped snapshot {}", arguments.name))
 }

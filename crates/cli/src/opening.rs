@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use drillcore::{Database, Interrupt, Options, Reader, Snapshot};
+use drillcore::{Database, Interrupt, Options, ReadOptions, Snapshot};
 
 use crate::fault::Fault;
 
@@ -16,8 +16,9 @@ pub fn open(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
 }
 
 /// The database as of now, beside whoever writes.
-pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Reader, Fault> {
-    Ok(Reader::open_interruptibly(database, CACHE_BYTES, interrupt)?)
+pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
+    let options = ReadOptions { cache_bytes: CACHE_BYTES, interrupt: interrupt.clone() };
+    Ok(Database::open_read_only(database, options)?)
 }
 
 /// All tables as of now, or as of a named snapshot.

@@ -53,7 +53,7 @@ impl From<io::Error> for Stop {
     fn from(error: io::Error) -> Stop {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Stop::ClosedPipe,
-            _ => Stop::Fault(Fault::unusable(format!("cannot print: {error}"))),
+            _ => Stop::Fault(Fault::unusable(format!("cannot write to standard output: {error}"))),
         }
     }
 }
@@ -62,7 +62,9 @@ impl From<ArrowError> for Stop {
     fn from(error: ArrowError) -> Stop {
         match error {
             ArrowError::IoError(_, error) => error.into(),
-            other => Stop::Fault(Fault::unusable(format!("cannot print: {other}"))),
+            other => {
+                Stop::Fault(Fault::unusable(format!("cannot write to standard output: {other}")))
+            }
         }
     }
 }
@@ -72,7 +74,8 @@ fn check_flat(schema: &Schema) -> Result<(), Fault> {
     match schema.fields().iter().find(|field| field.data_type().is_nested()) {
         None => Ok(()),
         Some(field) => Err(Fault::wrong_call(format!(
-            "column {:?} holds lists, which CSV cannot; use --output jsonl, or leave it out with --columns",
+            "column {:?} contains lists, which CSV cannot hold; use --output jsonl, or \
+             leave the column out with --columns",
             field.name()
         ))),
     }

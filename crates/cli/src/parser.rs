@@ -126,11 +126,11 @@ impl Parser {
         for (before, record) in range.enumerate() {
             decoder.decode(records.text(record..record + 1))?;
             let what = match decoder.len() {
-                _ if decoder.has_partial_record() => "the object does not end in its line",
-                rows if rows > before + 1 => "there is more behind the object",
+                _ if decoder.has_partial_record() => "the object continues on the next line",
+                rows if rows > before + 1 => "the line has more than one object",
                 _ => continue,
             };
-            let what = format!("{what}; JSON lines hold one object a line");
+            let what = format!("{what}; write one JSON object per line");
             return Err(ArrowError::ParseError(what));
         }
         decoder.flush()
@@ -139,7 +139,7 @@ impl Parser {
     /// Why a record cannot be parsed.
     fn reason(&self, record: &[u8], error: ArrowError) -> String {
         if std::str::from_utf8(record).is_err() {
-            return "this is not UTF-8".to_string();
+            return "the line is not valid UTF-8".to_string();
         }
         let bad_cell = match self.syntax {
             Syntax::Csv => self.bad_cell(record),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Stop, TableSchema,
-    TableSnapshot,
+    ErrorKind, EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Stop,
+    TableSchema, TableSnapshot,
 };
 use drillcore_sql::QueryOptions;
 
@@ -71,8 +71,16 @@ pub fn sample(arguments: Sample, interrupt: Interrupt) -> Result<(), Fault> {
         threads: arguments.threads,
         interrupt,
         ..SampleRequest::default()
-    })?;
-    print_one(arguments.output.output, rows)
+    });
+    print_one(arguments.output.output, rows.map_err(with_option)?)
+}
+
+/// Names the option that allows fewer rows.
+fn with_option(error: drillcore::Error) -> Fault {
+    match error.kind() {
+        ErrorKind::TooFewRows => Fault::wrong_call(format!("{error} (--at-most)")),
+        _ => error.into(),
+    }
 }
 
 pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> {
@@ -84,7 +92,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         _ => EstimateRequest::default().stop,
     };
     let request = EstimateRequest {
-        aggregates: arguments.aggregates.iter().map(|text| (text.clone(), text.clone())).collect(),
+        aggregates: arguments.aggregates,
         by: arguments.by,
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         stop,
@@ -100,7 +108,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         scanned => format!(", {scanned} read"),
     };
     eprintln!(
-        "{} of {} rows drawn{read}; intervals: {}, {} at {} %",
+        "drew {} of {} rows{read}; intervals: {}, {} at {} % confidence",
         estimate.sampled,
         estimate.population,
         estimate.method,
@@ -163,11 +171,12 @@ fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
     let bounded = |input: Box<dyn Read + Send>| input.take(QUERY_BYTES_MAX + 1);
     let read = source::open("-", Packing::None, interrupt).map(bounded);
     let read = read.and_then(std::io::read_to_string).map_err(|error| match interrupt.check() {
-        Ok(()) => Fault::unusable(format!("standard input: {error}")),
+        Ok(()) => Fault::unusable(format!("cannot read standard input: {error}")),
         Err(_) => Fault::interrupted(),
     })?;
     if read.len() as u64 > QUERY_BYTES_MAX {
-        let message = format!("standard input: a query has at most {QUERY_BYTES_MAX} bytes");
+        let message =
+            format!("the query on standard input has more than {QUERY_BYTES_MAX} bytes, the limit");
         return Err(Fault::wrong_call(message));
     }
     Ok(read)
@@ -181,7 +190,9 @@ fn table(source: &Source, as_of: &Moment, interrupt: &Interrupt) -> Result<Table
 fn half_width(text: &str) -> Result<HalfWidth, Fault> {
     let number = |text: &str| {
         text.trim().parse::<f64>().map_err(|_| {
-            Fault::wrong_call(format!("{text:?} is no error; give a number, or one with %"))
+            Fault::wrong_call(format!(
+                "--error {text:?} is not a number or a percentage, such as 0.5 or 2%"
+            ))
         })
     };
     match text.strip_suffix('%') {

@@ -75,7 +75,7 @@ impl From<io::Error> for RecordError {
 
 impl fmt::Display for RecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const HINT: &str = "close it, or write two where a cell begins with a quote of its own";
+        const HINT: &str = "add the closing quote, or double every quote that belongs to the text";
         match self {
             RecordError::Io(error) => error.fmt(f),
             RecordError::UnclosedQuote { line } => {
@@ -84,12 +84,12 @@ impl fmt::Display for RecordError {
             RecordError::TooLong { line, is_quoted: true } => write!(
                 f,
                 "line {line}: the quote that opens here is not closed within {RECORD_BYTES_MAX} bytes, \
-                 the longest record; {HINT}"
+                 the limit of a record; {HINT}"
             ),
             RecordError::TooLong { line, is_quoted: false } => write!(
                 f,
-                "line {line}: it has more than {RECORD_BYTES_MAX} bytes, the longest record; is this a \
-                 file of text?"
+                "line {line}: the record has more than {RECORD_BYTES_MAX} bytes, the limit; check the format of \
+                 the file"
             ),
         }
     }

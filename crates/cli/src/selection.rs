@@ -36,7 +36,9 @@ pub fn selection(
 /// Sets by name, and if wanted the rows without a value.
 pub fn sets(schema: &TableSchema, names: &[String], with_null: bool) -> Result<ArrayRef, Fault> {
     let column = schema.set_column();
-    let column = column.ok_or_else(|| Fault::wrong_call("the table has no set column"))?;
+    let column = column.ok_or_else(|| {
+        Fault::wrong_call("the table has no set column, so it has no sets; use --where instead")
+    })?;
     let field = schema.columns.field(column);
     let mut names: Vec<Option<&str>> = names.iter().map(|name| Some(name.as_str())).collect();
     names.extend(with_null.then_some(None));
@@ -61,7 +63,7 @@ fn key_values<'a>(
         let names: Vec<&str> =
             schema.key.iter().map(|&column| schema.columns.field(column).name().as_str()).collect();
         return Err(Fault::wrong_call(format!(
-            "a key has {} values ({}), but {} were given",
+            "a key needs up to {} values ({}), but {} were given",
             names.len(),
             names.join(", "),
             values.count()
@@ -88,7 +90,7 @@ fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fau
             .filter_map(|row| arrow_cast::display::array_value_to_string(&text, row).ok());
         let values: Vec<String> = values.collect();
         Fault::wrong_call(format!(
-            "{} is no {to}, which column {column:?} holds",
+            "{} is not a valid {to}, the type of column {column:?}",
             values.join(", ")
         ))
     })

@@ -27,7 +27,7 @@ pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault>
     })?;
     bar.finish_and_clear();
     db.close()?;
-    print_line(&format!("the sets of {} are indexed", arguments.source.table))
+    print_line(&format!("indexed sets of {}", arguments.source.table))
 }
 
 /// Indexes sets no more.

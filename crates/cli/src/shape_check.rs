@@ -1,19 +1,19 @@
 //! Whether the options that say what a new table looks like hold for a table that is there already. What they
 //! leave out, they say nothing about.
 
-use drillcore::{Merge, RollupSpec, TableSchema, TableSpec};
+use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
 
 use crate::arguments::{MergeName, Shape};
 use crate::fault::Fault;
 
 /// Refuses options that contradict the table, each with what it says and what the table has.
 pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<(), Fault> {
-    let contradictions = contradictions(shape, schema)?;
+    let contradictions = contradictions(shape, schema);
     if contradictions.is_empty() {
         return Ok(());
     }
     Err(Fault::wrong_call(format!(
-        "table {table:?} is there, and not as the options say: {}; leave them out, or name another table",
+        "table {table:?} exists and does not match the options: {}; leave these options out, or use another table name",
         contradictions.join("; ")
     )))
 }
@@ -29,11 +29,11 @@ pub fn whole_key(shape: &Shape) -> Vec<String> {
     key
 }
 
-fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fault> {
+fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
     let table = TableSpec::of(schema);
     let mut said = Vec::new();
     let mut contradicts = |option: &str, asked: String, found: String| {
-        said.push(format!("{option} says {asked}, and it has {found}"));
+        said.push(format!("{option} is {asked}, but the table has {found}"));
     };
     if let Some(merge) = shape.merge.map(merge_name).filter(|merge| *merge != table.merge.name()) {
         contradicts("--merge", merge.to_string(), table.merge.name().to_string());
@@ -56,37 +56,39 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Result<Vec<String>, Fa
         contradicts("--set", set.clone(), table.set.clone().unwrap_or_else(none));
     }
     if shape.no_set_index && schema.set.as_ref().is_some_and(|set| !set.indexed.is_none()) {
-        contradicts("--no-set-index", "no index".to_string(), "one (see unindex-sets)".to_string());
+        contradicts(
+            "--no-set-index",
+            "given".to_string(),
+            "indexed sets (see unindex-sets)".to_string(),
+        );
     }
     if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
         contradicts("--weights", listed(&shape.weights), listed(&table.weights));
     }
-    let no_rollup = RollupSpec { granularity: none(), ..RollupSpec::default() };
+    let no_rollup = RollupSpec::default();
     let rollup = match &table.merge {
         Merge::Rollup(rollup) => rollup,
-        Merge::Append | Merge::Upsert => &no_rollup,
+        _ => &no_rollup,
     };
     if let Some(time) = shape.rollup.time.as_ref().filter(|time| rollup.time.as_ref() != Some(time))
     {
         contradicts("--time", time.clone(), rollup.time.clone().unwrap_or_else(none));
     }
-    let granularity = shape.rollup.granularity.as_ref();
-    if let Some(asked) = granularity.filter(|asked| **asked != rollup.granularity) {
-        contradicts("--granularity", asked.clone(), rollup.granularity.clone());
+    if let Some(asked) = shape.rollup.granularity.filter(|asked| *asked != rollup.granularity) {
+        contradicts("--granularity", asked.to_string(), rollup.granularity.to_string());
     }
     if shape.rollup.discover && !rollup.discover {
-        contradicts("--discover", "to take new dimensions".to_string(), "a fixed list".to_string());
+        contradicts("--discover", "given".to_string(), "fixed dimensions".to_string());
     }
     if !shape.rollup.metric.is_empty() {
-        let asked = RollupSpec { metrics: shape.rollup.metric.clone(), ..RollupSpec::default() };
-        let metric = |(name, expression): &(String, String)| format!("{name}={expression}");
-        let asked: Vec<String> = asked.canonical_metrics()?.iter().map(metric).collect();
+        let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
+        let asked: Vec<String> = shape.rollup.metric.iter().map(metric).collect();
         let found: Vec<String> = rollup.metrics.iter().map(metric).collect();
         if !same(&asked, &found) {
             contradicts("--metric", listed(&asked), listed(&found));
         }
     }
-    Ok(said)
+    said
 }
 
 fn merge_name(merge: MergeName) -> &'static str {

@@ -48,7 +48,7 @@ impl<'a> Text<'a> {
         let header = self.records(1)?;
         let names = header.text(0..header.len());
         if names.trim_ascii_end().contains(&b'\r') {
-            let what = "the header goes on behind a carriage return; lines end in line feeds";
+            let what = "the header contains a carriage return; end lines with line feeds";
             return Err(Fault::wrong_call(what).at(self.name));
         }
         let columns = 1 + names.iter().filter(|&&byte| byte == b',').count();
@@ -111,7 +111,7 @@ impl<'a> Text<'a> {
                     let line = head.lines(record..record + 1)[0];
                     // It was looked at alone, so "line 1" is not what a reader wants.
                     let reason = error.to_string().replace(" at line 1 column", " at column");
-                    let reason = format!("{reason}; JSON lines hold one object a line");
+                    let reason = format!("{reason}; write one JSON object per line");
                     return Err(bad_line(self.name, line, &reason));
                 }
             }
@@ -137,7 +137,8 @@ impl<'a> Text<'a> {
         if taken.is_some() || !head.is_empty() {
             return Ok(());
         }
-        let what = "it has no rows, from which the columns of a new table are guessed";
+        let what = "the file has no rows, so the columns of a new table cannot be guessed; \
+                    begin with a file that has rows";
         Err(Fault::wrong_call(what).at(self.name))
     }
 
@@ -218,7 +219,9 @@ fn unread(name: &str, error: RecordError) -> Fault {
 }
 
 fn too_many_columns(found: usize) -> String {
-    format!("it names {found} columns, and at most {COLUMNS_MAX} are guessed; is this a table?")
+    format!(
+        "the record has {found} columns; the limit is {COLUMNS_MAX}. Check that the file is CSV or JSON lines"
+    )
 }
 
 /// How many names a JSON line has, in objects of objects too: a quote, which is none of a text's, and a colon.

@@ -225,43 +225,46 @@ fn options_that_contradict_the_table_that_is_there_are_refused_and_those_that_ag
     prints(folder, &call("rollup", &["--metric=delay=SUM( delay )", "--metric=n = count(*)"]));
     prints(folder, &call("rollup", &["--time=at", "--granularity=1h"]));
     let cases: [(&'static str, &[&'static str], &str); 16] = [
-        ("plain", &["--key=at"], "--key says at, and it has at,city"),
-        ("plain", &["--key=city,at"], "--key says city,at, and it has at,city"),
-        ("plain", &["--merge=upsert"], "--merge says upsert, and it has append"),
-        ("plain", &["--set=at"], "--set says at, and it has city"),
-        ("plain", &["--weights=delay"], "--weights says delay, and it has weight,delay"),
-        ("plain", &["--metric=n=count"], "--metric says n=count, and it has none"),
-        ("plain", &["--dimension=delay"], "--dimension says delay, and it has at,city"),
+        ("plain", &["--key=at"], "--key is at, but the table has at,city"),
+        ("plain", &["--key=city,at"], "--key is city,at, but the table has at,city"),
+        ("plain", &["--merge=upsert"], "--merge is upsert, but the table has append"),
+        ("plain", &["--set=at"], "--set is at, but the table has city"),
+        ("plain", &["--weights=delay"], "--weights is delay, but the table has weight,delay"),
+        ("plain", &["--metric=n=count"], "--metric is n=count, but the table has none"),
+        ("plain", &["--dimension=delay"], "--dimension is delay, but the table has at,city"),
+        ("plain", &["--discover"], "--discover is given, but the table has fixed dimensions"),
         (
             "plain",
-            &["--discover"],
-            "--discover says to take new dimensions, and it has a fixed list",
+            &["--set=city", "--no-set-index"],
+            "--no-set-index is given, but the table has indexed sets",
         ),
-        ("plain", &["--set=city", "--no-set-index"], "--no-set-index says no index"),
-        ("rollup", &["--merge=append"], "--merge says append, and it has rollup"),
-        ("rollup", &["--weights=delay"], "--weights says delay, and it has none"),
-        ("rollup", &["--key=city"], "--key says city, and it has at,city"),
-        ("rollup", &["--time=at", "--granularity=1d"], "--granularity says 1d, and it has 1h"),
-        ("rollup", &["--time=city", "--granularity=1h"], "--time says city, and it has at"),
+        ("rollup", &["--merge=append"], "--merge is append, but the table has rollup"),
+        ("rollup", &["--weights=delay"], "--weights is delay, but the table has none"),
+        ("rollup", &["--key=city"], "--key is city, but the table has at,city"),
+        ("rollup", &["--time=at", "--granularity=1d"], "--granularity is 1d, but the table has 1h"),
+        ("rollup", &["--time=city", "--granularity=1h"], "--time is city, but the table has at"),
         (
             "rollup",
             &["--metric=n=count"],
-            "--metric says n=count, and it has n=count,delay=sum(delay)",
+            "--metric is n=count, but the table has n=count,delay=sum(delay)",
         ),
         (
             "rollup",
             &["--metric=n=count", "--metric=delay=max(delay)"],
-            "--metric says n=count,delay=max(delay), and it has n=count,delay=sum(delay)",
+            "--metric is n=count,delay=max(delay), but the table has n=count,delay=sum(delay)",
         ),
     ];
     let before = prints(folder, &["count", "db", "plain"]);
     for (table, options, said) in cases {
         let message = refused(folder, &call(table, options));
-        assert!(message.contains(&format!("table {table:?} is there")), "{message}");
+        assert!(
+            message.contains(&format!("table {table:?} exists and does not match")),
+            "{message}"
+        );
         assert!(message.contains(said), "{said:?} is missing in {message}");
     }
     let both = refused(folder, &call("plain", &["--key=at", "--merge=upsert"]));
-    assert!(both.contains("--key says") && both.contains("--merge says"), "{both}");
+    assert!(both.contains("--key is") && both.contains("--merge is"), "{both}");
     assert_eq!(prints(folder, &["count", "db", "plain"]), before);
     // Dimensions that were added may be named, and left out.
     prints(folder, &["add-column", "db", "rollup", "weight", "int64"]);
@@ -310,7 +313,7 @@ fn a_url_and_an_empty_name_are_refused_by_every_verb() {
         &["add-column", "db", "t", " ", "int64"],
         &["snapshot", "db", ""],
     ] {
-        assert!(refused(folder, arguments).contains("is no name of a"));
+        assert!(refused(folder, arguments).contains("is not a valid name of a"));
     }
     let names = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();

@@ -91,15 +91,15 @@ fn records_without_an_end_are_refused_by_line_in_bounded_memory() {
     assert_eq!(done.0, 0, "{}", done.1);
     for (file, said) in [
         ("quote.csv.zst", "quote.csv.zst, line 3: the quote that opens here is not closed within"),
-        ("zeros.csv.zst", "zeros.csv.zst, line 3: it has more than"),
-        ("zeros.csv.gz", "zeros.csv.gz, line 1: it has more than"),
-        ("zeros.jsonl.zst", "zeros.jsonl.zst, line 2: it has more than"),
+        ("zeros.csv.zst", "zeros.csv.zst, line 3: the record has more than"),
+        ("zeros.csv.gz", "zeros.csv.gz, line 1: the record has more than"),
+        ("zeros.jsonl.zst", "zeros.jsonl.zst, line 2: the record has more than"),
         (
             "header.csv.zst",
             "header.csv.zst, line 1: the quote that opens here is not closed within",
         ),
-        ("string.jsonl.zst", "string.jsonl.zst, line 2: it has more than"),
-        ("commas.csv.zst", "commas.csv.zst, line 1: it names 16777216 columns"),
+        ("string.jsonl.zst", "string.jsonl.zst, line 2: the record has more than"),
+        ("commas.csv.zst", "commas.csv.zst, line 1: the record has 16777216 columns"),
     ] {
         for table in ["new", "known"] {
             for on_error in ["--on-error=raise", "--on-error=skip"] {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use drillcore::arrow_array::{Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
-use drillcore::{Database, Interrupt, OnError, Options, Reader, Result, Selection, TableSpec};
+use drillcore::{Database, OnError, Options, ReadOptions, Result, Selection, TableSpec};
 
 fn main() -> Result<()> {
     let folder = std::env::temp_dir().join(format!("drillcore-reader-{}", std::process::id()));
@@ -21,17 +21,16 @@ fn main() -> Result<()> {
     };
     append(0..1_000)?;
 
-    const CACHE_BYTES: u64 = 64 << 20;
-    let reader = Reader::open(&folder, CACHE_BYTES)?;
-    let count = |reader: &Reader| reader.snapshot()?.table("events")?.count(&Selection::default());
+    let reader = Database::open_read_only(&folder, ReadOptions::default())?;
+    let count = |db: &Database| db.table("events")?.snapshot()?.count(&Selection::default());
     println!("the reader sees {} rows", count(&reader)?);
 
     // A reader moves on when it is asked to, here at least to a commit that the writer named.
     let newest = append(1_000..1_500)?.lsn;
-    reader.refresh(newest, Duration::from_secs(10), &Interrupt::never())?;
+    reader.refresh_to(newest, Duration::from_secs(10))?;
     println!("now it sees {} rows", count(&reader)?);
 
-    reader.close();
+    reader.close()?;
     db.close()?;
     std::fs::remove_dir_all(&folder).expect("the folder is ours");
     Ok(())

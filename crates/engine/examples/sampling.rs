@@ -6,8 +6,8 @@ use std::thread;
 use drillcore::arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    Database, EstimateRequest, HalfWidth, OnError, Options, Result, SampleRequest, Selection, Stop,
-    TableSpec,
+    Aggregate, Database, EstimateRequest, HalfWidth, OnError, Options, Result, SampleRequest,
+    Selection, Stop, TableSpec,
 };
 
 /// Batches appended before the table is read, and in all.
@@ -66,7 +66,7 @@ fn main() -> Result<()> {
 
         // Draws until each interval is as narrow as this, then says how wide it is.
         let estimate = now.estimate(&EstimateRequest {
-            aggregates: vec![("load".into(), "avg(load)".into())],
+            aggregates: vec![("load".into(), Aggregate::avg("load"))],
             stop: Stop::Error(HalfWidth::Relative(0.02)),
             ..EstimateRequest::default()
         })?;

@@ -1,21 +1,16 @@
 //! The public handles: a database and its tables.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
-use std::{io, mem};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use drillcore_format::ids::{SegmentId, TableId};
+use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::files::directory::{
-    Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
-};
-use drillcore_storage::files::proven_names::ProvenNames;
-use drillcore_storage::segments::segment::Segment;
-use drillcore_storage::sync::thread::{self, JoinHandle};
+use drillcore_storage::files::directory::Directory;
 
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
@@ -24,30 +19,69 @@ use crate::catalog::set_switches;
 use crate::catalog::tables::{self, Known};
 use crate::catalog::widening::add_column;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::closing::{Workers, close};
-use crate::maintenance::scheduler::{self, Duty};
-use crate::opening::database_path::check_path;
-use crate::opening::recovery;
-use crate::options::{Durability, Options};
-use crate::read::sample::fresh_seed;
+use crate::maintenance::scheduler;
+use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
+use crate::reader::Reader;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
 use crate::select::selection::encode_sets;
-use crate::state::core::{Core, Probe};
+use crate::state::core::Core;
 use crate::write::commit::{self, AppendResult, TableShape};
+use crate::writer::Writer;
 
-/// An open database. Clones share it; it closes with the last of them, or by [`Database::close`].
+/// How often a wait for the writer looks.
+const POLL: Duration = Duration::from_millis(10);
+
+/// An open database: of the one process that writes it, or of one of those that read it beside. Both read alike; a
+/// reader refuses calls that write, with an error of kind [`ErrorKind::ReadOnly`], and sees what the writer has done
+/// since when it is [refreshed](Database::refresh).
+///
+/// Clones share it; it closes with the last of them, or by [`Database::close`].
+///
+/// ```
+/// use drillcore::{Database, Options, ReadOptions};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("flights.drill");
+/// let db = Database::open(&path, Options::default())?;
+/// let reader = Database::open_read_only(&path, ReadOptions::default())?; // mostly in another process
+/// assert!(db.tables()?.is_empty() && reader.tables()?.is_empty());
+/// assert_eq!(reader.refresh()?, db.snapshot()?.lsn());
+/// reader.close()?;
+/// db.close()?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Database {
-    open: Arc<Open>,
+    opened: Opened,
     /// Of the calls made through this handle.
     interrupt: Interrupt,
 }
 
+/// What a database was opened for.
+#[derive(Clone)]
+enum Opened {
+    Writing(Arc<Writer>),
+    Reading(Reader),
+}
+
 /// A table of an open database.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::Interrupt;
+/// use drillcore::arrow_schema::DataType;
+///
+/// flights.add_column("seats", &DataType::Int32)?; // older rows have null there
+/// flights.unindex_all_sets()?;
+/// flights.index_all_sets()?; // in the background ...
+/// flights.wait_for_set_index(&Interrupt::never(), |rows_left| println!("{rows_left} rows to go"))?;
+/// assert_eq!(flights.schema().columns.fields().len(), 4);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Table {
     database: Database,
@@ -57,18 +91,20 @@ pub struct Table {
 }
 
 /// While held, no background work starts; see [`Database::hold_maintenance`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// let hold = db.hold_maintenance();
+/// db.flush()?; // what is asked for is done all the same
+/// assert_eq!(db.stats()?.tables[0].segments, 1);
+/// drop(hold);
+/// # drillcore::Result::Ok(())
+/// ```
+#[must_use]
 pub struct MaintenanceHold {
-    core: Arc<Core>,
-}
-
-/// What a thread does.
-type Work = Box<dyn FnOnce() + Send>;
-
-struct Open {
-    core: Arc<Core>,
-    workers: Arc<Workers>,
-    /// The one whose threads the workers are.
-    process: Process,
+    /// None of a reader, which has no background work.
+    core: Option<Arc<Core>>,
 }
 
 impl Database {
@@ -81,62 +117,51 @@ impl Database {
     /// `/x`), `NotFound` if there is no database and none is to be made, `Corrupt` on damage, `Unsupported` on a
     /// later format, `Io`.
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Database> {
-        let path = path.as_ref();
-        check_path(path)?;
-        let directory = match options.create {
-            true => LocalDirectory::create(path),
-            false => LocalDirectory::open(path),
-        };
-        let directory = directory.map_err(|error| Error::cannot_open(path, &error))?;
-        check_is_database(&directory, &path.display().to_string(), options.create)?;
-        Database::open_in(Arc::new(directory), options, None)
+        let interrupt = options.interrupt.clone();
+        Ok(Database::of_writer(Writer::open(path.as_ref(), options)?, interrupt))
+    }
+
+    /// Opens the database in a folder for reading, as of its newest complete commit. Any number of processes may,
+    /// beside one that writes or none. Nothing is written but a lease, which keeps the files that are read.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`, also
+    /// where no lease may be left in the folder.
+    pub fn open_read_only(path: impl AsRef<Path>, options: ReadOptions) -> Result<Database> {
+        Ok(Database::of_reader(Reader::open(path.as_ref(), &options)?, options))
     }
 
     /// A database that lives in memory and dies with its last handle.
     pub fn in_memory(options: Options) -> Result<Database> {
-        let options = Options { durability: Durability::None, ..options };
-        Database::open_in(Arc::new(MemoryDirectory::new()), options, None)
-    }
-
-    /// Opens the database in any [`Directory`]. `probe` is called by each append between encoding and
-    /// committing.
-    pub fn open_in(
-        directory: Arc<dyn Directory>,
-        options: Options,
-        probe: Option<Arc<dyn Fn() + Send + Sync>>,
-    ) -> Result<Database> {
-        Database::open_starting(directory, options, probe, |name, work| {
-            thread::Builder::new().name(name).spawn(work)
-        })
-    }
-
-    /// Opens it with threads of maintenance that `start` starts.
-    fn open_starting(
-        directory: Arc<dyn Directory>,
-        options: Options,
-        probe: Option<Arc<dyn Fn() + Send + Sync>>,
-        start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
-    ) -> Result<Database> {
-        if options.memory_bytes < Options::MEMORY_BYTES_MIN {
-            let (given, least) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
-            return Err(Error::invalid(format!(
-                "memory_bytes is {given}; at least {least} are needed"
-            )));
-        }
-        let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
-        let nonce = fresh_seed() as u32;
         let interrupt = options.interrupt.clone();
-        let core = aside(&interrupt, move |interrupt| {
-            let options = Options { interrupt: interrupt.clone(), ..options };
-            let core = recovery::open(directory, options, Probe(probe), nonce)
-                .map_err(|error| error.if_lacking().unwrap_or_else(|error| error))?;
-            Ok(Arc::new(core))
-        })?;
-        let workers = Workers::default();
-        let open = Open { core, workers: Arc::new(workers), process: Process::current() };
-        // Where a thread cannot be started, dropping `open` ends those that were, and frees the lock.
-        open.start_workers(start)?;
-        Ok(Database { open: Arc::new(open), interrupt })
+        Ok(Database::of_writer(Writer::in_memory(options)?, interrupt))
+    }
+
+    /// [`Database::open`] in any [`Directory`]; makes a database where there is none.
+    pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Database> {
+        let interrupt = options.interrupt.clone();
+        Ok(Database::of_writer(Writer::open_in(directory, options)?, interrupt))
+    }
+
+    /// [`Database::open_read_only`] in any [`Directory`] that holds a database.
+    pub fn open_read_only_in(
+        directory: Arc<dyn Directory>,
+        options: ReadOptions,
+    ) -> Result<Database> {
+        Ok(Database::of_reader(Reader::open_in(directory, &options)?, options))
+    }
+
+    fn of_writer(writer: Writer, interrupt: Interrupt) -> Database {
+        Database { opened: Opened::Writing(Arc::new(writer)), interrupt }
+    }
+
+    fn of_reader(reader: Reader, options: ReadOptions) -> Database {
+        Database { opened: Opened::Reading(reader), interrupt: options.interrupt }
+    }
+
+    /// Whether it was opened for reading only.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self.opened, Opened::Reading(_))
     }
 
     /// The same database, through a handle whose calls end early once `interrupt` says stop, with an error of
@@ -149,45 +174,45 @@ impl Database {
     /// is not. A close goes on in the background to its end; a second call waits for that.
     ///
     /// Reads of snapshots have interrupts of their own, with their requests.
+    #[must_use]
     pub fn interrupted_by(&self, interrupt: Interrupt) -> Database {
-        Database { open: self.open.clone(), interrupt }
+        Database { opened: self.opened.clone(), interrupt }
     }
 
     /// Makes a table.
     ///
     /// # Errors
     /// `AlreadyExists` unless `exist_ok` and of the same shape but for columns added since, `NotFound` for a key or set column that
-    /// is not a column, `InvalidArgument` for what cannot be a table.
+    /// is not a column, `InvalidArgument` for what cannot be a table, `ReadOnly`, `Closed`, `Io`.
     pub fn create_table(&self, name: &str, spec: TableSpec) -> Result<Table> {
-        let (core, name) = (self.core().clone(), name.to_string());
+        let (core, name) = (self.core()?.clone(), name.to_string());
         let known = aside(&self.interrupt, move |_| tables::create(&core, &name, &spec))?;
         Ok(self.handle(known))
     }
 
     /// A table by name.
+    ///
+    /// # Errors
+    /// `NotFound` with the nearest name, `Closed`.
     pub fn table(&self, name: &str) -> Result<Table> {
-        let state = self.core().open_state()?;
-        match tables::find(&state, name) {
-            Some(known) => Ok(self.handle(known)),
-            None => {
-                Err(Error::unknown("table", name, state.tables.values().map(|table| &*table.name)))
-            }
-        }
+        Ok(self.handle(match &self.opened {
+            Opened::Writing(writer) => writer.table(name)?,
+            Opened::Reading(reader) => reader.table(name)?,
+        }))
     }
 
     /// The names of all tables, in order.
     pub fn tables(&self) -> Result<Vec<String>> {
-        let state = self.core().open_state()?;
-        let mut names: Vec<String> =
-            state.tables.values().map(|table| table.name.to_string()).collect();
-        names.sort_unstable();
-        Ok(names)
+        match &self.opened {
+            Opened::Writing(writer) => writer.tables(),
+            Opened::Reading(reader) => reader.tables(),
+        }
     }
 
     /// Removes a table and, once no snapshot reads them, its files.
     pub fn drop_table(&self, name: &str) -> Result<()> {
-        let id = self.table(name)?.id;
-        let (core, name) = (self.core().clone(), name.to_string());
+        let core = self.core()?.clone();
+        let (id, name) = (self.table(name)?.id, name.to_string());
         aside(&self.interrupt, move |_| tables::drop_table(&core, id, &name))
     }
 
@@ -210,6 +235,7 @@ impl Database {
         batches: &[(&str, &RecordBatch)],
         fill_nulls: bool,
     ) -> Result<AppendResult> {
+        let core = self.core()?;
         let mut shaped: Vec<(TableShape, RecordBatch)> = Vec::with_capacity(batches.len());
         for (name, batch) in batches {
             let table = self.table(name)?;
@@ -219,34 +245,45 @@ impl Database {
             shaped.push((table.shape()?, (*batch).clone()));
         }
         let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
-        commit::append(self.core(), shaped, options, &self.interrupt)
+        commit::append(core, shaped, options, &self.interrupt)
     }
 
-    /// All tables as of the newest visible commit. Copies no rows.
+    /// All tables as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.core().version()?))
+        match &self.opened {
+            Opened::Writing(writer) => writer.snapshot(),
+            Opened::Reading(reader) => reader.snapshot(),
+        }
     }
 
     /// All tables as of now, kept under a name: the same call opens the same snapshot again, after restarts
     /// and merges too, and the same seed draws the same sample from it. Rows in memory are written out for
     /// it, and its segments stay until [`Database::drop_snapshot`].
+    ///
+    /// A reader makes none. It opens those that there were at the last refresh, also one that the writer has
+    /// dropped since.
+    ///
+    /// # Errors
+    /// `NotFound` if a reader knows none of that name, `InvalidArgument` for what is no name, `StorageFull`, `Io`,
+    /// `ReadOnly`, `Closed`.
     pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
-        if let Some(known) = named_snapshot::find(self.core(), name)? {
-            return Ok(Snapshot::new(known));
+        match &self.opened {
+            Opened::Writing(writer) => writer.named_snapshot(name, &self.interrupt),
+            Opened::Reading(reader) => reader.named_snapshot(name),
         }
-        let (core, name) = (self.core().clone(), name.to_string());
-        let pin = move |interrupt: &Interrupt| named_snapshot::open_or_pin(&core, &name, interrupt);
-        Ok(Snapshot::new(aside(&self.interrupt, pin)?))
     }
 
     /// The names of all named snapshots, in order, with the commits they show.
-    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
-        named_snapshot::list(self.core())
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
+        match &self.opened {
+            Opened::Writing(writer) => writer.snapshots(),
+            Opened::Reading(reader) => reader.snapshots(),
+        }
     }
 
     /// Forgets a named snapshot, and removes the files that only it needed.
     pub fn drop_snapshot(&self, name: &str) -> Result<()> {
-        let (core, name) = (self.core().clone(), name.to_string());
+        let (core, name) = (self.core()?.clone(), name.to_string());
         aside(&self.interrupt, move |_| named_snapshot::unpin(&core, &name))
     }
 
@@ -256,7 +293,7 @@ impl Database {
     /// `StorageFull` if there is too little room on the disk: the rows stay in memory and in the log. `Io`,
     /// `ReadOnly`, `Closed`.
     pub fn flush(&self) -> Result<()> {
-        let core = self.core().clone();
+        let core = self.core()?.clone();
         aside(&self.interrupt, move |interrupt| {
             let _underway = core.begin()?;
             scheduler::flush(&core, core.visible(), interrupt)
@@ -270,7 +307,7 @@ impl Database {
     /// `StorageFull` if the segments of a table do not fit once more: that table is as it was, others
     /// are compacted. `Io`, `ReadOnly`, `Closed`.
     pub fn compact(&self) -> Result<()> {
-        let core = self.core().clone();
+        let core = self.core()?.clone();
         aside(&self.interrupt, move |interrupt| {
             let _underway = core.begin()?;
             scheduler::flush(&core, core.visible(), interrupt)?;
@@ -281,22 +318,49 @@ impl Database {
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
     /// Reports all damaged segments; fails only on the interrupt.
     pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
-        let segments: Vec<_> = {
-            let state = self.core().open_state()?;
-            let of_tables = state.tables.values().flat_map(|table| &table.segments);
-            let of_tables = of_tables.map(|slot| &slot.piece);
-            let pinned = state.named.values().flat_map(|version| version.segments());
-            let by_id: BTreeMap<SegmentId, Arc<Segment>> =
-                of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
-            by_id.into_values().collect()
-        };
-        let segments = segments.into_iter().map(Ok);
-        VerifyReport::of(self.core().directory.as_ref(), segments, interrupt)
+        match &self.opened {
+            Opened::Writing(writer) => writer.verify(interrupt),
+            Opened::Reading(reader) => reader.verify(interrupt),
+        }
     }
 
-    /// Sizes, counts and rates of all that the database holds and does.
+    /// Sizes, counts and rates of all that the database holds and does. Of a reader they are as of the last
+    /// refresh, without what only the writer knows.
     pub fn stats(&self) -> Result<Stats> {
-        Stats::read(self.core())
+        match &self.opened {
+            Opened::Writing(writer) => writer.stats(),
+            Opened::Reading(reader) => reader.stats(),
+        }
+    }
+
+    /// Moves a reader on to the newest complete commit, and returns it. Named snapshots are those of now; snapshots
+    /// taken before stay as they are. Reads what is new in the log, or all that is needed of it once the writer has
+    /// flushed. The writer always sees its newest commit, and only returns it.
+    pub fn refresh(&self) -> Result<Lsn> {
+        match &self.opened {
+            Opened::Writing(writer) => writer.visible(),
+            Opened::Reading(reader) => reader.refresh(&self.interrupt),
+        }
+    }
+
+    /// [`Database::refresh`] until at least one commit is there, such as that of an [`AppendResult`].
+    ///
+    /// # Errors
+    /// `Behind` if it is not there within `timeout`; the database has moved on all the same.
+    pub fn refresh_to(&self, at_least: Lsn, timeout: Duration) -> Result<Lsn> {
+        let started = Instant::now();
+        loop {
+            self.interrupt.check()?;
+            let newest = self.refresh()?;
+            if newest >= at_least {
+                return Ok(newest);
+            }
+            if started.elapsed() >= timeout {
+                let message = format!("commit {at_least} is not there; the newest is {newest}");
+                return Err(Error::new(ErrorKind::Behind, message));
+            }
+            thread::sleep(POLL);
+        }
     }
 
     /// Closes the database: background work ends, and with durability `none` all rows are written out.
@@ -307,18 +371,37 @@ impl Database {
     /// With durability `none`, why rows could not be written out, now or by a write that failed earlier; with `os`,
     /// why the log could not be synced. The database is closed all the same.
     pub fn close(&self) -> Result<()> {
-        self.open.close(&self.interrupt)
+        match &self.opened {
+            Opened::Writing(writer) => writer.close(&self.interrupt),
+            Opened::Reading(reader) => {
+                reader.close();
+                Ok(())
+            }
+        }
     }
 
     /// Keeps background work (compactions in memory, flushes, merges) from starting while the hold lives. Appends go on up
     /// to the memory limit, then wait.
     pub fn hold_maintenance(&self) -> MaintenanceHold {
-        self.core().state().holds += 1;
-        MaintenanceHold { core: self.core().clone() }
+        let core = self.core().ok().cloned();
+        if let Some(core) = &core {
+            core.state().holds += 1;
+        }
+        MaintenanceHold { core }
     }
 
-    pub(crate) fn core(&self) -> &Arc<Core> {
-        &self.open.core
+    /// What writes.
+    ///
+    /// # Errors
+    /// `ReadOnly` of a reader.
+    pub(crate) fn core(&self) -> Result<&Arc<Core>> {
+        match &self.opened {
+            Opened::Writing(writer) => Ok(writer.core()),
+            Opened::Reading(_) => Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database is open for reading only; write to it in the process that has it open for writing",
+            )),
+        }
     }
 
     fn handle(&self, Known { id, name, schema }: Known) -> Table {
@@ -332,17 +415,24 @@ impl Table {
         &self.name
     }
 
+    /// The database that it is in.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
     /// The same table, through a handle whose calls can be stopped: see [`Database::interrupted_by`].
+    #[must_use]
     pub fn interrupted_by(&self, interrupt: Interrupt) -> Table {
         Table { database: self.database.interrupted_by(interrupt), ..self.clone() }
     }
 
     /// The table's shape now; of a dropped table, when this handle was made.
     pub fn schema(&self) -> Arc<TableSchema> {
-        let Ok(state) = self.database.core().state_unless_lost() else {
-            return self.schema.clone();
+        let now = match &self.database.opened {
+            Opened::Writing(writer) => writer.schema(self.id),
+            Opened::Reading(reader) => reader.schema(self.id),
         };
-        state.tables.get(&self.id).map_or(&self.schema, |table| &table.schema).clone()
+        now.unwrap_or_else(|| self.schema.clone())
     }
 
     /// Adds a nullable column behind the others; in a rollup table it is a dimension, the last of the key. Rows
@@ -355,7 +445,7 @@ impl Table {
     /// a rollup table cannot be in a key) and for what a metric reads, `NotFound` if the table was dropped,
     /// `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
-        let (core, id, table) = (self.database.core().clone(), self.id, self.name.clone());
+        let (core, id, table) = (self.database.core()?.clone(), self.id, self.name.clone());
         let (name, data_type) = (name.to_string(), data_type.clone());
         let add = move |_: &Interrupt| add_column(&core, id, &table, &name, &data_type);
         aside(&self.database.interrupt, add)
@@ -405,7 +495,7 @@ impl Table {
         interrupt: &Interrupt,
         progress: impl FnMut(u64),
     ) -> Result<()> {
-        set_switches::wait(self.database.core(), self.id, interrupt, progress)
+        set_switches::wait(self.database.core()?, self.id, interrupt, progress)
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
@@ -420,27 +510,36 @@ impl Table {
         batch: &RecordBatch,
         options: impl Into<AppendOptions>,
     ) -> Result<AppendResult> {
-        let Database { open, interrupt } = &self.database;
-        commit::append(&open.core, vec![(self.shape()?, batch.clone())], options.into(), interrupt)
+        let batches = vec![(self.shape()?, batch.clone())];
+        let options = options.into();
+        commit::append(self.database.core()?, batches, options, &self.database.interrupt)
     }
 
-    /// Deletes the rows with the given keys, one array a key column, as one commit. A key without a row
-    /// is no error. For upsert tables only.
+    /// Deletes the rows with the given keys, one array a key column, as one commit, and returns that. A key
+    /// without a row is no error. For upsert tables only.
     ///
     /// # Errors
     /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
-    pub fn delete(&self, keys: &[ArrayRef]) -> Result<u64> {
+    pub fn delete(&self, keys: &[ArrayRef]) -> Result<Lsn> {
         let shape = self.shape()?;
-        let Database { open, interrupt } = &self.database;
-        Ok(commit::delete(&open.core, &self.name, shape, keys, interrupt)?.0)
+        commit::delete(self.database.core()?, &self.name, shape, keys, &self.database.interrupt)
     }
 
-    /// The table as of the newest visible commit. Copies no rows.
+    /// The table as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.
+    ///
+    /// # Errors
+    /// `NotFound` if it was dropped, `Closed`.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
         match self.database.snapshot()?.table(&self.name) {
-            // The name may have passed to another table.
             Ok(table) if table.table().id == self.id => Ok(table),
-            _ => Err(self.dropped()),
+            Ok(_) => Err(Error::new(
+                ErrorKind::NotFound,
+                format!(
+                    "table {:?} was dropped, and another one has its name now; open that one",
+                    self.name
+                ),
+            )),
+            Err(_) => Err(self.dropped()),
         }
     }
 
@@ -448,12 +547,12 @@ impl Table {
         &self,
         change: impl FnOnce(&IndexedSets) -> IndexedSets + Send + 'static,
     ) -> Result<()> {
-        let (core, id) = (self.database.core().clone(), self.id);
+        let (core, id) = (self.database.core()?.clone(), self.id);
         aside(&self.database.interrupt, move |_| set_switches::change(&core, id, change))
     }
 
     fn shape(&self) -> Result<TableShape> {
-        TableShape::of(self.database.core(), self.id).map_err(|error| match error.kind() {
+        TableShape::of(self.database.core()?, self.id).map_err(|error| match error.kind() {
             ErrorKind::NotFound => self.dropped(),
             _ => error,
         })
@@ -464,80 +563,14 @@ impl Table {
     }
 }
 
-impl Open {
-    /// Starts the threads of maintenance, each under a name.
-    fn start_workers(
-        &self,
-        mut start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
-    ) -> Result<()> {
-        let threads = self.core.options.maintenance_threads.max(1);
-        for number in 0..threads {
-            let core = self.core.clone();
-            let is_first_of_several = number == 0 && threads > 1;
-            let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
-            let work = Box::new(move || scheduler::work(&core, duty));
-            let worker =
-                start(format!("drillcore-maintenance-{number}"), work).map_err(|error| {
-                    let message = format!("cannot start a thread for maintenance: {error}");
-                    Error::new(ErrorKind::Io, message)
-                })?;
-            self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
-        }
-        Ok(())
-    }
-
-    fn close(&self, interrupt: &Interrupt) -> Result<()> {
-        if self.process.check().is_err() {
-            // In a fork of that process there are no workers, and nothing that is its own to close. A lock may
-            // have been held when it was forked, so none is taken.
-            return Ok(());
-        }
-        let (core, workers) = (self.core.clone(), self.workers.clone());
-        aside(interrupt, move |_| close(&core, &workers, fresh_seed()))
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if self.process.check().is_err() {
-            if let Some(workers) = Arc::get_mut(&mut self.workers) {
-                let workers = workers.get_mut().unwrap_or_else(PoisonError::into_inner);
-                workers.drain(..).for_each(mem::forget);
-            }
-            return;
-        }
-        // Nobody is left to tell; what was acknowledged is in the log.
-        let _ = self.close(&Interrupt::never());
-    }
-}
-
 impl Drop for MaintenanceHold {
     fn drop(&mut self) {
-        if self.core.check_process().is_err() {
-            // A fork has no maintenance.
-            return;
+        // A fork has no maintenance.
+        if let Some(core) = self.core.as_ref().filter(|core| core.check_process().is_ok()) {
+            core.state().holds -= 1;
+            core.state_changed.notify_all();
         }
-        self.core.state().holds -= 1;
-        self.core.state_changed.notify_all();
     }
-}
-
-/// A folder with files but without a manifest is something else.
-fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Result<()> {
-    if recovery::holds_database(directory, path)? {
-        return Ok(());
-    }
-    let names = directory
-        .list()
-        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot list {path}: {error}")))?;
-    // A first manifest that was being begun has no name yet.
-    if names.iter().any(|name| name != recovery::LOCK_FILE && !is_unfinished(name)) {
-        return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));
-    }
-    if !create {
-        return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -574,7 +607,7 @@ mod tests {
     fn a_job_that_is_picked_and_never_run_gives_its_rows_back_and_closing_goes_on() {
         let db = Database::in_memory(Options::default()).unwrap();
         with_row(&db);
-        drop(pick(db.core()));
+        drop(pick(db.core().unwrap()));
         db.flush().unwrap();
         assert_eq!(db.stats().unwrap().tables[0].segments, 1);
         db.close().unwrap();
@@ -586,37 +619,14 @@ mod tests {
         let db = Database::in_memory(Options::default()).unwrap();
         with_row(&db);
         let panics = || {
-            let _picked = pick(db.core());
+            let _picked = pick(db.core().unwrap());
             panic!("broken on purpose");
         };
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-        assert_eq!(db.core().state().underway, 0);
-        let is_taken = |db: &Database| db.core().state().tables[&TableId(1)].runs[0].taken;
+        assert_eq!(db.core().unwrap().state().underway, 0);
+        let is_taken = |db: &Database| db.core().unwrap().state().tables[&TableId(1)].runs[0].taken;
         assert!(!is_taken(&db), "the row is in play");
         assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::ReadOnly);
         assert_eq!(db.close().unwrap_err().kind(), ErrorKind::ReadOnly);
-    }
-
-    #[test]
-    fn a_thread_of_maintenance_that_cannot_be_started_fails_the_opening_and_frees_the_lock() {
-        let folder = tempfile::tempdir().unwrap();
-        let threads = 3;
-        for nth in 0..threads {
-            let options = Options { maintenance_threads: threads, ..Options::default() };
-            let directory = || Arc::new(LocalDirectory::open(folder.path()).unwrap());
-            let mut started = 0;
-            let start = |name, work| {
-                if started == nth {
-                    return Err(io::ErrorKind::WouldBlock.into());
-                }
-                started += 1;
-                thread::Builder::new().name(name).spawn(work)
-            };
-            let refused = Database::open_starting(directory(), options.clone(), None, start);
-            let error = refused.err().expect("a thread is missing");
-            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-            assert!(error.to_string().contains("cannot start a thread"), "{error}");
-            Database::open_in(directory(), options, None).unwrap().close().unwrap();
-        }
     }
 }

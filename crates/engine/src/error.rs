@@ -5,12 +5,28 @@ use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use drillcore_format::error::FormatError;
 use drillcore_storage::error::{Lack, StorageError};
 
 /// What a caller can do about an error.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ErrorKind;
+///
+/// let db = flights.database();
+/// let kind = db.table("fligths").err().unwrap().kind();
+/// match kind {
+///     ErrorKind::NotFound => println!("there are {:?}", db.tables()?),
+///     ErrorKind::Locked | ErrorKind::StorageFull => println!("later, perhaps"),
+///     _ => println!("give up"),
+/// }
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ErrorKind {
     /// A database, table, column or set option of that name does not exist: fix the name.
     NotFound,
@@ -49,10 +65,27 @@ pub enum ErrorKind {
 }
 
 /// An error with its kind and a message that names what was being done, on what, and what was found.
+///
+/// [`source`](std::error::Error::source) gives the error that led to it, if one did: of the operating system
+/// ([`io::Error`]), of Arrow, or of bytes that do not decode. The message is complete without it.
+///
+/// ```
+/// use std::error::Error;
+/// use std::io;
+///
+/// use drillcore::{Database, Options};
+///
+/// let options = Options { create: false, ..Options::default() };
+/// let error = Database::open("/no/such/folder", options).err().unwrap();
+/// println!("{error}");
+/// let source = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+/// assert_eq!(source.unwrap().kind(), io::ErrorKind::NotFound);
+/// ```
 #[derive(Debug, Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     /// What the system had too little of, if that is why an operation on a file failed.
     lack: Option<Lack>,
 }
@@ -67,6 +100,15 @@ pub fn without_panic<T>(call: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// A result with Drillcore's error.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// fn rows(table: &drillcore::Table) -> drillcore::Result<u64> {
+///     table.snapshot()?.rows()
+/// }
+/// assert_eq!(rows(&flights)?, 100);
+/// # drillcore::Result::Ok(())
+/// ```
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Valid names that an error lists.
@@ -75,7 +117,18 @@ const LISTED_MAX: usize = 20;
 impl Error {
     /// An error for a caller, as a [`Predicate`](crate::Predicate) may have one.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), lack: None }
+        Error { kind, message: message.into(), source: None, lack: None }
+    }
+
+    /// The same, with the error that led to it.
+    #[must_use]
+    pub fn with_source(self, source: impl std::error::Error + Send + Sync + 'static) -> Error {
+        Error { source: Some(Arc::new(source)), ..self }
+    }
+
+    /// The operating system refused something: `what` was to be done.
+    pub fn io(what: impl fmt::Display, error: io::Error) -> Error {
+        Error::new(ErrorKind::Io, format!("{what}: {error}")).with_source(error)
     }
 
     /// Something was not done, and nothing was changed, for want of room or of descriptors.
@@ -87,7 +140,8 @@ impl Error {
                 "close files, or raise the limit of open files (ulimit -n), and try again",
             ),
         };
-        Error { kind, message: format!("{message}; {advice}"), lack: Some(lack) }
+        let message = format!("{message}; {advice}");
+        Error { lack: Some(lack), ..Error::new(kind, message) }
     }
 
     /// The error of a call that changed nothing, if that is for want of something; any other one is an error.
@@ -95,7 +149,10 @@ impl Error {
         match self.lack {
             None => Err(self),
             Some(_) if self.kind == ErrorKind::StorageFull => Ok(self),
-            Some(lack) => Ok(Error::lacking(lack, self)),
+            Some(lack) => {
+                let lacking = Error::lacking(lack, &self);
+                Ok(Error { source: self.source, ..lacking })
+            }
         }
     }
 
@@ -121,13 +178,14 @@ impl Error {
     }
 
     /// A folder cannot be opened.
-    pub(crate) fn cannot_open(path: &Path, error: &io::Error) -> Error {
+    pub(crate) fn cannot_open(path: &Path, error: io::Error) -> Error {
         let path = path.display();
         match error.kind() {
             io::ErrorKind::NotFound => {
-                Error::new(ErrorKind::NotFound, format!("there is no folder {path}"))
+                let message = format!("there is no folder {path}");
+                Error::new(ErrorKind::NotFound, message).with_source(error)
             }
-            _ => Error::new(ErrorKind::Io, format!("cannot open {path}: {error}")),
+            _ => Error::io(format_args!("cannot open {path}"), error),
         }
     }
 
@@ -172,7 +230,11 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().map(|source| &**source as _)
+    }
+}
 
 impl From<StorageError> for Error {
     fn from(error: StorageError) -> Error {
@@ -188,14 +250,22 @@ impl From<StorageError> for Error {
             StorageError::LogFailed { .. } => ErrorKind::ReadOnly,
             StorageError::NoRoom { .. } => return Error::lacking(Lack::Room, error),
         };
-        Error { kind, message: error.to_string(), lack: error.lack() }
+        let ours = Error { lack: error.lack(), ..Error::new(kind, error.to_string()) };
+        // Ours says all that a storage error does, so it takes the place of that in the chain.
+        match error {
+            StorageError::Io { source, .. }
+            | StorageError::FolderSync { source, .. }
+            | StorageError::LeaseDenied { source } => ours.with_source(source),
+            StorageError::Damaged { source, .. } => ours.with_source(source),
+            _ => ours,
+        }
     }
 }
 
 /// Damage outside files: bytes that passed their checksum but do not decode.
 impl From<FormatError> for Error {
     fn from(error: FormatError) -> Error {
-        Error::new(ErrorKind::Corrupt, error.to_string())
+        Error::new(ErrorKind::Corrupt, error.to_string()).with_source(error)
     }
 }
 
@@ -232,6 +302,30 @@ mod tests {
         let error = Error::unknown("column", "carier", ["carrier", "flight", "origin"]);
         assert_eq!(error.to_string(), r#"unknown column "carier"; did you mean "carrier"?"#);
         assert_eq!(error.kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn the_error_of_the_operating_system_is_the_source_and_clones_keep_it() {
+        let refused = || io::Error::from_raw_os_error(13);
+        let storage =
+            StorageError::Io { action: "read", file: "wal-1.log".to_string(), source: refused() };
+        for error in [Error::from(storage), Error::io("cannot list x", refused())] {
+            assert_eq!(error.kind(), ErrorKind::Io);
+            let copy = error.clone();
+            let source = std::error::Error::source(&copy).expect("there is one");
+            let source = source.downcast_ref::<io::Error>().expect("it is the system's");
+            assert_eq!(source.raw_os_error(), Some(13));
+            assert!(copy.to_string().contains(&source.to_string()), "{copy}");
+        }
+        let full = StorageError::Io {
+            action: "write",
+            file: "x".to_string(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let put_off = Error::from(full).if_lacking().expect("nothing was changed");
+        assert_eq!(put_off.kind(), ErrorKind::StorageFull);
+        assert!(std::error::Error::source(&put_off).is_some());
+        assert!(std::error::Error::source(&Error::invalid("n is 0")).is_none());
     }
 
     #[test]

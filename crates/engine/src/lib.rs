@@ -31,12 +31,14 @@
 //! # }
 //! ```
 //!
-//! - [`Database`] opens a folder for writing, [`Reader`] beside the process that writes it. `examples/` has a program for
-//!   each.
+//! - [`Database`] opens a folder for writing, or for reading beside the process that writes it. `examples/` has a program
+//!   for each.
 //! - [`Table`] appends, deletes and switches set indexes; [`TableSpec`] says what a table is.
 //! - [`Snapshot`] and [`TableSnapshot`] read: [`get`](TableSnapshot::get), [`scan`](TableSnapshot::scan),
 //!   [`count`](TableSnapshot::count), [`sample`](TableSnapshot::sample), [`estimate`](TableSnapshot::estimate).
 //! - [`Error::kind`] says what a caller can do about an error.
+//!
+//! Each type has an example. Most of them go on from this one, with a column `delay` besides.
 //!
 //! Conditions and queries in SQL are in the crate `drillcore-sql`.
 //!
@@ -64,6 +66,7 @@ mod opening;
 mod read;
 mod reports;
 mod reader;
+mod writer;
 mod database;
 
 pub use arrow_array;
@@ -71,13 +74,11 @@ pub use arrow_schema;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
 pub use database::{Database, MaintenanceHold, Table};
-pub use drillcore_format::schema::{MergePolicy, TableSchema};
-pub use drillcore_format::statistics_page::{ColumnZones, Zones};
-pub use drillcore_sample::interval::{Bounds, Interval, Method};
 pub use drillcore_storage::files::directory;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
-pub use options::{Durability, Options};
+pub use options::{Durability, Options, ReadOptions};
+pub use read::estimate::aggregate::Aggregate;
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
 pub use read::estimate::result::{AggregateEstimate, Estimate};
 pub use read::get::Found;
@@ -87,10 +88,11 @@ pub use read::sample::fresh_seed;
 pub use read::scan::{Scan, ScanRequest};
 pub use read::sets::Sets;
 pub use read::snapshot::{Snapshot, TableSnapshot};
-pub use reader::Reader;
 pub use reports::stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
 pub use reports::verify::VerifyReport;
 pub use schema::conform::{AppendOptions, OnError, Rejected};
+pub use schema::granularity::Granularity;
+pub use schema::metric::Metric;
 pub use schema::table_spec::{Merge, RollupSpec, TableSpec};
 pub use select::key_range::{Between, Closed};
 pub use select::predicate::Predicate;
@@ -98,6 +100,105 @@ pub use select::selection::Selection;
 #[cfg(shuttle)]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;
+
+// Types of the floors below, each with an example here, where its callers see it.
+/// A commit's number in the order of commits, as [`AppendResult::lsn`] and [`Snapshot::lsn`] give it.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::Lsn;
+///
+/// let newest = flights.snapshot()?.lsn();
+/// assert!(newest > Lsn::default());
+/// assert_eq!(Lsn::from(u64::from(newest)), newest);
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::ids::Lsn;
+/// What rows with equal keys mean, as it is stored: [`TableSchema::merge`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::MergePolicy;
+///
+/// assert_eq!(flights.schema().merge, MergePolicy::Append);
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::MergePolicy;
+/// A table's shape, as [`Table::schema`] gives it.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let schema = flights.schema();
+/// let key = schema.key.iter().map(|&column| schema.columns.field(column).name().as_str());
+/// assert_eq!(key.collect::<Vec<_>>(), ["id"]);
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_format::schema::TableSchema;
+/// What is known of a column in some zones, for [`Predicate::may_match`].
+///
+/// ```
+/// use drillcore::ColumnZones;
+/// use drillcore::arrow_array::cast::AsArray;
+/// use drillcore::arrow_array::types::Int64Type;
+/// use drillcore::arrow_array::BooleanArray;
+///
+/// /// Which zones may hold a row whose delay is above 30.
+/// fn may_be_late(delays: &ColumnZones) -> BooleanArray {
+///     let maxes = delays.maxes.as_primitive::<Int64Type>();
+///     maxes.iter().map(|most| most.map(|most| most > 30)).collect()
+/// }
+/// ```
+pub use drillcore_format::statistics_page::ColumnZones;
+/// Zones, which are consecutive blocks of rows, for [`Predicate::may_match`].
+///
+/// ```
+/// use drillcore::Zones;
+/// use drillcore::arrow_array::{Array, BooleanArray};
+///
+/// /// Leaves out the zones in which the first of the zone columns is null in all rows.
+/// fn may_match(zones: &Zones) -> BooleanArray {
+///     match zones.column(0) {
+///         None => BooleanArray::from(vec![true; zones.len()]),
+///         Some(known) => {
+///             let nulls = known.null_counts.iter().zip(zones.rows());
+///             nulls.map(|(nulls, rows)| Some(nulls? < rows?)).collect()
+///         }
+///     }
+/// }
+/// ```
+pub use drillcore_format::statistics_page::Zones;
+/// What an average's interval allows values to be: [`AggregateEstimate::bounds`].
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest};
+///
+/// let aggregates = vec![("mean".into(), Aggregate::avg("delay"))];
+/// let request = EstimateRequest { aggregates, ..EstimateRequest::default() };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// if let Some(bounds) = estimate.aggregates[0].bounds {
+///     println!("its interval allows for delays from {} to {}", bounds.low, bounds.high);
+/// }
+/// # drillcore::Result::Ok(())
+/// ```
+pub use drillcore_sample::interval::Bounds;
+/// An estimate with its error bars, as [`AggregateEstimate::intervals`] has them.
+///
+/// ```
+/// use drillcore::{Interval, Method};
+///
+/// let mean = Interval { value: 12.0, low: 11.0, high: 13.5, method: Method::StudentT };
+/// assert!(mean.contains(13.0) && mean.half_width() == 1.5);
+/// ```
+pub use drillcore_sample::interval::Interval;
+/// How an [`Interval`] was found.
+///
+/// ```
+/// use drillcore::Method;
+///
+/// assert_eq!(Method::Wilson.to_string(), "wilson");
+/// ```
+pub use drillcore_sample::interval::Method;
 
 /// The README's example, run as a test.
 #[cfg(doctest)]

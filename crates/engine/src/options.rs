@@ -3,7 +3,19 @@
 use crate::calls::interrupt::Interrupt;
 
 /// What a crash may take away. A returned `append` survives ...
+///
+/// ```
+/// use drillcore::{Database, Durability, Options};
+///
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("ledger.drill");
+/// let options = Options { durability: Durability::Fsync, ..Options::default() };
+/// let ledger = Database::open(&path, options)?; // each append waits for the disk
+/// # ledger.close()?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Durability {
     /// ... only until the database is closed, which writes everything out.
     None,
@@ -13,7 +25,19 @@ pub enum Durability {
     Fsync,
 }
 
+/// Pages of segments are cached up to this, unless said otherwise.
+const CACHE_BYTES: u64 = 128 << 20;
+
 /// Options of [`Database::open`](crate::Database::open).
+///
+/// ```
+/// use drillcore::{Database, Options};
+///
+/// let options = Options { memory_bytes: 64 << 20, cache_bytes: 16 << 20, ..Options::default() };
+/// let small = Database::in_memory(options)?;
+/// assert_eq!(small.stats()?.cache_bytes_limit, 16 << 20);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     /// What an acknowledged commit outlasts.
@@ -36,6 +60,24 @@ pub struct Options {
     pub interrupt: Interrupt,
 }
 
+/// Options of [`Database::open_read_only`](crate::Database::open_read_only).
+///
+/// ```
+/// use drillcore::{Database, ErrorKind, ReadOptions};
+///
+/// let options = ReadOptions { cache_bytes: 16 << 20, ..ReadOptions::default() };
+/// let missing = Database::open_read_only("/no/such/folder", options);
+/// assert_eq!(missing.err().unwrap().kind(), ErrorKind::NotFound);
+/// ```
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The limit on cached pages of segments.
+    pub cache_bytes: u64,
+    /// Stops the opening, and then the calls made through the handle that it returns: see
+    /// [`Database::interrupted_by`](crate::Database::interrupted_by).
+    pub interrupt: Interrupt,
+}
+
 impl Options {
     /// The least a database works with.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
@@ -46,11 +88,17 @@ impl Default for Options {
         Options {
             durability: Durability::Os,
             memory_bytes: 512 << 20,
-            cache_bytes: 128 << 20,
+            cache_bytes: CACHE_BYTES,
             maintenance_threads: 2,
             wal_bytes_max: 1 << 30,
             create: true,
             interrupt: Interrupt::never(),
         }
+    }
+}
+
+impl Default for ReadOptions {
+    fn default() -> ReadOptions {
+        ReadOptions { cache_bytes: CACHE_BYTES, interrupt: Interrupt::never() }
     }
 }

@@ -11,13 +11,14 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use drillcore_format::block;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::directory::{Directory, LocalDirectory};
 use drillcore_storage::files::lease::{Lease, ManifestVersion};
@@ -28,6 +29,7 @@ use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
+use crate::catalog::tables::Known;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
@@ -37,6 +39,7 @@ use crate::opening::recovery::{
     self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
     open_tables,
 };
+use crate::options::ReadOptions;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
@@ -53,8 +56,6 @@ use crate::state::version::Version;
 /// The writer may replace files while they are being listed and opened; so often it is tried again.
 const ATTEMPTS: u32 = 50;
 const RETRY_AFTER: Duration = Duration::from_millis(5);
-/// How often a wait for the writer looks.
-const POLL: Duration = Duration::from_millis(10);
 
 /// A database open for reading only. Clones share it.
 #[derive(Clone)]
@@ -84,44 +85,25 @@ struct Current {
 }
 
 impl Reader {
-    /// Opens the database in a folder as of its newest complete commit. Any number of readers may, beside one
-    /// writer or none.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`, also
-    /// where no lease may be left in the folder.
-    pub fn open(path: impl AsRef<Path>, cache_bytes: u64) -> Result<Reader> {
-        Reader::open_interruptibly(path, cache_bytes, &Interrupt::never())
-    }
-
-    /// [`Reader::open`] that can be stopped.
-    pub fn open_interruptibly(
-        path: impl AsRef<Path>,
-        cache_bytes: u64,
-        interrupt: &Interrupt,
-    ) -> Result<Reader> {
-        let path = path.as_ref();
+    /// See [`Database::open_read_only`](crate::Database::open_read_only).
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<Reader> {
         check_path(path)?;
         let directory =
-            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, &error))?;
+            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, error))?;
         let folder = path.display().to_string();
         if !recovery::holds_database(&directory, &folder)? {
             let message = format!("there is no database in {folder}");
             return Err(Error::new(ErrorKind::NotFound, message));
         }
-        Reader::open_in(Arc::new(directory), cache_bytes, interrupt)
+        Reader::open_in(Arc::new(directory), options)
     }
 
-    /// [`Reader::open_interruptibly`] in any [`Directory`] that holds a database.
-    pub fn open_in(
-        directory: Arc<dyn Directory>,
-        cache_bytes: u64,
-        interrupt: &Interrupt,
-    ) -> Result<Reader> {
+    /// [`Reader::open`] in any [`Directory`] that holds a database.
+    pub fn open_in(directory: Arc<dyn Directory>, options: &ReadOptions) -> Result<Reader> {
         let reader = Reader {
             shared: Arc::new(Shared {
                 directory: Arc::new(OpenFiles::new(directory)),
-                cache: Arc::new(PageCache::new(cache_bytes)),
+                cache: Arc::new(PageCache::new(options.cache_bytes)),
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
                 segments: Mutex::default(),
@@ -129,9 +111,28 @@ impl Reader {
                 loading: Mutex::new(()),
             }),
         };
-        let current = reader.load(None, interrupt)?;
+        let current = reader.load(None, &options.interrupt)?;
         *lock(&reader.shared.current) = Some(Arc::new(current));
         Ok(reader)
+    }
+
+    /// A table by name, as of the last refresh.
+    pub fn table(&self, name: &str) -> Result<Known> {
+        let snapshot = self.snapshot()?.table(name)?;
+        let table = snapshot.table();
+        Ok(Known { id: table.id, name: table.name.clone(), schema: table.schema.clone() })
+    }
+
+    /// The names of all tables, in order.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        Ok(self.snapshot()?.tables())
+    }
+
+    /// The shape of a table, unless it was dropped.
+    pub fn schema(&self, table: TableId) -> Option<Arc<TableSchema>> {
+        let current = self.current().ok()?;
+        let found = current.version.tables.values().find(|found| found.id == table)?;
+        Some(found.schema.clone())
     }
 
     /// All tables as of the last refresh.
@@ -139,11 +140,7 @@ impl Reader {
         Ok(Snapshot::new(self.current()?.version.clone()))
     }
 
-    /// The named snapshot as it was pinned by the writer; none is made. One that the writer has dropped
-    /// since the last refresh can still be opened.
-    ///
-    /// # Errors
-    /// `NotFound` if there was none of that name at the last refresh, `Closed`, `Corrupt`, `Io`.
+    /// The named snapshot as it was pinned by the writer, also one that was dropped since the last refresh.
     pub fn named_snapshot(&self, name: &str) -> Result<Snapshot> {
         let current = self.current()?;
         let Some(pinned) = current.named.get(name) else {
@@ -156,14 +153,13 @@ impl Reader {
     }
 
     /// The names of all named snapshots as of the last refresh, in order, with the commits they show.
-    pub fn snapshots(&self) -> Result<Vec<(String, u64)>> {
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         let current = self.current()?;
-        Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn.0)).collect())
+        Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn)).collect())
     }
 
-    /// Reads every segment of the last refresh, those of named snapshots too, and checks it as
-    /// [`Database::verify`](crate::Database::verify) does. Takes as long as it takes: the writer's merges
-    /// remove nothing of it meanwhile.
+    /// Checks every segment of the last refresh, those of named snapshots too. The writer's merges remove nothing of
+    /// it meanwhile.
     pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
         let current = self.current()?;
         let of_tables =
@@ -190,39 +186,9 @@ impl Reader {
         Ok(Stats::of_reader(&current.version, &current.log, cache, meter, examined))
     }
 
-    /// Moves on to the newest complete commit, at least to `at_least`, and returns it. Named snapshots are
-    /// those of now. Snapshots taken before stay as they are.
-    ///
-    /// # Errors
-    /// `Behind` if the writer has not written that far within `timeout`.
-    pub fn refresh(&self, at_least: u64, timeout: Duration, interrupt: &Interrupt) -> Result<u64> {
-        let started = Instant::now();
-        loop {
-            interrupt.check()?;
-            let lsn = self.move_on(interrupt)?;
-            if lsn >= at_least {
-                return Ok(lsn);
-            }
-            if started.elapsed() >= timeout {
-                let message = format!("commit {at_least} is not there; the newest is {lsn}");
-                return Err(Error::new(ErrorKind::Behind, message));
-            }
-            thread::sleep(POLL);
-        }
-    }
-
-    /// Lets go of what is read. Snapshots stay readable, and hold the lease as long as they need its files.
-    pub fn close(&self) {
-        lock(&self.shared.current).take();
-    }
-
-    fn current(&self) -> Result<Arc<Current>> {
-        let current = lock(&self.shared.current).clone();
-        current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
-    }
-
-    /// Takes what is there now for what is read, and returns its newest commit.
-    fn move_on(&self, interrupt: &Interrupt) -> Result<u64> {
+    /// Takes what is there now for what is read, and returns its newest commit. Snapshots taken before stay as they
+    /// are.
+    pub fn refresh(&self, interrupt: &Interrupt) -> Result<Lsn> {
         let _loading = lock(&self.shared.loading);
         let before = self.current()?;
         let fresh = self.load(Some(&before), interrupt)?;
@@ -233,7 +199,17 @@ impl Reader {
         {
             *current = Arc::new(fresh);
         }
-        Ok(lsn.0)
+        Ok(lsn)
+    }
+
+    /// Lets go of what is read. Snapshots stay readable, and hold the lease as long as they need its files.
+    pub fn close(&self) {
+        lock(&self.shared.current).take();
+    }
+
+    fn current(&self) -> Result<Arc<Current>> {
+        let current = lock(&self.shared.current).clone();
+        current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
     }
 
     /// A segment that the lease of what is read, or about to be, holds, with the postings that go with it. Both

@@ -188,7 +188,7 @@ const AT_THE_LIMIT: Scenario = Scenario {
 
 /// One snapshot: its LSN, and the keys it shows.
 struct View {
-    lsn: u64,
+    lsn: Lsn,
     keys: BTreeSet<i64>,
 }
 
@@ -217,7 +217,7 @@ fn keys(table: &TableSnapshot) -> BTreeSet<i64> {
 /// Takes a snapshot and checks what must hold of each by itself.
 fn look(db: &Database, folder: &LogFolder) -> View {
     let snapshot = db.snapshot().unwrap();
-    let (lsn, logged) = (snapshot.lsn(), folder.logged());
+    let (lsn, logged) = (snapshot.lsn(), Lsn(folder.logged()));
     assert!(lsn <= logged, "commit {lsn} is visible, but the log ends at {logged}");
     let [left, right] = TABLES.map(|name| keys(&snapshot.table(name).unwrap()));
     assert_eq!(left, right, "commit {lsn} is visible in part");
@@ -234,12 +234,12 @@ fn run(scenario: Scenario) {
         maintenance_threads: 1,
         ..Default::default()
     };
-    let db = Database::open_in(Arc::new(folder.clone()), options.clone(), None).unwrap();
+    let db = Database::open_in(Arc::new(folder.clone()), options.clone()).unwrap();
     for name in TABLES {
         db.create_table(name, spec()).unwrap();
     }
     // Locks of the standard library, held for a moment only: no thread goes on to another meanwhile.
-    let acknowledged: Mutex<BTreeMap<i64, u64>> = Mutex::default();
+    let acknowledged: Mutex<BTreeMap<i64, Lsn>> = Mutex::default();
     let views: Mutex<Vec<View>> = Mutex::default();
     let (db_ref, folder_ref, acknowledged_ref, views_ref) = (&db, &folder, &acknowledged, &views);
     thread::scope(|scope| {
@@ -292,7 +292,7 @@ fn run(scenario: Scenario) {
         assert_eq!(view.keys, shown, "at commit {}", view.lsn);
     }
     // What was acknowledged is in the files.
-    let db = Database::open_in(Arc::new(folder.files.clone()), options, None).unwrap();
+    let db = Database::open_in(Arc::new(folder.files.clone()), options).unwrap();
     let found = keys(&db.snapshot().unwrap().table("left").unwrap());
     assert!(acknowledged.keys().all(|key| found.contains(key)), "an acknowledged commit is lost");
 }

@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn varint_below(&mut self, what: &str, end: u64) -> Result<u64> {
         let value = self.varint()?;
         if value >= end {
-            return Err(self.error(format!("{what} {value} does not lie below {end}")));
+            return Err(self.error(format!("{what} {value} is not below {end}")));
         }
         Ok(value)
     }

@@ -10,7 +10,8 @@ pub struct TableId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SegmentId(pub u64);
 
-/// A commit's position in the order of all commits of a database. The first commit has LSN 1.
+/// A commit's position in the order of all commits of a database: its log sequence number. The first commit has
+/// LSN 1, so 0, the default, is before all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Lsn(pub u64);
 
@@ -42,6 +43,18 @@ impl LsnRange {
     pub fn join(self, next: LsnRange) -> LsnRange {
         assert!(self.last < next.first, "{self:?} does not lie before {next:?}");
         LsnRange { first: self.first, last: next.last }
+    }
+}
+
+impl From<u64> for Lsn {
+    fn from(number: u64) -> Lsn {
+        Lsn(number)
+    }
+}
+
+impl From<Lsn> for u64 {
+    fn from(lsn: Lsn) -> u64 {
+        lsn.0
     }
 }
 

@@ -293,16 +293,16 @@ impl IndexPage {
                 ));
             }
             if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end() {
-                return Err(format!("separator {number} lies at {suffix:?}"));
+                return Err(format!("separator {number} has the range {suffix:?}"));
             }
             if number > 0 && self.suffix(number - 1) > self.suffix(number) {
-                return Err(format!("separator {number} falls"));
+                return Err(format!("separator {number} is less than the one before"));
             }
             for weight in 0..self.weights.len() {
                 if number > 0
                     && self.weight_end(weight, number - 1) > self.weight_end(weight, number)
                 {
-                    return Err(format!("weight {weight} falls at block {number}"));
+                    return Err(format!("weight {weight} decreases at block {number}"));
                 }
             }
         }

@@ -95,7 +95,7 @@ impl IndexedSets {
         for _ in 0..cursor.varint()? {
             let value = cursor.bytes()?;
             if exceptions.last().is_some_and(|last| **last >= *value) {
-                return Err(cursor.error("the values of indexed sets do not rise"));
+                return Err(cursor.error("the values of indexed sets are not ascending"));
             }
             exceptions.insert(value.into());
         }

@@ -307,7 +307,7 @@ fn decode_each<'a>(
                 values.append(match payload {
                     None | Some([0]) => false,
                     Some([1]) => true,
-                    Some(other) => return Err(malformed(format!("{other:?} is no boolean"))),
+                    Some(other) => return Err(malformed(format!("{other:?} is not a boolean"))),
                 });
             }
             Ok(Arc::new(BooleanArray::new(values.finish(), nulls.finish())))

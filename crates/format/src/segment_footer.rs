@@ -114,7 +114,7 @@ impl SegmentFooter {
             return Err(cursor.error(detail));
         }
         if footer.first_key > footer.last_key {
-            return Err(cursor.error("the first key lies behind the last"));
+            return Err(cursor.error("the first key is greater than the last"));
         }
         cursor.finish()?;
         Ok(footer)

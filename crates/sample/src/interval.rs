@@ -89,6 +89,7 @@ impl Interval {
 
 /// How an interval was found, which also says what it is valid for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Method {
     /// Every row of the population was looked at, or an index knows the number.
     Exact,

@@ -115,8 +115,8 @@ impl ScalarUDFImpl for BoundedFunction {
         let bytes = result_bytes(&columns);
         if bytes > self.limit_bytes {
             let message = format!(
-                "{} of {rows} rows would make {bytes} bytes at once, more than the {} that one column of a \
-                 batch may take here; ask for shorter results, or for fewer rows at once",
+                "{} over {rows} rows needs {bytes} bytes; the limit per column of a batch is {}. Select shorter \
+                 values or fewer rows",
                 self.name(),
                 self.limit_bytes
             );

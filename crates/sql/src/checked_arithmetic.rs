@@ -303,7 +303,7 @@ fn out_of_range(error: DataFusionError, field: &FieldRef) -> DataFusionError {
                 name => format!("{name}: "),
             };
             let message = format!(
-                "{of}{found} does not fit {}; cast to decimal(38, 0), or to double where an approximation will do",
+                "{of}{found} does not fit {}; cast to decimal(38, 0), or to double if an approximation will do",
                 named(field.data_type()),
             );
             to_datafusion(Error::new(ErrorKind::OutOfRange, message))

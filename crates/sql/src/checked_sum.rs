@@ -80,7 +80,7 @@ impl AggregateUDFImpl for CheckedSum {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match &arg_types[0] {
             refused @ (DataType::Decimal256(..) | DataType::Interval(_)) => plan_err!(
-                "sum takes numbers of up to {DIGITS_MAX} digits, and durations, not {refused}"
+                "sum does not support {refused}; it supports numbers of up to {DIGITS_MAX} digits, and durations"
             ),
             _ => self.sum.return_type(arg_types),
         }
@@ -168,7 +168,7 @@ impl AggregateUDFImpl for CheckedAvg {
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match &arg_types[0] {
             refused @ DataType::Decimal256(..) => plan_err!(
-                "avg takes numbers of up to {DIGITS_MAX} digits, and durations, not {refused}"
+                "avg does not support {refused}; it supports numbers of up to {DIGITS_MAX} digits, and durations"
             ),
             _ => self.avg.return_type(arg_types),
         }
@@ -269,13 +269,13 @@ impl Shown {
         let scale = scale(&self.data_type);
         let total = match total {
             Some(total) => Decimal128Type::format_decimal(total, DIGITS_MAX, scale),
-            None => format!("beyond {DIGITS_MAX} digits"),
+            None => format!("longer than {DIGITS_MAX} digits"),
         };
         let (name, data_type) = (&self.name, &self.data_type);
         let message = match data_type.is_integer() {
             true => format!(
-                "{name} is {total}, which does not fit {}; sum up the values as decimal(38, 0), or as double \
-                 where an approximation will do",
+                "{name} is {total}, which does not fit {}; cast the values to decimal(38, 0), or to double if an \
+                 approximation will do",
                 named(data_type)
             ),
             false => format!("{name} is {total}, which does not fit {data_type}"),

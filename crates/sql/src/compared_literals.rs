@@ -175,7 +175,9 @@ fn check_digits(expr: &Expr, unit: &TimeUnit) -> Result<()> {
     if digits.trim_end_matches('0').len() <= digits_max {
         return Ok(());
     }
-    let message = format!("'{text}' is compared with a timestamp in {of} and has more digits");
+    let message = format!(
+        "'{text}' has more digits than the timestamp in {of} that it is compared with; shorten it"
+    );
     Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)))
 }
 

@@ -38,8 +38,8 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::SchemaError(schema_error, _) => from_schema_error(schema_error),
         DataFusionError::ResourcesExhausted(message) => {
             let message = format!(
-                "the query needs more memory than it may take; give it more with memory_bytes, or ask for \
-                 fewer rows, groups or columns at once: {message}"
+                "the query needs more memory than its budget; raise memory_bytes, or select fewer rows, \
+                 groups or columns: {message}"
             );
             Error::new(ErrorKind::OutOfMemory, message)
         }
@@ -49,12 +49,12 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::NotImplemented(message)
             if message.starts_with("Unsupported LIMIT expression") =>
         {
-            let message = "LIMIT and OFFSET take a whole number that is known beforehand";
+            let message = "LIMIT and OFFSET need a constant whole number";
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::NotImplemented(message) if is_query_in_expression(message) => {
-            let message = "a query in IN, EXISTS, ANY or ALL has to be in a WHERE or HAVING, and if it refers to \
-                           a row of the query around it, without LIMIT";
+            let message = "a subquery in IN, EXISTS, ANY or ALL is supported in WHERE and HAVING only, and without \
+                           LIMIT if it refers to the outer query";
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::NotImplemented(message) => {
@@ -63,14 +63,14 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::SQL(parser_error, _) => {
             let message = parser_error.to_string();
             let message = message.trim_start_matches("sql parser error: ");
-            Error::new(ErrorKind::InvalidArgument, format!("not SQL: {message}"))
+            Error::new(ErrorKind::InvalidArgument, format!("invalid SQL: {message}"))
         }
         DataFusionError::ArrowError(arrow_error, _) => from_arrow(arrow_error),
         DataFusionError::ExecutionJoin(error) => {
-            Error::new(ErrorKind::Internal, format!("the query broke off: {error}"))
+            Error::new(ErrorKind::Internal, format!("the query stopped: {error}"))
         }
         DataFusionError::Internal(message) => {
-            Error::new(ErrorKind::Internal, format!("internal error of the query: {message}"))
+            Error::new(ErrorKind::Internal, format!("internal error in the query: {message}"))
         }
         other => Error::new(ErrorKind::InvalidArgument, other.strip_backtrace()),
     }
@@ -89,8 +89,8 @@ pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
     let is_too_long = ["offset overflow", "offset too large", "capacity overflow"];
     let message = error.to_string();
     if is_too_long.iter().any(|found| message.contains(found)) {
-        let message = "a column of text or lists would take more than 2 GiB in one batch; ask for shorter \
-                       results, or for fewer rows at once";
+        let message = "a column of text or lists needs more than 2 GiB in one batch; select shorter values or fewer \
+                       rows";
         return Error::new(ErrorKind::OutOfMemory, message);
     }
     error
@@ -119,19 +119,20 @@ fn from_message(message: &str) -> Error {
         let hint =
             match candidates.iter().any(|c| c.contains("UserDefined")) || candidates.is_empty() {
                 true => String::new(),
-                false => format!("; there is {}", candidates.join(", ")),
+                false => format!("; use {}", candidates.join(", ")),
             };
-        return invalid(format!("there is no {call}{hint}"));
+        return invalid(format!("no function matches {call}{hint}"));
     }
     if let Some((column, _)) = between(message, "column \"", "\" must appear in the GROUP BY") {
         return invalid(format!(
-            "{column} is neither in GROUP BY nor in an aggregate; min({column}) takes one of its values"
+            "{column} is neither in GROUP BY nor in an aggregate; add it to GROUP BY, or use min({column})"
         ));
     }
     // Those that a query cannot be are refused by name before; these stand inside of one.
     if message.starts_with("DML not supported") || message.starts_with("DDL not supported") {
         return invalid(
-            "a query only reads; create_table, append and delete change tables".to_string(),
+            "queries are read-only; use create_table, append and delete to change tables"
+                .to_string(),
         );
     }
     // What does not fit its type; Arrow and functions tell so in words alone.
@@ -141,8 +142,8 @@ fn from_message(message: &str) -> Error {
     }
     if message == "Arithmetic Overflow in AvgAccumulator" {
         return out_of_range(
-            "an average of decimals has four digits more behind the point than they have, and one of these has no room \
-             for all its digits before it; average the values as double where an approximation will do"
+            "an average of decimals has four more decimal places than the values, and one of these averages does not \
+             fit; average the values as double if an approximation will do"
                 .to_string(),
         );
     }
@@ -154,8 +155,8 @@ fn from_message(message: &str) -> Error {
     if is_beyond_nanoseconds {
         let found = message.split(". The dates").next().unwrap_or(message);
         return out_of_range(format!(
-            "{found}; a timestamp is in nanoseconds, from 1677-09-21 to 2262-04-11, unless it is cast to timestamp(6), \
-             which is in microseconds and holds all years"
+            "{found}; nanosecond timestamps reach from 1677-09-21 to 2262-04-11; cast to timestamp(6), in \
+             microseconds, for other years"
         ));
     }
     let overflows = ["Overflow ", "Signed integer overflow ", "Date arithmetic overflow"];
@@ -177,9 +178,15 @@ fn from_arrow(error: &ArrowError) -> Error {
     match error {
         ArrowError::ArithmeticOverflow(found) => {
             let found = found.trim_start_matches("Overflow happened on: ");
-            Error::new(ErrorKind::OutOfRange, format!("{found} does not fit its type"))
+            Error::new(
+                ErrorKind::OutOfRange,
+                format!("{found} does not fit its type; cast to a wider type"),
+            )
         }
-        ArrowError::DivideByZero => Error::new(ErrorKind::InvalidArgument, "division by zero"),
+        ArrowError::DivideByZero => Error::new(
+            ErrorKind::InvalidArgument,
+            "division by zero; use nullif(divisor, 0) to get null instead",
+        ),
         ArrowError::CastError(message)
         | ArrowError::ParseError(message)
         | ArrowError::ComputeError(message)
@@ -197,7 +204,7 @@ pub fn with_quotes_told(error: Error, text: &str) -> Error {
     if !unknown.is_some_and(|quoted| text.contains(quoted)) {
         return error;
     }
-    let hint = "text stands in single quotes, double ones are for names";
+    let hint = "use single quotes for strings; double quotes are for identifiers";
     Error::new(error.kind(), format!("{message}; {hint}"))
 }
 
@@ -215,7 +222,7 @@ fn from_schema_error(error: &SchemaError) -> Error {
             match &field.relation {
                 Some(relation) if names.contains(&field.name.as_str()) && relations.is_empty() => {
                     let message = format!(
-                        "a condition is about the columns of one table: write {} without {relation}",
+                        "a condition names the columns of one table: write {} without {relation}",
                         field.name
                     );
                     Error::new(ErrorKind::NotFound, message)
@@ -226,7 +233,10 @@ fn from_schema_error(error: &SchemaError) -> Error {
                     Error::unknown("table", relation.table(), relations)
                 }
                 _ if names.is_empty() => {
-                    let message = format!("no column can be named here: {}", field.name);
+                    let message = format!(
+                        "columns cannot be used here, but found {}; use a constant",
+                        field.name
+                    );
                     Error::new(ErrorKind::InvalidArgument, message)
                 }
                 _ => Error::unknown("column", &field.name, names),
@@ -234,8 +244,9 @@ fn from_schema_error(error: &SchemaError) -> Error {
         }
         SchemaError::AmbiguousReference { field } => {
             let name = &field.name;
-            let message =
-                format!("{name} is a column of several tables; say of which, as in t.{name}");
+            let message = format!(
+                "several tables have a column {name}; add the name of the table, as in t.{name}"
+            );
             Error::new(ErrorKind::InvalidArgument, message)
         }
         other => Error::new(ErrorKind::InvalidArgument, other.to_string()),

@@ -59,7 +59,9 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         check_constants(&expr)?;
         let data_type = expr.get_type(&columns)?;
         if !matches!(data_type, DataType::Boolean | DataType::Null) {
-            let message = format!("a condition is true or false, but {condition:?} is {data_type}");
+            let message = format!(
+                "a condition must be true or false, but {condition:?} has type {data_type}"
+            );
             return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
         }
         Condition::new(schema, split_conjunction_owned(expr), state)
@@ -245,19 +247,24 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
     let mut fault = None;
     expr.apply(|part| {
         fault = match part {
-            Expr::AggregateFunction(function) => {
-                Some(format!("{} needs several rows; a condition sees one", function.func.name()))
+            Expr::AggregateFunction(function) => Some(format!(
+                "a condition applies to one row, so it cannot use {}; use a query",
+                function.func.name()
+            )),
+            Expr::WindowFunction(function) => Some(format!(
+                "a condition applies to one row, so it cannot use {}; use a query",
+                function.fun.name()
+            )),
+            Expr::Placeholder(placeholder) => Some(format!(
+                "the placeholder {} has no value; write the value instead",
+                placeholder.id
+            )),
+            part if is_subquery(part) => {
+                Some("a condition cannot contain a subquery; use a query".to_string())
             }
-            Expr::WindowFunction(function) => {
-                Some(format!("{} needs several rows; a condition sees one", function.fun.name()))
-            }
-            Expr::Placeholder(placeholder) => {
-                Some(format!("the placeholder {} has no value", placeholder.id))
-            }
-            part if is_subquery(part) => Some("a condition cannot hold a query".to_string()),
-            part if part.is_volatile_node() => {
-                Some(format!("{part} gives another answer each time it is asked"))
-            }
+            part if part.is_volatile_node() => Some(format!(
+                "{part} has a different value in each call, so a condition cannot use it"
+            )),
             _ => return Ok(TreeNodeRecursion::Continue),
         };
         Ok(TreeNodeRecursion::Stop)

@@ -95,7 +95,7 @@ struct Running {
 pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<Query> {
     let threads = options.threads.unwrap_or_else(session::available_threads);
     if !(1..=THREADS_MAX).contains(&threads) {
-        let message = format!("a query runs on 1 to {THREADS_MAX} threads, not {threads}");
+        let message = format!("threads must be from 1 to {THREADS_MAX}, got {threads}");
         return Err(Error::new(ErrorKind::InvalidArgument, message));
     }
     let runtime = Builder::new_multi_thread()
@@ -104,9 +104,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
         .thread_stack_size(session::STACK_BYTES)
         .enable_time()
         .build()
-        .map_err(|error| {
-            Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
-        })?;
+        .map_err(|error| Error::io("cannot start a thread", error))?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let scans_stop = Interrupt::new(Arc::new(move || stopped.load(Ordering::Relaxed)));
@@ -148,7 +146,7 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
 fn broken(error: JoinError) -> Error {
     match error.try_into_panic() {
         Ok(payload) => from_panic(&*payload),
-        Err(error) => Error::new(ErrorKind::Internal, format!("the query broke off: {error}")),
+        Err(error) => Error::new(ErrorKind::Internal, format!("the query stopped: {error}")),
     }
 }
 
@@ -200,7 +198,7 @@ async fn plan(
     let plan = context.state().statement_to_plan(statement).await?;
     reads_only.verify_plan(&plan)?;
     if plan.schema().fields().is_empty() {
-        let message = "the query gives rows without columns; name some, or write select *";
+        let message = "the query selects no columns; name some, or use select *";
         return Err(DataFusionError::Plan(message.to_string()));
     }
     context.execute_logical_plan(plan).await?.execute_stream().await
@@ -233,9 +231,7 @@ impl Query {
     fn wait<T>(&self, future: impl Future<Output = T>) -> Result<T> {
         // With a clock of its own: that of the workers stands still while all of them are busy.
         let waiting = Builder::new_current_thread().enable_time().build();
-        let waiting = waiting.map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot wait for the query: {error}"))
-        })?;
+        let waiting = waiting.map_err(|error| Error::io("cannot wait for the query", error))?;
         waiting.block_on(async {
             let mut future = std::pin::pin!(future);
             loop {

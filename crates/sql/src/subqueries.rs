@@ -40,10 +40,10 @@ pub fn check_answerable(condition: &Expr) -> Result<()> {
     condition.apply(|part| {
         fault = match (part, query_of(part)) {
             (_, Some(query)) if !query.outer_ref_columns.is_empty() => Some(
-                "holds a query that refers to the sampled row; write it without, as in k in (select k from ...)",
+                "has a subquery that refers to the sampled row; write it without, as in k in (select k from ...)",
             ),
             (Expr::SetComparison(_), _) => {
-                Some("compares with ANY or ALL of a query; write it with IN, min or max")
+                Some("compares with ANY or ALL of a subquery; use IN, min or max")
             }
             _ => return Ok(TreeNodeRecursion::Continue),
         };
@@ -52,7 +52,7 @@ pub fn check_answerable(condition: &Expr) -> Result<()> {
     match fault {
         None => Ok(()),
         Some(fault) => Err(invalid(format!(
-            "{}: TABLESAMPLE tests a condition before it draws, and this one {fault}",
+            "TABLESAMPLE cannot use the condition {}, because it {fault}",
             condition.human_display()
         ))),
     }
@@ -100,7 +100,9 @@ async fn answer(part: Expr, session: &dyn Session) -> Result<Answer> {
             match (values.pop(), values.pop()) {
                 (None, _) => Ok(Answer::Value(lit(ScalarValue::try_new_null(&data_type)?))),
                 (Some(value), None) => Ok(Answer::Value(lit(value))),
-                (Some(_), Some(_)) => Err(invalid("a query that stands for one value has several")),
+                (Some(_), Some(_)) => Err(invalid(
+                    "a subquery that must have one row has several; add LIMIT 1, or use IN",
+                )),
             }
         }
         Expr::Exists(Exists { subquery, negated }) => {
@@ -125,7 +127,8 @@ async fn first_column(plan: LogicalPlan, session: &dyn Session) -> Result<Vec<Sc
     while let Some(batch) = batches.try_next().await? {
         if values.len() + batch.num_rows() > VALUES_MAX {
             return Err(invalid(format!(
-                "a query in a condition of TABLESAMPLE has more than {VALUES_MAX} different values"
+                "a subquery in a condition of TABLESAMPLE has more than {VALUES_MAX} different values; \
+             select fewer"
             )));
         }
         for row in 0..batch.num_rows() {

@@ -25,7 +25,9 @@ pub fn statement(text: &str) -> Result<Statement, DataFusionError> {
         DFParserBuilder::new(text).with_dialect(&Bound).build()?.parse_statements()?;
     let count = statements.len();
     let (Some(statement), 1) = (statements.pop_front(), count) else {
-        return Err(invalid(format!("a query is one statement, and this text has {count}")));
+        return Err(invalid(format!(
+            "the text has {count} statements; a query must be exactly one"
+        )));
     };
     check_reads(&statement)?;
     Ok(statement)
@@ -52,8 +54,7 @@ fn check_joined(text: &str) -> Result<(), DataFusionError> {
         return Ok(());
     }
     Err(invalid(format!(
-        "{found} operators are more than the {JOINED_MAX} that are taken; for a choice of values, IN (...) \
-         needs none"
+        "the text has {found} operators; the limit is {JOINED_MAX}. Use IN (...) for long lists of values"
     )))
 }
 
@@ -63,19 +64,19 @@ fn check_reads(statement: &Statement) -> Result<(), DataFusionError> {
         Statement::Statement(statement) => check_statement(statement),
         Statement::Explain(explain) => check_reads(&explain.statement),
         Statement::CopyTo(_) => {
-            Err(no_query("COPY", "the caller writes the rows of a query to a file"))
+            Err(no_query("COPY", "write the rows of a query to a file instead"))
         }
         Statement::CreateExternalTable(_) => Err(no_query(
             "CREATE EXTERNAL TABLE",
-            "use create_table, and load the file into the table",
+            "use create_table, then load the file into the table",
         )),
         Statement::Reset(_) => Err(no_query("RESET", SETTINGS)),
     }
 }
 
-const SETTINGS: &str = "threads and memory_bytes are arguments of each query";
+const SETTINGS: &str = "pass threads and memory_bytes with each query";
 const TRANSACTIONS: &str = "each append is one commit, and each query reads one snapshot";
-const VIEWS: &str = "use WITH to name a query inside of another";
+const VIEWS: &str = "use WITH to name a query inside another";
 const VALUES: &str = "write the values into the text of the query";
 
 fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
@@ -89,16 +90,14 @@ fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
         | SqlStatement::ShowVariable { .. } => return Ok(()),
         SqlStatement::Insert(_) => ("INSERT", "use append to add rows"),
         SqlStatement::Update(_) => ("UPDATE", "use append to replace rows of an upsert table"),
-        SqlStatement::Merge(_) => {
-            ("MERGE", "use append to add rows to an upsert table, or to replace them")
-        }
+        SqlStatement::Merge(_) => ("MERGE", "use append to add or replace rows of an upsert table"),
         SqlStatement::Delete(_) => ("DELETE", "use delete to remove rows of an upsert table"),
         SqlStatement::Truncate(_) => ("TRUNCATE", "use drop_table to remove a table"),
         SqlStatement::CreateTable(_) => ("CREATE TABLE", "use create_table"),
         SqlStatement::Drop { .. } => ("DROP", "use drop_table to remove a table"),
         SqlStatement::AlterTable(_) => ("ALTER TABLE", "use add_column to add a column"),
         SqlStatement::CreateView(_) => ("CREATE VIEW", VIEWS),
-        SqlStatement::Copy { .. } => ("COPY", "the caller reads and writes files"),
+        SqlStatement::Copy { .. } => ("COPY", "read and write files outside SQL"),
         SqlStatement::Set(_) => ("SET", SETTINGS),
         SqlStatement::StartTransaction { .. } => ("BEGIN", TRANSACTIONS),
         SqlStatement::Commit { .. } => ("COMMIT", TRANSACTIONS),
@@ -108,7 +107,7 @@ fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
         other => {
             let text = other.to_string();
             let verb = text.split([' ', '(']).next().unwrap_or_default();
-            return Err(no_query(verb, "a query is one SELECT, EXPLAIN, SHOW TABLES or DESCRIBE"));
+            return Err(no_query(verb, "use SELECT, EXPLAIN, SHOW TABLES or DESCRIBE"));
         }
     };
     Err(no_query(verb, instead))
@@ -131,7 +130,7 @@ fn check_query(query: &Query) -> Result<(), DataFusionError> {
 }
 
 fn no_query(verb: &str, instead: &str) -> DataFusionError {
-    invalid(format!("a query only reads, and {verb} is not supported: {instead}"))
+    invalid(format!("queries are read-only, so {verb} is not supported; {instead}"))
 }
 
 fn invalid(message: String) -> DataFusionError {

@@ -55,7 +55,9 @@ impl RelationPlanner for SamplePlanner {
         let sample = match &mut relation {
             TableFactor::Table { sample, .. } => sample.take(),
             TableFactor::Derived { sample: Some(_), .. } => {
-                return Err(invalid("TABLESAMPLE takes a table, not a query; put it inside"));
+                return Err(invalid(
+                    "TABLESAMPLE needs a table, not a query; put it inside the query",
+                ));
             }
             _ => None,
         };
@@ -70,12 +72,12 @@ impl RelationPlanner for SamplePlanner {
         let alias = alias.take();
         if alias.as_ref().is_some_and(|alias| !alias.columns.is_empty()) {
             return Err(invalid(
-                "TABLESAMPLE takes no new names of columns; give them in the select list",
+                "a table with TABLESAMPLE cannot rename columns; rename them in the select list",
             ));
         }
         let wanted = wanted(&sample)?;
         let LogicalPlan::TableScan(scan) = context.plan(relation)? else {
-            return Err(invalid("TABLESAMPLE takes a table, not a query or a view"));
+            return Err(invalid("TABLESAMPLE needs a table, not a query or a view"));
         };
         let plan = with_table(scan, |table| table.wanted = wanted)?;
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
@@ -86,37 +88,43 @@ impl RelationPlanner for SamplePlanner {
 fn wanted(sample: &TableSample) -> Result<Wanted> {
     if let Some(method @ (TableSampleMethod::System | TableSampleMethod::Block)) = &sample.name {
         return Err(invalid(format!(
-            "TABLESAMPLE {method} would draw whole blocks, whose rows resemble each other; leave the \
-             method out, or say BERNOULLI"
+            "TABLESAMPLE {method} draws whole blocks, which is not a fair sample; leave {method} out, or use \
+             BERNOULLI"
         )));
     }
     if sample.bucket.is_some() || sample.offset.is_some() {
-        return Err(invalid("TABLESAMPLE takes (k ROWS) or (p PERCENT), not BUCKET or OFFSET"));
+        return Err(invalid(
+            "TABLESAMPLE does not support BUCKET and OFFSET; use (k ROWS) or (p PERCENT)",
+        ));
     }
     let Some(quantity) = &sample.quantity else {
-        return Err(invalid("TABLESAMPLE takes (k ROWS) or (p PERCENT)"));
+        return Err(invalid("TABLESAMPLE needs (k ROWS) or (p PERCENT)"));
     };
     let number = quantity.value.to_string();
     let seed = match &sample.seed {
         None => fresh_seed(),
-        Some(seed) => parse(&seed.value.to_string(), "a seed is a whole number from 0 on")?,
+        Some(seed) => {
+            parse(&seed.value.to_string(), "the seed must be a whole number of at least 0")?
+        }
     };
     let is_bernoulli = sample.name == Some(TableSampleMethod::Bernoulli);
     match quantity.unit {
-        Some(TableSampleUnit::Rows) if is_bernoulli => {
-            Err(invalid("TABLESAMPLE BERNOULLI takes a percentage; for so many rows say (k ROWS)"))
-        }
+        Some(TableSampleUnit::Rows) if is_bernoulli => Err(invalid(
+            "TABLESAMPLE BERNOULLI needs a percentage; for a number of rows, leave BERNOULLI out",
+        )),
         Some(TableSampleUnit::Rows) => {
-            let n = parse(&number, "TABLESAMPLE (k ROWS) takes a whole number from 0 on")?;
+            let n = parse(&number, "TABLESAMPLE (k ROWS) needs a whole number of at least 0")?;
             Ok(Wanted::Rows { n, unit: Unit::Rows, seed })
         }
-        None if !is_bernoulli => {
-            Err(invalid(format!("TABLESAMPLE ({number}): say {number} ROWS or {number} PERCENT")))
-        }
+        None if !is_bernoulli => Err(invalid(format!(
+            "TABLESAMPLE ({number}) has no unit; use {number} ROWS or {number} PERCENT"
+        ))),
         Some(TableSampleUnit::Percent) | None => {
-            let percent: f64 = parse(&number, "TABLESAMPLE (p PERCENT) takes a number")?;
+            let percent: f64 = parse(&number, "TABLESAMPLE (p PERCENT) needs a number")?;
             if !(0.0..=100.0).contains(&percent) {
-                return Err(invalid(format!("{percent} percent does not lie between 0 and 100")));
+                return Err(invalid(format!(
+                    "a percentage must be between 0 and 100, got {percent}"
+                )));
             }
             Ok(Wanted::Share { share: percent / 100.0, seed })
         }
@@ -124,7 +132,7 @@ fn wanted(sample: &TableSample) -> Result<Wanted> {
 }
 
 fn parse<T: std::str::FromStr>(text: &str, expected: &str) -> Result<T> {
-    text.trim().parse().map_err(|_| invalid(format!("{expected}, not {text}")))
+    text.trim().parse().map_err(|_| invalid(format!("{expected}, got {text}")))
 }
 
 fn invalid(message: impl Into<String>) -> DataFusionError {
@@ -134,7 +142,10 @@ fn invalid(message: impl Into<String>) -> DataFusionError {
 /// The scan of a table that differs a little.
 fn with_table(scan: TableScan, change: impl FnOnce(&mut Table)) -> Result<LogicalPlan> {
     let Some(mut table) = table_of(&scan) else {
-        return Err(invalid(format!("TABLESAMPLE takes a table, and {} is none", scan.table_name)));
+        return Err(invalid(format!(
+            "TABLESAMPLE needs a table, and {} is not a table",
+            scan.table_name
+        )));
     };
     change(&mut table);
     let source = provider_as_source(Arc::new(table));
@@ -261,8 +272,8 @@ fn requalified(condition: Expr, relation: &TableReference) -> Result<Expr> {
 
 impl TableFunctionImpl for SampleFunction {
     fn call_with_args(&self, arguments: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
-        let usage = "sample takes a table's name, a number of rows and perhaps a seed, as in \
-                     sample('flights', 100)";
+        let usage = "sample needs the name of a table, a number of rows and optionally a seed, such as \
+                     sample('flights', 100) or sample('flights', 100, 7)";
         let (name, n, seed) = match arguments.exprs() {
             [name, n] => (name, n, None),
             [name, n, seed] => (name, n, Some(seed)),

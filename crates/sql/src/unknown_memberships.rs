@@ -181,8 +181,8 @@ impl<'a> Membership<'a> {
         match is_volatile {
             false => Ok(()),
             true => {
-                let message = "IN a query that gives other values each time it is asked can only be a condition \
-                               by itself, joined to others by AND, and without NOT";
+                let message = "IN with a subquery whose values change in each call must be a condition by itself: \
+                               join it to others with AND, and without NOT";
                 let error = Error::new(ErrorKind::InvalidArgument, message.to_string());
                 Err(to_datafusion(error))
             }

@@ -12,32 +12,32 @@ pub enum StorageError {
     #[error("cannot {action} {file}: {source}")]
     Io { action: &'static str, file: String, source: io::Error },
     /// Which entries of the folder are durable is unknown, also of those that others made.
-    #[error("cannot sync the folder of {file}: {source}")]
+    #[error("cannot sync the directory of {file}: {source}")]
     FolderSync { file: String, source: io::Error },
     #[error("{file}, at byte {offset}: {source}")]
     Damaged { file: String, offset: u64, source: FormatError },
     #[error("{file}: {detail}")]
     Inconsistent { file: String, detail: String },
     #[error(
-        "another process has this database open for writing; wait for it to close the database, or open it \
-         for reading only"
+        "another process has this database open for writing; wait until it closes the database, or open it \
+         read-only"
     )]
     Locked,
     #[error(
-        "this process has this database open for writing already; use that handle, or close it first"
+        "this process already has this database open for writing; use that handle, or close it first"
     )]
     LockedHere,
     /// A reader may not make the file that tells the writer what it reads.
     #[error(
-        "cannot leave a lease in the database folder: {source}; a reader needs write permission on the folder \
-         (with the sticky bit it can remove nothing else there), or a copy of the database"
+        "cannot create a lease in the database directory: {source}; give the reader write permission on the \
+         directory (with the sticky bit it can only remove its own files), or a copy of the database"
     )]
     LeaseDenied { source: io::Error },
     /// Nothing was written.
-    #[error("{file} needs {needed} bytes more, but {free} are free on the disk")]
+    #[error("{file} needs {needed} more bytes, but the disk has {free} free")]
     NoRoom { file: String, needed: u64, free: u64 },
     /// An earlier write failed, so what the file holds is unknown and nothing more may follow it.
-    #[error("the log is closed for writing since an earlier failure: {first}")]
+    #[error("the log is closed for writing after an earlier failure: {first}; reopen the database")]
     LogFailed { first: String },
 }
 

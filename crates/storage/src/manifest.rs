@@ -88,7 +88,8 @@ impl Manifest {
         let number = match files.last() {
             None => 1,
             Some((last, name)) => last.checked_add(1).ok_or_else(|| {
-                let (file, detail) = (name.clone(), "no number is left for the next one".into());
+                let (file, detail) =
+                    (name.clone(), "no number is left for the next manifest file".into());
                 StorageError::Inconsistent { file, detail }
             })?,
         };
@@ -227,7 +228,10 @@ impl ManifestState {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
                 let place = entry.segments.partition_point(|s| s.lsns.last < segment.lsns.first);
                 if entry.segments.get(place).is_some_and(|s| s.lsns.first <= segment.lsns.last) {
-                    return Err(format!("segment {} covers commits of another one", segment.id));
+                    return Err(format!(
+                        "segment {} overlaps the commits of another segment",
+                        segment.id
+                    ));
                 }
                 self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
                 entry.segments.insert(place, segment.clone());
@@ -269,7 +273,10 @@ impl ManifestState {
             Edit::IndexSets { table, indexed } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
                 if entry.schema.set.is_none() {
-                    return Err(format!("sets of table {} are indexed, which has none", table.0));
+                    return Err(format!(
+                        "sets of table {} are indexed, but it has no set column",
+                        table.0
+                    ));
                 }
                 entry.schema = entry.schema.with_indexed(indexed.clone());
             }
@@ -294,7 +301,7 @@ impl ManifestState {
             if last > table.flushed {
                 let (name, flushed) = (&table.name, table.flushed);
                 return Err(format!(
-                    "segments of {name:?} hold {last}, but it has {flushed} at most"
+                    "segments of {name:?} have commit {last}, but only {flushed} is flushed"
                 ));
             }
         }
@@ -310,7 +317,10 @@ impl ManifestState {
                 let is_in_order = lsns.clone().is_sorted_by(|a, b| a.last < b.first)
                     && lsns.next_back().is_none_or(|lsns| lsns.last <= snapshot.lsn);
                 if !is_in_order || !names.insert(&table.name) {
-                    return Err(format!("snapshot {name:?} has no sound table {:?}", table.name));
+                    return Err(format!(
+                        "snapshot {name:?} has an inconsistent table {:?}",
+                        table.name
+                    ));
                 }
             }
         }
@@ -342,7 +352,7 @@ impl ManifestState {
 }
 
 fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
-    let names = directory.list().context("list", "the database folder")?;
+    let names = directory.list().context("list", "the database directory")?;
     let number = |name: &str| name.strip_prefix("manifest-")?.strip_suffix(".log")?.parse().ok();
     let mut files: Vec<(u64, String)> =
         names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
@@ -384,7 +394,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
         last = Some(frame.sequence);
     }
     let Some(edit) = last else {
-        let detail = "the manifest is cut short: it has no edit".to_string();
+        let detail = "the manifest is cut off: it has no edit".to_string();
         return Err(StorageError::Inconsistent { file: name.to_string(), detail });
     };
     state.check().map_err(inconsistent)?;

@@ -9,7 +9,7 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use drillcore::{
-    AppendResult, Between, Closed, Merge, OnError, RollupSpec, SampleRequest, ScanRequest,
+    AppendResult, Between, Closed, Merge, Metric, OnError, RollupSpec, SampleRequest, ScanRequest,
     Selection, Table, TableSnapshot, TableSpec,
 };
 use drillcore_sample::rng::Rng;
@@ -44,18 +44,16 @@ impl Events {
     pub fn spec_of(kind: Kind) -> TableSpec {
         let weighted =
             TableSpec { weights: vec!["weight".into(), "value".into()], ..Events::spec() };
-        let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
         match kind {
             Kind::Append => weighted,
             Kind::Upsert => TableSpec { merge: Merge::Upsert, ..weighted },
             Kind::Rollup => TableSpec {
                 key: vec!["id".into(), "team".into()],
-                merge: Merge::Rollup(RollupSpec {
-                    time: None,
-                    granularity: "none".into(),
-                    metrics: vec![metric("n", "count"), metric("weight", "sum(weight)")],
-                    discover: false,
-                }),
+                merge: Merge::Rollup(
+                    RollupSpec::default()
+                        .metric("n", Metric::Count)
+                        .metric("weight", Metric::sum("weight")),
+                ),
                 ..Events::spec()
             },
         }

@@ -42,18 +42,11 @@ pub fn spec(table: &str) -> TableSpec {
             ..spec(SLOT_ROWS, &["writer", "slot"], "number", Merge::Upsert)
         },
         "sums" => {
-            let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
-            let rollup = RollupSpec {
-                time: None,
-                granularity: "none".into(),
-                metrics: vec![
-                    metric("events", "count"),
-                    metric("sum", "sum(number)"),
-                    metric("least", "min(position)"),
-                    metric("most", "max(number)"),
-                ],
-                discover: false,
-            };
+            let rollup = RollupSpec::default()
+                .metric("events", Metric::Count)
+                .metric("sum", Metric::sum("number"))
+                .metric("least", Metric::min("position"))
+                .metric("most", Metric::max("number"));
             spec(EVENTS, &["writer", "bucket"], "bucket", Merge::Rollup(rollup))
         }
         _ => spec(APPENDED, &["id"], "number", Merge::Append),
@@ -71,7 +64,7 @@ pub fn create_tables(database: &Database) -> Result<()> {
 }
 
 /// Commits one batch, and returns its LSN.
-pub fn append(database: &Database, writer: i32, number: u64) -> Result<u64> {
+pub fn append(database: &Database, writer: i32, number: u64) -> Result<Lsn> {
     if is_delete(number) {
         let slots = deleted_slots(number);
         let writers = Int64Array::from(vec![i64::from(writer); slots.len()]);

@@ -42,7 +42,7 @@ pub struct RandomOps {
     kept: Vec<(Snapshot, Model)>,
     named: BTreeMap<String, Pinned>,
     /// With what there was when it was last refreshed.
-    reader: Option<(Reader, Seen)>,
+    reader: Option<(Database, Seen)>,
     rng: Rng,
     log: OpLog,
 }
@@ -56,7 +56,7 @@ struct Seen {
 /// What a named snapshot shows for good.
 #[derive(Clone)]
 struct Pinned {
-    lsn: u64,
+    lsn: Lsn,
     model: Model,
     /// One sample of each table.
     drawn: Vec<Vec<Vec<Cell>>>,
@@ -101,7 +101,7 @@ impl RandomOps {
         let lines = vec![format!("{options:?}, {files_max} files at once")];
         let log = OpLog { seed, lines };
         let directory = folder(&path, files_max);
-        let database = Some(Database::open_in(directory, options.clone(), None).unwrap());
+        let database = Some(Database::open_in(directory, options.clone()).unwrap());
         RandomOps {
             path,
             options,
@@ -277,7 +277,7 @@ impl RandomOps {
         match appended {
             Ok(result) => {
                 assert_eq!((result.rows, result.rejected.len()), (total, 0));
-                assert_eq!(result.lsn, before + u64::from(total > 0));
+                assert_eq!(result.lsn, Lsn(before.0 + u64::from(total > 0)));
                 for p in pending {
                     self.model.get_mut(&p.name).unwrap().append(&p.rows);
                 }
@@ -310,7 +310,7 @@ impl RandomOps {
         let before = self.database().snapshot().unwrap().lsn();
         match self.database().table(name).unwrap().delete(&arrays) {
             Ok(lsn) => {
-                assert_eq!(lsn, before + u64::from(!keys.is_empty()));
+                assert_eq!(lsn, Lsn(before.0 + u64::from(!keys.is_empty())));
                 self.model.get_mut(name).expect("chosen above").delete(&keys);
             }
             Err(error) => self.check_too_large(&error),
@@ -402,7 +402,7 @@ impl RandomOps {
         if choice == 0 {
             self.log("close the reader");
             if let Some((reader, _)) = self.reader.take() {
-                reader.close();
+                reader.close().unwrap();
                 assert_eq!(reader.snapshot().err().unwrap().kind(), ErrorKind::Closed);
             }
             return;
@@ -423,14 +423,14 @@ impl RandomOps {
         let now = Seen { model: self.model.clone(), named: self.named.clone() };
         if let Some((reader, seen)) = &mut self.reader {
             self.log.lines.push("refresh the reader".into());
-            let at_least = if is_logged { lsn } else { 0 };
-            reader.refresh(at_least, Duration::ZERO, &Interrupt::never()).unwrap();
+            let at_least = if is_logged { lsn } else { Lsn(0) };
+            reader.refresh_to(at_least, Duration::ZERO).unwrap();
             *seen = now;
         } else {
             self.log("open a reader");
             let directory = folder(&self.path, self.files_max);
-            let reader =
-                Reader::open_in(directory, READER_CACHE_BYTES, &Interrupt::never()).unwrap();
+            let options = ReadOptions { cache_bytes: READER_CACHE_BYTES, ..Default::default() };
+            let reader = Database::open_read_only_in(directory, options).unwrap();
             self.reader = Some((reader, now));
         }
         let (reader, _) = self.reader.as_ref().expect("just opened");
@@ -485,7 +485,7 @@ impl RandomOps {
         }
         drop(database);
         let directory = folder(&self.path, self.files_max);
-        let opened = Database::open_in(directory, self.options.clone(), None);
+        let opened = Database::open_in(directory, self.options.clone());
         self.database = Some(opened.unwrap());
         assert_eq!(self.database().snapshot().unwrap().lsn(), before, "commits go on counting");
     }

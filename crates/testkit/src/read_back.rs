@@ -205,8 +205,8 @@ impl Selected<'_> {
             columns().filter(|&column| is_key_type(fields[column].data_type())).collect();
         let by = (rng.below(2) == 0).then(|| groupable[rng.below(groupable.len() as u64) as usize]);
         let name = |column: usize| fields[column].name().clone();
-        let mut aggregates = vec![("rows".to_string(), "count".to_string())];
-        aggregates.extend(measure.map(|column| ("mean".into(), format!("avg({})", name(column)))));
+        let mut aggregates = vec![("rows".to_string(), Aggregate::Count)];
+        aggregates.extend(measure.map(|column| ("mean".into(), Aggregate::avg(name(column)))));
         let request = EstimateRequest {
             aggregates,
             by: by.map(name),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use drillcore::RollupSpec;
 use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::{Granularity, RollupSpec};
 
 use crate::cell::Cell;
 
@@ -26,7 +26,7 @@ pub struct RollupShape {
 pub struct Time {
     /// Its index among the columns of a batch.
     pub column: usize,
-    pub granularity: &'static str,
+    pub granularity: Granularity,
     pub step_us: i128,
 }
 
@@ -56,17 +56,17 @@ impl RollupShape {
 
     pub fn spec(&self) -> RollupSpec {
         let name = |column: usize| self.events.field(column).name().clone();
-        let expression = |metric: &Metric| match metric {
-            Metric::Count => "count".to_string(),
-            Metric::Sum(column) => format!("sum({})", name(*column)),
-            Metric::Least(column) => format!("min({})", name(*column)),
-            Metric::Greatest(column) => format!("max({})", name(*column)),
+        let of_table = |metric: &Metric| match *metric {
+            Metric::Count => drillcore::Metric::Count,
+            Metric::Sum(column) => drillcore::Metric::sum(name(column)),
+            Metric::Least(column) => drillcore::Metric::min(name(column)),
+            Metric::Greatest(column) => drillcore::Metric::max(name(column)),
         };
         let metrics = self.metrics.iter();
         RollupSpec {
             time: self.time.map(|time| name(time.column)),
-            granularity: self.time.map_or("none", |time| time.granularity).to_string(),
-            metrics: metrics.map(|(name, metric)| (name.to_string(), expression(metric))).collect(),
+            granularity: self.time.map(|time| time.granularity).unwrap_or_default(),
+            metrics: metrics.map(|(name, metric)| (name.to_string(), of_table(metric))).collect(),
             discover: false,
         }
     }

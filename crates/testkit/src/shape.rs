@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
-use drillcore::{Merge, TableSpec};
+use drillcore::{Granularity, Merge, TableSpec};
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, to_array};
@@ -135,7 +135,11 @@ impl Shape {
                         ("big", DataType::Int64, true),
                     ]),
                     key: vec![2, 0, 3],
-                    time: Some(Time { column: 0, granularity: "1s", step_us: 1_000_000 }),
+                    time: Some(Time {
+                        column: 0,
+                        granularity: Granularity::SECOND,
+                        step_us: 1_000_000,
+                    }),
                     metrics: sums(&[
                         ("n", Metric::Count),
                         ("steps", Metric::Sum(4)),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use drillcore::arrow_array::{ArrayRef, Int64Array};
 use drillcore::directory::LocalDirectory;
 use drillcore::{
-    Database, MaintenanceHold, OnError, Options, Reader, Selection, Table, TableSnapshot,
+    Database, MaintenanceHold, OnError, Options, ReadOptions, Selection, Table, TableSnapshot,
 };
 use drillcore_sample::rng::Rng;
 
@@ -190,7 +190,11 @@ pub fn prepared_states(kind: Kind) -> Vec<Prepared> {
         }),
         ("in a reader", |opened| {
             opened.filled(&[3]);
-            let reader = Reader::open(&opened.path, 1 << 20).unwrap();
+            let reader = Database::open_read_only(
+                &opened.path,
+                ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+            )
+            .unwrap();
             let snapshot = reader.snapshot().unwrap().table(TABLE).unwrap();
             opened.reader = Some(reader);
             snapshot
@@ -220,7 +224,7 @@ pub struct Opened {
     database: Option<Database>,
     directory: GateDirectory,
     hold: Option<MaintenanceHold>,
-    reader: Option<Reader>,
+    reader: Option<Database>,
     stopped: Option<JoinHandle<()>>,
     path: PathBuf,
     _folder: tempfile::TempDir,
@@ -365,5 +369,5 @@ fn directory(path: &Path) -> GateDirectory {
 
 fn open(directory: &GateDirectory) -> Database {
     let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() };
-    Database::open_in(Arc::new(directory.clone()), options, None).unwrap()
+    Database::open_in(Arc::new(directory.clone()), options).unwrap()
 }

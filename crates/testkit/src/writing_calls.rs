@@ -50,8 +50,8 @@ pub const WRITING_CALLS: [(&str, WritingCall); 15] = [
 pub fn prepare(db: &Database) -> Result<()> {
     let folds = RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count)],
         discover: true,
     };
     db.create_table("events", spec(Merge::Append, false))?;

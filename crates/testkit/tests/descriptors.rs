@@ -5,7 +5,6 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
@@ -92,7 +91,11 @@ fn load(folder: &Path) {
     let database = Database::open(folder, options()).unwrap();
     create_tables(&database).unwrap();
     append(&database, 0, 1).unwrap();
-    let reader = Reader::open(folder, 100_000).unwrap();
+    let reader = Database::open_read_only(
+        folder,
+        ReadOptions { cache_bytes: 100_000, ..ReadOptions::default() },
+    )
+    .unwrap();
     let early = reader.snapshot().unwrap();
     let numbers: Vec<u64> = std::thread::scope(|scope| {
         let write = |writer: i32| {
@@ -105,7 +108,7 @@ fn load(folder: &Path) {
         let writers = [1, 2, 3].map(|writer| scope.spawn(write(writer)));
         for _ in 0..12 {
             database.flush().unwrap();
-            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+            reader.refresh().unwrap();
             last_batches(&reader.snapshot().unwrap());
             database.snapshot().unwrap();
         }
@@ -145,7 +148,11 @@ fn many_tables(folder: &Path) {
     }
     database.compact().unwrap();
     check_healthy(&database);
-    let reader = Reader::open(folder, 100_000).unwrap();
+    let reader = Database::open_read_only(
+        folder,
+        ReadOptions { cache_bytes: 100_000, ..ReadOptions::default() },
+    )
+    .unwrap();
     for number in 0..TABLES {
         let name = format!("t{number}");
         assert_eq!(scanned(&first.table(&name).unwrap()), 1);
@@ -157,7 +164,11 @@ fn many_tables(folder: &Path) {
 
 /// A table whose segments are many more than the process may have files.
 fn many_segments(folder: &Path) {
-    let reader = Reader::open(folder, 100_000).unwrap();
+    let reader = Database::open_read_only(
+        folder,
+        ReadOptions { cache_bytes: 100_000, ..ReadOptions::default() },
+    )
+    .unwrap();
     let early = reader.snapshot().unwrap().table("t").unwrap();
     assert_eq!(early.pieces() as i64, SEGMENTS);
     let check = |snapshot: &TableSnapshot| {
@@ -180,7 +191,7 @@ fn many_segments(folder: &Path) {
     table.index_all_sets().unwrap();
     database.named_snapshot("all").unwrap();
     database.compact().unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh().unwrap();
     for snapshot in [&snapshot, &early, &reader.snapshot().unwrap().table("t").unwrap()] {
         check(snapshot);
     }
@@ -214,7 +225,10 @@ fn others_take_all(folder: &Path) {
     let error = database.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(database.named_snapshot("none").is_err());
-    assert!(Reader::open(folder, 0).is_err());
+    assert!(
+        Database::open_read_only(folder, ReadOptions { cache_bytes: 0, ..ReadOptions::default() })
+            .is_err()
+    );
     // Memory fills up: what cannot be flushed is refused after a while, and why is told.
     let refused = (0..1_000)
         .map(|n| table.append(&rows(n * 5_000 + 2..n * 5_000 + 5_002), OnError::Raise))
@@ -254,7 +268,7 @@ fn a_database_with_more_segments_than_descriptors_opens_and_answers() {
     // Written in memory, where nothing has to be synced, a file at a time.
     let memory = MemoryDirectory::new();
     {
-        let database = Database::open_in(Arc::new(memory.clone()), options(), None).unwrap();
+        let database = Database::open_in(Arc::new(memory.clone()), options()).unwrap();
         let _hold = database.hold_maintenance();
         let table = database.create_table("t", spec()).unwrap();
         for id in 0..SEGMENTS {
@@ -286,7 +300,7 @@ fn descriptors_that_are_refused_at_random_moments_cost_no_row_and_leave_the_data
         let mut rng = Rng::keyed(seed, 12);
         let durability = [Durability::Fsync, Durability::Os, Durability::None][seed as usize % 3];
         let options = Options { durability, wal_bytes_max: 60_000, ..options() };
-        let open = || Database::open_in(Arc::new(directory.clone()), options.clone(), None);
+        let open = || Database::open_in(Arc::new(directory.clone()), options.clone());
         let mut last = 0;
         for part in 0..3 {
             let database = loop {
@@ -342,7 +356,7 @@ fn numbers_of_files_are_never_given_twice() {
     let directory: Arc<dyn Directory> = Arc::new(MemoryDirectory::new());
     let mut seen: Vec<String> = Vec::new();
     for round in 1..8 {
-        let database = Database::open_in(directory.clone(), options(), None).unwrap();
+        let database = Database::open_in(directory.clone(), options()).unwrap();
         create_tables(&database).unwrap();
         let before = directory.list().unwrap();
         for number in 1..6 {

@@ -142,7 +142,10 @@ fn reader_child() {
             reader = None;
             return "closed".into();
         }
-        match Reader::open(&folder, CACHE_BYTES) {
+        match Database::open_read_only(
+            &folder,
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+        ) {
             Ok(opened) => {
                 let batches = last_batches(&opened.snapshot().unwrap());
                 reader = Some(opened);
@@ -163,7 +166,11 @@ fn a_reader_of_the_superuser_does_not_keep_the_owner_from_writing() {
     let mut writer = setting.start("writer_child", (OWNER, GROUP));
     assert_eq!(writer.asked("1"), NOTHING_HELD);
     assert_eq!(writer.asked("2"), NOTHING_HELD);
-    let reader = Reader::open(&setting.database, CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        &setting.database,
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     assert_eq!(writer.asked("3"), HELD);
     assert_eq!(last_batches(&reader.snapshot().unwrap())[&1], 2);
     // A reader that died leaves its lease behind.

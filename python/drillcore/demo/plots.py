@@ -74,13 +74,13 @@ def ingest_plot(run: Ingest) -> str:
     ]
     for begin, end, rate in windows:
         x0, x1, y0 = x.at(begin), x.at(end), y.at(rate)
-        title = f"{begin:.2f} to {end:.2f} s: {rate:,.0f} rows a second"
+        title = f"{begin:.2f} to {end:.2f} s: {rate:,.0f} rows per second"
         parts.append(
             f'<rect class="bar" x="{x0 + 0.75:.1f}" y="{y0:.1f}" width="{max(x1 - x0 - 1.5, 0.5):.1f}" '
             f'height="{bottom - y0:.1f}"><title>{title}</title></rect>'
         )
-    parts.append(label(left, top - 6, "rows stored a second", "start", "small"))
-    return svg(bottom + 46, parts, "Rows stored a second while four threads write")
+    parts.append(label(left, top - 6, "rows stored per second", "start", "small"))
+    return svg(bottom + 46, parts, "Rows stored per second while four threads write")
 
 
 def looks_plot(looks: Sequence[Look], seconds: float, exact: float) -> str:
@@ -129,10 +129,10 @@ def weighted_plot(comparison: Comparison) -> str:
             parts.append(diamond(middle, y.at(draw.expected_shares[i])))
         parts.append(label(x.at(i), bottom + 16, f"{i * BIN_MILES:,}", "middle", "tick"))
     parts.append(
-        label((x.start + x.end) / 2, bottom + 36, "distance, miles (the last bar: and longer)", "middle", "small")
+        label((x.start + x.end) / 2, bottom + 36, "distance in miles (last bar: and longer)", "middle", "small")
     )
     parts.append(label(left, top - 8, "share of the flights drawn", "start", "small"))
-    return svg(bottom + 46, parts, "Distances of flights drawn plainly and by distance")
+    return svg(bottom + 46, parts, "Distances of flights drawn uniformly and by distance")
 
 
 def hours_plot(by_hour: Sequence[tuple[int, int, float]]) -> str:
@@ -142,13 +142,13 @@ def hours_plot(by_hour: Sequence[tuple[int, int, float]]) -> str:
     y = Axis(0, max(delay for _, _, delay in by_hour) * 1.1, bottom, top)
     parts = [grid_y(y, left, WIDTH - right, 4, plain)]
     for hour, flights, delay in by_hour:
-        title = f"{hour}:00 to {hour}:59: {delay:.1f} min a flight, {flights:,} flights"
+        title = f"{hour}:00 to {hour}:59: {delay:.1f} min per flight, {flights:,} flights"
         parts.append(bar("bar", x.at(hour + 0.1), x.at(0.8) - left, y.at(delay), bottom, title))
     parts += [label(x.at(hour + 0.5), bottom + 16, f"{hour}", "middle", "tick") for hour in range(24)]
     parts.append(
         label((x.start + x.end) / 2, bottom + 36, "scheduled hour of departure in New York", "middle", "small")
     )
-    parts.append(label(left, top - 8, "departure delay, minutes a scheduled flight", "start", "small"))
+    parts.append(label(left, top - 8, "departure delay, minutes per scheduled flight", "start", "small"))
     return svg(bottom + 46, parts, "Departure delay by hour of the day, from the hourly table")
 
 

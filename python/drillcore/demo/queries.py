@@ -33,7 +33,7 @@ def ask(db: drillcore.Database, flights: Flights) -> list[Query]:
     with db.snapshot() as snapshot:
         routes = run(
             snapshot,
-            "Which of United's routes leave an hour late or more the most often?",
+            "Which United routes most often leave at least an hour late?",
             f"""
 select origin, dest, count(*) as flights
 from flights
@@ -45,7 +45,7 @@ group by origin, dest order by flights desc, dest limit 5""",
         check([*expected[0], f"{expected[1]:,}"] == routes.rows[0], f"the latest route is {routes.rows[0]}")
         hours = run(
             snapshot,
-            "On which days was most time lost, by the flights and by the hourly table?",
+            "Which days lost the most time, by the flights and by the hourly table?",
             """
 select f.day, f.minutes, h.minutes as hourly
 from (select date_trunc('day', time_hour) as day, sum(dep_delay) as minutes from flights group by 1) f
@@ -55,7 +55,7 @@ order by h.minutes desc limit 3""",
         check(all(row[1] == row[2] for row in hours.rows), f"the tables disagree: {hours.rows}")
         sampled = run(
             snapshot,
-            f"{SAMPLED} random flights of those an hour late or more: where did they start?",
+            f"Where did {SAMPLED} random flights start that were at least an hour late?",
             f"""
 select origin, count(*) as flights, round(avg(dep_delay)) as minutes
 from flights tablesample ({SAMPLED} rows) repeatable (7)

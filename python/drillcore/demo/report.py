@@ -48,7 +48,7 @@ def render(report: Report) -> str:
         (f"{share:.1%}", f"of them read for the estimates ({report.sampled:,})"),
         (
             covered,
-            f"exact values inside their {report.confidence:.0%} interval, of carriers with {FEW_DRAWS} draws or more",
+            f"exact values inside their {report.confidence:.0%} interval, for carriers with at least {FEW_DRAWS} draws",
         ),
         (duration_text(report.estimate_seconds), f"to estimate all {len(report.delays)} carriers"),
         (
@@ -70,12 +70,12 @@ def render(report: Report) -> str:
             "</section>",
             section("Who leaves late", carriers_text(report, missed), plots.carriers_plot(report.delays), LEGEND),
             section("The interval shrinks while rows come in", looks_text(report), looks(report), ""),
-            section("Rows stored a second", ingest_text(report), plots.ingest_plot(report.run), ""),
+            section("Rows stored per second", ingest_text(report), plots.ingest_plot(report.run), ""),
             section(
                 "Drawn by distance", weighted_text(report), plots.weighted_plot(report.comparison), WEIGHTED_LEGEND
             ),
             facts_figure(report.comparison.facts()),
-            section("Folded while it is stored", folded_text(report), plots.hours_plot(report.by_hour), ""),
+            section("Folded on arrival", folded_text(report), plots.hours_plot(report.by_hour), ""),
             facts_figure(report.hourly),
             section("One question of each kind", ANSWERS_TEXT, answers_table(report.answers), ""),
             f"<section><h2>Asked in SQL</h2><p>{QUERIES_TEXT}</p>",
@@ -91,23 +91,23 @@ def lead(report: Report) -> str:
     """Return the opening paragraph."""
     return (
         f"<p class='lead'>{spelled(report.writers).capitalize()} threads stored every flight that left New York in "
-        "2013, in random order, while another kept drawing random flights from what was there, and a last one kept "
-        "checking two tables against each other. Nothing stopped for them: each look reads one consistent snapshot.</p>"
+        "2013, in random order. Meanwhile, one thread drew random flights from the rows stored so far, and another "
+        "compared two tables. The writers did not stop: each read uses one consistent snapshot.</p>"
     )
 
 
 def carriers_text(report: Report, missed: list[CarrierDelay]) -> str:
     """Return what the first picture shows."""
-    outcome = "Here every exact value lies inside."
+    outcome = "Here every exact value is inside."
     if missed:
         names = " and ".join(", ".join(each.name for each in missed).rsplit(", ", 1))
-        outcome = f"Here {names} {'lies' if len(missed) == 1 else 'lie'} outside, in red."
+        outcome = f"Here {names} {'is' if len(missed) == 1 else 'are'} outside, in red."
     trusted, expected = expected_misses(report.delays, report.confidence)
     return (
         f"Each dot is an average estimated from one sample of {report.sampled:,} flights, each whisker its "
         f"{report.confidence:.0%} interval ({html.escape(report.method)}), each diamond the exact value from the "
-        f"file. Of the {trusted} intervals from at least {FEW_DRAWS} draws about {expected:.1f} should miss; those "
-        f"from fewer, dotted, are wide, because delays have a long tail, which few draws may miss. {outcome}"
+        f"file. Of the {trusted} intervals from at least {FEW_DRAWS} draws, about {expected:.1f} should miss. "
+        f"Intervals from fewer draws are dotted and wide: delays have a long tail, which few draws may miss. {outcome}"
     )
 
 
@@ -116,7 +116,7 @@ def looks_text(report: Report) -> str:
     return (
         f"The average delay over all carriers, estimated {len(report.run.looks)} times during the load, each time "
         f"from a fresh sample of {SHARE:.0%} of the rows in a fresh snapshot. Each interval holds by itself with 95% "
-        "confidence; four times the draws halve its width."
+        "confidence. Four times as many draws halve its width."
     )
 
 
@@ -124,10 +124,10 @@ def ingest_text(report: Report) -> str:
     """Return what the third picture shows."""
     batches = f"{report.run.batches:,} batches went in, each one commit that survives a killed process"
     if not report.rate:
-        return f"{batches}. In all {report.run.rows_per_second:,.0f} rows a second, with the estimates running beside."
+        return f"{batches}. The rate was {report.run.rows_per_second:,.0f} rows per second, while the estimates ran."
     return (
-        f"{batches}; the writers were paced to {report.rate:,.0f} rows a second, to leave something to watch. "
-        f"As fast as they can, with nothing beside, the same threads store {report.unpaced:,.0f} rows a second."
+        f"{batches}. The writers were paced to {report.rate:,.0f} rows per second, to leave something to watch. "
+        f"At full speed and alone, the same threads store {report.unpaced:,.0f} rows per second."
     )
 
 
@@ -136,8 +136,9 @@ def weighted_text(report: Report) -> str:
     plain, weighted = report.comparison.plain, report.comparison.weighted
     return (
         f"{DRAWS:,} flights drawn with equal chances, and {DRAWS:,} drawn in proportion to their distance: "
-        f"a flight of 2,000 miles ten times as often as one of 200. The average of the plain draw must be near "
-        f"E[d] = {plain.expected:,.0f} miles, that of the weighted one near E[d²]/E[d] = {weighted.expected:,.0f}."
+        f"a flight of 2,000 miles is drawn ten times as often as one of 200. "
+        f"The average of the plain draw must be near E[d] = {plain.expected:,.0f} miles, "
+        f"that of the weighted draw near E[d²]/E[d] = {weighted.expected:,.0f}."
     )
 
 
@@ -146,16 +147,16 @@ def folded_text(report: Report) -> str:
     return (
         "Each batch went into two tables in one commit: the flights as they are, and a table that folds them by hour, "
         "airport and carrier into a count, a sum and a maximum of their departure delays. "
-        f"{report.run.checks:,} snapshots were taken meanwhile, and both tables' flights counted in each: "
-        f"{report.run.mismatches or 'none'} showed half a commit. The picture is from the hourly table alone: delays "
-        "pile up over the day."
+        f"Meanwhile, {report.run.checks:,} snapshots counted the flights of both tables: "
+        f"{report.run.mismatches or 'none'} showed half a commit. The picture uses the hourly table only: delays "
+        "grow over the day."
     )
 
 
 def looks(report: Report) -> str:
     """Return the second picture, unless the load was over before the first look."""
     if not report.run.looks:
-        return "<p>The load was over before the first look.</p>"
+        return "<p>The load ended before the first estimate.</p>"
     return plots.looks_plot(report.run.looks, report.run.seconds, report.exact_mean)
 
 
@@ -218,17 +219,17 @@ def spelled(count: int) -> str:
 
 TITLE = "A year of departures, sampled while it is stored"
 ANSWERS_TEXT = (
-    "Asked after the load, of the same table, through the same calls a program would use. Short answers are the "
-    "median of 50 calls; each was checked against the file where the file can tell."
+    "These calls ran after the load, on the same table, as in any program. Times of short calls are the median of 50 "
+    "calls. Answers were checked against the file where possible."
 )
 QUERIES_TEXT = (
-    "Each query reads one snapshot of both tables. Below it stands what was left to the engine of its plan: columns, "
-    "key ranges and sets, tests of rows, samples. A sample is of what the condition leaves, so it has the size asked "
-    "for. Times are the median of 5 runs."
+    "Each query reads one snapshot of both tables. Below it are the scans of its plan: columns, key ranges and sets, "
+    "tests of rows, samples. A sample draws from the rows that meet the condition, so it has the requested size. "
+    "Times are the median of 5 runs."
 )
 FACTS_TEXT = (
-    "Measured by this run, on the machine it ran on. The database was flushed, closed, opened again and "
-    "verified: every segment was read, and its checksums and indexes compared with its rows."
+    "Measured in this run, on this machine. The database was flushed, closed, opened again and verified: every segment "
+    "was read, and its checksums and indexes were compared with its rows."
 )
 
 

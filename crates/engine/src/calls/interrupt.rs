@@ -9,6 +9,21 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Asked between blocks of work, and during waits, whether to go on. Always by the thread that makes the call, and
 /// never while a lock is held that others might want.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+/// use std::time::{Duration, Instant};
+///
+/// use drillcore::{ErrorKind, Interrupt};
+///
+/// let end = Instant::now() + Duration::from_millis(1);
+/// let interrupt = Interrupt::new(Arc::new(move || Instant::now() > end));
+/// std::thread::sleep(Duration::from_millis(5));
+/// let stopped = flights.snapshot()?.sets_interruptibly(&interrupt);
+/// assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Interrupted);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone, Default)]
 pub struct Interrupt {
     stop: Option<Arc<dyn Fn() -> bool + Send + Sync>>,

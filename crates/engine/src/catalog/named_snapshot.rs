@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use drillcore_format::ids::SegmentId;
+use drillcore_format::ids::{Lsn, SegmentId};
 use drillcore_format::manifest_edit::{Edit, PinnedTable};
 use drillcore_storage::files::lease::ManifestVersion;
 
@@ -38,9 +38,9 @@ pub fn open_or_pin(core: &Core, name: &str, interrupt: &Interrupt) -> Result<Arc
 }
 
 /// The names of all named snapshots with their LSNs, in order.
-pub fn list(core: &Core) -> Result<Vec<(String, u64)>> {
+pub fn list(core: &Core) -> Result<Vec<(String, Lsn)>> {
     let state = core.open_state()?;
-    Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn.0)).collect())
+    Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn)).collect())
 }
 
 /// Forgets a named snapshot. Files that only it needed go once nobody reads them.

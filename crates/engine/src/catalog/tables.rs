@@ -48,15 +48,13 @@ pub fn create(core: &Core, name: &str, spec: &TableSpec) -> Result<Known> {
             }
             let hint = if spec.exist_ok {
                 let differs = difference(&TableSpec::of(&known.schema), &TableSpec::of(&schema));
-                format!(
-                    " with another shape: {differs}; ask for the shape it has, or drop it first"
-                )
+                format!(" with another shape: {differs}; use that shape, or drop the table first")
             } else {
-                "; open it, or create it with exist_ok".to_string()
+                "; open it, or set exist_ok".to_string()
             };
             return Err(Error::new(
                 ErrorKind::AlreadyExists,
-                format!("table {name:?} exists already{hint}"),
+                format!("table {name:?} already exists{hint}"),
             ));
         }
         state.next_table

@@ -55,7 +55,7 @@ pub fn check(core: &Core, spare: Spare, what: &str, needed: u64) -> Result<()> {
     Err(Error::lacking(
         Lack::Room,
         format!(
-            "{what} needs {needed} bytes of disk space, and {spared} stay free beside it; {free} are free"
+            "{what} needs {needed} bytes of disk space, and {spared} must stay free; only {free} are free"
         ),
     ))
 }

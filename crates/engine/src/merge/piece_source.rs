@@ -107,7 +107,7 @@ impl PieceSource {
             return Ok(());
         };
         if *last.as_slice() > *rows.key(0) || rows.first_out_of_order(false).is_some() {
-            return Err(segment.inconsistent("its keys do not rise".into()).into());
+            return Err(segment.inconsistent("its keys are not ascending".into()).into());
         }
         last.clear();
         last.extend_from_slice(rows.key(rows.len() - 1));

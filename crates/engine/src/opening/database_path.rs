@@ -15,12 +15,14 @@ const MEMORY: &str = ":memory:";
 pub fn check_path(path: &Path) -> Result<()> {
     let text = path.to_string_lossy();
     if text.is_empty() || text.contains('\0') {
-        return Err(Error::invalid(format!("{text:?} is no path of a folder; give one")));
+        return Err(Error::invalid(format!(
+            "{text:?} is not a valid path; give the path of a directory"
+        )));
     }
     if text == MEMORY {
         return Err(Error::invalid(format!(
-            "{text:?} is no folder, and a database in memory ends with its process; give a path, here \
-             ./{text} for a folder of that name"
+            "{text:?} is not a directory, and a database in memory ends with its process; give a path, or \
+             ./{text} for a directory of that name"
         )));
     }
     // Programs that take a URL for a path write its slashes as one.
@@ -30,8 +32,8 @@ pub fn check_path(path: &Path) -> Result<()> {
     let hint = match scheme.eq_ignore_ascii_case("file") {
         true => format!("give the path itself: /{}", rest.trim_start_matches('/')),
         false => format!(
-            "only folders of local file systems are served; give a path, here ./{text} for a folder of \
-             that name"
+            "a database must be a directory on a local file system; give its path, or ./{text} for a \
+             directory of that name"
         ),
     };
     Err(Error::invalid(format!("{text:?} is a URL ({scheme}); {hint}")))

@@ -27,7 +27,7 @@ use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
 use crate::options::{Durability, Options};
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
-use crate::state::core::{Core, Probe};
+use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::slots::Slot;
 use crate::state::table_state::TableState;
@@ -38,12 +38,7 @@ pub const LOCK_FILE: &str = "LOCK";
 
 /// Brings a database into memory as it was after its last acknowledged commit, or a later one. `nonce` should be a
 /// number that no other opening uses.
-pub fn open(
-    directory: Arc<dyn Directory>,
-    options: Options,
-    probe: Probe,
-    nonce: u32,
-) -> Result<Core> {
+pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Result<Core> {
     let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
     let lock = take_lock(directory.as_ref())?;
     holds_database(directory.as_ref(), "the folder")?;
@@ -86,7 +81,7 @@ pub fn open(
     let numbers = orphans.iter().filter_map(|name| Some(file_of(name)?.1.0));
     let taken = numbers.filter(|number| *number < u64::from(u32::MAX)).max();
     let unused = taken.map_or(next_segment, |taken| next_segment.max(SegmentId(taken + 1)));
-    let core = Core::new(directory, lock, options, cache, manifest, unused, state, probe);
+    let core = Core::new(directory, lock, options, cache, manifest, unused, state);
     opened.values().for_each(|segment| core.note_segment(segment));
     let orphans = orphans.into_iter().map(|name| (name, version));
     let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));
@@ -102,7 +97,7 @@ pub fn open(
 /// Takes the writer's lock.
 fn take_lock(directory: &dyn Directory) -> Result<Box<dyn Lock>> {
     let lock = directory.lock(LOCK_FILE).map_err(|error| {
-        Error::new(ErrorKind::Io, format!("cannot lock the database with {LOCK_FILE}: {error}"))
+        Error::io(format_args!("cannot lock the database with {LOCK_FILE}"), error)
     })?;
     Ok(lock.ok_or_else(|| match directory.is_locked_here(LOCK_FILE) {
         true => StorageError::LockedHere,
@@ -119,7 +114,7 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
     if manifest::exists(directory)? {
         return Ok(true);
     }
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list {folder}: {error}"));
+    let io = |error| Error::io(format_args!("cannot list {folder}"), error);
     let mut names = directory.list().map_err(io)?;
     names.retain(|name| file_of(name).is_some() || is_log_file(name));
     match names.iter().min() {
@@ -127,8 +122,8 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
         Some(name) => Err(Error::new(
             ErrorKind::Corrupt,
             format!(
-                "{folder} holds {name}, but no manifest: the database is damaged, and nothing was changed; \
-                 put its manifest-*.log back from a copy, or move the files away to start anew"
+                "{folder} has {name}, but no manifest: the database is damaged. Nothing was changed. Restore \
+                 its manifest-*.log from a copy, or move the files away to start with an empty database"
             ),
         )),
     }
@@ -137,7 +132,7 @@ pub fn holds_database(directory: &dyn Directory, folder: &str) -> Result<bool> {
 /// Removes log files that were being begun when the process died. Nothing reads them, and one that stays is
 /// replaced by the next of its name.
 fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io = |error| Error::io("cannot list the database directory", error);
     let names = directory.list().map_err(io)?;
     let is_log = |name: &str| name.starts_with("manifest-") || name.starts_with("wal-");
     for name in names.iter().filter(|name| is_log(name) && is_unfinished(name)) {
@@ -149,7 +144,7 @@ fn remove_unfinished(directory: &dyn Directory) -> Result<()> {
 /// Segments and postings that the manifest does not know: they were being written at a crash, or waited for
 /// readers.
 fn orphans(directory: &dyn Directory, found: &ManifestState) -> Result<Vec<String>> {
-    let io = |error| Error::new(ErrorKind::Io, format!("cannot list the database folder: {error}"));
+    let io = |error| Error::io("cannot list the database directory", error);
     let segments = found.segments().map(Segment::file_name);
     let postings = found.postings.values().map(|postings| SetPostings::file_name(postings.file));
     let known: HashSet<String> = segments.chain(postings).collect();
@@ -181,9 +176,9 @@ fn check_no_edit_is_lost(
         };
         if commits.last > last {
             let message = format!(
-                "the manifest lost its end: {name} holds commits up to {}, but it names none beyond \
-                 {last}, nor does the log; nothing was changed. Restore the manifest from a copy, or \
-                 move {name} away to open the database without them",
+                "the manifest lost its end: {name} has commits up to {}, but the manifest and the log end at \
+                 commit {last}. Nothing was changed. Restore the manifest from a copy, or move {name} \
+                 away to open the database without these commits",
                 commits.last
             );
             return Err(Error::new(ErrorKind::Corrupt, message));
@@ -272,9 +267,8 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         flush(core, core.visible(), &core.options.interrupt)?;
         start_log_at(core, expected)?;
         jobs::remove_log_before(core, &wal, expected);
-        core.directory.sync().map_err(|error| {
-            Error::new(ErrorKind::Io, format!("cannot sync the database folder: {error}"))
-        })?;
+        let io = |error| Error::io("cannot sync the database directory", error);
+        core.directory.sync().map_err(io)?;
     } else {
         if last.is_none() && expected > needed_from {
             // An earlier opening without a log, or with one that a power cut took, left commits in
@@ -292,8 +286,9 @@ pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> 
     match last {
         Some(last) if last.0 + 1 < expected.0 && needed_from < expected => {
             let held = expected.0 - 1;
-            let message =
-                format!("the log ends at commit {last}, but segments hold commits up to {held}");
+            let message = format!(
+                "the log ends at commit {last}, but segments have commits up to {held}; restore the log from a copy"
+            );
             Err(Error::new(ErrorKind::Corrupt, message))
         }
         _ => Ok(()),
@@ -328,7 +323,8 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
 
 /// The batches of a logged commit, one a table.
 pub fn logged_batches(lsn: Lsn, payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
-    let batches = decode_commit(payload).map_err(|error| damaged_commit(lsn, &error))?;
+    let batches =
+        decode_commit(payload).map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
     let mut tables = HashSet::new();
     if batches.iter().all(|(table, _)| tables.insert(*table)) {
         return Ok(batches);
@@ -344,12 +340,12 @@ pub fn logged_rows(lsn: Lsn, layout: &Layout, block: &[u8]) -> Result<Rows> {
         builder.append_range(&view, 0, view.rows())?;
         builder.finish()
     };
-    let rows = decode().map_err(|error| damaged_commit(lsn, &error))?;
+    let rows = decode().map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
     match rows.first_out_of_order(!layout.schema().repeats_keys()) {
         None if rows.is_empty() => Err(damaged_commit(lsn, &"a batch has no rows")),
         None => Ok(rows),
         Some(row) => {
-            let detail = format!("row {row} of a batch does not lie behind the one before it");
+            let detail = format!("row {row} of a batch is not in key order");
             Err(damaged_commit(lsn, &detail))
         }
     }

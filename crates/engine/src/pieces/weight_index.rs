@@ -79,8 +79,7 @@ fn stride_of(values: &ArrayRef, start: usize) -> ArrayRef {
 
 /// The error of a stored row that has no weight.
 pub fn no_weight((row, why): (usize, NoWeight)) -> Error {
-    let message =
-        format!("the weight of row {row} is {why:?}, which no append takes: it is damaged");
+    let message = format!("the weight of row {row} is damaged: {why:?}");
     Error::new(ErrorKind::Corrupt, message)
 }
 

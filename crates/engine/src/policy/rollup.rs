@@ -229,7 +229,10 @@ fn narrow(name: &str, sums: &ArrayRef) -> Result<ArrayRef> {
     let narrowed = sums.as_primitive::<Decimal128Type>().iter().map(|sum| match sum {
         None => Ok(None),
         Some(sum) => i64::try_from(sum).map(Some).map_err(|_| {
-            let message = format!("{name:?} sums to {sum}, which does not fit a 64-bit integer");
+            let message = format!(
+                "the sum {name:?} is {sum}, which does not fit a 64-bit integer; use a float \
+                 column for this metric"
+            );
             Error::new(ErrorKind::OutOfRange, message)
         }),
     });
@@ -312,7 +315,7 @@ impl Groups<'_> {
 
 /// No table has so many events.
 fn too_large() -> Error {
-    let message = "partial rows of one key hold more events than there can be: they are damaged";
+    let message = "partial rows of one key have more events than possible: they are damaged";
     Error::new(ErrorKind::Corrupt, message)
 }
 

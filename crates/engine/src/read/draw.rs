@@ -51,7 +51,7 @@ impl Population {
         let combines = TablePolicy::of(layout).combines();
         match &request.weight {
             Some(_) if combines => Err(Error::invalid(
-                "a rollup table has no weights of its own; it is drawn from by event",
+                "a rollup table has no weights: its samples draw events; leave the weight out",
             )),
             Some(column) => Ok(Population::Weight(column.clone(), weight_column(layout, column)?)),
             None if combines && request.unit == Unit::Events => Ok(Population::Events),
@@ -297,8 +297,8 @@ fn draw_by_weight(
     if (places.len() as u64) < request.n && !request.at_most {
         let (n, found) = (request.n, places.len());
         let message = format!(
-            "{n} rows were asked for, but {found} of the {} selected have a {column} above 0; \
-             allow fewer to get what there is",
+            "cannot draw {n} rows: {found} of the {} selected rows have a {column} above 0; \
+             allow fewer rows to draw those",
             weighted.selected().len(),
         );
         return Err(Error::new(ErrorKind::TooFewRows, message));
@@ -317,7 +317,8 @@ fn weight_column(layout: &Layout, column: &str) -> Result<usize> {
 /// A number of rows to draw, if as many can be held: they are counted in 32 bits, and each takes at least
 /// [`DRAWN_BYTES`].
 pub fn drawable(n: u64) -> Result<usize> {
-    let too_many = || Error::invalid(format!("a sample of {n} rows does not fit memory"));
+    let too_many =
+        || Error::invalid(format!("a sample of {n} rows does not fit in memory; draw fewer"));
     let n = u32::try_from(n).map_err(|_| too_many())? as usize;
     let mut room: Vec<[u8; DRAWN_BYTES]> = Vec::new();
     room.try_reserve_exact(n).map_err(|_| too_many())?;
@@ -338,6 +339,6 @@ fn checked_count(population: u64, request: &SampleRequest) -> Result<usize> {
         rows => format!("the selection has {rows}"),
     };
     let n = request.n;
-    let message = format!("{n} rows were asked for, but {found}; allow fewer to get what there is");
+    let message = format!("cannot draw {n} rows: {found}; allow fewer rows to draw those");
     Err(Error::new(ErrorKind::TooFewRows, message))
 }

@@ -15,7 +15,21 @@ use crate::schema::whole_keys::encode_whole_keys;
 use crate::select::fetch::{gather, no_rows, too_many_string_bytes};
 
 /// The rows that a list of keys found.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+///
+/// let keys: ArrayRef = Arc::new(Int64Array::from(vec![7, 1_000, 8]));
+/// let found = flights.snapshot()?.get(&[keys], None)?;
+/// assert_eq!(found.positions, [Some(0), None, Some(1)]);
+/// assert_eq!(found.rows.num_rows(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Found {
     /// The rows.
     pub rows: RecordBatch,

@@ -52,7 +52,24 @@ struct TestPlace {
 
 /// Consecutive keys of a scan, which can be scanned by themselves: partitions share no key, and one after the
 /// other they give what the whole scan gives. Holding one keeps the snapshot's pieces alive.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ScanRequest;
+///
+/// let partitions = flights.snapshot()?.scan_partitions(&ScanRequest::default(), 4)?;
+/// let mut rows = 0;
+/// for partition in &partitions {
+///     // Each could be scanned by a thread of its own.
+///     for batch in partition.scan()? {
+///         rows += batch?.num_rows();
+///     }
+/// }
+/// assert_eq!(rows, 100);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
+#[must_use]
 pub struct KeyPartition {
     selected: Arc<Selected>,
     plan: Arc<ScanPlan>,

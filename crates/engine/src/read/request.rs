@@ -4,6 +4,20 @@ use crate::calls::interrupt::Interrupt;
 use crate::select::selection::Selection;
 
 /// What to draw.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::SampleRequest;
+///
+/// // Five different flights, the late ones likelier; the same ones each time.
+/// let weight = Some("delay".to_string());
+/// let request = SampleRequest { n: 5, weight, seed: Some(7), ..SampleRequest::default() };
+/// let now = flights.snapshot()?;
+/// let drawn = now.sample(&request)?;
+/// assert_eq!(drawn.num_rows(), 5);
+/// assert_eq!(drawn, now.sample(&request)?);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct SampleRequest {
     /// The number of rows.
@@ -33,6 +47,15 @@ pub struct SampleRequest {
 }
 
 /// What is drawn from a rollup table. In other tables an event is a row.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{SampleRequest, Unit};
+///
+/// let request = SampleRequest { n: 5, unit: Unit::Rows, ..SampleRequest::default() };
+/// assert_eq!(flights.snapshot()?.sample(&request)?.num_rows(), 5);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Unit {
     /// Events, each of which shows the row that it was folded into.
@@ -43,6 +66,16 @@ pub enum Unit {
 }
 
 /// A share of a selection's rows.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ShareRequest;
+///
+/// let request = ShareRequest { share: 0.1, seed: Some(7), ..ShareRequest::default() };
+/// let drawn = flights.snapshot()?.sample_share(&request)?;
+/// assert!(drawn.num_rows() < 100, "about one in ten");
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ShareRequest {
     /// The chance of each row, from 0 to 1.
@@ -58,7 +91,18 @@ pub struct ShareRequest {
 }
 
 /// How a sample came about.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::SampleRequest;
+///
+/// let request = SampleRequest { n: 5, ..SampleRequest::default() };
+/// let (drawn, report) = flights.snapshot()?.sample_with_report(&request)?;
+/// assert_eq!((drawn.num_rows(), report.attempts), (5, 5)); // none was dropped
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct SampleReport {
     /// Rows drawn, those among them that were dead or did not pass the predicate.
     pub attempts: u64,

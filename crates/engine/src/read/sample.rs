@@ -40,7 +40,7 @@ impl TableSnapshot {
     pub fn sample_share(&self, request: &ShareRequest) -> Result<RecordBatch> {
         if !(0.0..=1.0).contains(&request.share) {
             let share = request.share;
-            return Err(Error::invalid(format!("a share of {share} does not lie between 0 and 1")));
+            return Err(Error::invalid(format!("share must be between 0 and 1, got {share}")));
         }
         let columns = self.columns(request.columns.as_deref())?;
         let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
@@ -70,8 +70,8 @@ fn sample(
 ) -> Result<(RecordBatch, SampleReport)> {
     if request.with_probability && request.weight.is_some() && !request.replace {
         return Err(Error::invalid(
-            "the probabilities of weighted draws without replacement have no closed form; \
-             draw with replacement, or without probabilities",
+            "weighted draws without replacement have no closed form of their probabilities; \
+             draw with replacement, or leave the probabilities out",
         ));
     }
     let layout = &table.table().layout;
@@ -119,7 +119,7 @@ fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<Reco
     };
     if rows.column_by_name("probability").is_some() {
         return Err(Error::invalid(
-            "the table has a column \"probability\" of its own; choose other columns",
+            "the table already has a column \"probability\"; select columns without it",
         ));
     }
     let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();

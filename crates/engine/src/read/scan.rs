@@ -16,6 +16,18 @@ use crate::read::snapshot::TableSnapshot;
 use crate::select::selection::{Question, Selection};
 
 /// What to scan.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ScanRequest;
+///
+/// let columns = Some(vec!["id".to_string()]);
+/// let newest = ScanRequest { columns, reverse: true, limit: Some(10), ..ScanRequest::default() };
+/// for batch in flights.snapshot()?.scan(newest)? {
+///     assert_eq!(batch?.num_columns(), 1);
+/// }
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct ScanRequest {
     /// Which rows.
@@ -36,6 +48,18 @@ pub struct ScanRequest {
 }
 
 /// Batches in key order. Holding it keeps the snapshot's pieces alive; dropping it ends its threads.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::ScanRequest;
+///
+/// let scan = flights.snapshot()?.scan(ScanRequest::default())?;
+/// assert_eq!(scan.schema().fields().len(), 3);
+/// let batches = scan.collect::<drillcore::Result<Vec<_>>>()?;
+/// assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 100);
+/// # drillcore::Result::Ok(())
+/// ```
+#[must_use]
 pub struct Scan {
     source: Source,
     schema: SchemaRef,

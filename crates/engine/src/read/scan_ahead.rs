@@ -17,7 +17,7 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::read::partition::KeyPartition;
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
@@ -87,9 +87,7 @@ impl ScanAhead {
                 .name("drillcore-scan".into())
                 .stack_size(STACK_BYTES)
                 .spawn(move || work(&scans))
-                .map_err(|error| {
-                    Error::new(ErrorKind::Io, format!("no thread could be started: {error}"))
-                })?;
+                .map_err(|error| Error::io("cannot start a thread", error))?;
             scan.workers.push(worker);
         }
         for _ in 0..threads * PARTITIONS_PER_THREAD {

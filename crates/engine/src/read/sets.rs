@@ -13,7 +13,16 @@ use crate::read::snapshot::TableSnapshot;
 use crate::select::unindexed_sets::count_sets;
 
 /// The sets of a table, in order of their values, with their numbers of rows.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let sets = flights.snapshot()?.sets()?;
+/// assert_eq!(sets.rows, [70, 30]); // of DL and UA
+/// assert_eq!(sets.values.len(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Sets {
     /// Values of the set column; null stands for the rows without a value.
     pub values: ArrayRef,

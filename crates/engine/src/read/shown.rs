@@ -60,7 +60,11 @@ pub fn show(
         return Ok(batches.remove(0));
     }
     concat_batches(&batches[0].schema(), &batches).map_err(|error| {
-        Error::invalid(format!("{} rows do not fit one batch: {error}", places.len()))
+        let message = format!(
+            "{} rows do not fit in one batch: {error}; select fewer rows or columns",
+            places.len()
+        );
+        Error::invalid(message).with_source(error)
     })
 }
 

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use drillcore_format::ids::Lsn;
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
@@ -13,12 +14,33 @@ use crate::select::predicate::column;
 use crate::state::version::{TableVersion, Version};
 
 /// All tables of a database at one moment.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// let kept = db.named_snapshot("training")?; // lasts over restarts; the same call opens it again
+/// assert_eq!(kept.tables(), ["flights"]);
+/// assert_eq!(kept.table("flights")?.rows()?, 100);
+/// assert_eq!(db.snapshots()?, [("training".to_string(), kept.lsn())]);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct Snapshot {
     version: Arc<Version>,
 }
 
 /// One table at one moment.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{OnError, ScanRequest};
+///
+/// let before = flights.snapshot()?;
+/// let batch = before.scan(ScanRequest::default())?.next().expect("there are rows")?;
+/// flights.append(&batch, OnError::Raise)?;
+/// assert_eq!((before.rows()?, flights.snapshot()?.rows()?), (100, 200));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Clone)]
 pub struct TableSnapshot {
     table: Arc<TableVersion>,
@@ -43,8 +65,8 @@ impl Snapshot {
     }
 
     /// The newest commit that the snapshot shows.
-    pub fn lsn(&self) -> u64 {
-        self.version.lsn.0
+    pub fn lsn(&self) -> Lsn {
+        self.version.lsn
     }
 
     /// The names of all tables, in order.
@@ -80,8 +102,8 @@ impl TableSnapshot {
     }
 
     /// The newest commit that the snapshot shows.
-    pub fn lsn(&self) -> u64 {
-        self.table.lsn.0
+    pub fn lsn(&self) -> Lsn {
+        self.table.lsn
     }
 
     /// The number of sorted arrays that hold the rows, in memory and on disk.

@@ -85,7 +85,7 @@ impl Weighted {
     /// `Corrupt` if they are more than there can be.
     pub fn events(&self) -> Result<u64> {
         u64::try_from(self.total()).map_err(|_| {
-            let message = format!("partial rows hold {} events: they are damaged", self.total());
+            let message = format!("partial rows have {} events: they are damaged", self.total());
             Error::new(ErrorKind::Corrupt, message)
         })
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use drillcore_format::ids::Lsn;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::log::wal::LogRead;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -20,12 +21,21 @@ use crate::state::version::{TableVersion, Version};
 
 /// Numbers of a whole database at one moment, of the writer or as of the last refresh of a reader. What is in
 /// memory and what was read is counted in the process that is asked.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// assert!(stats.row_bytes > 0);
+/// println!("{}", stats.to_json());
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct Stats {
     /// One per table, in order of their names.
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
-    pub lsn: u64,
+    pub lsn: Lsn,
     /// Rows in memory that new snapshots see; of a writer also appends and compactions under way.
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold.
@@ -59,7 +69,17 @@ pub struct Stats {
 }
 
 /// What only the process that writes can tell; counted since it opened the database.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let db = flights.database();
+/// db.flush()?;
+/// let writer = db.stats()?.writer.expect("this database was opened for writing");
+/// assert_eq!((writer.flushes, writer.rows_written, writer.failure), (1, 100, None));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct WriterStats {
     /// The option `memory_bytes`.
     pub memory_bytes_limit: u64,
@@ -89,7 +109,7 @@ pub struct WriterStats {
     pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
     /// gone on since; named snapshots are not meant.
-    pub oldest_snapshot_lsn: Option<u64>,
+    pub oldest_snapshot_lsn: Option<Lsn>,
     /// Rows in memory that it holds and new snapshots do not.
     pub oldest_snapshot_row_bytes: u64,
     /// Files that it holds and new snapshots do not.
@@ -99,7 +119,16 @@ pub struct WriterStats {
 }
 
 /// Numbers of one table.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// let table = &stats.tables[0];
+/// assert_eq!((table.name.as_str(), table.rows, table.segments), ("flights", 100, 0));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct TableStats {
     /// The table's name.
     pub name: String,
@@ -129,7 +158,16 @@ pub struct TableStats {
 }
 
 /// Which sets of a table are indexed.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// let stats = flights.database().stats()?;
+/// let indexed = stats.tables[0].indexed_sets.as_ref().expect("the table has a set column");
+/// assert!(indexed.all && indexed.rows_to_index == 0);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct IndexedSetsStats {
     /// Whether all are but the exceptions, not only these.
     pub all: bool,
@@ -177,7 +215,7 @@ impl Stats {
         let removals = core.removals.report();
         Ok(Stats {
             tables: tables.collect(),
-            lsn: visible.0,
+            lsn: visible,
             buffered_bytes: state.buffered_bytes,
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
@@ -193,7 +231,7 @@ impl Stats {
                 segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
                 snapshot_row_bytes: core.meter.bytes().saturating_sub(state.buffered_bytes),
-                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn.0),
+                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,
                 failure: state.failure.as_ref().map(ToString::to_string),
@@ -223,7 +261,7 @@ impl Stats {
         });
         let tables: Vec<TableStats> = tables.collect();
         Stats {
-            lsn: version.lsn.0,
+            lsn: version.lsn,
             buffered_bytes: tables.iter().map(|table| table.run_bytes).sum(),
             wal_bytes: log.bytes,
             refresh_bytes: Some(log.bytes_read),

@@ -10,7 +10,21 @@ use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::Result;
 
 /// What a check of all segments found.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::Interrupt;
+///
+/// let db = flights.database();
+/// db.flush()?;
+/// let report = db.verify(&Interrupt::never())?;
+/// assert!(report.faults.is_empty(), "damaged: {:?}", report.faults);
+/// assert_eq!((report.segments, report.rows), (1, 100));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
+#[must_use]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// Segments read.
     pub segments: u64,

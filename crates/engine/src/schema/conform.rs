@@ -14,6 +14,21 @@ use crate::schema::exact_cast::exact_cast;
 use crate::schema::value_limits::too_long;
 
 /// What to do with rows that do not fit the table.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::OnError;
+/// use drillcore::arrow_array::{Int64Array, RecordBatch};
+///
+/// let ids = Arc::new(Int64Array::from(vec![Some(100), None]));
+/// let delays = Arc::new(Int64Array::from(vec![5, 6]));
+/// let batch = RecordBatch::try_from_iter([("id", ids as _), ("delay", delays as _)]).unwrap();
+/// assert!(flights.append(&batch, OnError::Raise).is_err(), "a row has no id");
+/// assert_eq!(flights.append(&batch, OnError::Skip)?.rows, 1);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnError {
     /// Refuse the whole batch, naming the first such row.
@@ -24,6 +39,16 @@ pub enum OnError {
 }
 
 /// How a batch is appended. An [`OnError`] stands for the options with that and the rest as by default.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{AppendOptions, OnError};
+///
+/// let options = AppendOptions { fill_nulls: true, ..AppendOptions::from(OnError::Skip) };
+/// # let batch = flights.snapshot()?.scan(Default::default())?.next().unwrap()?;
+/// assert_eq!(flights.append(&batch, options)?.rows, 100);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AppendOptions {
     /// What happens to rows that do not fit.
@@ -41,7 +66,24 @@ impl From<OnError> for AppendOptions {
 }
 
 /// A row that was left out.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::OnError;
+/// use drillcore::arrow_array::{Int64Array, RecordBatch};
+///
+/// let ids = Arc::new(Int64Array::from(vec![100, 101]));
+/// let delays = Arc::new(Int64Array::from(vec![Some(5), None]));
+/// let batch = RecordBatch::try_from_iter([("id", ids as _), ("delay", delays as _)]).unwrap();
+/// let rejected = flights.append(&batch, OnError::Skip)?.rejected;
+/// assert_eq!(rejected[0].row, 1);
+/// println!("{}", rejected[0].reason);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rejected {
     /// Its position in the batch.
     pub row: u64,
@@ -118,7 +160,7 @@ fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
     for field in batch.schema().fields() {
         if !seen.insert(field.name().clone()) {
             return Err(Error::invalid(format!(
-                "column {:?} appears twice in the batch",
+                "column {:?} appears twice in the batch; rename or remove one",
                 field.name()
             )));
         }
@@ -133,14 +175,20 @@ fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
 fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<ArrayRef> {
     let field = schema.columns.field(index);
     if schema.key.contains(&index) {
-        return Err(Error::invalid(format!("the batch lacks key column {:?}", field.name())));
+        return Err(Error::invalid(format!(
+            "the batch lacks key column {:?}; add it",
+            field.name()
+        )));
     }
     if schema.weights.contains(&index) {
-        return Err(Error::invalid(format!("the batch lacks weight column {:?}", field.name())));
+        return Err(Error::invalid(format!(
+            "the batch lacks weight column {:?}; add it",
+            field.name()
+        )));
     }
     if !field.is_nullable() {
         return Err(Error::invalid(format!(
-            "the batch lacks column {:?}, which takes no nulls",
+            "the batch lacks column {:?}, which is not nullable; add it",
             field.name()
         )));
     }
@@ -152,7 +200,7 @@ fn nulls_in(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
         .filter(|&row| values.is_null(row))
         .map(|row| Rejected {
             row: row as u64,
-            reason: format!("column {:?} takes no nulls", field.name()),
+            reason: format!("column {:?} is not nullable, but the value is null", field.name()),
         })
         .collect()
 }
@@ -164,10 +212,10 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
     }
     let fault = |row: usize| weight::units(&values.slice(row, 1)).err().map(|(_, why)| (row, why));
     let reason = |why| match why {
-        NoWeight::Null => "takes no nulls",
-        NoWeight::Negative => "takes no negative numbers",
-        NoWeight::NotFinite => "takes finite numbers only",
-        NoWeight::TooLarge => "takes numbers below 2^32 only",
+        NoWeight::Null => "cannot hold null",
+        NoWeight::Negative => "cannot hold a negative number",
+        NoWeight::NotFinite => "must hold a finite number",
+        NoWeight::TooLarge => "must hold a number below 2^32",
     };
     (0..values.len())
         .filter_map(fault)
@@ -204,7 +252,8 @@ fn keep_good_rows(
         .collect();
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     let lenient = Arc::new(arrow_schema::Schema::new(lenient));
-    let fault = |error: arrow_schema::ArrowError| Error::invalid(error.to_string());
+    let fault =
+        |error: arrow_schema::ArrowError| Error::invalid(error.to_string()).with_source(error);
     let mut batch = RecordBatch::try_new_with_options(lenient, columns, &options).map_err(fault)?;
     if !rejected.is_empty() {
         let mut keep = vec![true; rows];

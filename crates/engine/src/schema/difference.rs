@@ -2,6 +2,7 @@
 
 use arrow_schema::{FieldRef, Schema};
 
+use crate::schema::metric::Metric;
 use crate::schema::table_spec::{Merge, RollupSpec, TableSpec};
 
 /// Differences that are said; the others are counted.
@@ -26,10 +27,10 @@ pub fn difference(found: &TableSpec, asked: &TableSpec) -> String {
     differs("list of weights", listed(&found.weights), listed(&asked.weights));
     if let (Merge::Rollup(found), Merge::Rollup(asked)) = (&found.merge, &asked.merge) {
         differs("time column", name(&found.time), name(&asked.time));
-        differs("granularity", found.granularity.clone(), asked.granularity.clone());
+        differs("granularity", found.granularity.to_string(), asked.granularity.to_string());
         differs("list of metrics", metrics(found), metrics(asked));
         let dimensions = |rollup: &RollupSpec| match rollup.discover {
-            true => "open to new ones".to_string(),
+            true => "open".to_string(),
             false => "closed".to_string(),
         };
         differs("list of dimensions", dimensions(found), dimensions(asked));
@@ -51,7 +52,7 @@ fn listed(names: &[String]) -> String {
 }
 
 fn metrics(rollup: &RollupSpec) -> String {
-    let metric = |(name, expression): &(String, String)| format!("{name}={expression}");
+    let metric = |(name, metric): &(String, Metric)| format!("{name}={metric}");
     listed(&rollup.metrics.iter().map(metric).collect::<Vec<_>>())
 }
 
@@ -66,9 +67,9 @@ fn columns(found: &Schema, asked: &Schema) -> Vec<String> {
         };
         if known.data_type() != field.data_type() {
             let (known, field) = (known.data_type(), field.data_type());
-            said.push(format!("its column {name:?} holds {known}, not {field}"));
+            said.push(format!("its column {name:?} has type {known}, not {field}"));
         } else if known.is_nullable() != field.is_nullable() {
-            let takes = if known.is_nullable() { "takes nulls" } else { "takes no nulls" };
+            let takes = if known.is_nullable() { "is nullable" } else { "is not nullable" };
             said.push(format!("its column {name:?} {takes}"));
         }
     }
@@ -81,11 +82,11 @@ fn columns(found: &Schema, asked: &Schema) -> Vec<String> {
     let is_added = |index: usize, field: &FieldRef| index >= width && field.is_nullable();
     let fields = || found.fields().iter().enumerate();
     let besides = fields().filter(|(index, field)| !is_asked(field) && !is_added(*index, field));
-    said.extend(besides.map(|(_, field)| format!("it has a column {:?}, too", field.name())));
+    said.extend(besides.map(|(_, field)| format!("it also has a column {:?}", field.name())));
     let in_order = fields().filter(|(_, field)| is_asked(field)).map(|(_, field)| field.name());
     if !in_order.eq(asked.fields().iter().map(|field| field.name())) {
         let names: Vec<String> = fields().map(|(_, field)| field.name().clone()).collect();
-        said.push(format!("its columns are in the order {}", listed(&names)));
+        said.push(format!("its columns have the order {}", listed(&names)));
     }
     said
 }

@@ -36,8 +36,10 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
     let (source, target) = (kind(from), kind(to));
     let mismatch = || {
         let hint = match (&source, &target) {
-            (Kind::WallClock, Kind::Moment) => "; say in which zone its times are",
-            (Kind::Moment, Kind::WallClock) => "; bring its times to one zone and drop that",
+            (Kind::WallClock, Kind::Moment) => "; give the times a time zone",
+            (Kind::Moment, Kind::WallClock) => {
+                "; convert the times to one time zone, then remove the zone"
+            }
             _ => "",
         };
         Error::invalid(format!("column {column:?} stores {to}, but {from} was given{hint}"))
@@ -46,27 +48,28 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
         return Err(mismatch());
     }
     if matches!(source, Kind::Null) {
-        let values = cast(&values, to).map_err(|_| mismatch())?;
+        let values = cast(&values, to).map_err(|error| mismatch().with_source(error))?;
         return Ok(Cast { values, unfit: Vec::new() });
     }
     if matches!(source, Kind::Text | Kind::Bytes | Kind::Texts) {
         // Types differ in how values lie in memory only, so there is one reason to fail.
         let too_long = || {
             let message = format!(
-                "the values of column {column:?} are longer than 2 GiB together; append in smaller batches"
+                "the values of column {column:?} have more than 2 GiB in total; append in smaller batches"
             );
             Error::invalid(message)
         };
         if view_bytes(&values) > i32::MAX as u64 {
             return Err(too_long());
         }
-        let values = cast(&with_small_offsets(&values), to).map_err(|_| too_long())?;
+        let values = cast(&with_small_offsets(&values), to)
+            .map_err(|error| too_long().with_source(error))?;
         return Ok(Cast { values, unfit: Vec::new() });
     }
-    let there = cast(&values, to).map_err(|_| mismatch())?;
+    let there = cast(&values, to).map_err(|error| mismatch().with_source(error))?;
     let unfit = match (from.is_floating(), to.is_floating()) {
         (true, true) => infinite_only_there(&values, &there),
-        _ => changed(&values, &there).map_err(|_| mismatch())?,
+        _ => changed(&values, &there).map_err(|error| mismatch().with_source(error))?,
     };
     Ok(Cast { values: with_one_nan(there), unfit })
 }

@@ -3,6 +3,9 @@
 //! Pure functions of schemas and Arrow arrays; nothing here knows where rows are held.
 
 pub mod name;
+pub mod expression;
+pub mod metric;
+pub mod granularity;
 pub mod table_spec;
 pub mod difference;
 pub mod exact_cast;

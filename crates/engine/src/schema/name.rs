@@ -15,18 +15,18 @@ const SHOWN_CHARS: usize = 40;
 pub fn check_name(what: &str, name: &str) -> Result<()> {
     if name.trim().is_empty() {
         return Err(Error::invalid(format!(
-            "{name:?} is no name of a {what}; give one with something to see in it"
+            "{name:?} is not a valid name of a {what}; use a name with visible characters"
         )));
     }
     if name.contains('\0') {
         return Err(Error::invalid(format!(
-            "{name:?} is no name of a {what}: it has a NUL character; leave that out"
+            "{name:?} is not a valid name of a {what}: it has a NUL character; remove it"
         )));
     }
     if name.len() > NAME_BYTES_MAX {
         let beginning: String = name.chars().take(SHOWN_CHARS).collect();
         return Err(Error::invalid(format!(
-            "the name of a {what} has {} bytes, and the limit is {NAME_BYTES_MAX}; shorten \
+            "the name of a {what} has {} bytes; the limit is {NAME_BYTES_MAX}. Shorten \
              \"{}...\"",
             name.len(),
             beginning.escape_debug()

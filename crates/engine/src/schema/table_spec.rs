@@ -7,16 +7,30 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::{
-    Granularity, MergePolicy, Metric, MetricKind, Rollup, SetColumn, TableSchema, is_key_type,
-    is_supported, list_of_strings,
+    self as stored, MergePolicy, Rollup, SetColumn, TableSchema, is_key_type, is_supported,
+    list_of_strings,
 };
 use drillcore_format::weight::is_weight_type;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::schema::granularity::Granularity;
+use crate::schema::metric::Metric;
 use crate::schema::name::check_name;
 
 /// What a new table looks like.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Merge, TableSpec};
+///
+/// let columns = flights.schema().columns.clone();
+/// let spec = TableSpec::new(columns, ["id"]).set("carrier").merge(Merge::Upsert).if_not_exists();
+/// let newest = flights.database().create_table("newest", spec)?;
+/// assert_eq!(newest.name(), "newest");
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct TableSpec {
     /// The columns of an appended batch. They are the table's, too, but in a rollup table, which has its
     /// key's columns and its metrics. The ways to lay out strings, binary and lists in memory are one type.
@@ -38,7 +52,22 @@ pub struct TableSpec {
 }
 
 /// What rows with equal keys mean.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Merge, TableSpec};
+///
+/// let spec = TableSpec::new(flights.schema().columns.clone(), ["id"]).merge(Merge::Upsert);
+/// let newest = flights.database().create_table("newest", spec)?;
+/// let keys: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+/// newest.delete(&[keys])?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Merge {
     /// All are kept, in commit order.
     Append,
@@ -49,38 +78,32 @@ pub enum Merge {
 }
 
 /// How events are folded.
+///
+/// ```
+/// use drillcore::{Granularity, Metric, RollupSpec};
+///
+/// // One row an hour and carrier, if these are the key's columns.
+/// let hourly = RollupSpec::default()
+///     .time("at", Granularity::HOUR)
+///     .metric("flights", Metric::Count)
+///     .metric("worst", Metric::max("delay"));
+/// assert_eq!(hourly.metrics.len(), 2);
+/// ```
+#[must_use]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RollupSpec {
     /// The key column that is truncated to the granularity.
     pub time: Option<String>,
-    /// `none`, `1s`, `1m`, `5m`, `15m`, `30m`, `1h` or `1d`; steps are counted from 1970-01-01 00:00 UTC.
-    pub granularity: String,
-    /// Name and expression: `count`, `sum(column)`, `min(column)`, `max(column)` or `avg(column)`.
-    pub metrics: Vec<(String, String)>,
+    /// The steps that time is truncated to.
+    pub granularity: Granularity,
+    /// Each with the name of its column.
+    pub metrics: Vec<(String, Metric)>,
     /// Whether columns that are neither in the key nor read by a metric become dimensions behind those of
     /// the key: at once those of [`TableSpec::columns`], later those that batches bring. Where a batch lacks
     /// one it is null.
     pub discover: bool,
 }
 
-/// Names of granularities with their seconds.
-pub const GRANULARITIES: [(&str, u32); 8] = [
-    ("none", 0),
-    ("1s", 1),
-    ("1m", 60),
-    ("5m", 300),
-    ("15m", 900),
-    ("30m", 1800),
-    ("1h", 3600),
-    ("1d", 86_400),
-];
-const METRICS: [(&str, MetricKind); 5] = [
-    ("count", MetricKind::Count),
-    ("sum", MetricKind::Sum),
-    ("min", MetricKind::Min),
-    ("max", MetricKind::Max),
-    ("avg", MetricKind::Avg),
-];
 /// The most weight columns of a table: their number is a byte on disk.
 const WEIGHTS_MAX: usize = 255;
 
@@ -92,6 +115,19 @@ impl Merge {
             Merge::Upsert => "upsert",
             Merge::Rollup(_) => "rollup",
         }
+    }
+}
+
+impl RollupSpec {
+    /// The same, with time truncated to steps.
+    pub fn time(self, column: impl Into<String>, granularity: Granularity) -> RollupSpec {
+        RollupSpec { time: Some(column.into()), granularity, ..self }
+    }
+
+    /// The same, with one more metric, called `name`.
+    pub fn metric(mut self, name: impl Into<String>, metric: Metric) -> RollupSpec {
+        self.metrics.push((name.into(), metric));
+        self
     }
 }
 
@@ -124,31 +160,26 @@ impl TableSpec {
     }
 
     /// The same, with sets named by a column.
-    #[must_use]
     pub fn set(self, column: impl Into<String>) -> TableSpec {
         TableSpec { set: Some(column.into()), ..self }
     }
 
     /// The same, with no set indexed at first.
-    #[must_use]
     pub fn without_set_index(self) -> TableSpec {
         TableSpec { set_index: false, ..self }
     }
 
     /// The same, with columns that rows can be drawn by.
-    #[must_use]
     pub fn weights(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
         TableSpec { weights: columns.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// The same, with another meaning of equal keys.
-    #[must_use]
     pub fn merge(self, merge: Merge) -> TableSpec {
         TableSpec { merge, ..self }
     }
 
     /// The same, taking a table of this shape that is already there.
-    #[must_use]
     pub fn if_not_exists(self) -> TableSpec {
         TableSpec { exist_ok: true, ..self }
     }
@@ -167,18 +198,16 @@ impl TableSpec {
             MergePolicy::Upsert { .. } => merge = Merge::Upsert,
             MergePolicy::Rollup(rollup) => {
                 let shown = &schema.columns.fields()[rollup.declared..];
-                let expression = |metric: &Metric| match metric.input {
-                    None => metric_name(metric.kind).to_string(),
-                    Some(input) => {
-                        format!("{}({})", metric_name(metric.kind), name(&rollup.events, input))
-                    }
+                let metric = |stored: &stored::Metric| {
+                    let column = stored.input.map(|input| name(&rollup.events, input));
+                    Metric::of(stored.kind, column.as_deref())
                 };
                 let metrics = shown.iter().zip(&rollup.metrics);
                 merge = Merge::Rollup(RollupSpec {
                     time: rollup.time.map(|position| key[position].clone()),
-                    granularity: granularity_name(rollup.granularity),
+                    granularity: Granularity::of(rollup.granularity),
                     metrics: metrics
-                        .map(|(field, metric)| (field.name().clone(), expression(metric)))
+                        .map(|(field, stored)| (field.name().clone(), metric(stored)))
                         .collect(),
                     discover: rollup.discovers,
                 });
@@ -209,10 +238,12 @@ impl TableSpec {
         check_columns(columns.fields())?;
         let key = self.indexes("key column", &self.key)?;
         if key.is_empty() {
-            return Err(Error::invalid("a table needs a key of at least one column"));
+            return Err(Error::invalid("the key must have at least one column"));
         }
         if let Some(column) = repeated(&self.key) {
-            return Err(Error::invalid(format!("key column {column:?} appears twice")));
+            return Err(Error::invalid(format!(
+                "key column {column:?} is listed twice; list it once"
+            )));
         }
         let set = match &self.set {
             Some(column) => Some(self.index("set column", column)?),
@@ -250,7 +281,7 @@ impl TableSpec {
     ) -> Result<TableSchema> {
         if !self.weights.is_empty() {
             return Err(Error::invalid(
-                "a rollup table is drawn from by event; it takes no other weights",
+                "a rollup table cannot have weights: its samples draw events; remove the weights",
             ));
         }
         let set = match set {
@@ -258,7 +289,7 @@ impl TableSpec {
             Some(column) => {
                 Some(key.iter().position(|&of_key| of_key == column).ok_or_else(|| {
                     Error::invalid(format!(
-                        "set column {:?} of a rollup table must be in its key",
+                        "set column {:?} of a rollup table must be in the key; add it to the key",
                         events.field(column).name()
                     ))
                 })?)
@@ -268,19 +299,22 @@ impl TableSpec {
             None => None,
             Some(column) => Some(self.time_position(column)?),
         };
-        let granularity = granularity(&spec.granularity)?;
-        if time.is_none() && granularity != Granularity::None {
-            return Err(Error::invalid("a granularity needs a time column to truncate"));
+        if time.is_none() && spec.granularity != Granularity::NONE {
+            return Err(Error::invalid(
+                "a granularity needs a time column; name one, or use granularity \"none\"",
+            ));
         }
         let mut fields: Vec<Field> =
             key.iter().map(|&column| events.field(column).clone()).collect();
         let mut metrics = Vec::new();
-        for (name, expression) in &spec.metrics {
+        for (name, metric) in &spec.metrics {
             check_name("column", name)?;
             if fields.iter().any(|field| field.name() == name) {
-                return Err(Error::invalid(format!("column {name:?} appears twice")));
+                return Err(Error::invalid(format!(
+                    "column {name:?} appears twice; rename the metric"
+                )));
             }
-            let (metric, data_type, nullable) = self.metric(expression)?;
+            let (metric, data_type, nullable) = self.metric(metric)?;
             metrics.push(metric);
             fields.push(Field::new(name, data_type, nullable));
         }
@@ -297,6 +331,7 @@ impl TableSpec {
                 .map(|input| kept.binary_search(&input).expect("what a metric reads is kept"));
         }
         let events = Arc::new(events.project(&kept).expect("the columns are there"));
+        let granularity = spec.granularity.stored();
         let rollup = Rollup { events, time, granularity, metrics, declared, discovers };
         let schema = TableSchema {
             columns: Arc::new(Schema::new(fields)),
@@ -316,43 +351,30 @@ impl TableSpec {
         let data_type = self.columns.field(index).data_type();
         if !matches!(data_type, DataType::Timestamp(_, _)) {
             return Err(Error::invalid(format!(
-                "time column {column:?} holds {data_type}, not timestamps"
+                "time column {column:?} has type {data_type}; it must be a timestamp"
             )));
         }
         self.key.iter().position(|of_key| of_key == column).ok_or_else(|| {
-            Error::invalid(format!("time column {column:?} of a rollup table must be in its key"))
+            Error::invalid(format!(
+                "time column {column:?} of a rollup table must be in the key; add it to the key"
+            ))
         })
     }
 
-    /// A parsed metric, with the type it is shown in.
-    fn metric(&self, expression: &str) -> Result<(Metric, DataType, bool)> {
-        let (name, argument) = name_and_argument(expression)?;
-        let named = METRICS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        let &(_, kind) =
-            named.ok_or_else(|| Error::unknown("metric", name, METRICS.map(|(known, _)| known)))?;
-        let column = match (kind, argument) {
-            (MetricKind::Count, None | Some("" | "*")) => {
-                return Ok((Metric { kind, input: None }, DataType::Int64, false));
-            }
-            (MetricKind::Count, Some(_)) => {
-                return Err(Error::invalid(format!(
-                    "metric {expression:?}: count counts events and takes no column"
-                )));
-            }
-            (_, None | Some("")) => {
-                return Err(Error::invalid(format!("metric {name:?} needs a column")));
-            }
-            (_, Some(column)) => self.index("column", column)?,
-        };
-        let field = self.columns.field(column);
-        let (shown, nullable) = kind.shown(Some(field)).ok_or_else(|| {
-            let (column, found) = (field.name(), field.data_type());
+    /// A metric as it is stored, with the type it is shown in.
+    fn metric(&self, metric: &Metric) -> Result<(stored::Metric, DataType, bool)> {
+        let (kind, column) = metric.kind_and_column();
+        let input = column.map(|column| self.index("column", column)).transpose()?;
+        let field = input.map(|input| self.columns.field(input));
+        let (shown, nullable) = kind.shown(field).ok_or_else(|| {
+            let field = field.expect("a count reads no column");
+            let (metric, column, found) = (metric.to_string(), field.name(), field.data_type());
             Error::invalid(format!(
-                "metric {expression:?} needs signed or narrower integers, or floats, but column \
-                 {column:?} holds {found}"
+                "metric {metric:?} needs a float, a signed integer or an unsigned one of up to 32 bits, but column \
+                 {column:?} has type {found}"
             ))
         })?;
-        Ok((Metric { kind, input: Some(column) }, shown, nullable))
+        Ok((stored::Metric { kind, input }, shown, nullable))
     }
 
     fn checked_weights(&self, key: &[usize]) -> Result<Vec<usize>> {
@@ -362,18 +384,25 @@ impl TableSpec {
             let (name, data_type) = (field.name(), field.data_type());
             if !is_weight_type(data_type) {
                 return Err(Error::invalid(format!(
-                    "weight column {name:?} holds {data_type}, not numbers"
+                    "weight column {name:?} has type {data_type}; it must be a number"
                 )));
             }
             if key.contains(&column) {
-                return Err(Error::invalid(format!("key column {name:?} cannot be a weight")));
+                return Err(Error::invalid(format!(
+                    "key column {name:?} cannot be a weight; use another column"
+                )));
             }
         }
         if let Some(column) = repeated(&self.weights) {
-            return Err(Error::invalid(format!("weight column {column:?} appears twice")));
+            return Err(Error::invalid(format!(
+                "weight column {column:?} is listed twice; list it once"
+            )));
         }
         if weights.len() > WEIGHTS_MAX {
-            return Err(Error::invalid(format!("a table has at most {WEIGHTS_MAX} weights")));
+            return Err(Error::invalid(format!(
+                "the table has {} weights; the limit is {WEIGHTS_MAX}",
+                weights.len()
+            )));
         }
         Ok(weights)
     }
@@ -400,7 +429,7 @@ pub fn with_column(
     data_type: &DataType,
 ) -> Result<(TableSchema, FieldRef)> {
     if schema.columns.column_with_name(name).is_some() {
-        let message = format!("table {table:?} has a column {name:?} already");
+        let message = format!("table {table:?} already has a column {name:?}");
         return Err(Error::new(ErrorKind::AlreadyExists, message));
     }
     if let MergePolicy::Rollup(_) = schema.merge {
@@ -447,16 +476,22 @@ fn with_dimension(
         unreachable!("only a rollup table has dimensions")
     };
     if schema.columns.column_with_name(name).is_some() {
-        return Err(Error::invalid(format!("dimension {name:?} has the name of a metric")));
+        return Err(Error::invalid(format!(
+            "dimension {name:?} has the name of a metric; rename it"
+        )));
     }
     if let Some((index, of_events)) = rollup.events.column_with_name(name) {
         if rollup.metrics.iter().any(|metric| metric.input == Some(index)) {
-            let message = format!("column {name:?} is read by a metric, and no dimension");
+            let message = format!(
+                "column {name:?} is read by a metric, so it cannot be a dimension; use another name"
+            );
             return Err(Error::invalid(message));
         }
         if of_events.data_type() != data_type {
             let known = of_events.data_type();
-            let message = format!("column {name:?} holds {known} in batches, not {data_type}");
+            let message = format!(
+                "column {name:?} has type {known} in appended batches, not {data_type}; use {known}"
+            );
             return Err(Error::invalid(message));
         }
     }
@@ -476,69 +511,6 @@ fn widest(data_type: &DataType) -> DataType {
         float if float.is_floating() => DataType::Float64,
         other => other,
     }
-}
-
-/// What an expression calls a metric.
-fn metric_name(kind: MetricKind) -> &'static str {
-    METRICS.iter().find(|(_, known)| *known == kind).expect("every kind has a name").0
-}
-
-impl RollupSpec {
-    /// The metrics as [`TableSpec::of`] has them, however their expressions are written.
-    ///
-    /// # Errors
-    /// As [`RollupSpec::inputs`].
-    pub fn canonical_metrics(&self) -> Result<Vec<(String, String)>> {
-        let canonical = |(name, expression): &(String, String)| {
-            let (called, column) = name_and_argument(expression)?;
-            let called = called.to_ascii_lowercase();
-            let expression = match column {
-                None | Some("" | "*") => called,
-                Some(column) => format!("{called}({column})"),
-            };
-            Ok((name.clone(), expression))
-        };
-        self.metrics.iter().map(canonical).collect()
-    }
-
-    /// The columns that the metrics read, in their order.
-    ///
-    /// # Errors
-    /// `InvalidArgument` for an expression that cannot be taken apart. Whether a column exists, and fits, is
-    /// left to [`Database::create_table`](crate::Database::create_table).
-    pub fn inputs(&self) -> Result<Vec<&str>> {
-        let arguments = self.metrics.iter().map(|(_, text)| Ok(name_and_argument(text)?.1));
-        let arguments = arguments.collect::<Result<Vec<_>>>()?;
-        Ok(arguments.into_iter().flatten().filter(|column| !matches!(*column, "" | "*")).collect())
-    }
-}
-
-/// What a metric's expression calls, and with which argument.
-fn name_and_argument(expression: &str) -> Result<(&str, Option<&str>)> {
-    let expression = expression.trim();
-    let Some((name, rest)) = expression.split_once('(') else { return Ok((expression, None)) };
-    let argument = rest.strip_suffix(')').ok_or_else(|| {
-        Error::invalid(format!("metric {expression:?} lacks its closing parenthesis"))
-    })?;
-    Ok((name.trim_end(), Some(argument.trim())))
-}
-
-fn granularity(name: &str) -> Result<Granularity> {
-    match GRANULARITIES.iter().find(|(known, _)| *known == name) {
-        Some((_, 0)) => Ok(Granularity::None),
-        Some((_, seconds)) => Ok(Granularity::Seconds(*seconds)),
-        None => Err(Error::unknown("granularity", name, GRANULARITIES.map(|(known, _)| known))),
-    }
-}
-
-/// The name of a granularity.
-fn granularity_name(granularity: Granularity) -> String {
-    let seconds = match granularity {
-        Granularity::None => 0,
-        Granularity::Seconds(seconds) => seconds,
-    };
-    let known = GRANULARITIES.iter().find(|(_, of_name)| *of_name == seconds);
-    known.map_or_else(|| format!("{seconds}s"), |(name, _)| (*name).to_string())
 }
 
 /// What a column of a type is stored as: how values lie in memory does not matter.
@@ -569,7 +541,7 @@ fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
     }
     let (column, found) = (field.name(), field.data_type());
     Err(Error::invalid(format!(
-        "{role} {column:?} holds {found}; binary and lists can be stored as values only"
+        "{role} {column:?} has type {found}; use binary and list columns as values only"
     )))
 }
 
@@ -578,13 +550,16 @@ fn check_columns(fields: &Fields) -> Result<()> {
     for field in fields {
         check_name("column", field.name())?;
         if !seen.insert(field.name()) {
-            return Err(Error::invalid(format!("column {:?} appears twice", field.name())));
+            return Err(Error::invalid(format!(
+                "column {:?} appears twice; rename one",
+                field.name()
+            )));
         }
         if !is_supported(field.data_type()) {
             let (column, found) = (field.name(), field.data_type());
             return Err(Error::invalid(format!(
-                "column {column:?} has type {found}; stored are integers, floats, decimal128, bool, \
-                 string, binary, date32, timestamps and lists of strings"
+                "column {column:?} has type {found}, which is not supported; use an integer, a float, decimal128, \
+                 bool, string, binary, date32, a timestamp or a list of strings"
             )));
         }
     }

@@ -26,16 +26,16 @@ pub fn too_long(
     for (column, values) in columns.iter().enumerate() {
         let is_set = set == Some(column);
         let limit = if is_set { KEY_BYTES_MAX } else { VALUE_BYTES_MAX };
-        let what = if is_set { "a value that names a set" } else { "a value" };
+        let what = if is_set { "the set name" } else { "the value" };
         found.extend(longer_than(&[values], limit).into_iter().map(|(row, bytes)| {
             let name = name(&column);
-            (row, format!("column {name}: {bytes} bytes, but {what} has {limit} at most"))
+            (row, format!("column {name}: {what} has {bytes} bytes; the limit is {limit}"))
         }));
     }
     let of_key: Vec<&ArrayRef> = key.iter().map(|&column| &columns[column]).collect();
     found.extend(longer_than(&of_key, KEY_BYTES_MAX).into_iter().map(|(row, bytes)| {
         let names = key.iter().map(name).collect::<Vec<_>>().join(", ");
-        (row, format!("key columns {names}: {bytes} bytes, but the strings of a key have {KEY_BYTES_MAX} at most"))
+        (row, format!("key columns {names}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"))
     }));
     found
 }

@@ -18,7 +18,7 @@ pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Bina
             false => format!("{least} to {}", names.len()),
         };
         let message = format!(
-            "a key has {count} values ({}), but {} were given",
+            "a key needs {count} values ({}), but {} were given",
             names.join(", "),
             keys.len()
         );
@@ -27,7 +27,7 @@ pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Bina
     let mut columns = Vec::with_capacity(keys.len());
     for (values, &column) in keys.iter().zip(&schema.key) {
         if values.len() != keys[0].len() {
-            return Err(Error::invalid("the key columns differ in length"));
+            return Err(Error::invalid("the key columns have different lengths"));
         }
         let field = schema.columns.field(column);
         columns.push(cast(values, field.data_type(), field.name())?);

@@ -193,8 +193,8 @@ fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
 /// An error for a caller whose rows must be in one batch.
 pub fn too_many_string_bytes(rows: usize, bytes: usize) -> Error {
     Error::invalid(format!(
-        "{rows} rows hold {bytes} bytes or more of strings, but a column of a batch holds {} at most; take \
-         fewer rows at once, or fewer columns",
+        "{rows} rows have at least {bytes} bytes of strings; the limit per column of a batch is {}. Select \
+         fewer rows or fewer columns",
         byte_bounds::array()
     ))
 }

@@ -11,6 +11,20 @@ use crate::error::{Error, Result};
 use crate::schema::conform::cast;
 
 /// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Between, Closed, Selection};
+///
+/// let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+/// let between = Some(Between { low: key(10), high: key(20), closed: Closed::Left });
+/// let teens = Selection { between, ..Selection::default() };
+/// assert_eq!(flights.snapshot()?.count(&teens)?, 10);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Between {
     /// The lower end.
@@ -22,6 +36,22 @@ pub struct Between {
 }
 
 /// Which ends of a range belong to it. A prefix stands for every key that begins with it.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, Int64Array};
+/// use drillcore::{Between, Closed, Selection};
+///
+/// let count = |closed: Closed| {
+///     let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
+///     let between = Some(Between { low: key(10), high: key(20), closed });
+///     flights.snapshot()?.count(&Selection { between, ..Selection::default() })
+/// };
+/// assert_eq!((count(Closed::Both)?, count(Closed::Neither)?), (11, 9));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Closed {
     /// `low <= key <= high`.
@@ -52,7 +82,7 @@ impl KeyRange {
             let (low, high) = (encode_prefix(low), encode_prefix(high));
             if low > high && !low.starts_with(&high) {
                 return Err(Error::invalid(
-                    "between is reversed: its low end lies above its high end",
+                    "between is reversed: its low end is above its high end; swap the ends",
                 ));
             }
         }
@@ -105,8 +135,9 @@ impl KeyRange {
 fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     if prefix.is_empty() || prefix.len() > schema.key.len() {
         let (found, columns) = (prefix.len(), schema.key.len());
-        let message =
-            format!("an end of between has {found} values, but the key has {columns} columns");
+        let message = format!(
+            "an end of between has {found} values; it must have 1 to {columns}, one per key column"
+        );
         return Err(Error::invalid(message));
     }
     let mut cast_prefix = Vec::with_capacity(prefix.len());
@@ -114,14 +145,14 @@ fn key_prefix(schema: &TableSchema, prefix: &[ArrayRef]) -> Result<Vec<ArrayRef>
         let field = schema.columns.field(column);
         if values.len() != 1 {
             return Err(Error::invalid(format!(
-                "an end of between gives {} values for {:?}",
+                "an end of between has {} values for column {:?}; it must have one",
                 values.len(),
                 field.name()
             )));
         }
         if is_nan(values) {
             return Err(Error::invalid(format!(
-                "an end of between is NaN for column {:?}",
+                "an end of between is NaN for column {:?}; use a number",
                 field.name()
             )));
         }

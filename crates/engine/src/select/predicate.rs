@@ -15,6 +15,41 @@ use crate::select::key_range::Between;
 ///
 /// A condition may be taken apart: into a key range and sets, which indexes find, and a test of the rows
 /// in them.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::cast::AsArray;
+/// use drillcore::arrow_array::types::Int64Type;
+/// use drillcore::arrow_array::{BooleanArray, RecordBatch};
+/// use drillcore::{Predicate, Result, Selection};
+///
+/// #[derive(Debug)]
+/// struct Late {
+///     columns: [String; 1],
+/// }
+///
+/// impl Predicate for Late {
+///     fn columns(&self) -> &[String] {
+///         &self.columns
+///     }
+///
+///     fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+///         let delays = rows.column(0).as_primitive::<Int64Type>();
+///         Ok(delays.iter().map(|delay| delay.map(|delay| delay > 30)).collect())
+///     }
+///
+///     fn text(&self) -> &str {
+///         "delay > 30"
+///     }
+/// }
+///
+/// let late: Arc<dyn Predicate> = Arc::new(Late { columns: ["delay".to_string()] });
+/// let selection = Selection { predicate: Some(late), ..Selection::default() };
+/// assert_eq!(flights.snapshot()?.count(&selection)?, 38);
+/// # drillcore::Result::Ok(())
+/// ```
 pub trait Predicate: fmt::Debug + Send + Sync {
     /// A key range that every row that passes lies in. Its ends may be in the wrong order: then none does.
     fn between(&self) -> Option<&Between> {
@@ -117,7 +152,9 @@ fn check_answers(answers: &BooleanArray, wanted: usize, what: &str) -> Result<()
         return Ok(());
     }
     let found = answers.len();
-    Err(Error::invalid(format!("a predicate gave {found} answers for {wanted} {what}")))
+    Err(Error::invalid(format!(
+        "the predicate returned {found} answers for {wanted} {what}; it must return one per row"
+    )))
 }
 
 /// The index of a table's column.

@@ -21,6 +21,19 @@ use crate::select::predicate::{Predicate, Test};
 use crate::select::unindexed_sets::list_members;
 
 /// Which rows a call is about. All of them by default.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::Selection;
+/// use drillcore::arrow_array::StringArray;
+///
+/// let sets = Some(Arc::new(StringArray::from(vec!["UA"])) as _);
+/// let united = Selection { sets, ..Selection::default() };
+/// assert_eq!(flights.snapshot()?.count(&united)?, 30);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
     /// A key range.

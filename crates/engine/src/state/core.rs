@@ -50,7 +50,6 @@ pub struct Core {
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
     segments: std::sync::Mutex<Vec<Weak<Segment>>>,
-    pub probe: Probe,
     /// Bytes of commits that are about to be logged.
     pub unlogged_bytes: std::sync::atomic::AtomicU64,
     /// Held while the database is open for writing; freed by `close`.
@@ -88,15 +87,7 @@ impl<C: Borrow<Core>> Drop for Underway<C> {
     }
 }
 
-/// Called by each append between encoding and committing; for tests that prove what runs at once.
-#[derive(Clone, Default)]
-pub struct Probe(pub Option<Arc<dyn Fn() + Send + Sync>>);
-
 impl Core {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "called once, by recovery, with the parts it opened"
-    )]
     pub fn new(
         directory: Arc<dyn Directory>,
         lock: Box<dyn Lock>,
@@ -105,7 +96,6 @@ impl Core {
         manifest: Manifest,
         next_segment: SegmentId,
         state: State,
-        probe: Probe,
     ) -> Core {
         Core {
             removals: Arc::new(DeferredRemovals::new(directory.clone())),
@@ -122,7 +112,6 @@ impl Core {
             state_changed: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
             segments: std::sync::Mutex::default(),
-            probe,
             unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
             lock: Mutex::new(Some(lock)),
         }
@@ -154,7 +143,9 @@ impl Core {
 
     /// Refuses to write in a fork of the process that opened the database. To be called before any lock is taken.
     pub fn check_process(&self) -> Result<(), Error> {
-        let forked = |error: std::io::Error| Error::new(ErrorKind::ReadOnly, error.to_string());
+        let forked = |error: std::io::Error| {
+            Error::new(ErrorKind::ReadOnly, error.to_string()).with_source(error)
+        };
         self.process.check().map_err(forked)
     }
 

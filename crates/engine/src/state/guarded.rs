@@ -99,12 +99,12 @@ impl State {
         self.check_open()?;
         match &self.failure {
             None => Ok(()),
-            Some(first) => Err(Error::new(
-                ErrorKind::ReadOnly,
-                format!(
+            Some(first) => {
+                let message = format!(
                     "a write failed and the database is now read-only ({first}); fix the cause, then reopen it"
-                ),
-            )),
+                );
+                Err(Error::new(ErrorKind::ReadOnly, message).with_source(first.clone()))
+            }
         }
     }
 

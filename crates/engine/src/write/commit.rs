@@ -40,14 +40,29 @@ const COMMIT_SHARE: u64 = 4;
 const COMMIT_BYTES_MAX: u64 = 1 << 30;
 
 /// What an append did.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::time::Duration;
+///
+/// use drillcore::OnError;
+///
+/// # let batch = flights.snapshot()?.scan(Default::default())?.next().unwrap()?;
+/// let appended = flights.append(&batch, OnError::Raise)?;
+/// assert_eq!((appended.rows, appended.rejected.len()), (100, 0));
+/// // What a reader in another process waits for.
+/// flights.database().refresh_to(appended.lsn, Duration::from_secs(1))?;
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AppendResult {
     /// Rows appended, before equal keys were folded.
     pub rows: u64,
     /// Rows left out, with `OnError::Skip`.
     pub rejected: Vec<Rejected>,
     /// The commit; of an append without rows, the newest visible one.
-    pub lsn: u64,
+    pub lsn: Lsn,
 }
 
 /// A table, as a commit names it.
@@ -120,11 +135,9 @@ fn append_here(
         prepared = prepare(core, &batches, options, interrupt)?;
     }
     let Prepared { rows, rejected, runs, .. } = prepared;
-    if let Some(probe) = &core.probe.0 {
-        probe();
-    }
+    interrupt.check()?;
     if runs.is_empty() {
-        return Ok(AppendResult { rows, rejected, lsn: core.visible().0 });
+        return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
@@ -132,7 +145,7 @@ fn append_here(
     for (table, bytes) in tables {
         scheduler::compact_small_runs(core, table, bytes)?;
     }
-    Ok(AppendResult { rows, rejected, lsn: lsn.0 })
+    Ok(AppendResult { rows, rejected, lsn })
 }
 
 fn prepare(
@@ -243,8 +256,8 @@ fn check_encodable(batch: &RecordBatch) -> Result<()> {
     let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "one batch of {bytes} bytes exceeds the limit of a commit, {COMMIT_BYTES_MAX}; append in \
-             smaller batches"
+            "the batch has {bytes} bytes; the limit per commit is {COMMIT_BYTES_MAX}. Append in smaller \
+             batches"
         )));
     }
     Ok(())
@@ -263,8 +276,8 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
     let limit = (core.options.memory_bytes / COMMIT_SHARE).min(COMMIT_BYTES_MAX);
     if bytes > limit {
         return Err(Error::invalid(format!(
-            "one commit of {bytes} bytes exceeds its limit of {limit} (a quarter of memory_bytes, at \
-             most 1 GiB); append in smaller batches"
+            "the commit has {bytes} bytes; the limit is {limit} (a quarter of memory_bytes, at most 1 GiB). \
+             Append in smaller batches"
         )));
     }
     Ok(())

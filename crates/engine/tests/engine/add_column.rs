@@ -42,7 +42,7 @@ fn batch(ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> Reco
     RecordBatch::try_from_iter(columns).unwrap()
 }
 
-fn append(table: &Table, ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> u64 {
+fn append(table: &Table, ids: impl IntoIterator<Item = i64>, added: Option<(&str, i64)>) -> Lsn {
     table.append(&batch(ids, added), OnError::Raise).unwrap().lsn
 }
 
@@ -235,19 +235,27 @@ fn a_reader_sees_the_column_once_it_refreshes() {
     append(&table, 0..10, None);
     db.flush().unwrap();
     append(&table, 10..20, None);
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let seen = || reader.snapshot().unwrap().table("t").unwrap();
-    let refresh = |lsn| reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
+    let refresh = |lsn| reader.refresh_to(lsn, Duration::ZERO).unwrap();
     table.add_column("level", &DataType::Int64).unwrap();
     assert_eq!(names(&seen()).len(), 3, "not before a refresh");
     let old = seen();
-    refresh(0);
+    refresh(Lsn(0));
     assert_eq!(values(&seen(), "level").len(), 20, "though nothing was appended");
     refresh(append(&table, 20..30, Some(("level", 1))));
     let expected: Vec<_> = (0..30).map(|id| (id, (id >= 20).then_some(1))).collect();
     assert_eq!(values(&seen(), "level"), expected);
     assert_eq!((names(&old).len(), values(&old, "weight").len()), (3, 20));
-    let another = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let another = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     assert_eq!(values(&another.snapshot().unwrap().table("t").unwrap(), "level"), expected);
 }
 
@@ -256,7 +264,11 @@ fn a_reader_that_refreshes_while_columns_are_added_sees_whole_commits() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let is_done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -268,7 +280,7 @@ fn a_reader_that_refreshes_while_columns_are_added_sees_whole_commits() {
             is_done.store(true, Ordering::Release);
         });
         while !is_done.load(Ordering::Acquire) {
-            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+            reader.refresh().unwrap();
             let snapshot = reader.snapshot().unwrap().table("t").unwrap();
             for name in &names(&snapshot)[3..] {
                 let number: i64 = name[1..].parse().unwrap();
@@ -388,22 +400,24 @@ fn columns_are_added_while_others_append_and_read() {
 fn an_append_that_began_before_the_column_commits_with_null() {
     let (began, added) = (AtomicBool::new(false), AtomicBool::new(false));
     let flags = Arc::new((began, added));
-    let probe = {
+    // Asked once the append has begun.
+    let holds_up = {
         let flags = flags.clone();
-        move || {
+        Interrupt::new(Arc::new(move || {
             flags.0.store(true, Ordering::Release);
             while !flags.1.load(Ordering::Acquire) {
                 std::thread::yield_now();
             }
-        }
+            false
+        }))
     };
     let files = directory::MemoryDirectory::new();
     let options = Options::default();
-    let db = Database::open_in(Arc::new(files.clone()), options.clone(), Some(Arc::new(probe)));
-    let db = db.unwrap();
+    let db = Database::open_in(Arc::new(files.clone()), options.clone()).unwrap();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
     std::thread::scope(|scope| {
-        let appending = scope.spawn(|| append(&table, 0..10, None));
+        let held_up = table.interrupted_by(holds_up);
+        let appending = scope.spawn(move || append(&held_up, 0..10, None));
         while !flags.0.load(Ordering::Acquire) {
             std::thread::yield_now();
         }
@@ -415,7 +429,7 @@ fn an_append_that_began_before_the_column_commits_with_null() {
     let expected: Vec<_> = (0..12).map(|id| (id, (id >= 10).then_some(5))).collect();
     assert_eq!(values(&table.snapshot().unwrap(), "level"), expected);
     drop((table, db));
-    let db = Database::open_in(Arc::new(files), options, None).unwrap();
+    let db = Database::open_in(Arc::new(files), options).unwrap();
     let snapshot = db.table("t").unwrap().snapshot().unwrap();
     assert_eq!(values(&snapshot, "level"), expected, "from the log");
 }
@@ -433,8 +447,8 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     let error = table.add_column("level", &DataType::Date64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"level\" has type Date64"), "{error}");
-    let metrics = vec![("sum".to_string(), "sum(weight)".to_string())];
-    let granularity = "none".to_string();
+    let metrics = vec![("sum".to_string(), Metric::sum("weight"))];
+    let granularity = Granularity::NONE;
     let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics, discover: false });
     let rollup = TableSpec { set: None, weights: vec![], ..spec(rollup) };
     let rollup = db.create_table("r", rollup).unwrap();
@@ -442,7 +456,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     for (name, data_type, reason) in [
         ("weight", DataType::Int64, "read by a metric"),
-        ("place", DataType::Int64, "holds Utf8 in batches"),
+        ("place", DataType::Int64, "has type Utf8 in appended batches"),
         ("tags", DataType::new_list(DataType::Utf8, true), "values only"),
         ("level", DataType::Date64, "has type Date64"),
     ] {

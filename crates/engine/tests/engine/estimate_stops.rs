@@ -72,7 +72,10 @@ fn with_a_small_set(id: i64) -> Row {
 
 fn request(aggregates: &[&str], by: Option<&str>, stop: Stop) -> EstimateRequest {
     EstimateRequest {
-        aggregates: aggregates.iter().map(|name| (name.to_string(), name.to_string())).collect(),
+        aggregates: aggregates
+            .iter()
+            .map(|name| (name.to_string(), name.parse().unwrap()))
+            .collect(),
         by: by.map(String::from),
         stop,
         seed: Some(7),
@@ -296,7 +299,7 @@ fn a_seed_draws_the_same_rows_whatever_stops_them() {
 /// Of a rollup table only what does not fold has bounds, and the result says so.
 #[test]
 fn sums_that_fold_have_no_bounds_and_dimensions_do() {
-    let metrics = vec![("n".into(), "count".into()), ("x".into(), "sum(x)".into())];
+    let metrics = vec![("n".into(), Metric::Count), ("x".into(), Metric::sum("x"))];
     let columns = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Int64, false),
         Field::new("x", DataType::Float64, true),
@@ -306,7 +309,7 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
         set: None,
         merge: Merge::Rollup(RollupSpec {
             time: None,
-            granularity: "none".into(),
+            granularity: Granularity::NONE,
             metrics,
             discover: false,
         }),

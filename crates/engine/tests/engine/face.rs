@@ -97,7 +97,7 @@ fn check_reads(table: &Table, rows: i64) {
     assert!(sets.values.is_null(0), "the rows without a value come first");
 
     let request = EstimateRequest {
-        aggregates: vec![("n".into(), "count".into()), ("delay".into(), "avg(delay)".into())],
+        aggregates: vec![("n".into(), Aggregate::Count), ("delay".into(), Aggregate::avg("delay"))],
         selection: range,
         stop: Stop::Rows(500),
         seed: Some(1),
@@ -155,7 +155,7 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
     table.append(&batch, OnError::Raise).unwrap();
     let sets: ArrayRef = Arc::new(Int64Array::from(vec![3, 5]));
     let request = EstimateRequest {
-        aggregates: vec![("n".into(), "count".into())],
+        aggregates: vec![("n".into(), Aggregate::Count)],
         by: Some("city".into()),
         selection: Selection { between: None, sets: Some(sets), ..Default::default() },
         stop: Stop::Rows(1),
@@ -175,7 +175,7 @@ fn once_all_rows_are_drawn_the_count_of_a_group_is_a_whole_number() {
     let table = db.create_table("t", spec()).unwrap();
     table.append(&batch(0..49), OnError::Raise).unwrap();
     let request = EstimateRequest {
-        aggregates: vec![("n".into(), "count".into())],
+        aggregates: vec![("n".into(), Aggregate::Count)],
         by: Some("id".into()),
         stop: Stop::Rows(49),
         ..Default::default()

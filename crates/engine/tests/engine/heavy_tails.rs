@@ -35,7 +35,7 @@ fn value(id: i64, extreme_id: i64) -> Option<f64> {
 
 fn average(table: &TableSnapshot, selection: Selection, n: u64, seed: u64) -> Estimate {
     let request = EstimateRequest {
-        aggregates: vec![("mean".into(), "avg(value)".into())],
+        aggregates: vec![("mean".into(), Aggregate::avg("value"))],
         selection,
         stop: Stop::Rows(n),
         seed: Some(seed),

@@ -24,10 +24,11 @@ fn spec(merge: Merge) -> TableSpec {
 
 fn rollup() -> TableSpec {
     let metrics = vec![
-        ("total".to_string(), "sum(weight)".to_string()),
-        ("worst".to_string(), "max(weight)".to_string()),
+        ("total".to_string(), Metric::sum("weight")),
+        ("worst".to_string(), Metric::max("weight")),
     ];
-    let rollup = RollupSpec { time: None, granularity: "none".into(), metrics, discover: false };
+    let rollup =
+        RollupSpec { time: None, granularity: Granularity::NONE, metrics, discover: false };
     let key = vec!["id".into(), "text".into()];
     TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
 }
@@ -147,7 +148,7 @@ fn a_batch_without_a_weight_column_is_refused_though_the_column_takes_nulls() {
     let batch = batch(0..3, 1).project(&[0, 1]).unwrap();
     let error = table.append(&batch, OnError::Raise).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight""#);
+    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight"; add it"#);
 }
 
 /// An interrupt that stops at the `nth` look, and at no other.
@@ -201,7 +202,7 @@ fn the_batches_of_one_commit_share_its_limit() {
     tables[0].append(&batch, OnError::Raise).unwrap();
     let error = db.append(&names.map(|name| (name, &batch))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("one commit"), "{error}");
+    assert!(error.to_string().contains("the commit has"), "{error}");
     assert_eq!(tables.map(|table| table.snapshot().unwrap().rows().unwrap()), [10, 0, 0]);
 }
 
@@ -282,7 +283,7 @@ fn stats_name_the_oldest_snapshot_and_what_it_alone_holds() {
     table.append(&batch(200..201, 10), OnError::Raise).unwrap();
     db.compact().unwrap();
     let (lsn, rows, files) = oldest();
-    assert_eq!((lsn, rows), (Some(first + 100), 0));
+    assert_eq!((lsn, rows), (Some(Lsn(first.0 + 100)), 0));
     assert!(files > 0, "the segment that was merged waits for it");
     drop(later);
     assert_eq!(oldest(), (None, 0, 0));

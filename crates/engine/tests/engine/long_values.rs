@@ -167,8 +167,12 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
         key: vec!["a".into(), "b".into()],
         ..spec(merge)
     };
-    let rollup =
-        RollupSpec { time: None, granularity: "none".into(), metrics: Vec::new(), discover: true };
+    let rollup = RollupSpec {
+        time: None,
+        granularity: Granularity::NONE,
+        metrics: Vec::new(),
+        discover: true,
+    };
     let batch = |lens: [usize; 3]| {
         let column = |len: usize| Arc::new(StringArray::from(vec!["x".repeat(len)])) as ArrayRef;
         let schema = Arc::new(Schema::new(columns.to_vec()));

@@ -145,8 +145,8 @@ fn pinning_beside_writers_and_merges_cuts_all_tables_at_one_commit() {
 
 const CACHE_BYTES: u64 = 1 << 20;
 
-fn refresh(reader: &Reader) {
-    reader.refresh(0, std::time::Duration::ZERO, &Interrupt::never()).unwrap();
+fn refresh(reader: &Database) {
+    reader.refresh().unwrap();
 }
 
 #[test]
@@ -160,10 +160,14 @@ fn a_reader_opens_the_named_snapshots_of_its_last_refresh_and_makes_none() {
     db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
     db.compact().unwrap();
 
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     assert_eq!(reader.snapshots().unwrap(), db.snapshots().unwrap());
     assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
-    assert_eq!(reader.named_snapshot("monday").unwrap().lsn(), 1);
+    assert_eq!(reader.named_snapshot("monday").unwrap().lsn(), Lsn(1));
     let error = reader.named_snapshot("munday").err().unwrap();
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert_eq!(error.to_string(), r#"unknown snapshot "munday"; did you mean "monday"?"#);
@@ -181,7 +185,7 @@ fn a_reader_opens_the_named_snapshots_of_its_last_refresh_and_makes_none() {
     let held = reader.named_snapshot("monday").unwrap();
     db.close().unwrap();
     assert_eq!(answers(&reader.named_snapshot("monday").unwrap()), monday);
-    reader.close();
+    reader.close().unwrap();
     assert_eq!(answers(&held), monday);
     assert_eq!(reader.snapshots().err().unwrap().kind(), ErrorKind::Closed);
     assert_eq!(reader.named_snapshot("monday").err().unwrap().kind(), ErrorKind::Closed);
@@ -200,7 +204,13 @@ fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
     db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
     // A segment of each table and one of the snapshot's own.
     let monday = answers(&db.named_snapshot("monday").unwrap());
-    let [early, late] = [0, 1].map(|_| Reader::open(&path, CACHE_BYTES).unwrap());
+    let [early, late] = [0, 1].map(|_| {
+        Database::open_read_only(
+            &path,
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+        )
+        .unwrap()
+    });
     let held = early.named_snapshot("monday").unwrap();
 
     db.compact().unwrap();

@@ -29,8 +29,8 @@ fn spec() -> TableSpec {
 
 fn rollup() -> TableSpec {
     let merge = Merge::Rollup(RollupSpec {
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into()), ("worst".into(), "max(delay)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count), ("worst".into(), Metric::max("delay"))],
         discover: true,
         ..Default::default()
     });
@@ -59,7 +59,7 @@ fn one_rule_says_what_a_table_a_column_or_a_snapshot_may_be_called() {
     let metric = |name: &str| {
         let mut spec = rollup();
         let Merge::Rollup(rollup) = &mut spec.merge else { unreachable!() };
-        rollup.metrics.push((name.into(), "min(delay)".into()));
+        rollup.metrics.push((name.into(), Metric::min("delay")));
         spec
     };
     type Naming<'a> = Box<dyn Fn(&str) -> Result<()> + 'a>;
@@ -102,22 +102,26 @@ fn one_rule_says_what_a_table_a_column_or_a_snapshot_may_be_called() {
 #[test]
 fn what_is_no_path_of_a_folder_is_refused_and_makes_nothing() {
     for (path, hint) in [
-        ("s3://bucket/x", "only folders of local file systems"),
-        ("S3A+x.y-1://bucket", "only folders of local file systems"),
-        ("gs://b", "only folders"),
-        ("https://example.org/db", "only folders"),
+        ("s3://bucket/x", "a directory on a local file system"),
+        ("S3A+x.y-1://bucket", "a directory on a local file system"),
+        ("gs://b", "a directory on a local"),
+        ("https://example.org/db", "a directory on a local"),
         // As programs spell it that take it for a path.
-        ("s3:/bucket/x", "only folders"),
-        ("c:/data", "only folders"),
+        ("s3:/bucket/x", "a directory on a local"),
+        ("c:/data", "a directory on a local"),
         ("file:///tmp/db", "give the path itself: /tmp/db"),
         ("FILE:/tmp/db", "give the path itself: /tmp/db"),
         (":memory:", "ends with its process"),
-        ("", "no path"),
-        ("a\0b", "no path"),
+        ("", "not a valid path"),
+        ("a\0b", "not a valid path"),
     ] {
         let create = Database::open(path, Options::default()).map(drop);
         let open = Database::open(path, Options { create: false, ..Options::default() }).map(drop);
-        let read = Reader::open(path, 1 << 20).map(drop);
+        let read = Database::open_read_only(
+            path,
+            ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+        )
+        .map(drop);
         for refused in [create, open, read] {
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{path:?}: {refused}");
@@ -175,34 +179,30 @@ fn a_table_of_another_shape_says_what_differs() {
         (
             "t",
             TableSpec { columns: retyped, ..spec() },
-            &["column \"city\" takes nulls", "column \"delay\" holds Int64, not Float64"],
+            &["column \"city\" is nullable", "column \"delay\" has type Int64, not Float64"],
         ),
         ("t", TableSpec { columns: wider, ..spec() }, &["it has no column \"gate\""]),
         (
             "t",
             TableSpec { columns: only(&["delay", "id", "city"]), ..spec() },
-            &["its columns are in the order (id, city, delay)"],
+            &["its columns have the order (id, city, delay)"],
         ),
         ("t", TableSpec { columns: only(&["id", "delay"]), set: None, ..spec() }, &["set column"]),
         ("t", rollup(), &["its merge is append, not rollup"]),
         (
             "r",
-            with_rollup(&|rollup| rollup.metrics[1].1 = "min(delay)".into()),
+            with_rollup(&|rollup| rollup.metrics[1].1 = Metric::min("delay")),
             &["metrics is (n=count, worst=max(delay)), not (n=count, worst=min(delay))"],
         ),
-        (
-            "r",
-            with_rollup(&|rollup| rollup.discover = false),
-            &["dimensions is open to new ones, not closed"],
-        ),
-        ("r", TableSpec { columns: events, ..rollup() }, &["\"delay\" holds Int64, not Int32"]),
+        ("r", with_rollup(&|rollup| rollup.discover = false), &["dimensions is open, not closed"]),
+        ("r", TableSpec { columns: events, ..rollup() }, &["\"delay\" has type Int64, not Int32"]),
         ("r", TableSpec { key: vec!["city".into()], ..rollup() }, &["its key is (id), not (city)"]),
     ];
     for (name, spec, said) in cases {
         let refused = db.create_table(name, spec).map(drop).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
         let message = refused.to_string();
-        assert!(message.contains("exists already with another shape: it"), "{message}");
+        assert!(message.contains("already exists with another shape: it"), "{message}");
         for part in said {
             assert!(message.contains(part), "{part:?} is missing in {message}");
         }

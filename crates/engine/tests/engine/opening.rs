@@ -77,12 +77,35 @@ fn a_refused_opening_changes_nothing_and_what_was_damaged_can_be_put_back() {
             assert_eq!(error.kind(), expected, "{case}: {error}");
             assert_eq!(files(folder.path()), damaged, "{case}: {error}");
             if *name == manifest && left.is_none_or(|left| left < 10) {
-                let error = Reader::open(folder.path(), 1 << 20).err().expect(&case);
+                let error = Database::open_read_only(
+                    folder.path(),
+                    ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+                )
+                .err()
+                .expect(&case);
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{case}: {error}");
             }
             std::fs::write(&file, &whole[name]).unwrap();
             assert_eq!(files(folder.path()), whole);
         }
         assert_eq!(rows(folder.path()).unwrap(), 1000 + u64::from(is_logged));
+    }
+}
+
+#[test]
+fn the_error_of_an_opening_gives_the_reason_of_the_operating_system() {
+    use std::error::Error as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let options = Options { create: false, ..Options::default() };
+    for (path, expected) in [
+        (folder.path().join("none"), std::io::ErrorKind::NotFound),
+        (file, std::io::ErrorKind::NotADirectory),
+    ] {
+        let error = Database::open(path, options.clone()).err().expect("there is no database");
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.expect("the system refused").kind(), expected, "{error}");
     }
 }

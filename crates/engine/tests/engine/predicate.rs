@@ -82,8 +82,8 @@ fn spec(merge: Merge) -> TableSpec {
 fn rollup() -> Merge {
     Merge::Rollup(RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("value".into(), "sum(value)".into()), ("n".into(), "count".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("value".into(), Metric::sum("value")), ("n".into(), Metric::Count)],
         discover: false,
     })
 }
@@ -135,7 +135,7 @@ fn fold(merge: &Merge, appended: &[Row]) -> Vec<(Row, u64)> {
                 appended.iter().map(|row| (row.0, row.clone())).collect();
             newest.into_values().map(|row| (row, 1)).collect()
         }
-        Merge::Rollup(_) => {
+        _ => {
             let mut folded: BTreeMap<(i64, String), (Option<i64>, u64)> = BTreeMap::new();
             for (id, place, value) in appended {
                 let (sum, events) = folded.entry((*id, place.clone())).or_default();
@@ -477,7 +477,10 @@ fn estimates_are_of_the_rows_that_pass() {
             (passing.len() as f64, passing.iter().sum::<f64>() / passing.len() as f64);
         let predicate: Arc<dyn Predicate> = Arc::new(predicate);
         let request = |n, seed| EstimateRequest {
-            aggregates: vec![("rows".into(), "count".into()), ("mean".into(), "avg(value)".into())],
+            aggregates: vec![
+                ("rows".into(), Aggregate::Count),
+                ("mean".into(), Aggregate::avg("value")),
+            ],
             selection: Selection { predicate: Some(predicate.clone()), ..Default::default() },
             stop: Stop::Rows(n),
             seed: Some(seed),

@@ -63,7 +63,7 @@ fn within(column: &str, low: i64, high: i64, looks_at_zones: bool) -> Selection 
 fn database() -> Database {
     let files = Arc::new(directory::MemoryDirectory::new());
     let options = Options { maintenance_threads: 1, cache_bytes: 64 << 20, ..Default::default() };
-    Database::open_in(files, options, None).unwrap()
+    Database::open_in(files, options).unwrap()
 }
 
 fn table(database: &Database, merge: Merge) -> Table {
@@ -78,8 +78,13 @@ fn table(database: &Database, merge: Merge) -> Table {
 }
 
 fn rollup() -> Merge {
-    let metrics = vec![("value".into(), "max(value)".into())];
-    Merge::Rollup(RollupSpec { time: None, granularity: "none".into(), metrics, discover: false })
+    let metrics = vec![("value".into(), Metric::max("value"))];
+    Merge::Rollup(RollupSpec {
+        time: None,
+        granularity: Granularity::NONE,
+        metrics,
+        discover: false,
+    })
 }
 
 fn append(table: &Table, rows: impl Iterator<Item = (i64, Option<i64>, Option<i64>)> + Clone) {

@@ -52,9 +52,13 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     for commit in 0..300 {
         table.append(&batch(commit, 100), OnError::Raise).unwrap();
     }
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let refreshed = || {
-        reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+        reader.refresh().unwrap();
         let found = commits(&reader.snapshot().unwrap().table("t").unwrap());
         assert!(found.iter().all(|rows| *rows == 100));
         (found.len(), reader.stats().unwrap().refresh_bytes.unwrap())
@@ -89,7 +93,7 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     let (seen, bytes) = refreshed();
     assert!(seen == 304 && bytes < whole / 100, "{seen} commits, {bytes} bytes");
     db.drop_table("t").unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh().unwrap();
     assert!(reader.snapshot().unwrap().table("t").is_err());
 }
 
@@ -101,7 +105,11 @@ fn a_leftover_that_a_reader_holds_back_lends_its_number_to_nobody() {
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
     table.append(&batch(0, 100), OnError::Raise).unwrap();
     db.flush().unwrap();
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     drop(table);
     db.close().unwrap();
     drop(db);
@@ -128,11 +136,24 @@ fn held_back_bytes(db: &Database) -> u64 {
 #[test]
 fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
     let folder = tempfile::tempdir().unwrap();
-    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(
+        Database::open_read_only(
+            folder.path(),
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() }
+        )
+        .err()
+        .unwrap()
+        .kind(),
+        ErrorKind::NotFound
+    );
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
     table.append(&batch(0, 100), OnError::Raise).unwrap();
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let old = reader.snapshot().unwrap().table("t").unwrap();
     assert_eq!(commits(&old), [100], "from the log alone");
 
@@ -143,7 +164,7 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
         [100],
         "not before a refresh"
     );
-    let seen = reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
+    let seen = reader.refresh_to(lsn, Duration::ZERO).unwrap();
     assert_eq!(seen, lsn);
     let held = reader.snapshot().unwrap().table("t").unwrap();
     assert_eq!(commits(&held), [100, 100], "a segment and the log");
@@ -152,20 +173,26 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
     db.compact().unwrap();
     assert!(held_back_bytes(&db) > 0, "the leased segment waits for the reader");
     assert_eq!((commits(&old), commits(&held)), (vec![100], vec![100, 100]));
-    reader.refresh(lsn, Duration::ZERO, &Interrupt::never()).unwrap();
+    reader.refresh_to(lsn, Duration::ZERO).unwrap();
     table.append(&batch(2, 100), OnError::Raise).unwrap();
     db.flush().unwrap();
     db.compact().unwrap();
-    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
-    let error = reader.refresh(1_000, Duration::from_millis(30), &Interrupt::never()).unwrap_err();
+    reader.refresh().unwrap();
+    let error = reader.refresh_to(Lsn(1_000), Duration::from_millis(30)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Behind);
     assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
 
-    reader.close();
+    reader.close().unwrap();
     assert_eq!(reader.snapshot().err().unwrap().kind(), ErrorKind::Closed);
     db.close().unwrap();
     // Two readers and no writer.
-    let readers = [0, 1].map(|_| Reader::open(folder.path(), CACHE_BYTES).unwrap());
+    let readers = [0, 1].map(|_| {
+        Database::open_read_only(
+            folder.path(),
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+        )
+        .unwrap()
+    });
     for reader in &readers {
         assert_eq!(commits(&reader.snapshot().unwrap().table("t").unwrap()), [100, 100, 100]);
     }
@@ -234,10 +261,14 @@ fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
             let readers: Vec<_> = (0..2)
                 .map(|_| {
                     scope.spawn(|| {
-                        let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+                        let reader = Database::open_read_only(
+                            folder.path(),
+                            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+                        )
+                        .unwrap();
                         let (mut last, mut looks) = (0, 0);
                         while !done.load(Ordering::Relaxed) {
-                            reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                            reader.refresh().unwrap();
                             let snapshot = reader.snapshot().unwrap().table("t").unwrap();
                             let commits = commits(&snapshot);
                             assert!(commits.iter().all(|&rows| rows == 300), "{commits:?}");
@@ -277,10 +308,14 @@ fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
-            let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+            let reader = Database::open_read_only(
+                folder.path(),
+                ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+            )
+            .unwrap();
             let mut looks = 0;
             while !done.load(Ordering::Relaxed) {
-                reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                reader.refresh().unwrap();
                 let snapshot = reader.snapshot().unwrap();
                 let rows = |name: &str| snapshot.table(name).unwrap().rows().unwrap();
                 let made = snapshot.tables().into_iter().filter(|name| name != "all");
@@ -310,7 +345,11 @@ fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let checks = scope.spawn(|| {
-            let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+            let reader = Database::open_read_only(
+                folder.path(),
+                ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+            )
+            .unwrap();
             let (mut checks, mut segments) = (0, 0);
             while !done.load(Ordering::Relaxed) {
                 let report = reader.verify(&Interrupt::never()).unwrap();
@@ -318,7 +357,7 @@ fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
                 segments += report.segments;
                 checks += 1;
                 if checks % 2 == 0 {
-                    reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+                    reader.refresh().unwrap();
                 }
             }
             (checks, segments)
@@ -348,7 +387,11 @@ fn a_reader_reports_every_damaged_segment_and_goes_on() {
     db.named_snapshot("before").unwrap();
     table.append(&batch(1, 1_000), OnError::Raise).unwrap();
     db.compact().unwrap();
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let whole = reader.verify(&Interrupt::never()).unwrap();
     assert_eq!((whole.segments, whole.rows, whole.faults.len()), (2, 3_000, 0));
 
@@ -368,7 +411,7 @@ fn a_reader_reports_every_damaged_segment_and_goes_on() {
 
     let stop = Interrupt::new(Arc::new(|| true));
     assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Interrupted);
-    reader.close();
+    reader.close().unwrap();
     assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Closed);
 }
 
@@ -381,16 +424,19 @@ fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
     table.append(&batch(0, 1_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let lsn = table.append(&batch(1, 100), OnError::Raise).unwrap().lsn;
-    let reader = Reader::open(folder.path(), CACHE_BYTES).unwrap();
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )
+    .unwrap();
     let (writer, stats) = (db.stats().unwrap(), reader.stats().unwrap());
     assert_eq!((stats.lsn, stats.wal_bytes), (lsn, writer.wal_bytes));
     assert!(stats.wal_bytes > 0);
     assert_eq!(stats.cache_bytes_limit, CACHE_BYTES);
     for (found, of_writer) in stats.tables.iter().zip(&writer.tables) {
-        let untold = (None, None);
-        assert_eq!((found.appended_rows, found.appended_batches), untold);
-        let (appended_rows, appended_batches) = untold;
-        assert_eq!(*found, TableStats { appended_rows, appended_batches, ..of_writer.clone() });
+        let mut expected = of_writer.clone();
+        (expected.appended_rows, expected.appended_batches) = (None, None);
+        assert_eq!(*found, expected);
     }
     assert_eq!((stats.tables.len(), stats.tables[0].rows, stats.tables[0].runs), (2, 1_100, 1));
     assert_eq!(stats.buffered_bytes, stats.tables[0].run_bytes);
@@ -407,7 +453,7 @@ fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
     assert_eq!(commits(&reader.snapshot().unwrap().table("z").unwrap()), [1_000, 100]);
     assert!(reader.stats().unwrap().blocks_read > 0, "its own reads are counted");
     assert_eq!(db.stats().unwrap().blocks_read, 0, "and not those of the writer");
-    reader.close();
+    reader.close().unwrap();
     assert_eq!(reader.stats().unwrap_err().kind(), ErrorKind::Closed);
 }
 
@@ -424,17 +470,33 @@ fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
         }
         db.close().unwrap();
     }
-    assert_eq!(Reader::open(folder.path(), CACHE_BYTES).unwrap().snapshot().unwrap().lsn(), 2);
+    assert_eq!(
+        Database::open_read_only(
+            folder.path(),
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() }
+        )
+        .unwrap()
+        .snapshot()
+        .unwrap()
+        .lsn(),
+        Lsn(2)
+    );
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
     let log = names.filter(|path| path.to_string_lossy().contains("wal-"));
     std::fs::remove_file(log.max().unwrap()).unwrap();
     let errors = [
-        Reader::open(folder.path(), CACHE_BYTES).err().unwrap(),
+        Database::open_read_only(
+            folder.path(),
+            ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+        )
+        .err()
+        .unwrap(),
         Database::open(folder.path(), Options::default()).err().unwrap(),
     ];
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::Corrupt);
-        let message = "the log ends at commit 1, but segments hold commits up to 2";
+        let message = "the log ends at commit 1, but segments have commits up to 2; restore the log \
+                       from a copy";
         assert_eq!(error.to_string(), message);
     }
 }

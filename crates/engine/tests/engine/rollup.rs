@@ -25,7 +25,7 @@ type Folded = (i64, Option<i64>, Option<i64>, Option<f64>, Option<f64>, [Option<
 type Model = BTreeMap<Key, Vec<Event>>;
 
 fn spec() -> TableSpec {
-    let metric = |name: &str, expression: &str| (name.to_string(), expression.to_string());
+    let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     TableSpec::new(
         Arc::new(Schema::new(vec![
             Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
@@ -39,7 +39,7 @@ fn spec() -> TableSpec {
     .set("place")
     .merge(Merge::Rollup(RollupSpec {
         time: Some("ts".into()),
-        granularity: "1h".into(),
+        granularity: Granularity::HOUR,
         metrics: vec![
             metric("n", "count"),
             metric("delay", "sum(delay)"),
@@ -182,8 +182,8 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
 }
 
 /// Aggregates named as they are written.
-fn aggregates(texts: &[&str]) -> Vec<(String, String)> {
-    texts.iter().map(|text| (text.to_string(), text.to_string())).collect()
+fn aggregates(texts: &[&str]) -> Vec<(String, Aggregate)> {
+    texts.iter().map(|text| (text.to_string(), text.parse().unwrap())).collect()
 }
 
 /// Estimates are of rows: with all drawn they are what a scan shows, by dimension and by metric, and of a few
@@ -381,21 +381,33 @@ fn what_cannot_be_folded_is_refused_with_names() {
         spec.merge = Merge::Rollup(rollup);
         db.create_table("t", spec).err().expect("refused").to_string()
     };
-    let metric = |expression: &str| vec![("m".to_string(), expression.to_string())];
-    assert_eq!(
-        refused(&|_, rollup| rollup.granularity = "2h".into()),
-        r#"unknown granularity "2h"; did you mean "1h"?"#
-    );
-    assert_eq!(
-        refused(&|_, rollup| rollup.metrics = metric("sun(delay)")),
-        r#"unknown metric "sun"; did you mean "sum"?"#
-    );
-    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("holds Utf8"));
-    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("holds Utf8"));
-    assert!(refused(&|_, rollup| rollup.metrics = metric("avg")).contains("needs a column"));
+    let metric = |text: &str| vec![("m".to_string(), text.parse().unwrap())];
+    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("has type Utf8"));
+    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("has type Utf8"));
     assert!(refused(&|_, rollup| rollup.metrics = metric("sum(dealy)")).contains("\"delay\""));
-    assert!(refused(&|_, rollup| rollup.time = Some("delay".into())).contains("not timestamps"));
-    assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in its key"));
-    assert!(refused(&|spec, _| spec.weights = vec!["delay".into()]).contains("by event"));
+    assert!(
+        refused(&|_, rollup| rollup.time = Some("delay".into())).contains("must be a timestamp")
+    );
+    assert!(refused(&|spec, _| spec.set = Some("delay".into())).contains("must be in the key"));
+    assert!(refused(&|spec, _| spec.weights = vec!["delay".into()]).contains("draw events"));
     assert!(db.tables().unwrap().is_empty());
+}
+
+#[test]
+fn metrics_and_granularities_are_read_from_text_as_they_are_shown() {
+    for text in ["count", "sum(delay)", "min(delay)", "max(delay)", "avg(delay)"] {
+        assert_eq!(text.parse::<Metric>().unwrap().to_string(), text);
+    }
+    for text in ["none", "1s", "1m", "5m", "15m", "30m", "1h", "1d"] {
+        assert_eq!(text.parse::<Granularity>().unwrap().to_string(), text);
+    }
+    assert_eq!(" SUM ( delay ) ".parse::<Metric>().unwrap(), Metric::sum("delay"));
+    assert_eq!("count(*)".parse::<Metric>().unwrap(), Metric::Count);
+    let refused = |text: &str| text.parse::<Metric>().unwrap_err().to_string();
+    assert_eq!(refused("sun(delay)"), r#"unknown metric "sun"; did you mean "sum"?"#);
+    assert_eq!(refused("avg"), r#"metric "avg" needs a column, as in "sum(delay)""#);
+    assert!(refused("count(delay)").contains("count counts events and has no column"));
+    assert!(refused("sum(delay").contains("has no closing parenthesis; add it"));
+    let granularity = "2h".parse::<Granularity>().unwrap_err();
+    assert_eq!(granularity.to_string(), r#"unknown granularity "2h"; did you mean "1h"?"#);
 }

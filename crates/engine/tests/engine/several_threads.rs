@@ -38,13 +38,10 @@ fn spec(merge: Merge) -> TableSpec {
 }
 
 fn merges() -> [Merge; 3] {
-    let metrics = [("n", "count"), ("total", "sum(value)"), ("most", "max(value)")];
-    let rollup = RollupSpec {
-        time: None,
-        granularity: "none".into(),
-        discover: false,
-        metrics: metrics.map(|(name, fold)| (name.into(), fold.into())).into(),
-    };
+    let rollup = RollupSpec::default()
+        .metric("n", Metric::Count)
+        .metric("total", Metric::sum("value"))
+        .metric("most", Metric::max("value"));
     [Merge::Append, Merge::Upsert, Merge::Rollup(rollup)]
 }
 

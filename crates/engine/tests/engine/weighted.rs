@@ -205,7 +205,7 @@ fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
     bad[3] = Arc::new(Float64Array::from(vec![1.0, f64::NAN]));
     let bad = RecordBatch::try_new(spec().columns, bad).unwrap();
     let error = table.append(&bad, OnError::Raise).unwrap_err();
-    assert_eq!(error.to_string(), r#"row 1: weight column "share" takes finite numbers only"#);
+    assert_eq!(error.to_string(), r#"row 1: weight column "share" must hold a finite number"#);
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), 0);
     assert_eq!(table.append(&bad, OnError::Skip).unwrap().rejected[0].row, 1);
 

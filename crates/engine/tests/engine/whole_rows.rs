@@ -87,8 +87,8 @@ fn arrow_null(len: usize) -> ArrayRef {
 fn missing_columns_are_null_where_that_is_asked_for_or_replaces_nothing() {
     let db = Database::in_memory(Options::default()).unwrap();
     let rollup = RollupSpec {
-        granularity: "none".into(),
-        metrics: vec![("seats".into(), "sum(seats)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("seats".into(), Metric::sum("seats"))],
         ..Default::default()
     };
     let rollup = TableSpec { ..spec(Merge::Rollup(rollup)) };

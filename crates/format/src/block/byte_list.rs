@@ -142,7 +142,7 @@ impl<'a> ListView<'a> {
     pub fn get(&self, index: usize) -> Result<&'a [u8]> {
         assert!(index < self.count, "string {index} of {}", self.count);
         let (start, end) = (self.end(index), self.end(index + 1));
-        self.bytes.get(start..end).ok_or_else(|| malformed("ends of strings do not rise"))
+        self.bytes.get(start..end).ok_or_else(|| malformed("ends of strings decrease"))
     }
 
     /// The bytes of the strings `from..to`, after handing out where each ends in them.
@@ -157,7 +157,7 @@ impl<'a> ListView<'a> {
             2 => rising(ends.as_chunks().0.iter().map(|&end| end_u16(end)), start, each_end),
             _ => rising(ends.as_chunks().0.iter().map(|&end| end_u32(end)), start, each_end),
         };
-        let end = end.ok_or_else(|| malformed("ends of strings do not rise"))?;
+        let end = end.ok_or_else(|| malformed("ends of strings decrease"))?;
         self.bytes.get(start..end).ok_or_else(|| malformed("a string ends past its list"))
     }
 }

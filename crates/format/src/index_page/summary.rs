@@ -87,13 +87,13 @@ impl Summary {
             return if ordinal == 0 { Ok(()) } else { Err("the first ordinal is not 0") };
         };
         if separator < self.separator(last) {
-            return Err("a separator falls");
+            return Err("a separator is less than the one before");
         }
         if ordinal <= self.first_ordinals[last] {
-            return Err("an ordinal does not rise");
+            return Err("an ordinal is not ascending");
         }
         if offset <= self.places[last].0 {
-            return Err("an offset does not rise");
+            return Err("an offset is not ascending");
         }
         Ok(())
     }

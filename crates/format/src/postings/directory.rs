@@ -200,7 +200,7 @@ impl<'a> DirectoryPage<'a> {
     fn value(&self, number: usize) -> Result<(&'a [u8], Cursor<'a>)> {
         let range = self.entry_start(number)..self.entry_start(number + 1);
         let Some(entry) = self.entries.get(range.clone()) else {
-            let detail = format!("entry {number} lies at {range:?}");
+            let detail = format!("entry {number} has the range {range:?}");
             return Err(FormatError::malformed("set directory page", detail));
         };
         let mut cursor = Cursor::new(entry, "set directory entry");
@@ -262,7 +262,9 @@ impl SetDirectorySummary {
             let bytes = u32::try_from(bytes)
                 .map_err(|_| cursor.error(format!("a page of {bytes} bytes")))?;
             if page > 0 && summary.first_value(summary.len() - 1) >= value {
-                return Err(cursor.error(format!("the first value of page {page} does not rise")));
+                return Err(
+                    cursor.error(format!("the first value of page {page} is not ascending"))
+                );
             }
             summary.push(value, 0, offset, bytes);
         }

@@ -112,7 +112,7 @@ impl SetEntry {
         let chunk = PostingChunk::parse(payload.as_ref(), place.position)?;
         let rank = members_before + chunk.rank(ordinal) as u64;
         if rank > self.count {
-            let detail = format!("{rank} members lie before {ordinal}, of {}", self.count);
+            let detail = format!("{rank} members before {ordinal}, of {}", self.count);
             return Err(FormatError::malformed("posting chunk", detail).into());
         }
         Ok(rank)

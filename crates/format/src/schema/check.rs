@@ -69,7 +69,9 @@ impl TableSchema {
         if let Some(position) = rollup.time {
             let column = self.key.get(position).map(|&column| fields[column].data_type());
             if !matches!(column, Some(DataType::Timestamp(..))) {
-                return Err(format!("the time at position {position} of the key is no timestamp"));
+                return Err(format!(
+                    "the time at position {position} of the key is not a timestamp"
+                ));
             }
         }
         let shown = (0..fields.len()).filter(|column| !self.key.contains(column));
@@ -82,7 +84,7 @@ impl TableSchema {
             let field = &fields[column];
             if metric.kind.shown(input) != Some((field.data_type().clone(), field.is_nullable())) {
                 let (kind, name, found) = (metric.kind, field.name(), field.data_type());
-                return Err(format!("column {name:?} of {found} is no {kind:?} of {input:?}"));
+                return Err(format!("column {name:?} of {found} is not a {kind:?} of {input:?}"));
             }
         }
         Ok(())

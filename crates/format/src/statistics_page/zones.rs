@@ -211,11 +211,11 @@ impl ZonesBuilder {
         let blocks = spans.value(BLOCKS).as_primitive::<UInt64Type>().values();
         // Each block has rows, so sums of blocks are no larger than those of rows.
         if blocks.iter().zip(counts).any(|(blocks, rows)| blocks > rows) {
-            return Err(malformed("a zone of more blocks than rows".into()));
+            return Err(malformed("a zone with more blocks than rows".into()));
         }
         let found = counts.iter().try_fold(0u64, |sum, &rows| sum.checked_add(rows));
         if found != Some(rows) {
-            return Err(malformed(format!("its zones do not have {rows} rows in all")));
+            return Err(malformed(format!("its zones do not have {rows} rows in total")));
         }
         self.read.append_range(&view, 0, view.rows())
     }

@@ -279,8 +279,8 @@ fn rows_of_upsert_and_rollup_tables_are_the_folded_ones() {
     assert_eq!(count("select count(*) from newest where delay < 1000 and carrier = 'AA'"), 66);
     let merge = Merge::Rollup(RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into()), ("total".into(), "sum(delay)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count), ("total".into(), Metric::sum("delay"))],
         discover: false,
     });
     let folded = TableSpec { key: vec!["carrier".into()], ..spec(merge) };
@@ -512,21 +512,21 @@ fn what_cannot_be_meant_is_refused() {
     let unknown = refused(&db, "select carier from flights");
     assert_eq!(unknown.kind(), ErrorKind::NotFound);
     assert!(unknown.to_string().contains("did you mean \"carrier\"?"), "{unknown}");
-    assert!(said("select * fro flights").contains("not SQL"));
+    assert!(said("select * fro flights").contains("invalid SQL"));
     assert!(said("select x.carrier from flights f").contains("unknown table \"x\""));
     let quoted = said("select carrier from flights where carrier = \"UA\"");
-    assert!(quoted.contains("text stands in single quotes"), "{quoted}");
+    assert!(quoted.contains("use single quotes for strings"), "{quoted}");
     assert!(said("select summ(delay) from flights").contains("did you mean \"sum\"?"));
     assert!(said("select * from smple('flights', 3)").contains("did you mean \"sample\"?"));
     let text = said("select sum(carrier) from flights");
-    assert!(text.starts_with("there is no sum(Utf8); there is sum(Decimal), "), "{text}");
+    assert!(text.starts_with("no function matches sum(Utf8); use sum(Decimal), "), "{text}");
     assert!(!text.contains("bug"), "{text}");
     let ambiguous = "select carrier from flights f join airlines a on f.carrier = a.carrier";
-    assert!(said(ambiguous).contains("carrier is a column of several tables"));
+    assert!(said(ambiguous).contains("several tables have a column carrier"));
     let ungrouped = said("select carrier, delay from flights group by carrier");
     assert!(ungrouped.starts_with("flights.delay is neither in GROUP BY nor"), "{ungrouped}");
     assert!(said("select * from flights where sum(delay) > 3").contains("HAVING"));
-    assert!(said("select * from flights limit delay").contains("no column can be named"));
+    assert!(said("select * from flights limit delay").contains("columns cannot be used here"));
     for text in ["", "select 1; select 2", "select * from 'file.csv'"] {
         let error = refused(&db, text);
         assert!(
@@ -542,13 +542,13 @@ fn what_cannot_be_meant_is_refused() {
     assert!(said("select * from flights tablesample bernoulli (5 rows)").contains("percentage"));
     assert!(said("select * from flights tablesample (bucket 1 out of 5)").contains("BUCKET"));
     let seed = "select * from flights tablesample (5 rows) repeatable";
-    assert!(said(&format!("{seed} (-1)")).contains("not SQL"));
+    assert!(said(&format!("{seed} (-1)")).contains("invalid SQL"));
     assert!(said(&format!("{seed} (1.5)")).contains("seed"));
-    assert!(said("select * from (select 1) s tablesample (5 rows)").contains("takes a table"));
+    assert!(said("select * from (select 1) s tablesample (5 rows)").contains("needs a table"));
     let cte = "with s as (select * from flights) select * from s tablesample (5 rows)";
-    assert!(said(cte).contains("takes a table"));
+    assert!(said(cte).contains("needs a table"));
     let renamed = "select * from flights f(a, b, c) tablesample (5 rows)";
-    assert!(said(renamed).contains("no new names"));
+    assert!(said(renamed).contains("cannot rename columns"));
     let sample = "select * from flights f tablesample (5 rows) where";
     for outer in [
         "exists (select 1 from airlines a where a.carrier = f.carrier)",
@@ -577,10 +577,10 @@ fn what_cannot_be_meant_is_refused() {
 #[test]
 fn a_statement_that_changes_something_names_the_call_that_does_it() {
     let db = database(100);
-    let each = "threads and memory_bytes are arguments of each query";
+    let each = "pass threads and memory_bytes with each query";
     let commits = "each append is one commit, and each query reads one snapshot";
     let text = "write the values into the text of the query";
-    let query = "a query is one SELECT, EXPLAIN, SHOW TABLES or DESCRIBE";
+    let query = "use SELECT, EXPLAIN, SHOW TABLES or DESCRIBE";
     let drop = "use drop_table to remove a table";
     for (text, verb, instead) in [
         ("insert into flights values ('AA', 1, 2)", "INSERT", "use append to add rows"),
@@ -593,7 +593,7 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
         (
             "merge into flights f using flights g on f.flight = g.flight when matched then delete",
             "MERGE",
-            "use append to add rows to an upsert table, or to replace them",
+            "use append to add or replace rows of an upsert table",
         ),
         ("delete from flights", "DELETE", "use delete to remove rows of an upsert table"),
         ("explain delete from flights", "DELETE", "use delete to remove rows of an upsert table"),
@@ -609,30 +609,22 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
         (
             "create external table x stored as csv location 'x.csv'",
             "CREATE EXTERNAL TABLE",
-            "use create_table, and load the file into the table",
+            "use create_table, then load the file into the table",
         ),
         (
             "alter table flights add column gate int",
             "ALTER TABLE",
             "use add_column to add a column",
         ),
-        (
-            "create view late as select 1",
-            "CREATE VIEW",
-            "use WITH to name a query inside of another",
-        ),
+        ("create view late as select 1", "CREATE VIEW", "use WITH to name a query inside another"),
         (
             "select * into x from flights",
             "SELECT INTO",
             "use append to add the rows of a query to a table",
         ),
-        ("copy flights to 'x.csv'", "COPY", "the caller writes the rows of a query to a file"),
-        ("copy (select 1) to 'x.csv'", "COPY", "the caller writes the rows of a query to a file"),
-        (
-            "explain copy flights to 'x.csv'",
-            "COPY",
-            "the caller writes the rows of a query to a file",
-        ),
+        ("copy flights to 'x.csv'", "COPY", "write the rows of a query to a file instead"),
+        ("copy (select 1) to 'x.csv'", "COPY", "write the rows of a query to a file instead"),
+        ("explain copy flights to 'x.csv'", "COPY", "write the rows of a query to a file instead"),
         ("set datafusion.execution.batch_size = 1", "SET", each),
         ("set time zone 'UTC'", "SET", each),
         ("reset datafusion.execution.batch_size", "RESET", each),
@@ -649,7 +641,7 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
     ] {
         let error = refused(&db, text);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{text}: {error}");
-        let expected = format!("a query only reads, and {verb} is not supported: {instead}");
+        let expected = format!("queries are read-only, so {verb} is not supported; {instead}");
         assert_eq!(error.to_string(), expected, "{text}");
     }
     for text in ["show tables", "describe flights", "show columns from flights", "explain select 1"]
@@ -715,7 +707,7 @@ fn from_without_a_select_list_gives_all_columns() {
         let refused = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
         let refused = refused.err().expect("refused");
         assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
-        assert!(refused.to_string().contains("rows without columns"), "{refused}");
+        assert!(refused.to_string().contains("selects no columns"), "{refused}");
     }
     let exists = "select count(*) as n from airlines where exists (select from flights)";
     assert_eq!(run(&db, exists)[0].column(0).as_primitive::<Int64Type>().values(), &[3]);

@@ -140,14 +140,14 @@ impl LocalDirectory {
         let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         let what = match FileType::from_raw_mode(found.st_mode) {
             FileType::RegularFile => return None,
-            FileType::Directory => "a folder",
+            FileType::Directory => "a directory",
             FileType::Symlink => "a symbolic link",
             FileType::Fifo => "a pipe",
             FileType::Socket => "a socket",
             FileType::CharacterDevice | FileType::BlockDevice => "a device",
             FileType::Unknown => "something unknown",
         };
-        let message = format!("it is {what}, not a file; move it out of the database's folder");
+        let message = format!("it is {what}, not a file; move it out of the database directory");
         Some(io::Error::new(io::ErrorKind::InvalidInput, message))
     }
 
@@ -253,7 +253,7 @@ impl Process {
             return Ok(());
         }
         Err(io::Error::other(format!(
-            "the database was opened by process {}, of which this one is a fork; open it again here, \
+            "process {} opened the database, and this process is a fork of it; open it again here, \
              or write to it there",
             self.id
         )))
@@ -467,7 +467,7 @@ pub fn create_whole(
         return Err(error);
     }
     // Whatever it was for want of: the name is seen, and may not be durable.
-    directory.sync().map_err(|error| io::Error::other(format!("the folder: {error}")))?;
+    directory.sync().map_err(|error| io::Error::other(format!("the directory: {error}")))?;
     Ok(file)
 }
 

@@ -52,7 +52,7 @@ impl Lease {
             lock => lock.context("lock", &name)?.ok_or(StorageError::Locked)?,
         };
         // A writer that looked between the file's making and its locking took it for dead.
-        let names = directory.list().context("list", "the database folder")?;
+        let names = directory.list().context("list", "the database directory")?;
         if !names.contains(&name) {
             return Err(StorageError::Locked);
         }
@@ -90,7 +90,9 @@ impl Leases {
         let names = match directory.list() {
             Ok(names) => names,
             Err(error) => {
-                found.untried.push(format!("cannot list the database folder for leases: {error}"));
+                found
+                    .untried
+                    .push(format!("cannot list the database directory for leases: {error}"));
                 found.hold(ManifestVersion::EVERYTHING);
                 return found;
             }
@@ -103,8 +105,8 @@ impl Leases {
                 Ok(Some(_dead)) => found.unremoved.extend(cannot_remove(directory, &name)),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => {
-                    let todo = "it counts as held; remove it once its reader is gone";
-                    found.untried.push(format!("cannot try {name}: {error}; {todo}"));
+                    let todo = "it counts as held; remove it when its reader is gone";
+                    found.untried.push(format!("cannot check {name}: {error}; {todo}"));
                     found.hold(version);
                 }
             }

@@ -158,7 +158,7 @@ impl Pool {
         // Without the lock, as it may take long: of two who come together both open it, and one is kept.
         let opened = with_descriptor(|| self.directory.open(&file.name))?;
         if opened.identity()? != file.identity {
-            let message = "another file has taken the place of the one that was opened";
+            let message = "another file replaced the one that was opened; open the database again";
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
         let mut slot = lock(&file.open);
@@ -466,7 +466,7 @@ mod tests {
         std::fs::write(folder.path().join("c"), [2]).unwrap();
         std::fs::rename(folder.path().join("c"), folder.path().join("a")).unwrap();
         let error = read(&*handle).unwrap_err();
-        assert!(error.to_string().contains("taken the place"), "{error}");
+        assert!(error.to_string().contains("replaced the one"), "{error}");
     }
 
     #[test]

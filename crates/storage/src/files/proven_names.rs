@@ -50,7 +50,7 @@ impl Directory for ProvenNames {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(first) = &*failure {
             return Err(io::Error::other(format!(
-                "an earlier sync of the folder failed ({first}), so a later one proves nothing; open the \
+                "an earlier sync of the directory failed ({first}), so later ones are not reliable; open the \
                  database again"
             )));
         }

@@ -23,7 +23,7 @@ pub fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
         let first = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok().map(Lsn)?;
         (file_name(first) == name).then_some(first)
     };
-    let names = directory.list().context("list", "the database folder")?;
+    let names = directory.list().context("list", "the database directory")?;
     let mut files: Vec<(Lsn, String)> =
         names.into_iter().filter_map(|name| Some((first(&name)?, name))).collect();
     files.sort_unstable();
@@ -35,7 +35,8 @@ pub fn frames_of<'a>(name: &str, first: Lsn, bytes: &'a [u8]) -> Result<FrameRea
     let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
     let (header, frames) = FrameReader::new(bytes, LogKind::Wal).map_err(damaged)?;
     if header.first != first.0 {
-        let detail = format!("its header says that it begins with commit {}", header.first);
+        let detail =
+            format!("its header names commit {} as the first, unlike its name", header.first);
         return Err(StorageError::Inconsistent { file: name.to_string(), detail });
     }
     Ok(frames)
@@ -71,11 +72,9 @@ pub fn check_starts(file: &str, last: Option<Lsn>, needed_from: Lsn, first: Lsn)
     let detail = match last {
         _ if first <= needed_from => return Ok(()),
         Some(last) if first.0 <= last.0 + 1 => return Ok(()),
-        Some(last) => format!("commit {first} follows commit {last}"),
+        Some(last) => format!("the log skips from commit {last} to commit {first}"),
         None => {
-            format!(
-                "the log starts at commit {first}, but commits from {needed_from} on are needed"
-            )
+            format!("the log starts at commit {first}, but is needed from commit {needed_from}")
         }
     };
     Err(StorageError::Inconsistent { file: file.to_string(), detail })

@@ -187,7 +187,7 @@ impl Wal {
             };
             if from > len {
                 let detail = format!(
-                    "{len} bytes, but {from} were there before: commits that were read are gone; open \
+                    "the file has {len} bytes, but had {from} before: commits that were read are gone; open \
                      the database again"
                 );
                 return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());

@@ -102,7 +102,7 @@ impl PagedFile {
         len: u64,
     ) -> Result<&'b [u8]> {
         if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
-            let detail = format!("a page of {len} bytes at byte {offset} lies past the end");
+            let detail = format!("a page of {len} bytes at byte {offset} is past the end");
             return Err(self.inconsistent(detail));
         }
         let len = len as usize;

@@ -22,7 +22,7 @@ pub fn check_resident(
         return Err(format!("{} of {index_pages} index pages are in the summary", summary.len()));
     }
     if summary.first_ordinal(summary.len() - 1) >= rows {
-        return Err(format!("the last index page begins behind the {rows} rows"));
+        return Err(format!("the last index page begins after the {rows} rows"));
     }
     if columns as usize > schema.columns.fields().len() {
         let known = schema.columns.fields().len();

@@ -66,7 +66,7 @@ pub fn check_segment(
                 if *last_key > *key || distinct && !is_first && *last_key == *key {
                     return Err(fault(
                         segment,
-                        format!("row {} lies before the one before it", next_ordinal + row as u64),
+                        format!("row {} is not in key order", next_ordinal + row as u64),
                     ));
                 }
                 if !page.may_contain(key_hash(key)) {
@@ -133,7 +133,8 @@ fn check_searches(segment: &Segment, page: &IndexPage, from: u64, rows: &Rows) -
         let found = segment.block_of_bound(&Bound::at_key(last))?.1.first_ordinal
             ..=segment.block_of_bound(&Bound::past_key(first))?.1.first_ordinal;
         if !found.contains(&place.first_ordinal) || first < low || last > high {
-            let detail = format!("the keys of the block at byte {} are not found", place.offset);
+            let detail =
+                format!("a search does not find the keys of the block at byte {}", place.offset);
             return Err(fault(segment, detail));
         }
     }

@@ -9,9 +9,9 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{
-    Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError, Options,
-    Predicate, Reader, Result, SampleRequest, ScanRequest, Selection, ShareRequest, Stop, Table,
-    TableSchema, TableSnapshot, Unit, Zones,
+    Aggregate, Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError,
+    Options, Predicate, ReadOptions, Result, SampleRequest, ScanRequest, Selection, ShareRequest,
+    Stop, Table, TableSchema, TableSnapshot, Unit, Zones,
 };
 
 use super::files::assemble;
@@ -48,7 +48,7 @@ pub fn database(parts: &[Vec<u8>]) -> Outcome {
 }
 
 fn open(files: &MemoryDirectory) -> Result<Database> {
-    Database::open_in(Arc::new(files.clone()), options(), None)
+    Database::open_in(Arc::new(files.clone()), options())
 }
 
 /// A reader process needs a folder on disk for its lease.
@@ -58,22 +58,16 @@ fn read_beside(files: &MemoryDirectory, outcome: &mut Outcome) {
         let bytes = read_file(files, &name).expect("the file is there");
         fs::write(folder.path().join(name), bytes).expect("a file can be written");
     }
-    let reader = Reader::open(folder.path(), 1 << 20);
+    let reader = Database::open_read_only(
+        folder.path(),
+        ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+    );
     // A folder without a manifest is no database.
-    let Some(reader) = reader.is_ok().then_some(reader).and_then(|reader| outcome.note(reader))
-    else {
-        return;
-    };
-    if let Some(snapshot) = outcome.note(reader.snapshot()) {
-        for name in snapshot.tables() {
-            use_table(&snapshot.table(&name).expect("it is listed"), outcome);
-        }
+    if reader.is_ok()
+        && let Some(reader) = outcome.note(reader)
+    {
+        use_database(&reader, outcome);
     }
-    for (name, _) in outcome.note(reader.snapshots()).unwrap_or_default() {
-        outcome.note(reader.named_snapshot(&name));
-    }
-    outcome.note(reader.verify(&Interrupt::never()));
-    outcome.note(reader.stats());
 }
 
 fn use_database(database: &Database, outcome: &mut Outcome) {
@@ -161,8 +155,8 @@ fn ask(
             .fields()
             .iter()
             .find(|field| field.data_type().is_integer() || field.data_type().is_floating());
-        let average = numbers.map(|field| ("mean".to_string(), format!("avg({})", field.name())));
-        let count = ("rows".to_string(), "count".to_string());
+        let average = numbers.map(|field| ("mean".to_string(), Aggregate::avg(field.name())));
+        let count = ("rows".to_string(), Aggregate::Count);
         let request = EstimateRequest {
             aggregates: [count].into_iter().chain(average).collect(),
             by: by.map(|column| schema.columns.field(column).name().clone()),

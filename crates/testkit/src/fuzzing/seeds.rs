@@ -114,8 +114,7 @@ impl Folder {
     fn files(&self, seed: u64) -> MemoryDirectory {
         let files = MemoryDirectory::new();
         let options = Options { maintenance_threads: 1, ..Options::default() };
-        let database =
-            Database::open_in(Arc::new(files.clone()), options, None).expect("a new one");
+        let database = Database::open_in(Arc::new(files.clone()), options).expect("a new one");
         let hold = database.hold_maintenance();
         let mut rng = Rng::keyed(seed, 0);
         let made: Vec<(u8, Table)> = self

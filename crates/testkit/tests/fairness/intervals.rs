@@ -14,8 +14,8 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    Database, Estimate, EstimateRequest, Interval, Merge, OnError, Options, RollupSpec, Selection,
-    Stop, Table, TableSpec,
+    Aggregate, Database, Estimate, EstimateRequest, Granularity, Interval, Merge, Metric, OnError,
+    Options, RollupSpec, Selection, Stop, Table, TableSpec,
 };
 use drillcore_testkit::event_table::{Events, Kind, id_range};
 use drillcore_testkit::repetitions::repetitions;
@@ -52,7 +52,7 @@ fn truths() -> (f64, Vec<f64>) {
 }
 
 fn average(table: &Table, by: Option<&str>, stop: Stop) -> Vec<Estimate> {
-    let aggregates = vec![("mean".into(), "avg(value)".into())];
+    let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
     let by = by.map(String::from);
     estimates(table, EstimateRequest { aggregates, by, stop, ..Default::default() })
 }
@@ -127,8 +127,8 @@ fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
     let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
     let rollup = RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("value".into(), "sum(value)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("value".into(), Metric::sum("value"))],
         discover: false,
     };
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ fn an_average_of_folded_rows_holds_the_truth_in_95_of_100_runs() {
     let sum = |id: i64| (0..3).map(|part| Events::value(3 * id + part)).sum::<f64>();
     let truth = [(0..FOLDED).map(sum).sum::<f64>() / FOLDED as f64];
     let average = |table: &Table| {
-        let aggregates = vec![("mean".into(), "avg(value)".into())];
+        let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
         estimates(
             table,
             EstimateRequest { aggregates, stop: Stop::Rows(400), ..Default::default() },
@@ -186,9 +186,9 @@ fn estimates_of_a_rollup_table_are_of_its_rows_in_every_state() {
         {
             let request = EstimateRequest {
                 aggregates: vec![
-                    ("rows".into(), "count".into()),
-                    ("events".into(), "avg(n)".into()),
-                    ("weight".into(), "avg(weight)".into()),
+                    ("rows".into(), Aggregate::Count),
+                    ("events".into(), Aggregate::avg("n")),
+                    ("weight".into(), Aggregate::avg("weight")),
                 ],
                 selection: selection.clone(),
                 stop: Stop::Rows(u64::MAX),
@@ -213,7 +213,7 @@ fn estimates_of_a_rollup_table_are_of_its_rows_in_every_state() {
             }
         }
         let by_team = EstimateRequest {
-            aggregates: vec![("rows".into(), "count".into())],
+            aggregates: vec![("rows".into(), Aggregate::Count)],
             by: Some("team".into()),
             stop: Stop::Rows(1),
             ..Default::default()
@@ -246,7 +246,10 @@ fn all_hold(estimate: &Estimate, truths: &BTreeMap<i64, [f64; 2]>) -> bool {
 
 fn by_weight(simultaneous: bool, stop: Stop) -> EstimateRequest {
     EstimateRequest {
-        aggregates: vec![("rows".into(), "count".into()), ("mean".into(), "avg(value)".into())],
+        aggregates: vec![
+            ("rows".into(), Aggregate::Count),
+            ("mean".into(), Aggregate::avg("value")),
+        ],
         by: Some("weight".into()),
         simultaneous,
         stop,
@@ -309,7 +312,7 @@ fn simultaneous_intervals_hold_together_at_all_looks() {
 fn simultaneous_counts_hold_where_every_group_met_is_one_of_thousands() {
     let (_folder, _db, table) = table();
     let share = |simultaneous| {
-        let aggregates = vec![("rows".into(), "count".into())];
+        let aggregates = vec![("rows".into(), Aggregate::Count)];
         let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
         let request = EstimateRequest { by: Some("id".into()), ..request };
         let estimates = estimates(&table, request);
@@ -330,7 +333,7 @@ fn simultaneous_averages_of_known_sets_hold_together() {
     let (_folder, _db, table) = table();
     let truths = truths().1;
     let share = |simultaneous| {
-        let aggregates = vec![("mean".into(), "avg(value)".into())];
+        let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
         let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
         let request = EstimateRequest { by: Some("team".into()), ..request };
         let estimates = estimates(&table, request);
@@ -362,8 +365,8 @@ fn spikes() -> (tempfile::TempDir, Database, [Table; 2]) {
     let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
     let rollup = RollupSpec {
         time: None,
-        granularity: "none".into(),
-        metrics: vec![("value".into(), "sum(value)".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("value".into(), Metric::sum("value"))],
         ..Default::default()
     };
     let folder = tempfile::tempdir().unwrap();
@@ -392,7 +395,7 @@ fn an_average_of_spikes_holds_the_truth_by_the_bounds_of_its_column() {
     let (_folder, _db, [plain, folded]) = spikes();
     let truth = [(0..SPIKES).map(spike).sum::<f64>() / SPIKES as f64];
     let average = |table: &Table| {
-        let aggregates = vec![("mean".into(), "avg(value)".into())];
+        let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
         estimates(
             table,
             EstimateRequest { aggregates, stop: Stop::Rows(500), ..Default::default() },

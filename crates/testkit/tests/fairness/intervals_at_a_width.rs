@@ -9,8 +9,8 @@ use std::sync::Arc;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    Database, EstimateRequest, HalfWidth, Interval, Merge, Method, OnError, Options, RollupSpec,
-    Stop, Table, TableSpec,
+    Aggregate, Database, EstimateRequest, Granularity, HalfWidth, Interval, Merge, Method, Metric,
+    OnError, Options, RollupSpec, Stop, Table, TableSpec,
 };
 use drillcore_sample::rng::Rng;
 use drillcore_testkit::repetitions::repetitions;
@@ -88,10 +88,10 @@ fn table() -> (tempfile::TempDir, Database, Table) {
 
 /// The same as a rollup table of one event per row, whose sums have no bounds.
 fn folded() -> (tempfile::TempDir, Database, Table) {
-    let sum = |(name, _): (&str, _)| (name.to_string(), format!("sum({name})"));
+    let sum = |(name, _): (&str, _)| (name.to_string(), Metric::sum(name));
     let spec = TableSpec::new(schema(), ["id", "name"]).merge(Merge::Rollup(RollupSpec {
         time: None,
-        granularity: "none".into(),
+        granularity: Granularity::NONE,
         metrics: COLUMNS.map(sum).to_vec(),
         ..Default::default()
     }));
@@ -127,7 +127,7 @@ fn truth(number: fn(i64) -> Option<f64>, ids: impl Iterator<Item = i64>) -> f64 
 
 fn average(name: &str, by: Option<&str>, stop: Stop, run: u64) -> EstimateRequest {
     EstimateRequest {
-        aggregates: vec![("mean".into(), format!("avg({name})"))],
+        aggregates: vec![("mean".into(), Aggregate::avg(name))],
         by: by.map(String::from),
         stop,
         seed: Some(0x5eed_7000 + run),

@@ -120,7 +120,7 @@ fn what_cannot_be_cleaned_up_is_put_off_and_reported() {
                     let inner = LocalDirectory::open(folder.path()).unwrap();
                     let refuses = refuses.clone();
                     let directory = RefusingDirectory { inner, refuses, refused, error };
-                    Database::open_in(Arc::new(directory), options(durability), None)
+                    Database::open_in(Arc::new(directory), options(durability))
                 };
                 // What dead readers and crashes leave behind.
                 let leave = || {

@@ -131,7 +131,7 @@ impl Directory for BrokenDirectory {
 fn after_a_job_that_panicked_calls_return_and_say_that_nothing_is_written_any_more() {
     let directory = Arc::new(BrokenDirectory(MemoryDirectory::new()));
     let options = Options { durability: Durability::None, ..Default::default() };
-    let database = Database::open_in(directory, options, None).unwrap();
+    let database = Database::open_in(directory, options).unwrap();
     create_tables(&database).unwrap();
     append(&database, 1, 1).unwrap();
     let flush = || database.flush();
@@ -156,7 +156,7 @@ fn written_after_close(
     let files = MemoryDirectory::new();
     let directory = StuckDirectory::new(Arc::new(files.clone()));
     let shared = Arc::new(directory.clone());
-    let database = Database::open_in(shared, options(durability), None).unwrap();
+    let database = Database::open_in(shared, options(durability)).unwrap();
     // Nothing writes but the call, and then `close`.
     let hold = database.hold_maintenance();
     prepare(&database).unwrap();
@@ -188,7 +188,7 @@ fn written_after_close(
     // Files that only they needed are not removed any more, either.
     drop((hold, held, database));
     let late = directory.written().split_off(before);
-    let again = Database::open_in(Arc::new(files), options(durability), None).unwrap();
+    let again = Database::open_in(Arc::new(files), options(durability)).unwrap();
     assert_eq!(again.verify(&Interrupt::never()).unwrap().faults, Vec::<String>::new());
     Some((called, late))
 }

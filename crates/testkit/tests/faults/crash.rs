@@ -55,7 +55,7 @@ fn options(durability: Durability) -> Options {
 }
 
 fn open(directory: Arc<dyn Directory>, durability: Durability) -> Result<Database> {
-    Database::open_in(directory, options(durability), None)
+    Database::open_in(directory, options(durability))
 }
 
 /// Appends, deletes, flushes, compacts, pins and drops snapshots, drops a table and reopens, whatever fails.
@@ -430,7 +430,7 @@ fn a_disk_that_fails_under_background_work_neither_hangs_nor_panics_nor_loses_a_
         let acknowledged = {
             let options = Options { wal_bytes_max: 60_000, ..options(durability) };
             let shared = Arc::new(directory.clone());
-            let database = Database::open_in(shared, options, None).unwrap();
+            let database = Database::open_in(shared, options).unwrap();
             create_tables(&database).unwrap();
             let nth = directory.operations().len() as u64 + rng.below(400);
             let faults: [fn(u64) -> Fault; 3] = [Fault::Once, Fault::Forever, Fault::DiskFull];
@@ -470,7 +470,7 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
         let directory = FaultDirectory::new();
         let options = Options { wal_bytes_max: 60_000, ..options(durability) };
         let shared: Arc<dyn Directory> = Arc::new(directory.clone());
-        let database = Database::open_in(shared.clone(), options.clone(), None).unwrap();
+        let database = Database::open_in(shared.clone(), options.clone()).unwrap();
         create_tables(&database).unwrap();
         let mut flushed = BTreeMap::new();
         for number in 1..=20 {
@@ -519,7 +519,7 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
         assert_eq!(closed.is_err(), durability == Durability::None, "{closed:?}");
         drop((snapshot, database));
 
-        let database = Database::open_in(shared, options, None).unwrap();
+        let database = Database::open_in(shared, options).unwrap();
         assert_eq!(last_batches(&database.named_snapshot("before").unwrap()), flushed);
         let snapshot = database.snapshot().unwrap();
         if durability == Durability::None {

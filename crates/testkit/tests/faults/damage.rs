@@ -24,7 +24,7 @@ fn options() -> Options {
 }
 
 fn open(files: &MemoryDirectory) -> Result<Database> {
-    Database::open_in(Arc::new(files.clone()), options(), None)
+    Database::open_in(Arc::new(files.clone()), options())
 }
 
 /// Row `id` has key `id`, scattered; half of all rows are in one set, the others in one of a thousand.

@@ -66,7 +66,7 @@ fn every_call_that_writes_ends_when_its_caller_wants_out_though_the_disk_is_stuc
                 let case = format!("{name} stuck in step {step}, {durability:?}");
                 let directory = StuckDirectory::new(Arc::new(MemoryDirectory::new()));
                 let shared = Arc::new(directory.clone());
-                let db = Database::open_in(shared, options(durability), None).unwrap();
+                let db = Database::open_in(shared, options(durability)).unwrap();
                 prepare(&db).unwrap();
                 let hold = db.hold_maintenance();
                 let (interrupt, stop) = interrupt();
@@ -100,7 +100,7 @@ fn every_call_that_writes_ends_when_its_caller_wants_out_though_the_disk_is_stuc
 fn an_append_that_waits_for_memory_ends_when_its_caller_wants_out_and_has_appended_nothing() {
     let directory = StuckDirectory::new(Arc::new(MemoryDirectory::new()));
     let shared = Arc::new(directory.clone());
-    let db = Database::open_in(shared, options(Durability::Os), None).unwrap();
+    let db = Database::open_in(shared, options(Durability::Os)).unwrap();
     prepare(&db).unwrap();
     let (interrupt, stop) = interrupt();
     let table = db.table("events").unwrap().interrupted_by(interrupt);
@@ -139,7 +139,7 @@ fn an_append_that_waits_for_memory_ends_when_its_caller_wants_out_and_has_append
 fn an_append_whose_log_is_being_synced_ends_when_its_caller_wants_out_and_is_committed() {
     let directory = StuckDirectory::new(Arc::new(MemoryDirectory::new()));
     let shared = Arc::new(directory.clone());
-    let db = Database::open_in(shared, options(Durability::Os), None).unwrap();
+    let db = Database::open_in(shared, options(Durability::Os)).unwrap();
     prepare(&db).unwrap();
     let table = db.table("events").unwrap();
     table.append(&batch(30..31), OnError::Raise).unwrap();
@@ -176,7 +176,7 @@ fn a_close_goes_on_behind_its_caller_and_a_second_one_waits_for_it() {
             let files = MemoryDirectory::new();
             let directory = StuckDirectory::new(Arc::new(files.clone()));
             let shared = Arc::new(directory.clone());
-            let db = Database::open_in(shared, options(durability), None).unwrap();
+            let db = Database::open_in(shared, options(durability)).unwrap();
             prepare(&db).unwrap();
             // There is something to do in any case: a file that only a snapshot held.
             db.compact().unwrap();
@@ -200,7 +200,7 @@ fn a_close_goes_on_behind_its_caller_and_a_second_one_waits_for_it() {
             assert!(!second.is_finished(), "{case}: it is not closed yet");
             directory.release();
             within(LIMIT, &case, move || second.join().unwrap()).unwrap();
-            let db = Database::open_in(Arc::new(files), options(durability), None).unwrap();
+            let db = Database::open_in(Arc::new(files), options(durability)).unwrap();
             let rows = db.table("events").unwrap().snapshot().unwrap().rows().unwrap();
             assert_eq!(rows, ROWS + 1, "{case}");
             db.close().unwrap();
@@ -218,7 +218,7 @@ fn an_opening_ends_when_its_caller_wants_out_and_lets_go_of_the_lock() {
             let directory = StuckDirectory::new(Arc::new(local));
             (directory.clone(), move || {
                 let options = Options { interrupt, ..options(durability) };
-                Database::open_in(Arc::new(directory), options, None)
+                Database::open_in(Arc::new(directory), options)
             })
         };
         let (_, first) = open(Interrupt::never(), Durability::Os);
@@ -371,7 +371,7 @@ fn every_call_that_reads_ends_a_few_reads_after_its_caller_wants_out() {
     let directory = CountingDirectory { inner: MemoryDirectory::new(), reads: reads.clone() };
     // Without a cache, so that nothing need not be read.
     let options = Options { cache_bytes: 0, ..Options::default() };
-    let db = Database::open_in(Arc::new(directory), options, None).unwrap();
+    let db = Database::open_in(Arc::new(directory), options).unwrap();
     prepare(&db).unwrap();
     let rows = batch(0..READ_ROWS);
     db.append(&[("events", &rows), ("newest", &rows), ("folded", &rows)]).unwrap();

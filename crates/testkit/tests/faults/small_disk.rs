@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 fn open(directory: &FaultDirectory, durability: Durability) -> Result<Database> {
     let options = Options { durability, memory_bytes: MEMORY_BYTES, ..Options::default() };
-    Database::open_in(Arc::new(directory.clone()), options, None)
+    Database::open_in(Arc::new(directory.clone()), options)
 }
 
 fn spec() -> TableSpec {

@@ -59,7 +59,7 @@ impl Kind {
     /// What of this kind an error says.
     fn said(self) -> &'static str {
         match self {
-            Kind::Folder => "a folder",
+            Kind::Folder => "a directory",
             Kind::Pipe => "a pipe",
             Kind::Socket => "a socket",
             Kind::DanglingLink | Kind::Link => "a symbolic link",
@@ -165,11 +165,14 @@ fn write_in(db: &Database, from: i64) -> Result<()> {
 }
 
 fn read(path: &Path) -> Result<u64> {
-    let reader = Reader::open(path, CACHE_BYTES)?;
+    let reader = Database::open_read_only(
+        path,
+        ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
+    )?;
     let report = reader.verify(&Interrupt::never())?;
     assert_eq!(report.faults, Vec::<String>::new());
     let rows = reader.snapshot()?.table("t")?.rows();
-    reader.close();
+    reader.close()?;
     rows
 }
 

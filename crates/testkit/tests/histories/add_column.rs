@@ -48,7 +48,7 @@ fn discovers(merge: &Merge) -> bool {
 
 /// Appends, adds columns, flushes and compacts until a call fails.
 fn run_script(directory: &FaultDirectory, merge: &Merge, told: &mut Told) -> Result<()> {
-    let database = Database::open_in(Arc::new(directory.clone()), options(), None)?;
+    let database = Database::open_in(Arc::new(directory.clone()), options())?;
     let _hold = database.hold_maintenance();
     let key = Field::new("id", DataType::Int64, false);
     let spec = TableSpec::new(Arc::new(Schema::new(vec![key])), ["id"]).merge(merge.clone());
@@ -106,8 +106,8 @@ fn check(database: &Database, merge: &Merge, told: &Told) {
 #[test]
 fn a_column_is_there_once_its_call_returned_whatever_fails_and_whenever() {
     let rollup = RollupSpec {
-        granularity: "none".into(),
-        metrics: vec![("n".into(), "count".into())],
+        granularity: Granularity::NONE,
+        metrics: vec![("n".into(), Metric::Count)],
         discover: true,
         ..Default::default()
     };
@@ -127,7 +127,7 @@ fn a_column_is_there_once_its_call_returned_whatever_fails_and_whenever() {
                     println!("{merge:?}, {fault:?}, {unsynced:?}, {told:?}");
                     let mut rng = Rng::keyed(failing, 0);
                     let image = Arc::new(directory.crash_image(unsynced, &mut rng));
-                    let database = Database::open_in(image, options(), None).unwrap();
+                    let database = Database::open_in(image, options()).unwrap();
                     check(&database, &merge, &told);
                     if !database.tables().unwrap().is_empty() {
                         let table = database.table("t").unwrap();

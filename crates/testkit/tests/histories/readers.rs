@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use drillcore::*;
 use drillcore_testkit::numbered_batches::{append, create_tables, last_batches};
 use drillcore_testkit::repetitions::repetitions;
+use drillcore_testkit::writing_calls::{WRITING_CALLS, prepare};
 
 const WRITER: i32 = 1;
 const READERS: u64 = 2;
@@ -23,13 +23,17 @@ fn last_batch(snapshot: &Snapshot) -> u64 {
 /// acknowledged before the refresh, and goes on showing them; each named snapshot shows the batch that it is
 /// named after, dropped meanwhile or not; and nothing is damaged. Returns the number of looks.
 fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool) -> u64 {
-    let reader = Reader::open(folder, 1 << 20).unwrap();
+    let reader = Database::open_read_only(
+        folder,
+        ReadOptions { cache_bytes: 1 << 20, ..ReadOptions::default() },
+    )
+    .unwrap();
     let mut looks = 0;
     let mut before = (0, reader.snapshot().unwrap());
     before.0 = last_batch(&before.1);
     while !is_done.load(Ordering::Acquire) {
         let at_least = acknowledged.load(Ordering::Acquire);
-        let lsn = reader.refresh(0, Duration::ZERO, &Interrupt::never()).unwrap();
+        let lsn = reader.refresh().unwrap();
         let snapshot = reader.snapshot().unwrap();
         assert_eq!(snapshot.lsn(), lsn);
         let found = last_batch(&snapshot);
@@ -90,4 +94,40 @@ fn each_refresh_shows_a_prefix_of_whole_batches_in_tables_of_all_kinds() {
     let looks: Vec<u64> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
     println!("{looks:?} looks at {number} batches");
     assert!(looks.iter().all(|&looks| looks >= 5), "{looks:?}");
+}
+
+#[test]
+fn a_reader_answers_as_the_writer_does_and_refuses_every_call_that_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = Database::open(folder.path(), Options::default()).unwrap();
+    prepare(&writer).unwrap();
+    let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+    assert!(reader.is_read_only() && !writer.is_read_only());
+    let answers = |db: &Database| {
+        let of_table = |name: String| {
+            let table = db.table(&name).unwrap();
+            let rows = table.snapshot().unwrap().rows().unwrap();
+            (name, rows, table.schema())
+        };
+        let tables: Vec<_> = db.tables().unwrap().into_iter().map(of_table).collect();
+        let verified = db.verify(&Interrupt::never()).unwrap();
+        let newest = db.refresh().unwrap();
+        assert_eq!(db.snapshot().unwrap().lsn(), newest);
+        (tables, db.snapshots().unwrap(), verified.segments, newest, db.stats().unwrap().lsn)
+    };
+    assert_eq!(answers(&reader), answers(&writer));
+    let before = answers(&writer);
+    for (name, call) in WRITING_CALLS {
+        let error = call(&reader).expect_err(name);
+        let expected = match name {
+            "named_snapshot" => ErrorKind::NotFound,
+            _ => ErrorKind::ReadOnly,
+        };
+        assert_eq!(error.kind(), expected, "{name}: {error}");
+    }
+    drop(reader.hold_maintenance());
+    assert_eq!(answers(&writer), before);
+    reader.close().unwrap();
+    assert_eq!(reader.tables().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(reader.refresh().unwrap_err().kind(), ErrorKind::Closed);
 }

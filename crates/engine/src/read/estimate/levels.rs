@@ -15,7 +15,7 @@
 use drillcore_sample::interval::{Confidence, SEQUENCE_COUNT_MIN};
 
 use crate::error::{Error, Result};
-use crate::read::estimate::plan::{Aggregate, EstimatePlan};
+use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::tally::Tally;
 
@@ -51,7 +51,7 @@ impl Levels {
     pub fn new(request: &EstimateRequest, plan: &EstimatePlan, tally: &Tally) -> Result<Levels> {
         let confidence =
             Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
-        let asks_count = plan.aggregates.iter().any(|(_, each)| *each == Aggregate::Count);
+        let asks_count = plan.aggregates.iter().any(|(_, each)| *each == Measure::Count);
         let counts = usize::from(asks_count && !tally.knows_counts());
         let measures = plan.measures.len();
         let together = request.simultaneous.then_some((counts + measures).max(1));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
-use crate::read::estimate::plan::{Aggregate, EstimatePlan};
+use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 
@@ -38,13 +38,13 @@ impl Looks {
         let mut aggregates = Vec::with_capacity(plan.aggregates.len());
         for (name, aggregate) in &plan.aggregates {
             aggregates.push(match *aggregate {
-                Aggregate::Count => AggregateEstimate {
+                Measure::Count => AggregateEstimate {
                     name: name.clone(),
                     intervals: self.counts(tally, &order, &design, look),
                     has_value: vec![true; order.len()],
                     bounds: None,
                 },
-                Aggregate::Avg(slot) => {
+                Measure::Avg(slot) => {
                     let intervals = self.averages(tally, slot, &order, &design, look);
                     let is_bounded = |interval: &Interval| {
                         matches!(interval.method, Method::Bounded | Method::BoundedSequence)
@@ -169,8 +169,8 @@ impl Looks {
 /// Whether an average rests on a limit theorem alone.
 fn is_asymptotic(plan: &EstimatePlan, tally: &Tally, estimates: &[AggregateEstimate]) -> bool {
     plan.aggregates.iter().zip(estimates).any(|((_, aggregate), estimate)| match aggregate {
-        Aggregate::Count => false,
-        Aggregate::Avg(slot) => {
+        Measure::Count => false,
+        Measure::Avg(slot) => {
             let is_estimated = |interval: &Interval| interval.method != Method::Exact;
             tally.known(*slot).bounds().is_none() && estimate.intervals.iter().any(is_estimated)
         }

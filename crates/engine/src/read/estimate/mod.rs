@@ -7,6 +7,7 @@
 //! costs less than drawing on, they are read.
 
 pub mod result;
+pub mod aggregate;
 pub mod request;
 mod bounds;
 mod plan;

@@ -13,7 +13,7 @@
 
 use drillcore_sample::interval::{Interval, Method, SEQUENCE_COUNT_MIN};
 
-use crate::read::estimate::plan::{Aggregate, EstimatePlan};
+use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
@@ -61,10 +61,10 @@ pub fn next_step(
     // Groups that are not narrow enough yet, with the draws that they take at least.
     let mut wide: Vec<(usize, f64)> = Vec::new();
     for (place, group) in tally.groups_in_order().into_iter().enumerate() {
-        let draws = |(aggregate, of): (&(String, Aggregate), &Vec<Interval>)| {
+        let draws = |(aggregate, of): (&(String, Measure), &Vec<Interval>)| {
             let values = match aggregate.1 {
-                Aggregate::Count => u64::MAX,
-                Aggregate::Avg(slot) => tally.moments(group, slot).count(),
+                Measure::Count => u64::MAX,
+                Measure::Avg(slot) => tally.moments(group, slot).count(),
             };
             draws_needed(&of[place], width, drawn, values, tally.drawn(group))
         };

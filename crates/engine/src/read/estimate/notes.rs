@@ -5,7 +5,7 @@ use drillcore_sample::interval::{
     Bounds, Confidence, Design, Interval, Method, is_heavy_tailed, share_sequence,
 };
 
-use crate::read::estimate::plan::{Aggregate, EstimatePlan};
+use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 
@@ -20,7 +20,7 @@ pub fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for ((name, aggregate), found) in plan.aggregates.iter().zip(&estimate.aggregates) {
-        let Aggregate::Avg(slot) = *aggregate else { continue };
+        let Measure::Avg(slot) = *aggregate else { continue };
         let sentences = [
             of_tails(tally, slot, groups, &found.intervals, confidence.get()),
             of_missing_values(tally, slot, groups, found, confidence, n_opt),

@@ -1,4 +1,4 @@
-//! What an estimate is of: parsed aggregates, and the columns they need.
+//! What an estimate is of: aggregates, and the columns they need.
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
@@ -7,18 +7,16 @@ use drillcore_format::key::encode_value;
 use drillcore_format::schema::is_key_type;
 
 use crate::error::{Error, Result};
+use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::result::column_names;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
 use crate::select::predicate::Test;
 
-/// Names of the aggregates that can be estimated.
-const NAMES: [&str; 2] = ["count", "avg"];
-
-/// A parsed aggregate.
+/// An aggregate whose column was found.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Aggregate {
+pub enum Measure {
     Count,
     /// The mean of one of [`EstimatePlan::measures`], over its non-null values.
     Avg(usize),
@@ -29,7 +27,7 @@ pub type KnownGroup = (Vec<u8>, u64);
 
 /// The checked request.
 pub struct EstimatePlan {
-    pub aggregates: Vec<(String, Aggregate)>,
+    pub aggregates: Vec<(String, Measure)>,
     pub by_name: Option<String>,
     /// Position of the grouping column among `columns`, and its type.
     pub by: Option<(usize, DataType)>,
@@ -66,9 +64,12 @@ impl EstimatePlan {
             test: None,
         };
         check_columns(request)?;
-        for (name, expression) in &request.aggregates {
-            let aggregate = plan.parse(table, expression)?;
-            plan.aggregates.push((name.clone(), aggregate));
+        for (name, aggregate) in &request.aggregates {
+            let measure = match aggregate {
+                Aggregate::Count => Measure::Count,
+                Aggregate::Avg(column) => plan.average(table, column)?,
+            };
+            plan.aggregates.push((name.clone(), measure));
         }
         if let Some(by) = &request.by {
             let column = table.column(by)?;
@@ -142,31 +143,7 @@ impl EstimatePlan {
         Ok(Some(kept.collect()))
     }
 
-    fn parse(&mut self, table: &TableSnapshot, expression: &str) -> Result<Aggregate> {
-        let compact: String = expression.trim().to_string();
-        let (name, argument) = match compact.split_once('(') {
-            None => (compact.as_str(), None),
-            Some((name, rest)) => {
-                let inner = rest.strip_suffix(')').ok_or_else(|| {
-                    Error::invalid(format!(
-                        "aggregate {expression:?} lacks its closing parenthesis"
-                    ))
-                })?;
-                (name.trim_end(), Some(inner.trim()))
-            }
-        };
-        match (name.to_ascii_lowercase().as_str(), argument) {
-            ("count", None | Some("*" | "")) => Ok(Aggregate::Count),
-            ("count", Some(column)) => Err(Error::invalid(format!(
-                "count({column}) is not supported yet; count counts rows, null or not"
-            ))),
-            ("avg", Some(column)) if !column.is_empty() => self.average(table, column),
-            ("avg", _) => Err(Error::invalid("avg needs a column, as in avg(delay)")),
-            _ => Err(Error::unknown("aggregate", name, NAMES)),
-        }
-    }
-
-    fn average(&mut self, table: &TableSnapshot, name: &str) -> Result<Aggregate> {
+    fn average(&mut self, table: &TableSnapshot, name: &str) -> Result<Measure> {
         let column = table.column(name)?;
         let schema = table.schema();
         let data_type = schema.columns.field(column).data_type();
@@ -180,7 +157,7 @@ impl EstimatePlan {
             self.measures.push(place);
             self.measures.len() - 1
         });
-        Ok(Aggregate::Avg(slot))
+        Ok(Measure::Avg(slot))
     }
 
     /// The position of a column among those drawn.

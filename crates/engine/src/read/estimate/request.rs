@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
+use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::result::Estimate;
 use crate::select::selection::Selection;
 
@@ -13,10 +14,24 @@ pub const ROUND_MIN: u64 = 1_000;
 pub const USUAL_DRAWS: u64 = 10_000;
 
 /// What to estimate.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest};
+///
+/// let request = EstimateRequest {
+///     aggregates: vec![("rows".into(), Aggregate::Count), ("mean".into(), Aggregate::avg("delay"))],
+///     by: Some("carrier".into()),
+///     ..EstimateRequest::default()
+/// };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// assert_eq!(estimate.aggregates[0].intervals.len(), 2); // one per carrier
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct EstimateRequest {
-    /// Result name and expression: `count`, `count(*)` or `avg(column)`.
-    pub aggregates: Vec<(String, String)>,
+    /// Each with the name that it has in the result.
+    pub aggregates: Vec<(String, Aggregate)>,
     /// Group by this column: one result per value.
     pub by: Option<String>,
     /// Which rows the aggregates are of.
@@ -37,7 +52,21 @@ pub struct EstimateRequest {
 ///
 /// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
 /// index knows, and all rows once that costs less than drawing on.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest, Stop};
+///
+/// let request = EstimateRequest {
+///     aggregates: vec![("mean".into(), Aggregate::avg("delay"))],
+///     stop: Stop::Rows(40),
+///     ..EstimateRequest::default()
+/// };
+/// assert_eq!(flights.snapshot()?.estimate(&request)?.sampled, 40);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
 pub enum Stop {
     /// After this number of rows.
     Rows(u64),
@@ -48,6 +77,20 @@ pub enum Stop {
 }
 
 /// Half the width of an interval.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest, HalfWidth, Stop};
+///
+/// let request = EstimateRequest {
+///     aggregates: vec![("mean".into(), Aggregate::avg("delay"))],
+///     stop: Stop::Error(HalfWidth::Relative(0.05)),
+///     ..EstimateRequest::default()
+/// };
+/// let mean = flights.snapshot()?.estimate(&request)?.aggregates[0].intervals[0];
+/// assert!(mean.half_width() <= 0.05 * mean.value);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HalfWidth {
     /// In the unit of the column.
@@ -57,6 +100,22 @@ pub enum HalfWidth {
 }
 
 /// Sees an estimate while it is being refined. Its intervals hold at all looks together.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::ops::ControlFlow;
+///
+/// use drillcore::{Aggregate, EstimateRequest};
+///
+/// let aggregates = vec![("mean".into(), Aggregate::avg("delay"))];
+/// let request = EstimateRequest { aggregates, ..EstimateRequest::default() };
+/// let estimate = flights.snapshot()?.estimate_watched(&request, &mut |so_far| {
+///     println!("{:?}", so_far.aggregates[0].intervals[0]);
+///     ControlFlow::Continue(()) // or `Break`, once it is good enough
+/// })?;
+/// assert!(estimate.exact, "so few rows are drawn at once");
+/// # drillcore::Result::Ok(())
+/// ```
 pub type Watch<'a> = dyn FnMut(&Estimate) -> ControlFlow<()> + 'a;
 
 impl Default for EstimateRequest {

@@ -7,7 +7,21 @@ use arrow_schema::{Field, Schema};
 use drillcore_sample::interval::{Bounds, Interval};
 
 /// Estimated aggregates, one interval per group.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest};
+///
+/// let aggregates = vec![("mean".into(), Aggregate::avg("delay"))];
+/// let request = EstimateRequest { aggregates, ..EstimateRequest::default() };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// println!("{} of {} rows drawn", estimate.sampled, estimate.population);
+/// assert!(estimate.exact, "of so few rows all were drawn");
+/// assert_eq!(estimate.to_batch().schema().field(1).name(), "mean_low");
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Estimate {
     /// The groups' values, ascending; absent without `by`, where there is one group.
     pub groups: Option<ArrayRef>,
@@ -44,7 +58,20 @@ pub struct Estimate {
 }
 
 /// One aggregate of an estimate.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest};
+///
+/// let aggregates = vec![("rows".into(), Aggregate::Count)];
+/// let request = EstimateRequest { aggregates, ..EstimateRequest::default() };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// let rows = &estimate.aggregates[0];
+/// assert_eq!((rows.name.as_str(), rows.intervals[0].value), ("rows", 100.0));
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct AggregateEstimate {
     /// Its name in the request.
     pub name: String,

@@ -204,7 +204,7 @@ fn more_text_than_one_array_holds_is_an_error_that_says_so() {
         [(packed, DataType::Utf8), (views, DataType::Utf8), (large, DataType::Binary)]
     {
         let error = exact_cast(&values, &to, "x").err().expect("refused").to_string();
-        assert!(error.contains("\"x\" are longer than 2 GiB together"), "{error}");
+        assert!(error.contains("\"x\" have more than 2 GiB in total"), "{error}");
     }
 }
 

@@ -1,0 +1,258 @@
+//! The writer of a database: its parts and its threads, from opening to closing, and what it answers.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::{io, mem};
+
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::schema::TableSchema;
+use drillcore_storage::files::directory::{
+    Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
+};
+use drillcore_storage::files::proven_names::ProvenNames;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::sync::thread::{self, JoinHandle};
+
+use crate::calls::aside::aside;
+use crate::calls::interrupt::Interrupt;
+use crate::catalog::named_snapshot;
+use crate::catalog::tables::{self, Known};
+use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::closing::{Workers, close};
+use crate::maintenance::scheduler::{self, Duty};
+use crate::opening::database_path::check_path;
+use crate::opening::recovery;
+use crate::options::{Durability, Options};
+use crate::read::sample::fresh_seed;
+use crate::read::snapshot::Snapshot;
+use crate::reports::stats::Stats;
+use crate::reports::verify::VerifyReport;
+use crate::state::core::Core;
+
+/// A database open for writing; it is closed when dropped.
+pub struct Writer {
+    core: Arc<Core>,
+    workers: Arc<Workers>,
+    /// The one whose threads the workers are.
+    process: Process,
+}
+
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
+
+impl Writer {
+    /// See [`Database::open`](crate::Database::open).
+    pub fn open(path: &Path, options: Options) -> Result<Writer> {
+        check_path(path)?;
+        let directory = match options.create {
+            true => LocalDirectory::create(path),
+            false => LocalDirectory::open(path),
+        };
+        let directory = directory.map_err(|error| Error::cannot_open(path, error))?;
+        check_is_database(&directory, &path.display().to_string(), options.create)?;
+        Writer::open_in(Arc::new(directory), options)
+    }
+
+    /// See [`Database::in_memory`](crate::Database::in_memory).
+    pub fn in_memory(options: Options) -> Result<Writer> {
+        let options = Options { durability: Durability::None, ..options };
+        Writer::open_in(Arc::new(MemoryDirectory::new()), options)
+    }
+
+    /// See [`Database::open_in`](crate::Database::open_in).
+    pub fn open_in(directory: Arc<dyn Directory>, options: Options) -> Result<Writer> {
+        Writer::open_starting(directory, options, |name, work| {
+            thread::Builder::new().name(name).spawn(work)
+        })
+    }
+
+    /// Opens it with threads of maintenance that `start` starts.
+    fn open_starting(
+        directory: Arc<dyn Directory>,
+        options: Options,
+        start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<Writer> {
+        if options.memory_bytes < Options::MEMORY_BYTES_MIN {
+            let (given, least) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
+            return Err(Error::invalid(format!(
+                "memory_bytes is {given}; at least {least} are needed"
+            )));
+        }
+        let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
+        let nonce = fresh_seed() as u32;
+        let interrupt = options.interrupt.clone();
+        let core = aside(&interrupt, move |interrupt| {
+            let options = Options { interrupt: interrupt.clone(), ..options };
+            let core = recovery::open(directory, options, nonce)
+                .map_err(|error| error.if_lacking().unwrap_or_else(|error| error))?;
+            Ok(Arc::new(core))
+        })?;
+        let workers = Workers::default();
+        let writer = Writer { core, workers: Arc::new(workers), process: Process::current() };
+        // Where a thread cannot be started, dropping it ends those that were, and frees the lock.
+        writer.start_workers(start)?;
+        Ok(writer)
+    }
+
+    /// The parts that are open.
+    pub fn core(&self) -> &Arc<Core> {
+        &self.core
+    }
+
+    /// A table by name.
+    pub fn table(&self, name: &str) -> Result<Known> {
+        let state = self.core.open_state()?;
+        let names = || state.tables.values().map(|table| &*table.name);
+        tables::find(&state, name).ok_or_else(|| Error::unknown("table", name, names()))
+    }
+
+    /// The names of all tables, in order.
+    pub fn tables(&self) -> Result<Vec<String>> {
+        let state = self.core.open_state()?;
+        let mut names: Vec<String> =
+            state.tables.values().map(|table| table.name.to_string()).collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// The shape of a table, unless it was dropped.
+    pub fn schema(&self, table: TableId) -> Option<Arc<TableSchema>> {
+        let state = self.core.state_unless_lost().ok()?;
+        Some(state.tables.get(&table)?.schema.clone())
+    }
+
+    /// All tables as of the newest visible commit.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.core.version()?))
+    }
+
+    /// The snapshot of that name, made now if there is none.
+    pub fn named_snapshot(&self, name: &str, interrupt: &Interrupt) -> Result<Snapshot> {
+        if let Some(known) = named_snapshot::find(&self.core, name)? {
+            return Ok(Snapshot::new(known));
+        }
+        let (core, name) = (self.core.clone(), name.to_string());
+        let pin = move |interrupt: &Interrupt| named_snapshot::open_or_pin(&core, &name, interrupt);
+        Ok(Snapshot::new(aside(interrupt, pin)?))
+    }
+
+    /// The names of all named snapshots, in order, with the commits they show.
+    pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
+        named_snapshot::list(&self.core)
+    }
+
+    /// The newest visible commit.
+    pub fn visible(&self) -> Result<Lsn> {
+        let _is_open = self.core.open_state()?;
+        Ok(self.core.visible())
+    }
+
+    /// Checks every segment of tables and named snapshots.
+    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+        let segments: Vec<_> = {
+            let state = self.core.open_state()?;
+            let of_tables = state.tables.values().flat_map(|table| &table.segments);
+            let of_tables = of_tables.map(|slot| &slot.piece);
+            let pinned = state.named.values().flat_map(|version| version.segments());
+            let by_id: BTreeMap<SegmentId, Arc<Segment>> =
+                of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
+            by_id.into_values().collect()
+        };
+        let segments = segments.into_iter().map(Ok);
+        VerifyReport::of(self.core.directory.as_ref(), segments, interrupt)
+    }
+
+    /// Sizes, counts and rates.
+    pub fn stats(&self) -> Result<Stats> {
+        Stats::read(&self.core)
+    }
+
+    /// Ends background work, and frees the lock. A second call waits for the first.
+    pub fn close(&self, interrupt: &Interrupt) -> Result<()> {
+        if self.process.check().is_err() {
+            // In a fork of that process there are no workers, and nothing that is its own to close. A lock may
+            // have been held when it was forked, so none is taken.
+            return Ok(());
+        }
+        let (core, workers) = (self.core.clone(), self.workers.clone());
+        aside(interrupt, move |_| close(&core, &workers, fresh_seed()))
+    }
+
+    /// Starts the threads of maintenance, each under a name.
+    fn start_workers(
+        &self,
+        mut start: impl FnMut(String, Work) -> io::Result<JoinHandle<()>>,
+    ) -> Result<()> {
+        let threads = self.core.options.maintenance_threads.max(1);
+        for number in 0..threads {
+            let core = self.core.clone();
+            let is_first_of_several = number == 0 && threads > 1;
+            let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
+            let work = Box::new(move || scheduler::work(&core, duty));
+            let worker = start(format!("drillcore-maintenance-{number}"), work)
+                .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
+            self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if self.process.check().is_err() {
+            if let Some(workers) = Arc::get_mut(&mut self.workers) {
+                let workers = workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+                workers.drain(..).for_each(mem::forget);
+            }
+            return;
+        }
+        // Nobody is left to tell; what was acknowledged is in the log.
+        let _ = self.close(&Interrupt::never());
+    }
+}
+
+/// A folder with files but without a manifest is something else.
+fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Result<()> {
+    if recovery::holds_database(directory, path)? {
+        return Ok(());
+    }
+    let names =
+        directory.list().map_err(|error| Error::io(format_args!("cannot list {path}"), error))?;
+    // A first manifest that was being begun has no name yet.
+    if names.iter().any(|name| name != recovery::LOCK_FILE && !is_unfinished(name)) {
+        return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));
+    }
+    if !create {
+        return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_of_maintenance_that_cannot_be_started_fails_the_opening_and_frees_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let threads = 3;
+        for nth in 0..threads {
+            let options = Options { maintenance_threads: threads, ..Options::default() };
+            let directory = || Arc::new(LocalDirectory::open(folder.path()).unwrap());
+            let mut started = 0;
+            let start = |name, work| {
+                if started == nth {
+                    return Err(io::ErrorKind::WouldBlock.into());
+                }
+                started += 1;
+                thread::Builder::new().name(name).spawn(work)
+            };
+            let refused = Writer::open_starting(directory(), options.clone(), start);
+            let error = refused.err().expect("a thread is missing");
+            assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+            assert!(error.to_string().contains("cannot start a thread"), "{error}");
+            Writer::open_in(directory(), options).unwrap().close(&Interrupt::never()).unwrap();
+        }
+    }
+}
