@@ -564,7 +564,7 @@ fn what_is_no_database_is_told_apart() {
     std::fs::write(folder.path().join("photos/cat.jpg"), "meow").unwrap();
     std::fs::create_dir(folder.path().join("empty")).unwrap();
     for (database, expected, message) in [
-        ("nowhere", 2, "there is no folder nowhere"),
+        ("nowhere", 2, "directory nowhere does not exist"),
         ("photos", 2, "photos"),
         ("empty", 2, "there is no database in empty"),
         ("a.csv", 3, "cannot open a.csv"),

@@ -240,7 +240,9 @@ impl Database {
         for (name, batch) in batches {
             let table = self.table(name)?;
             if shaped.iter().any(|(shape, _)| shape.table == table.id) {
-                return Err(Error::invalid(format!("table {name:?} is named twice in one append")));
+                return Err(Error::invalid(format!(
+                    "table {name:?} is listed twice in one append; give each table one batch"
+                )));
             }
             shaped.push((table.shape()?, (*batch).clone()));
         }
@@ -356,7 +358,9 @@ impl Database {
                 return Ok(newest);
             }
             if started.elapsed() >= timeout {
-                let message = format!("commit {at_least} is not there; the newest is {newest}");
+                let message = format!(
+                    "commit {at_least} has not arrived; the newest is {newest}. Refresh again"
+                );
                 return Err(Error::new(ErrorKind::Behind, message));
             }
             thread::sleep(POLL);

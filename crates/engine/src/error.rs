@@ -162,7 +162,7 @@ impl Error {
 
     /// Sets are asked for of a table without.
     pub(crate) fn no_set_column() -> Error {
-        Error::invalid("the table has no set column; it is named when a table is made")
+        Error::invalid("the table has no set column; name one when you create a table")
     }
 
     /// Rows of an upsert table lack columns; `what` are these rows. See
@@ -182,7 +182,7 @@ impl Error {
         let path = path.display();
         match error.kind() {
             io::ErrorKind::NotFound => {
-                let message = format!("there is no folder {path}");
+                let message = format!("directory {path} does not exist");
                 Error::new(ErrorKind::NotFound, message).with_source(error)
             }
             _ => Error::io(format_args!("cannot open {path}"), error),

@@ -76,7 +76,7 @@ impl Writer {
         if options.memory_bytes < Options::MEMORY_BYTES_MIN {
             let (given, least) = (options.memory_bytes, Options::MEMORY_BYTES_MIN);
             return Err(Error::invalid(format!(
-                "memory_bytes is {given}; at least {least} are needed"
+                "memory_bytes must be at least {least}, got {given}"
             )));
         }
         let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
@@ -221,7 +221,9 @@ fn check_is_database(directory: &dyn Directory, path: &str, create: bool) -> Res
         directory.list().map_err(|error| Error::io(format_args!("cannot list {path}"), error))?;
     // A first manifest that was being begun has no name yet.
     if names.iter().any(|name| name != recovery::LOCK_FILE && !is_unfinished(name)) {
-        return Err(Error::invalid(format!("{path} is not a Drillcore database, and not empty")));
+        return Err(Error::invalid(format!(
+            "{path} is not a Drillcore database, and not empty; use a new or an empty directory"
+        )));
     }
     if !create {
         return Err(Error::new(ErrorKind::NotFound, format!("there is no database in {path}")));

@@ -298,7 +298,7 @@ fn a_commit_over_several_tables_with_one_bad_part_changes_none() {
     f.refuses(NotFound, r#"unknown table "trade"; did you mean "trades"?"#, |f| {
         f.database.append(&[("plain", &fits), ("trade", &fits)])
     });
-    f.refuses(InvalidArgument, r#""trades" is named twice"#, |f| {
+    f.refuses(InvalidArgument, r#""trades" is listed twice"#, |f| {
         f.database.append(&[("trades", &fits), ("plain", &fits), ("trades", &fits)])
     });
     let before = f.state();

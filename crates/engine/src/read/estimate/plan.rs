@@ -76,7 +76,7 @@ impl EstimatePlan {
             let data_type = table.schema().columns.field(column).data_type().clone();
             if !is_key_type(&data_type) {
                 return Err(Error::invalid(format!(
-                    "cannot group by column {by:?}: it holds {data_type}, and groups are of single \
+                    "cannot group by column {by:?}: it has type {data_type}, and groups are of single \
                      values with an order"
                 )));
             }
@@ -149,7 +149,7 @@ impl EstimatePlan {
         let data_type = schema.columns.field(column).data_type();
         if !(data_type.is_integer() || data_type.is_floating()) {
             return Err(Error::invalid(format!(
-                "avg needs numbers, but column {name:?} holds {data_type}"
+                "avg needs numbers, but column {name:?} has type {data_type}"
             )));
         }
         let place = self.place(column);

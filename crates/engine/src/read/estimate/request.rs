@@ -137,7 +137,7 @@ impl Stop {
     /// The most rows that will be drawn.
     pub fn draws_max(self) -> Result<u64> {
         match self {
-            Stop::Rows(0) => Err(Error::invalid("an estimate needs n >= 1 rows")),
+            Stop::Rows(0) => Err(Error::invalid("n must be at least 1")),
             Stop::Rows(n) => Ok(n),
             Stop::Seconds(seconds) if !(0.0..1e9).contains(&seconds) => {
                 Err(Error::invalid(format!("seconds must be from 0 to 1e9, got {seconds}")))
