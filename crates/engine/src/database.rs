@@ -22,15 +22,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
 use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
-use crate::reader::Reader;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
+use crate::roles::reader::Reader;
+use crate::roles::writer::Writer;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
 use crate::select::selection::encode_sets;
 use crate::state::core::Core;
 use crate::write::commit::{self, AppendResult, TableShape};
-use crate::writer::Writer;
 
 /// How often a wait for the writer looks.
 const POLL: Duration = Duration::from_millis(10);

@@ -65,8 +65,7 @@ mod write;
 mod opening;
 mod read;
 mod reports;
-mod reader;
-mod writer;
+mod roles;
 mod database;
 
 pub use arrow_array;

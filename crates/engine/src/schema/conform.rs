@@ -378,7 +378,7 @@ mod tests {
         let given = batch(vec![("id", Arc::new(Int64Array::from(vec![Some(7), None, Some(9)])))]);
         let conformed = conform(&schema(), &schema().key, &given, OnError::Skip.into()).unwrap();
         assert_eq!(conformed.batch.num_rows(), 2);
-        let reason = r#"column "id" takes no nulls"#.to_string();
+        let reason = r#"column "id" is not nullable, but the value is null"#.to_string();
         assert_eq!(conformed.rejected, [Rejected { row: 1, reason }]);
     }
 
@@ -392,7 +392,7 @@ mod tests {
         );
         assert_eq!(
             error(&batch(vec![("name", text.clone())])),
-            r#"the batch lacks key column "id""#
+            r#"the batch lacks key column "id"; add it"#
         );
         assert_eq!(
             error(&batch(vec![("id", id.clone()), ("nmae", text)])),
@@ -400,7 +400,7 @@ mod tests {
         );
         assert_eq!(
             error(&batch(vec![("id", id.clone()), ("id", id)])),
-            r#"column "id" appears twice in the batch"#
+            r#"column "id" appears twice in the batch; rename or remove one"#
         );
     }
 }

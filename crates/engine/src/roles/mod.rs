@@ -1,0 +1,4 @@
+//! What a process is to a database: its only writer, or one of its readers.
+
+pub mod reader;
+pub mod writer;
