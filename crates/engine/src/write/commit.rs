@@ -220,7 +220,7 @@ pub fn delete(
     }
     if let Some((row, bytes)) = first_long_key(keys) {
         return Err(Error::invalid(format!(
-            "key {row} has {bytes} bytes of strings, but no key has more than {KEY_BYTES_MAX}"
+            "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"
         )));
     }
     let keys = encode_whole_keys(&shape.schema, keys)?;
