@@ -157,15 +157,12 @@ Examples:
     ///
     /// The benches are a program of their own, because they contain SQLite. It must be beside this one or on the
     /// PATH. In a checkout, `make bench` builds and runs it.
-    #[command(
-        disable_help_flag = true,
-        after_help = "\
+    #[command(after_help = "\
 Examples:
   drillcore bench sampling --rows 1000000
-  drillcore bench --json figures.jsonl"
-    )]
+  drillcore bench --json figures.jsonl")]
     Bench {
-        /// Arguments of drillcore-bench; --help lists them.
+        /// Arguments of drillcore-bench; `drillcore-bench --help` lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
