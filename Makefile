@@ -53,6 +53,7 @@ docs: extension $(STAMP)/docs-tools
 	cp $(filter-out docs/SUMMARY.md,$(wildcard docs/*.md)) target/book/src/docs/
 	perl -pi -e 's#\]\((\.\./)*((crates|python|\.github|\.ci)/[^)]*|Makefile|Cargo.toml)\)#](https://github.com/drillcore/drillcore/blob/main/\2)#g' \
 		target/book/src/*.md target/book/src/docs/*.md
+	perl -pi -e 's#\]\((?!\.\./)#](docs/#; s#\]\(\.\./#](#' target/book/src/SUMMARY.md
 	target/mdbook/bin/mdbook build target/book --dest-dir "$(CURDIR)/target/site"
 	RUSTDOCFLAGS="-D warnings" cargo doc --quiet -p drillcore --no-deps
 	cp -r target/doc target/site/rust
@@ -60,7 +61,7 @@ docs: extension $(STAMP)/docs-tools
 	@echo "The site is in target/site: open target/site/index.html"
 
 $(STAMP)/docs-tools: $(STAMP)/packages
-	cargo install mdbook --version 0.5.3 --locked --root target/mdbook
+	cargo install mdbook --version 0.5.4 --locked --root target/mdbook
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pdoc>=15'
 	@touch $@
 
