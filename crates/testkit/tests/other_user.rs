@@ -199,7 +199,7 @@ fn a_lease_that_the_writer_may_not_open_counts_as_held_and_is_reported() {
     fs::set_permissions(&lease, Permissions::from_mode(0o600)).unwrap();
     for batch in ["2", "3", "4"] {
         let said = writer.asked(batch);
-        assert!(said.starts_with("held back: true, untried: [\"cannot try lease-"), "{said}");
+        assert!(said.starts_with("held back: true, untried: [\"cannot check lease-"), "{said}");
         assert!(said.contains("Permission denied") && said.ends_with("failure: None"), "{said}");
     }
     drop(writer);
