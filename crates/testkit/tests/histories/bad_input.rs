@@ -629,7 +629,10 @@ fn a_folder_that_is_no_database_is_left_alone() {
 
     let tiny = Options { memory_bytes: 1000, ..Default::default() };
     let error = Database::open(empty.path(), tiny.clone()).err().unwrap();
-    assert!(error.to_string().contains("memory_bytes is 1000; at least 1048576"), "{error}");
+    assert!(
+        error.to_string().contains("memory_bytes must be at least 1048576, got 1000"),
+        "{error}"
+    );
     assert!(files(empty.path()).is_empty());
     assert_eq!(Database::in_memory(tiny).err().unwrap().kind(), InvalidArgument);
 }
