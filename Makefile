@@ -62,7 +62,7 @@ docs: extension $(STAMP)/docs-tools
 
 $(STAMP)/docs-tools: $(STAMP)/packages
 	cargo install mdbook --version 0.5.4 --locked --root target/mdbook
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pdoc>=15'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pdoc>=15' typing_extensions
 	@touch $@
 
 extension: $(STAMP)/extension
