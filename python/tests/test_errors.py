@@ -200,7 +200,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a time without a granularity": (lambda db, t: folded(db, granularity=None), INVALID, '"none"'),
     "a granularity without a time": (lambda db, t: folded(db, time=None), INVALID, "time column"),
     "a time that is no column": (lambda db, t: folded(db, time="st"), NOT_FOUND, "time column"),
-    "a time that is no time": (lambda db, t: folded(db, time="host"), INVALID, "timestamp"),
+    "a time column that has no times": (lambda db, t: folded(db, time="host"), INVALID, "timestamp"),
     "a time outside the key": (lambda db, t: folded(db, ["host"]), INVALID, "must be in the key"),
     "a dimension that is no column": (lambda db, t: folded(db, dimensions=["hots"]), NOT_FOUND, '"host"'),
     "dimensions that are no names": (lambda db, t: folded(db, dimensions=[1]), TYPE, "rollup dimensions"),

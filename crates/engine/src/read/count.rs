@@ -32,7 +32,7 @@ impl TableSnapshot {
                 let TableVersion { layout, pieces, passed, .. } = self.table();
                 match passed.get(&question) {
                     Some(known) => Ok(known.len()),
-                    // Nobody asked for the rows, so their list is not kept.
+                    // Only the number was asked for, so the list of rows is not kept.
                     None => Ok(question.scope.select(layout, pieces.clone(), interrupt)?.len()),
                 }
             }

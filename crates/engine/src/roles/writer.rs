@@ -207,7 +207,7 @@ impl Drop for Writer {
             }
             return;
         }
-        // Nobody is left to tell; what was acknowledged is in the log.
+        // No caller is left for an error; what was acknowledged is in the log.
         let _ = self.close(&Interrupt::never());
     }
 }
