@@ -1,10 +1,11 @@
 //! A stream of rows on its way to Python: batch by batch, or handed over whole as an Arrow stream.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
 use drillcore::without_panic;
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use pyo3_arrow::{PyRecordBatch, PyRecordBatchReader, PySchema};
@@ -34,9 +35,9 @@ impl Scan {
     }
 
     fn take(&self, py: Python<'_>) -> PyResult<Batches> {
-        py.detach(|| self.scan.lock().unwrap_or_else(PoisonError::into_inner).take()).ok_or_else(
-            || error::invalid(py, "the rows of this scan were already read; scan again"),
-        )
+        py.detach(|| self.scan.lock().take()).ok_or_else(|| {
+            error::invalid(py, "the rows of this scan were already read; scan again")
+        })
     }
 }
 
@@ -50,7 +51,7 @@ impl Scan {
     /// The next batch, or `None` at the end.
     fn next_batch(&self, py: Python<'_>) -> PyResult<Option<PyRecordBatch>> {
         let batch = self.signals.run(py, || {
-            let mut scan = self.scan.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut scan = self.scan.lock();
             let Some(batches) = scan.as_mut() else { return Ok(None) };
             let batch = without_panic(|| batches.next().transpose());
             if batch.is_err() {

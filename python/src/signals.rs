@@ -5,11 +5,12 @@
 //! raised from the call. A panic of the engine becomes an `InternalError`.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use drillcore::{Error, Interrupt, without_panic};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 
 use crate::error;
@@ -64,7 +65,7 @@ impl Signals {
             DETACHED_HERE.set(outer);
             result
         });
-        if let Some(raised) = self.state.raised.lock().expect("no panic while held").take() {
+        if let Some(raised) = self.state.raised.lock().take() {
             return Err(raised);
         }
         result.map_err(|error| error::to_python(py, &error))
@@ -82,7 +83,7 @@ impl State {
         match Python::attach(|py| py.check_signals()) {
             Ok(()) => false,
             Err(raised) => {
-                *self.raised.lock().expect("no panic while held") = Some(raised);
+                *self.raised.lock() = Some(raised);
                 self.stopped.store(true, Ordering::Relaxed);
                 true
             }
@@ -90,7 +91,7 @@ impl State {
     }
 
     fn is_due(&self) -> bool {
-        let mut last = self.last_poll.lock().expect("no panic while held");
+        let mut last = self.last_poll.lock();
         let due = last.elapsed() >= POLL_INTERVAL;
         if due {
             *last = Instant::now();

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use arrow_schema::{Schema, SchemaRef};
@@ -11,6 +11,7 @@ use drillcore::{
     RollupSpec, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
+use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
 use crate::batches::{Batch, Places, Reading, Taken};
@@ -206,7 +207,7 @@ fn append_file(
             .map(|_| {
                 let (receiver, failed) = (receiver.clone(), &failed);
                 scope.spawn(move || {
-                    let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let next = || receiver.lock().recv();
                     while let Ok(batch) = next() {
                         if failed.load(Ordering::Relaxed) {
                             continue;

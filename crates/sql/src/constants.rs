@@ -3,13 +3,14 @@
 //! What is constant is worked out when a text is planned, so `repeat('x', 300000000)` is 300 MB in the plan,
 //! and may stand there many times. They count in the memory of the query, and in that of a condition.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use parking_lot::Mutex;
 
 /// The bytes of all constants in an expression.
 pub fn constant_bytes(expr: &Expr) -> Result<usize> {
@@ -54,7 +55,7 @@ impl OptimizerRule for CountedConstants {
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
-        self.reservation.lock().unwrap_or_else(PoisonError::into_inner).try_resize(bytes)?;
+        self.reservation.lock().try_resize(bytes)?;
         Ok(Transformed::no(plan))
     }
 }

@@ -8,10 +8,10 @@
 use std::mem;
 use std::process;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::Builder;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 
 /// How long threads may take to end before they are let go of all the same: they wait for a disk that is stuck, and
@@ -23,7 +23,7 @@ static JOINING: Mutex<Option<(u32, Sender<Runtime>)>> = Mutex::new(None);
 
 /// Ends a runtime once its threads have done what they are busy with. Does not wait for that.
 pub fn end(runtime: Runtime) {
-    let mut joining = JOINING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut joining = JOINING.lock();
     let here = process::id();
     if joining.as_ref().is_none_or(|(process, _)| *process != here) {
         *joining = start().map(|sender| (here, sender));

@@ -1,7 +1,7 @@
 //! The tables of a snapshot, as a query finds them.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
@@ -12,6 +12,7 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use drillcore::{Interrupt, Snapshot, TableSnapshot};
+use parking_lot::Mutex;
 
 use crate::predicate::{Condition, check_plain};
 use crate::scan_exec::{ScanExec, Threads, Wanted};
@@ -56,7 +57,7 @@ impl Tables {
 
     /// The names asked for that no table has.
     pub fn unknown(&self) -> Vec<String> {
-        self.unknown.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.unknown.lock().clone()
     }
 }
 
@@ -71,8 +72,7 @@ impl SchemaProvider for Tables {
             Ok(table) => Ok(Some(Arc::new(table))),
             // Table functions are asked for here too.
             Err(_) => {
-                let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
-                unknown.push(name.to_string());
+                self.unknown.lock().push(name.to_string());
                 Ok(None)
             }
         }

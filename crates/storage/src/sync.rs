@@ -3,16 +3,73 @@
 //! They are those of the standard library. Under `cfg(shuttle)` they are shuttle's, which runs one thread at
 //! a time and chooses at each use which one goes on, so that a test can try many orders of the same
 //! code (`crates/engine/tests/publication.rs`). Locks that are held only over code without such a use
-//! (folders in memory, the page cache, counters) need none of this and stay with the standard library.
+//! (folders in memory, the page cache, counters) need none of this: they are `parking_lot`'s. Those here are not: a
+//! fork tries locks that a thread may have held there, and `parking_lot` could wait for that thread.
+//!
+//! A panic poisons no lock. What a lock guards is whole then, too: each change of it is one assignment or splice.
 
-#[cfg(not(shuttle))]
-pub use std::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
-    thread,
-};
+use std::time::Duration;
 
 #[cfg(shuttle)]
-pub use shuttle::{
-    sync::{Condvar, Mutex, MutexGuard, atomic},
+use shuttle as library;
+#[cfg(not(shuttle))]
+use std as library;
+
+use library::sync::{self, PoisonError, TryLockError};
+pub use library::{
+    sync::{MutexGuard, atomic},
     thread,
 };
+
+/// The library's lock, without poisoning.
+#[derive(Debug, Default)]
+pub struct Mutex<T>(sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    pub const fn new(value: T) -> Mutex<T> {
+        Mutex(sync::Mutex::new(value))
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if a thread holds the lock.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        match self.0.try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The library's condition variable, for a [`Mutex`].
+#[derive(Debug, Default)]
+pub struct Condvar(sync::Condvar);
+
+impl Condvar {
+    pub const fn new() -> Condvar {
+        Condvar(sync::Condvar::new())
+    }
+
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn wait_timeout<'a, T>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Duration,
+    ) -> MutexGuard<'a, T> {
+        self.0.wait_timeout(guard, timeout).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use drillcore_sample::rng::Rng;
 use drillcore_storage::files::directory::{
     Directory, Lock, MemoryDirectory, ReadFile, WriteFile, read_file,
 };
+use drillcore_storage::sync::{Mutex, MutexGuard};
 
 use crate::cached_file::CachedFile;
 pub use crate::cached_file::Unsynced;
@@ -81,10 +82,6 @@ struct Scarcity {
 
 type FileState = Arc<Mutex<CachedFile>>;
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl FaultDirectory {
     pub fn new() -> FaultDirectory {
         FaultDirectory::default()
@@ -93,7 +90,7 @@ impl FaultDirectory {
     /// What a power cut left, all of it on disk.
     pub fn restarted(image: &MemoryDirectory) -> FaultDirectory {
         let directory = FaultDirectory::new();
-        let mut shared = lock(&directory.shared);
+        let mut shared = directory.shared.lock();
         for name in image.list().expect("memory lists its files") {
             let bytes = read_file(image, &name).expect("memory reads back");
             shared.files.insert(name, Arc::new(Mutex::new(CachedFile::on_disk(bytes))));
@@ -105,35 +102,35 @@ impl FaultDirectory {
 
     /// Arms a fault, or none. Operations go on counting.
     pub fn set_fault(&self, fault: Option<Fault>) {
-        lock(&self.shared).fault = fault;
+        self.shared.lock().fault = fault;
     }
 
     /// Lets files take so many bytes in all, or any number. Files that are removed make room again.
     pub fn set_capacity(&self, bytes: Option<u64>) {
-        lock(&self.shared).capacity = bytes;
+        self.shared.lock().capacity = bytes;
     }
 
     /// Starts to refuse descriptors: at random moments, which depend on `seed`, to some calls in a row that open,
     /// create, list or lock.
     pub fn begin_scarcity(&self, seed: u64) {
         let (rng, left, failed) = (Rng::keyed(seed, 11), 0, 0);
-        lock(&self.shared).scarcity = Some(Scarcity { rng, left, failed });
+        self.shared.lock().scarcity = Some(Scarcity { rng, left, failed });
     }
 
     /// Grants all descriptors again. Returns how many calls got none.
     pub fn end_scarcity(&self) -> u64 {
-        lock(&self.shared).scarcity.take().map_or(0, |scarcity| scarcity.failed)
+        self.shared.lock().scarcity.take().map_or(0, |scarcity| scarcity.failed)
     }
 
     /// All operations so far, failed ones too.
     pub fn operations(&self) -> Vec<Operation> {
-        lock(&self.shared).operations.clone()
+        self.shared.lock().operations.clone()
     }
 
     /// What a power cut at this moment could leave.
     pub fn crash_image(&self, unsynced: Unsynced, rng: &mut Rng) -> MemoryDirectory {
         let image = MemoryDirectory::new();
-        let shared = lock(&self.shared);
+        let shared = self.shared.lock();
         let mut names: Vec<&String> =
             shared.files.keys().chain(shared.synced_files.keys()).collect();
         names.sort_unstable();
@@ -146,7 +143,7 @@ impl FaultDirectory {
                 _ => rng.below(2) == 0,
             };
             let Some(file) = (if change_happened { now } else { synced }) else { continue };
-            let bytes = lock(file).after_power_cut(unsynced, rng);
+            let bytes = file.lock().after_power_cut(unsynced, rng);
             let mut copy = image.create(name).expect("each name comes once");
             copy.write_all(&bytes).expect("memory takes everything");
         }
@@ -155,7 +152,7 @@ impl FaultDirectory {
 
     /// Counts an operation, and fails where the fault says so.
     fn operate(&self, operation: Operation) -> io::Result<MutexGuard<'_, Shared>> {
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         let number = shared.operations.len() as u64;
         shared.operations.push(operation);
         let message = format!("injected failure of operation {number}");
@@ -174,7 +171,7 @@ impl FaultDirectory {
 
     /// Fails where a call gets no descriptor.
     fn take_descriptor(&self) -> io::Result<()> {
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         let Some(scarcity) = &mut shared.scarcity else { return Ok(()) };
         if scarcity.left == 0 && scarcity.rng.below(20) == 0 {
             scarcity.left = scarcity.rng.below(20);
@@ -188,13 +185,13 @@ impl FaultDirectory {
     }
 
     fn file(&self, name: &str) -> io::Result<FileState> {
-        lock(&self.shared).files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
+        self.shared.lock().files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Shared {
     fn used_bytes(&self) -> u64 {
-        self.files.values().map(|file| lock(file).bytes().len() as u64).sum()
+        self.files.values().map(|file| file.lock().bytes().len() as u64).sum()
     }
 
     fn room(&self) -> usize {
@@ -206,7 +203,7 @@ impl Shared {
 impl Directory for FaultDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
         self.take_descriptor()?;
-        Ok(lock(&self.shared).files.keys().cloned().collect())
+        Ok(self.shared.lock().files.keys().cloned().collect())
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
@@ -242,7 +239,7 @@ impl Directory for FaultDirectory {
 
     fn sync(&self) -> io::Result<()> {
         let operated = self.operate(Operation::SyncFolder).map(drop);
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         let Shared { files, synced_files, dirty_names, .. } = &mut *shared;
         let names = std::mem::take(dirty_names);
         operated?;
@@ -256,13 +253,13 @@ impl Directory for FaultDirectory {
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {
-        let shared = lock(&self.shared);
+        let shared = self.shared.lock();
         Ok(shared.capacity.map(|capacity| capacity.saturating_sub(shared.used_bytes())))
     }
 
     fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         self.take_descriptor()?;
-        let mut shared = lock(&self.shared);
+        let mut shared = self.shared.lock();
         if shared.is_locked {
             return Ok(None);
         }
@@ -277,7 +274,7 @@ impl Lock for Held {}
 
 impl Drop for Held {
     fn drop(&mut self) {
-        lock(&self.0.shared).is_locked = false;
+        self.0.shared.lock().is_locked = false;
     }
 }
 
@@ -285,11 +282,11 @@ struct Reader(FileState);
 
 impl ReadFile for Reader {
     fn byte_len(&self) -> io::Result<u64> {
-        Ok(lock(&self.0).bytes().len() as u64)
+        Ok(self.0.lock().bytes().len() as u64)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let file = lock(&self.0);
+        let file = self.0.lock();
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
         let found = file.bytes().get(from..from.saturating_add(buffer.len()));
         buffer.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -310,7 +307,7 @@ impl WriteFile for Writer {
             Ok(room) => bytes.len().min(*room),
             Err(_) => bytes.len() / 2,
         };
-        lock(&self.file).append(&bytes[..written]);
+        self.file.lock().append(&bytes[..written]);
         match room {
             Ok(_) if written < bytes.len() => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -323,8 +320,8 @@ impl WriteFile for Writer {
     fn sync(&mut self) -> io::Result<()> {
         let operated = self.directory.operate(Operation::Sync).map(drop);
         match operated {
-            Ok(()) => lock(&self.file).sync(),
-            Err(_) => lock(&self.file).fail_sync(),
+            Ok(()) => self.file.lock().sync(),
+            Err(_) => self.file.lock().fail_sync(),
         }
         operated
     }

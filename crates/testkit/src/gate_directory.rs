@@ -2,9 +2,10 @@
 //! test wants to look.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 
 /// A folder around another one. Clones share the gate, which is open at first.
 #[derive(Clone)]
@@ -47,14 +48,14 @@ impl GateDirectory {
     }
 
     fn state(&self) -> MutexGuard<'_, GateState> {
-        self.gate.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.gate.state.lock()
     }
 
     fn pass(&self) {
         let mut state = self.state();
         state.waiting += 1;
         while state.is_shut {
-            state = self.gate.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.gate.changed.wait(state);
         }
         state.waiting -= 1;
     }

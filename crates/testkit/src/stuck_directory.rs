@@ -2,9 +2,10 @@
 //! released. And a count of all that write, to tell whether any came after a moment.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 
 /// A folder around another one. Clones share the disk.
 #[derive(Clone)]
@@ -74,7 +75,7 @@ impl StuckDirectory {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.disk.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.disk.state.lock()
     }
 
     fn write(&self, operation: &str, name: &str) {
@@ -91,7 +92,7 @@ impl StuckDirectory {
             state.stuck += 1;
             let released = state.released;
             while state.released == released {
-                state = self.disk.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.disk.changed.wait(state);
             }
         }
     }

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::path::PathBuf;
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use drillcore_sample::rng::Rng;
+use drillcore_storage::sync::{Mutex, MutexGuard};
 use drillcore_testkit::counting_allocator::CountingAllocator;
 use drillcore_testkit::fuzzing::corpora::{FOUND, folder, stored};
 use drillcore_testkit::fuzzing::mutation::mutate;
@@ -61,8 +62,8 @@ fn note_panics() {
     });
 }
 
-fn panics() -> std::sync::MutexGuard<'static, Vec<Panic>> {
-    PANICS.lock().unwrap_or_else(PoisonError::into_inner)
+fn panics() -> MutexGuard<'static, Vec<Panic>> {
+    PANICS.lock()
 }
 
 /// Runs an input, and says what went wrong: at which place, and how.

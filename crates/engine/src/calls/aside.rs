@@ -4,10 +4,12 @@
 //! runs on a thread of its own, and its caller only waits for that.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
+
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -79,7 +81,7 @@ pub fn finish_aside<T: Send + 'static>(
 /// (detaching it) while it ends is not safe with glibc: sourceware bug 19951.
 fn leave(thread: JoinHandle<()>) {
     static LEFT: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
-    let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut left = LEFT.lock();
     left.push(thread);
     for ended in left.extract_if(.., |thread| thread.is_finished()) {
         let _ = ended.join();
@@ -109,7 +111,7 @@ mod tests {
         let (ended, is_ended) = channel();
         let is_begun: Mutex<Receiver<()>> = Mutex::new(is_begun);
         // Stops as soon as the work is in its step.
-        let stop = move || is_begun.lock().unwrap().try_recv().is_ok();
+        let stop = move || is_begun.lock().try_recv().is_ok();
         let error = aside(&Interrupt::new(Arc::new(stop)), move |interrupt| {
             begun.send(()).unwrap();
             stuck.recv().unwrap();

@@ -8,7 +8,6 @@
 //! [`Picked`]: crate::maintenance::jobs::Picked
 
 use std::mem;
-use std::sync::PoisonError;
 
 use drillcore_format::ids::Lsn;
 use drillcore_format::manifest_edit::Edit;
@@ -55,7 +54,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     };
     core.state().closed = true;
     core.state_changed.notify_all();
-    for worker in mem::take(&mut *workers.lock().unwrap_or_else(PoisonError::into_inner)) {
+    for worker in mem::take(&mut *workers.lock()) {
         // A worker that panicked has failed its job; its inputs are still in the log.
         let _ = worker.join();
     }
@@ -90,7 +89,7 @@ impl Drop for Shut<'_> {
     fn drop(&mut self) {
         let core = self.0;
         core.removals.close();
-        core.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
+        core.lock.lock().take();
         let mut state = core.state();
         state.closed = true;
         state.is_shut = true;

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::segment::End;
+use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::pieces::extremes::Extremes;
@@ -168,7 +168,7 @@ impl Run {
         column: usize,
         measure: impl FnOnce() -> Result<Extremes>,
     ) -> Result<Extremes> {
-        let known = || self.extremes.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = || self.extremes.lock();
         if let Some(extremes) = known().get(&column) {
             return Ok(*extremes);
         }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use drillcore_storage::log::wal::{LogRead, Wal};
 use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::tables::Known;
@@ -112,7 +113,7 @@ impl Reader {
             }),
         };
         let current = reader.load(None, &options.interrupt)?;
-        *lock(&reader.shared.current) = Some(Arc::new(current));
+        *reader.shared.current.lock() = Some(Arc::new(current));
         Ok(reader)
     }
 
@@ -189,13 +190,13 @@ impl Reader {
     /// Takes what is there now for what is read, and returns its newest commit. Snapshots taken before stay as they
     /// are.
     pub fn refresh(&self, interrupt: &Interrupt) -> Result<Lsn> {
-        let _loading = lock(&self.shared.loading);
+        let _loading = self.shared.loading.lock();
         let before = self.current()?;
         let fresh = self.load(Some(&before), interrupt)?;
         let lsn = fresh.version.lsn;
         // Who closed it meanwhile wants no more of it.
         if let Some(current) =
-            lock(&self.shared.current).as_mut().filter(|_| before.version.lsn <= lsn)
+            self.shared.current.lock().as_mut().filter(|_| before.version.lsn <= lsn)
         {
             *current = Arc::new(fresh);
         }
@@ -204,11 +205,11 @@ impl Reader {
 
     /// Lets go of what is read. Snapshots stay readable, and hold the lease as long as they need its files.
     pub fn close(&self) {
-        lock(&self.shared.current).take();
+        self.shared.current.lock().take();
     }
 
     fn current(&self) -> Result<Arc<Current>> {
-        let current = lock(&self.shared.current).clone();
+        let current = self.shared.current.lock().clone();
         current.ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed"))
     }
 
@@ -222,7 +223,7 @@ impl Reader {
         lease: &Arc<Lease>,
     ) -> Result<Arc<Segment>> {
         let Shared { directory, cache, segments, .. } = &*self.shared;
-        let known = lock(segments).get(&id).and_then(Weak::upgrade);
+        let known = segments.lock().get(&id).and_then(Weak::upgrade);
         let segment = match &known {
             Some(segment) => segment.clone(),
             None => Segment::open(directory.as_ref(), id, layout, cache.clone())?.into(),
@@ -236,7 +237,7 @@ impl Reader {
         if known.is_some() {
             return Ok(segment);
         }
-        let mut segments = lock(segments);
+        let mut segments = segments.lock();
         segments.retain(|_, segment| segment.strong_count() > 0);
         segments.insert(id, Arc::downgrade(&segment));
         Ok(segment)
@@ -374,11 +375,6 @@ fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// What a panic left behind is whole: each change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error of loading, and whether the writer may have caused it by moving on.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::{io, mem};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
@@ -192,7 +192,7 @@ impl Writer {
             let work = Box::new(move || scheduler::work(&core, duty));
             let worker = start(format!("drillcore-maintenance-{number}"), work)
                 .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
-            self.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+            self.workers.lock().push(worker);
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         if self.process.check().is_err() {
             if let Some(workers) = Arc::get_mut(&mut self.workers) {
-                let workers = workers.get_mut().unwrap_or_else(PoisonError::into_inner);
+                let workers = workers.get_mut();
                 workers.drain(..).for_each(mem::forget);
             }
             return;

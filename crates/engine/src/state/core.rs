@@ -2,7 +2,7 @@
 
 use std::borrow::Borrow;
 use std::ops::Deref;
-use std::sync::{Arc, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId};
@@ -49,7 +49,7 @@ pub struct Core {
     visible: AtomicU64,
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
-    segments: std::sync::Mutex<Vec<Weak<Segment>>>,
+    segments: parking_lot::Mutex<Vec<Weak<Segment>>>,
     /// Bytes of commits that are about to be logged.
     pub unlogged_bytes: std::sync::atomic::AtomicU64,
     /// Held while the database is open for writing; freed by `close`.
@@ -111,15 +111,14 @@ impl Core {
             process: Process::current(),
             state_changed: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
-            segments: std::sync::Mutex::default(),
+            segments: parking_lot::Mutex::default(),
             unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
             lock: Mutex::new(Some(lock)),
         }
     }
 
-    /// A panic elsewhere leaves the state whole: each change to it is one assignment or splice.
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The state of a database that is open.
@@ -151,10 +150,8 @@ impl Core {
 
     fn state_in_fork(&self) -> Option<MutexGuard<'_, State>> {
         for _ in 0..FORK_TRIES {
-            match self.state.try_lock() {
-                Ok(state) => return Some(state),
-                Err(TryLockError::Poisoned(state)) => return Some(state.into_inner()),
-                Err(TryLockError::WouldBlock) => {}
+            if let Some(state) = self.state.try_lock() {
+                return Some(state);
             }
             thread::sleep(FORK_PAUSE);
         }
@@ -184,14 +181,14 @@ impl Core {
         }
         let waited = self.state_changed.wait_timeout(state, Interrupt::POLL);
         // Not under the lock: who is asked may wait for somebody who wants it.
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
+        drop(waited);
         interrupt.check()?;
         Ok(self.state())
     }
 
     /// Waits for a signal, giving up the lock meanwhile.
     pub fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.state_changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+        self.state_changed.wait(state)
     }
 
     /// [`Core::wait`], until a moment at most.
@@ -202,12 +199,11 @@ impl Core {
     ) -> MutexGuard<'a, State> {
         let Some(until) = until else { return self.wait(state) };
         let timeout = until.saturating_duration_since(Instant::now());
-        let waited = self.state_changed.wait_timeout(state, timeout);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        self.state_changed.wait_timeout(state, timeout)
     }
 
     pub fn manifest(&self) -> MutexGuard<'_, Manifest> {
-        self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
+        self.manifest.lock()
     }
 
     /// The highest LSN below which every commit is published and logged.
@@ -226,7 +222,7 @@ impl Core {
 
     /// Notes a segment that was opened.
     pub fn note_segment(&self, segment: &Arc<Segment>) {
-        let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut segments = self.segments.lock();
         if segments.len() == segments.capacity() {
             segments.retain(|segment| segment.strong_count() > 0);
             let len = segments.len();
@@ -239,7 +235,7 @@ impl Core {
     /// database is closed, another process may write to it. To be called before it may. Where no lease can be
     /// had, files that another process removes are gone for snapshots, too.
     pub fn lease_segments(&self, nonce: u64) {
-        let segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
+        let segments = self.segments.lock();
         let held: Vec<Arc<Segment>> = segments.iter().filter_map(Weak::upgrade).collect();
         drop(segments);
         if held.is_empty() {

@@ -9,8 +9,9 @@ use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstatvfs, openat, renameat,
     statat, unlinkat,
@@ -299,7 +300,7 @@ type FileId = (u64, u64);
 static HELD_LOCKS: Mutex<Vec<(FileId, Process)>> = Mutex::new(Vec::new());
 
 fn held_locks() -> MutexGuard<'static, Vec<(FileId, Process)>> {
-    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+    HELD_LOCKS.lock()
 }
 
 struct LocalLock {
@@ -350,14 +351,14 @@ impl MemoryDirectory {
     }
 
     fn file(&self, name: &str) -> io::Result<Arc<MemoryFile>> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.lock();
         files.get(name).cloned().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
 
 impl Directory for MemoryDirectory {
     fn list(&self) -> io::Result<Vec<String>> {
-        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let files = self.files.lock();
         Ok(files.keys().cloned().collect())
     }
 
@@ -366,7 +367,7 @@ impl Directory for MemoryDirectory {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         if files.contains_key(name) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -376,14 +377,14 @@ impl Directory for MemoryDirectory {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
         files.insert(to.to_string(), file);
         Ok(())
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = self.files.lock();
         files.remove(name).map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
@@ -401,11 +402,11 @@ impl Directory for MemoryDirectory {
 
 impl ReadFile for MemoryFile {
     fn byte_len(&self) -> io::Result<u64> {
-        Ok(self.bytes.read().unwrap_or_else(PoisonError::into_inner).len() as u64)
+        Ok(self.bytes.read().len() as u64)
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        let bytes = self.bytes.read().unwrap_or_else(PoisonError::into_inner);
+        let bytes = self.bytes.read();
         let found = usize::try_from(offset)
             .ok()
             .and_then(|from| bytes.get(from..from.checked_add(buffer.len())?))
@@ -419,7 +420,7 @@ struct MemoryWriter(Arc<MemoryFile>);
 
 impl WriteFile for MemoryWriter {
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut file = self.0.bytes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.bytes.write();
         file.extend_from_slice(bytes);
         Ok(())
     }

@@ -11,7 +11,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, Lock};
@@ -196,11 +196,7 @@ impl DeferredRemovals {
     pub fn sweep(&self) {
         loop {
             let deferred = self.waiting().deferred;
-            let sweeping = match self.sweeping.try_lock() {
-                Ok(sweeping) => sweeping,
-                Err(TryLockError::Poisoned(sweeping)) => sweeping.into_inner(),
-                Err(TryLockError::WouldBlock) => return,
-            };
+            let Some(sweeping) = self.sweeping.try_lock() else { return };
             if sweeping.is_closed {
                 return;
             }
@@ -215,7 +211,7 @@ impl DeferredRemovals {
 
     /// Removes nothing from now on, also not in a sweep under way elsewhere: others may open the files.
     pub fn close(&self) {
-        self.sweeping.lock().unwrap_or_else(PoisonError::into_inner).is_closed = true;
+        self.sweeping.lock().is_closed = true;
     }
 
     fn remove_unneeded(&self) {
@@ -250,7 +246,7 @@ impl DeferredRemovals {
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 }
 

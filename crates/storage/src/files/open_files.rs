@@ -12,9 +12,11 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::error::Lack;
 use crate::files::directory::{Directory, FileIdentity, Lock, ReadFile, WriteFile};
@@ -69,7 +71,7 @@ impl OpenFiles {
     /// A folder that keeps at most `limit` files open, and those that are being read at the moment.
     pub fn with_limit(directory: Arc<dyn Directory>, limit: usize) -> OpenFiles {
         let pool = Arc::new(Pool { directory, limit, open: Mutex::default() });
-        let mut pools = lock(&POOLS);
+        let mut pools = POOLS.lock();
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(Arc::downgrade(&pool));
         OpenFiles { pool }
@@ -142,8 +144,8 @@ impl ReadFile for Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if lock(&self.file.open).take().is_some() {
-            lock(&self.pool.open).retain(|file| !Arc::ptr_eq(file, &self.file));
+        if self.file.open.lock().take().is_some() {
+            self.pool.open.lock().retain(|file| !Arc::ptr_eq(file, &self.file));
         }
     }
 }
@@ -152,7 +154,7 @@ impl Pool {
     /// The file, opened if it is closed. A caller keeps it for one read.
     fn opened(&self, file: &Arc<PooledFile>) -> io::Result<Arc<dyn ReadFile>> {
         file.was_read.store(true, Ordering::Relaxed);
-        if let Some(open) = &*lock(&file.open) {
+        if let Some(open) = &*file.open.lock() {
             return Ok(open.clone());
         }
         // Without the lock, as it may take long: of two who come together both open it, and one is kept.
@@ -161,7 +163,7 @@ impl Pool {
             let message = "another file replaced the one that was opened; open the database again";
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
-        let mut slot = lock(&file.open);
+        let mut slot = file.open.lock();
         if let Some(open) = &*slot {
             return Ok(open.clone());
         }
@@ -175,7 +177,7 @@ impl Pool {
     fn keep(&self, file: Arc<PooledFile>) {
         // It has to be read once more to be spared, as one that is read but once must not drive out the others.
         file.was_read.store(false, Ordering::Relaxed);
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         let mut looks = 2 * open.len();
         while open.len() >= self.limit && looks > 0 {
             looks -= 1;
@@ -189,7 +191,7 @@ impl Pool {
 
     /// Closes whatever is not being opened or read; says whether there was anything.
     fn close_all(&self) -> bool {
-        let mut open = lock(&self.open);
+        let mut open = self.open.lock();
         let before = open.len();
         open.retain(|file| !file.close());
         open.len() < before
@@ -199,11 +201,8 @@ impl Pool {
 impl PooledFile {
     /// Closes the file for all but those who read it at the moment, unless somebody looks at it just now.
     fn close(&self) -> bool {
-        match self.open.try_lock() {
-            Ok(mut open) => drop(open.take()),
-            Err(TryLockError::Poisoned(open)) => drop(open.into_inner().take()),
-            Err(TryLockError::WouldBlock) => return false,
-        }
+        let Some(mut open) = self.open.try_lock() else { return false };
+        *open = None;
         true
     }
 }
@@ -213,7 +212,7 @@ fn with_descriptor<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> 
     for _ in 1..ATTEMPTS {
         match call() {
             Err(error) if Lack::of(&error) == Some(Lack::Descriptors) => {
-                let pools: Vec<Arc<Pool>> = lock(&POOLS).iter().filter_map(Weak::upgrade).collect();
+                let pools: Vec<Arc<Pool>> = POOLS.lock().iter().filter_map(Weak::upgrade).collect();
                 let closed = pools.iter().filter(|pool| pool.close_all()).count();
                 if closed == 0 {
                     thread::sleep(PAUSE);
@@ -231,15 +230,12 @@ fn limit_of_process() -> usize {
     usize::try_from(soft / SHARE).unwrap_or(MOST).clamp(LEAST, MOST)
 }
 
-/// What a panic left behind is whole: each change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
+
+    use parking_lot::MutexGuard;
 
     use crate::files::directory::{LocalDirectory, MemoryDirectory};
 
@@ -284,7 +280,7 @@ mod tests {
 
     impl Drop for Counted {
         fn drop(&mut self) {
-            *lock(&self.open).open.get_mut(&self.name).unwrap() -= 1;
+            *self.open.lock().open.get_mut(&self.name).unwrap() -= 1;
         }
     }
 
@@ -300,7 +296,7 @@ mod tests {
         }
 
         fn take(&self) -> io::Result<MutexGuard<'_, Counts>> {
-            let counts = lock(&self.open);
+            let counts = self.open.lock();
             match counts.granted {
                 Some(granted) if counts.now() >= granted => Err(io::Error::from_raw_os_error(24)),
                 _ => Ok(counts),
@@ -367,7 +363,7 @@ mod tests {
                     assert_eq!(handle.byte_len().unwrap(), 1);
                 }
             }
-            let counts = lock(&counting.open);
+            let counts = counting.open.lock();
             // One more while it is being opened.
             assert!(counts.now() == limit && counts.most <= limit + 1, "{} open", counts.most);
             if limit == FILES {
@@ -386,7 +382,7 @@ mod tests {
             read(&*handles[0]).unwrap();
             read(&*handles[1 + round % (FILES - 1)]).unwrap();
         }
-        let opened = lock(&counting.open).opened;
+        let opened = counting.open.lock().opened;
         // At first, each of the others at each read, and once the one that stays.
         assert!(opened <= FILES + 100 + 1, "{opened} times");
     }
@@ -396,10 +392,10 @@ mod tests {
         let counting = Counting::new();
         let files = OpenFiles::with_limit(Arc::new(counting.clone()), 5);
         let handles = open_all(&files);
-        assert_eq!(lock(&counting.open).now(), 5);
+        assert_eq!(counting.open.lock().now(), 5);
         drop(handles);
-        assert_eq!(lock(&counting.open).now(), 0);
-        assert!(lock(&files.pool.open).is_empty());
+        assert_eq!(counting.open.lock().now(), 0);
+        assert!(files.pool.open.lock().is_empty());
     }
 
     #[test]
@@ -409,7 +405,7 @@ mod tests {
         // Another database of the same process.
         let other = OpenFiles::with_limit(Arc::new(counting.clone()), FILES);
         let handles = open_all(&files);
-        lock(&counting.open).granted = Some(FILES);
+        counting.open.lock().granted = Some(FILES);
         for call in 0..5 {
             match call {
                 0 => assert_eq!(other.list().unwrap().len(), FILES),
@@ -422,11 +418,11 @@ mod tests {
                 assert_eq!(read(&**handle).unwrap(), number as u8);
             }
         }
-        assert!(lock(&counting.open).opened > FILES);
-        lock(&counting.open).granted = Some(0);
+        assert!(counting.open.lock().opened > FILES);
+        counting.open.lock().granted = Some(0);
         let error = other.create("newer").err().unwrap();
         assert_eq!(Lack::of(&error), Some(Lack::Descriptors), "none is left to give");
-        lock(&counting.open).granted = None;
+        counting.open.lock().granted = None;
         other.create("newer").unwrap();
     }
 
@@ -446,8 +442,8 @@ mod tests {
                 });
             }
         });
-        assert!(lock(&counting.open).now() <= 2);
-        assert_eq!(lock(&files.pool.open).len(), lock(&counting.open).now());
+        assert!(counting.open.lock().now() <= 2);
+        assert_eq!(files.pool.open.lock().len(), counting.open.lock().now());
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //! not durable is found and written anew when the database is opened the next time.
 
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
 use crate::sync::Mutex;
@@ -47,7 +47,7 @@ impl Directory for ProvenNames {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut failure = self.failure.lock();
         if let Some(first) = &*failure {
             return Err(io::Error::other(format!(
                 "an earlier sync of the directory failed ({first}), so later ones are not reliable; open the \

@@ -13,7 +13,7 @@
 mod tests;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use drillcore_format::frame::{FRAME_OVERHEAD_BYTES, FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
@@ -250,7 +250,7 @@ impl Wal {
 
     /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
     pub fn enqueue(&self, lsn: Lsn, payload: Vec<u8>) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push((lsn, payload));
+        self.queue.lock().push((lsn, payload));
     }
 
     /// Returns once the commit `lsn`, enqueued before, has been handed to the operating system, or is on
@@ -272,14 +272,10 @@ impl Wal {
             return Ok(false);
         }
         for _ in 0..TRIES_AT_ONCE {
-            let mut log = match self.log.try_lock() {
-                Ok(log) => log,
-                Err(TryLockError::Poisoned(log)) => log.into_inner(),
-                Err(TryLockError::WouldBlock) => {
-                    // Another thread's write takes microseconds.
-                    thread::yield_now();
-                    continue;
-                }
+            let Some(mut log) = self.log.try_lock() else {
+                // Another thread's write takes microseconds.
+                thread::yield_now();
+                continue;
             };
             if log.is_full() {
                 return Ok(false);
@@ -296,8 +292,7 @@ impl Wal {
         if let Some(first) = &log.failure {
             return Err(StorageError::LogFailed { first: first.clone() });
         }
-        let commits =
-            std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner));
+        let commits = std::mem::take(&mut *self.queue.lock());
         let last = commits.last().expect("an LSN is enqueued before it is written through").0;
         assert!(last >= lsn, "an LSN is enqueued before it is written through");
         if let Err(error) = self.write(log, &commits) {
@@ -345,7 +340,7 @@ impl Wal {
 
     /// Returns once nothing that was enqueued before waits to be written, or is being written.
     pub fn write_all_enqueued(&self) -> Result<()> {
-        let last = self.queue.lock().unwrap_or_else(PoisonError::into_inner).last().map(|f| f.0);
+        let last = self.queue.lock().last().map(|f| f.0);
         match last {
             Some(lsn) => self.write_through(lsn),
             // Whoever took the last frames holds the log until they are written.
@@ -389,7 +384,7 @@ impl Wal {
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.log.lock()
     }
 
     fn write(&self, log: &mut Log, commits: &[(Lsn, Vec<u8>)]) -> Result<()> {

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::Hash;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::error::{Result, StorageError};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{Condvar, Mutex};
 
 /// The loads of one kind of things.
 pub struct SharedLoads<K, V> {
@@ -83,7 +83,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
     }
 
     fn role(&self, key: K) -> Role<'_, K, V> {
-        match lock(&self.under_way).entry(key) {
+        match self.under_way.lock().entry(key) {
             Entry::Occupied(load) => Role::Waits(load.get().clone()),
             Entry::Vacant(place) => {
                 let load = Arc::new(Load { end: Mutex::new(None), ended: Condvar::new() });
@@ -97,10 +97,10 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
 impl<V: Clone> Load<V> {
     /// What came of it; `None` if nothing did, and somebody else has to load.
     fn wait(&self) -> Option<Result<V>> {
-        let mut end = lock(&self.end);
+        let mut end = self.end.lock();
         loop {
             match &*end {
-                None => end = self.ended.wait(end).unwrap_or_else(PoisonError::into_inner),
+                None => end = self.ended.wait(end),
                 Some(End::Loaded(loaded)) => return Some(Ok(loaded.clone())),
                 Some(End::Failed(error)) => return Some(Err(error.clone())),
                 Some(End::Abandoned) => return None,
@@ -112,15 +112,10 @@ impl<V: Clone> Load<V> {
 impl<K: Hash + Eq, V> Drop for Loading<'_, K, V> {
     fn drop(&mut self) {
         // Who comes from now on loads anew; who came before holds the load.
-        lock(&self.loads.under_way).remove(&self.key);
-        *lock(&self.load.end) = Some(std::mem::replace(&mut self.end, End::Abandoned));
+        self.loads.under_way.lock().remove(&self.key);
+        *self.load.end.lock() = Some(std::mem::replace(&mut self.end, End::Abandoned));
         self.load.ended.notify_all();
     }
-}
-
-/// What a panic left behind is whole: each change is one assignment.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -153,7 +148,7 @@ mod tests {
             let readers: Vec<_> = (0..READERS).map(reader).collect();
             readers.into_iter().map(|reader| reader.join().unwrap()).collect()
         });
-        assert!(lock(&loads.under_way).is_empty());
+        assert!(loads.under_way.lock().is_empty());
         (results, started.elapsed())
     }
 

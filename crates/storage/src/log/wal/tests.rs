@@ -225,7 +225,7 @@ fn threads_that_commit_together_all_see_their_commit_logged() {
             scope.spawn(|| {
                 for _ in 0..200 {
                     let lsn = {
-                        let mut next = next.lock().unwrap();
+                        let mut next = next.lock();
                         wal.enqueue(Lsn(*next), next.to_le_bytes().to_vec());
                         *next += 1;
                         Lsn(*next - 1)
