@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use drillcore_format::error::FormatError;
 use drillcore_storage::error::{Lack, StorageError};
+use strsim::levenshtein;
 
 /// What a caller can do about an error.
 ///
@@ -269,28 +270,11 @@ impl From<FormatError> for Error {
     }
 }
 
-/// The valid name with the fewest edits to `name`, if that is few enough to be a slip.
+/// The valid name with the fewest edits to `name`, ignoring case, if that is few enough to be a slip.
 fn nearest<'a>(name: &str, valid: &[&'a str]) -> Option<&'a str> {
-    let (distance, near) =
-        valid.iter().map(|candidate| (edit_distance(name, candidate), *candidate)).min()?;
+    let edits = |valid: &str| levenshtein(&name.to_lowercase(), &valid.to_lowercase());
+    let (distance, near) = valid.iter().map(|candidate| (edits(candidate), *candidate)).min()?;
     (distance <= name.chars().count().max(6) / 3).then_some(near)
-}
-
-/// Levenshtein distance, ignoring case. O(len²).
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.to_lowercase(), b.to_lowercase());
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
