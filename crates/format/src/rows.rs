@@ -4,7 +4,6 @@
 //! key columns exist only inside the encoded keys. [`Rows`] are immutable and cheap to clone and
 //! slice. What order rows stand in, and what equal keys mean, is left to others.
 
-pub(crate) mod fold_hash;
 mod layout;
 mod lists;
 mod set_codes;

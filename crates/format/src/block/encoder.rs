@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::BuildHasherDefault;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
@@ -15,13 +14,13 @@ use arrow_array::{
     PrimitiveArray,
 };
 use arrow_schema::DataType;
+use foldhash::fast::FixedState;
 
 use super::byte_list::ListSize;
 use super::{ALL_NULL, BITS, CONSTANT, DICTIONARY, DISTANCE, NULL_BITMAP, PLAIN};
 use crate::cursor::{put_bytes, varint_len};
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::key::shared_len;
-use crate::rows::fold_hash::FoldHasher;
 
 /// Takes in consecutive rows of one column.
 pub(super) trait ColumnEncoder {
@@ -283,7 +282,9 @@ struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
 /// Different strings in order of appearance, and each row's code.
 #[derive(Default)]
 struct Dictionary<'a> {
-    known: HashMap<&'a [u8], u8, BuildHasherDefault<FoldHasher>>,
+    /// The hash has no seed, so the same input takes the same time in every run; values chosen to collide cost
+    /// time, never a wrong answer.
+    known: HashMap<&'a [u8], u8, FixedState>,
     entries: Vec<&'a [u8]>,
     size: ListSize,
     codes: Vec<u8>,
