@@ -73,7 +73,6 @@ pub use arrow_schema;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
 pub use database::{Database, MaintenanceHold, Table};
-pub use drillcore_storage::files::directory;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
 pub use options::{Durability, Options, ReadOptions};
@@ -203,3 +202,10 @@ pub use drillcore_sample::interval::Method;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Where files are kept: the door to them, and the folders that come with the engine.
+pub mod directory {
+    pub use drillcore_storage::files::directory::*;
+    pub use drillcore_storage::files::local_directory::LocalDirectory;
+    pub use drillcore_storage::files::memory_directory::MemoryDirectory;
+}

@@ -73,20 +73,23 @@ impl StorageError {
     }
 }
 
-/// For several who wait for the same operation. An error of the operating system stays what it was; another one keeps
-/// its kind and its message.
+/// An error once more, for others who wait for the same operation. One of the operating system stays what it was;
+/// another one keeps its kind and its message.
+pub(crate) fn same_error(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
 impl Clone for StorageError {
     fn clone(&self) -> StorageError {
-        let again = |error: &io::Error| match error.raw_os_error() {
-            Some(code) => io::Error::from_raw_os_error(code),
-            None => io::Error::new(error.kind(), error.to_string()),
-        };
         match self {
             StorageError::Io { action, file, source } => {
-                StorageError::Io { action, file: file.clone(), source: again(source) }
+                StorageError::Io { action, file: file.clone(), source: same_error(source) }
             }
             StorageError::FolderSync { file, source } => {
-                StorageError::FolderSync { file: file.clone(), source: again(source) }
+                StorageError::FolderSync { file: file.clone(), source: same_error(source) }
             }
             StorageError::Damaged { file, offset, source } => StorageError::Damaged {
                 file: file.clone(),
@@ -99,7 +102,7 @@ impl Clone for StorageError {
             StorageError::Locked => StorageError::Locked,
             StorageError::LockedHere => StorageError::LockedHere,
             StorageError::LeaseDenied { source } => {
-                StorageError::LeaseDenied { source: again(source) }
+                StorageError::LeaseDenied { source: same_error(source) }
             }
             StorageError::NoRoom { file, needed, free } => {
                 StorageError::NoRoom { file: file.clone(), needed: *needed, free: *free }

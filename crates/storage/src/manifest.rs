@@ -18,8 +18,9 @@ use drillcore_format::manifest_edit::{
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{IoContext, Result, StorageError};
-use crate::files::directory::{Directory, WriteFile, create_whole, read_file};
+use crate::files::directory::{Directory, WriteFile, read_file};
 use crate::files::lease::ManifestVersion;
+use crate::files::whole_file::create_whole;
 
 /// An edit is refused where it would leave less of the disk: a file system gives out whole blocks, and needs some
 /// itself.
@@ -404,7 +405,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::directory::MemoryDirectory;
+    use crate::files::memory_directory::MemoryDirectory;
     use drillcore_format::ids::LsnRange;
 
     fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {

@@ -15,7 +15,8 @@ use drillcore_format::page::{
 };
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{MergePolicy, TableSchema};
-use drillcore_storage::files::directory::{Directory, MemoryDirectory, read_file};
+use drillcore_storage::files::directory::{Directory, read_file};
+use drillcore_storage::files::memory_directory::MemoryDirectory;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;

@@ -9,9 +9,8 @@ use std::io;
 use std::sync::Arc;
 
 use drillcore_sample::rng::Rng;
-use drillcore_storage::files::directory::{
-    Directory, Lock, MemoryDirectory, ReadFile, WriteFile, read_file,
-};
+use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile, read_file};
+use drillcore_storage::files::memory_directory::MemoryDirectory;
 use drillcore_storage::sync::{Mutex, MutexGuard};
 
 use crate::cached_file::CachedFile;

@@ -7,10 +7,12 @@ use std::{io, mem};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::files::directory::{
-    Directory, LocalDirectory, MemoryDirectory, Process, is_unfinished,
-};
+use drillcore_storage::files::directory::Directory;
+use drillcore_storage::files::local_directory::LocalDirectory;
+use drillcore_storage::files::memory_directory::MemoryDirectory;
+use drillcore_storage::files::process::Process;
 use drillcore_storage::files::proven_names::ProvenNames;
+use drillcore_storage::files::whole_file::is_unfinished;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId};
-use drillcore_storage::files::directory::{Directory, Lock, Process};
+use drillcore_storage::files::directory::{Directory, Lock};
 use drillcore_storage::files::lease::{DeferredRemovals, Lease};
+use drillcore_storage::files::process::Process;
 use drillcore_storage::log::wal::Wal;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::pages::page_cache::PageCache;

@@ -253,7 +253,7 @@ impl DeferredRemovals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::directory::LocalDirectory;
+    use crate::files::local_directory::LocalDirectory;
 
     fn at(edit: u64) -> ManifestVersion {
         ManifestVersion { file: 1, edit }

@@ -2,7 +2,14 @@
 
 pub mod standard_streams;
 pub(crate) mod permissions;
+pub mod process;
+pub mod reads;
 pub mod directory;
+#[cfg(target_os = "linux")]
+pub(crate) mod ring;
+pub mod local_directory;
+pub mod memory_directory;
+pub mod whole_file;
 pub mod proven_names;
 pub mod lease;
 pub mod open_files;

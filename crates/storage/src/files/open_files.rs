@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::error::Lack;
+use crate::error::{Lack, same_error};
 use crate::files::directory::{Directory, FileIdentity, Lock, ReadFile, WriteFile};
+use crate::files::reads::{ReadBytes, ReadRequest};
 
 /// The files of one database may take this share of the descriptors of the process ...
 const SHARE: u64 = 4;
@@ -50,10 +51,18 @@ struct Pool {
 /// A file that is open or can be opened again.
 struct PooledFile {
     name: String,
+    purpose: Purpose,
     identity: Option<FileIdentity>,
     open: Mutex<Option<Arc<dyn ReadFile>>>,
     /// Since it was opened, or last passed over.
     was_read: AtomicBool,
+}
+
+/// What a file was opened for.
+#[derive(Clone, Copy)]
+enum Purpose {
+    Bytes,
+    Pages,
 }
 
 /// What a caller holds of a file. Dropping it closes the file.
@@ -84,15 +93,22 @@ impl Directory for OpenFiles {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-        let opened = with_descriptor(|| self.pool.directory.open(name))?;
-        let file = Arc::new(PooledFile {
-            name: name.to_string(),
-            identity: opened.identity()?,
-            open: Mutex::new(Some(opened)),
-            was_read: AtomicBool::new(false),
-        });
-        self.pool.keep(file.clone());
-        Ok(Arc::new(Handle { pool: self.pool.clone(), file }))
+        self.pool.open(name, Purpose::Bytes)
+    }
+
+    fn open_pages(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.pool.open(name, Purpose::Pages)
+    }
+
+    /// Waves of files that may all be open at once.
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        let is_same = |a: &ReadRequest, b: &ReadRequest| Arc::ptr_eq(&a.file, &b.file);
+        let files: Vec<&[ReadRequest]> = requests.chunk_by(is_same).collect();
+        files.chunks(self.pool.limit).flat_map(|wave| self.pool.read_wave(wave)).collect()
+    }
+
+    fn reads_by(&self) -> &'static str {
+        self.pool.directory.reads_by()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
@@ -140,6 +156,19 @@ impl ReadFile for Handle {
     fn identity(&self) -> io::Result<Option<FileIdentity>> {
         Ok(self.file.identity)
     }
+
+    fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
+        self.pool.opened(&self.file).map(Some)
+    }
+}
+
+impl Purpose {
+    fn open(self, directory: &dyn Directory, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        match self {
+            Purpose::Bytes => directory.open(name),
+            Purpose::Pages => directory.open_pages(name),
+        }
+    }
 }
 
 impl Drop for Handle {
@@ -151,6 +180,46 @@ impl Drop for Handle {
 }
 
 impl Pool {
+    fn open(self: &Arc<Pool>, name: &str, purpose: Purpose) -> io::Result<Arc<dyn ReadFile>> {
+        let opened = with_descriptor(|| purpose.open(&*self.directory, name))?;
+        let file = Arc::new(PooledFile {
+            name: name.to_string(),
+            purpose,
+            identity: opened.identity()?,
+            open: Mutex::new(Some(opened)),
+            was_read: AtomicBool::new(false),
+        });
+        self.keep(file.clone());
+        Ok(Arc::new(Handle { pool: self.clone(), file }))
+    }
+
+    /// Reads ranges of some files, given file by file, all of which are open meanwhile.
+    fn read_wave(&self, files: &[&[ReadRequest]]) -> Vec<io::Result<ReadBytes>> {
+        let mut results: Vec<Option<io::Result<ReadBytes>>> = Vec::new();
+        let (mut numbers, mut opened) = (Vec::new(), Vec::new());
+        for requests in files {
+            let file = requests[0].file.opened();
+            for request in *requests {
+                let result = match &file {
+                    Err(error) => Some(Err(same_error(error))),
+                    Ok(file) => {
+                        let file = file.as_ref().unwrap_or(&request.file).clone();
+                        numbers.push(results.len());
+                        opened.push(ReadRequest { file, ..*request });
+                        None
+                    }
+                };
+                results.push(result);
+            }
+        }
+        if !opened.is_empty() {
+            for (number, result) in numbers.into_iter().zip(self.directory.read_many(&opened)) {
+                results[number] = Some(result);
+            }
+        }
+        results.into_iter().map(|result| result.expect("each was read or failed")).collect()
+    }
+
     /// The file, opened if it is closed. A caller keeps it for one read.
     fn opened(&self, file: &Arc<PooledFile>) -> io::Result<Arc<dyn ReadFile>> {
         file.was_read.store(true, Ordering::Relaxed);
@@ -158,7 +227,7 @@ impl Pool {
             return Ok(open.clone());
         }
         // Without the lock, as it may take long: of two who come together both open it, and one is kept.
-        let opened = with_descriptor(|| self.directory.open(&file.name))?;
+        let opened = with_descriptor(|| file.purpose.open(&*self.directory, &file.name))?;
         if opened.identity()? != file.identity {
             let message = "another file replaced the one that was opened; open the database again";
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
@@ -237,7 +306,8 @@ mod tests {
 
     use parking_lot::MutexGuard;
 
-    use crate::files::directory::{LocalDirectory, MemoryDirectory};
+    use crate::files::local_directory::LocalDirectory;
+    use crate::files::memory_directory::MemoryDirectory;
 
     const FILES: usize = 20;
 

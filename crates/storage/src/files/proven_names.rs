@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
+use crate::files::reads::{ReadBytes, ReadRequest};
 use crate::sync::Mutex;
 
 /// A [`Directory`] that syncs until it fails to.
@@ -32,6 +33,18 @@ impl Directory for ProvenNames {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
         self.inner.open(name)
+    }
+
+    fn open_pages(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.inner.open_pages(name)
+    }
+
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        self.inner.read_many(requests)
+    }
+
+    fn reads_by(&self) -> &'static str {
+        self.inner.reads_by()
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
@@ -79,7 +92,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::files::directory::MemoryDirectory;
+    use crate::files::memory_directory::MemoryDirectory;
 
     /// Fails its first sync.
     struct FailsOnce(MemoryDirectory, AtomicBool);

@@ -20,7 +20,8 @@ use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::Lsn;
 
 use crate::error::{IoContext, Result, StorageError};
-use crate::files::directory::{Directory, WriteFile, create_whole, read_file};
+use crate::files::directory::{Directory, WriteFile, read_file};
+use crate::files::whole_file::create_whole;
 use crate::log::log_files::{
     check_starts, file_name, frames_of, header_of, log_files, next_commit,
 };

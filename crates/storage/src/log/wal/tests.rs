@@ -1,7 +1,7 @@
 //! A log written, damaged and read again.
 
 use super::*;
-use crate::files::directory::MemoryDirectory;
+use crate::files::memory_directory::MemoryDirectory;
 
 /// LSN and payload.
 type Commit = (u64, Vec<u8>);

@@ -1,0 +1,110 @@
+//! Several reads of one call, which need not wait for one another.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, Builder};
+
+use crate::files::directory::ReadFile;
+
+/// Reads that threads have under way at the same time.
+const THREADS: usize = 32;
+
+/// A range of an open file.
+#[derive(Clone)]
+pub struct ReadRequest {
+    pub file: Arc<dyn ReadFile>,
+    pub offset: u64,
+    pub len: usize,
+}
+
+/// Bytes that were read, at an address that the file asks for.
+pub struct ReadBytes {
+    buffer: Vec<u8>,
+    bytes: Range<usize>,
+}
+
+impl ReadRequest {
+    /// Reads the range by itself.
+    pub fn read(&self) -> io::Result<ReadBytes> {
+        let mut read = ReadBytes::zeroed(self.len, 1);
+        self.file.read_exact_at(read.as_mut_slice(), self.offset)?;
+        Ok(read)
+    }
+}
+
+impl ReadBytes {
+    /// Zeros at an address that is a multiple of `alignment`.
+    pub(crate) fn zeroed(len: usize, alignment: usize) -> ReadBytes {
+        let buffer = vec![0; len + alignment - 1];
+        // The buffer never grows, so it stays where it is.
+        let start = buffer.as_ptr().align_offset(alignment);
+        ReadBytes { buffer, bytes: start..start + len }
+    }
+
+    /// The same without what lies outside of a range.
+    pub(crate) fn narrowed(self, range: Range<usize>) -> ReadBytes {
+        assert!(range.start <= range.end && range.end <= self.bytes.len());
+        let start = self.bytes.start;
+        ReadBytes { bytes: start + range.start..start + range.end, ..self }
+    }
+
+    pub fn as_slice(&self) -> &[u8] {
+        &self.buffer[self.bytes.clone()]
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.bytes.clone()]
+    }
+}
+
+/// Reads one range after the other: for files in memory.
+pub fn read_in_turn(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+    requests.iter().map(ReadRequest::read).collect()
+}
+
+/// Reads with a thread for each range, up to [`THREADS`] of them: for files whose answers take long, and for those of a
+/// system that cannot take several reads at once.
+pub fn read_with_threads(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, request)) = {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            requests.get(number).map(|request| (number, request))
+        } {
+            done.push((number, request.read()));
+        }
+        done
+    };
+    let mut done = thread::scope(|scope| {
+        // Where no thread can be started, those that there are do the work.
+        let start = |_| Builder::new().name("drillcore-io".into()).spawn_scoped(scope, work).ok();
+        let others: Vec<_> = (1..THREADS.min(requests.len())).filter_map(start).collect();
+        let mut done = work();
+        for other in others {
+            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_unstable_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, read)| read).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_lie_where_they_are_asked_to() {
+        for alignment in [1, 512, 4096] {
+            let mut read = ReadBytes::zeroed(8192, alignment);
+            assert_eq!(read.as_slice().as_ptr().align_offset(alignment), 0);
+            read.as_mut_slice()[4000] = 7;
+            let narrow = read.narrowed(4000..4003);
+            assert_eq!(narrow.as_slice(), [7, 0, 0]);
+            assert_eq!(narrow.narrowed(0..1).as_slice(), [7]);
+        }
+    }
+}
