@@ -35,6 +35,8 @@ def open(
     memory_bytes: int | None = None,
     cache_bytes: int | None = None,
     threads: int | None = None,
+    direct_io: bool = False,
+    io_uring: bool = True,
 ) -> Database:
     """Open the database in a directory; create it if it does not exist.
 
@@ -49,9 +51,9 @@ def open(
     read_only
         Open an existing database for reading, even while another process, or this one, has it open for writing.
         Reads see the newest commit at opening, and after that the commit of the last :meth:`Database.refresh`. Calls
-        that write raise :class:`ReadOnlyError`. Of the other options, only ``cache_bytes`` applies. Files that the
-        reader needs stay on disk until it refreshes, closes or ends. Rows that are not yet in segments are also held
-        in its memory.
+        that write raise :class:`ReadOnlyError`. Of the other options, only those of reading apply: ``cache_bytes``,
+        ``direct_io`` and ``io_uring``. Files that the reader needs stay on disk until it refreshes, closes or ends.
+        Rows that are not yet in segments are also held in its memory.
     durability
         What a commit survives once ``append`` has returned. ``"none"``: nothing, but ``close`` keeps all rows.
         ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
@@ -63,6 +65,12 @@ def open(
         Memory budget of the page cache.
     threads
         Number of background threads for maintenance.
+    direct_io
+        Read segments past the page cache of the operating system, so that ``cache_bytes`` is all the memory their
+        pages take. On file systems without direct I/O, they are read as usual.
+    io_uring
+        Issue the reads of one call together with io_uring, where Linux allows it. With ``False``, threads issue them.
+        ``stats()["reads_by"]`` tells which.
 
     Raises
     ------
@@ -103,8 +111,11 @@ def open(
     if read_only:
         if directory is None:
             raise InvalidArgumentError("read_only: a database in memory cannot be opened read-only; give a directory")
-        return Database(str(path), _native.Database.open_reader(directory, cache_bytes))
-    return Database(str(path), _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads))
+        return Database(str(path), _native.Database.open_reader(directory, cache_bytes, direct_io, io_uring))
+    opened = _native.Database.open(
+        directory, durability, memory_bytes, cache_bytes, threads, direct_io, io_uring
+    )
+    return Database(str(path), opened)
 
 
 def _directory(path: Any) -> str | None:

@@ -40,6 +40,7 @@ impl Database {
 impl Database {
     /// Opens the directory `path`, or a database in memory when it is `None`.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "the options of Python, which have names there")]
     fn open(
         py: Python<'_>,
         path: Option<PathBuf>,
@@ -47,12 +48,15 @@ impl Database {
         memory_bytes: Option<u64>,
         cache_bytes: Option<u64>,
         threads: Option<usize>,
+        direct_io: bool,
+        io_uring: bool,
     ) -> PyResult<Database> {
         let mut options =
             Options { durability: parse_durability(py, durability)?, ..Options::default() };
         options.memory_bytes = memory_bytes.unwrap_or(options.memory_bytes);
         options.cache_bytes = cache_bytes.unwrap_or(options.cache_bytes);
         options.maintenance_threads = threads.unwrap_or(options.maintenance_threads);
+        (options.direct_io, options.io_uring) = (direct_io, io_uring);
         let memory_bytes = options.memory_bytes;
         let inner = signals::call(py, |interrupt| {
             let options = Options { interrupt, ..options };
@@ -68,10 +72,17 @@ impl Database {
 
     /// Opens the directory `path` for reading, beside a writer or without one.
     #[staticmethod]
-    fn open_reader(py: Python<'_>, path: PathBuf, cache_bytes: Option<u64>) -> PyResult<Database> {
+    fn open_reader(
+        py: Python<'_>,
+        path: PathBuf,
+        cache_bytes: Option<u64>,
+        direct_io: bool,
+        io_uring: bool,
+    ) -> PyResult<Database> {
         let cache_bytes = cache_bytes.unwrap_or(ReadOptions::default().cache_bytes);
         let inner = signals::call(py, |interrupt| {
-            drillcore::Database::open_read_only(path, ReadOptions { cache_bytes, interrupt })
+            let options = ReadOptions { cache_bytes, direct_io, io_uring, interrupt };
+            drillcore::Database::open_read_only(path, options)
         })?;
         Ok(Database { inner: inner.interrupted_by(Interrupt::never()), memory_bytes: 0 })
     }

@@ -17,7 +17,11 @@ pub fn open(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
 
 /// The database as of now, beside whoever writes.
 pub fn open_to_read(database: &Path, interrupt: &Interrupt) -> Result<Database, Fault> {
-    let options = ReadOptions { cache_bytes: CACHE_BYTES, interrupt: interrupt.clone() };
+    let options = ReadOptions {
+        cache_bytes: CACHE_BYTES,
+        interrupt: interrupt.clone(),
+        ..ReadOptions::default()
+    };
     Ok(Database::open_read_only(database, options)?)
 }
 

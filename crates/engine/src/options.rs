@@ -1,5 +1,7 @@
 //! How a database is opened.
 
+use drillcore_storage::files::local_directory::ReadMode;
+
 use crate::calls::interrupt::Interrupt;
 
 /// What a crash may take away. A returned `append` survives ...
@@ -49,6 +51,12 @@ pub struct Options {
     pub memory_bytes: u64,
     /// The limit on cached pages of segments.
     pub cache_bytes: u64,
+    /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
+    /// what they take. Where the file system cannot do that, they are read as usual.
+    pub direct_io: bool,
+    /// Have the reads of one call under way at the same time by io_uring, where the system has it. If not, threads make
+    /// them.
+    pub io_uring: bool,
     /// Threads that flush and merge.
     pub maintenance_threads: usize,
     /// The log may grow to this before rows are written out for its sake.
@@ -73,6 +81,12 @@ pub struct Options {
 pub struct ReadOptions {
     /// The limit on cached pages of segments.
     pub cache_bytes: u64,
+    /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
+    /// what they take. Where the file system cannot do that, they are read as usual.
+    pub direct_io: bool,
+    /// Have the reads of one call under way at the same time by io_uring, where the system has it. If not, threads make
+    /// them.
+    pub io_uring: bool,
     /// Stops the opening, and then the calls made through the handle that it returns: see
     /// [`Database::interrupted_by`](crate::Database::interrupted_by).
     pub interrupt: Interrupt,
@@ -81,6 +95,16 @@ pub struct ReadOptions {
 impl Options {
     /// The least a database works with.
     pub const MEMORY_BYTES_MIN: u64 = 1 << 20;
+
+    pub(crate) fn read_mode(&self) -> ReadMode {
+        ReadMode { direct_io: self.direct_io, io_uring: self.io_uring }
+    }
+}
+
+impl ReadOptions {
+    pub(crate) fn read_mode(&self) -> ReadMode {
+        ReadMode { direct_io: self.direct_io, io_uring: self.io_uring }
+    }
 }
 
 impl Default for Options {
@@ -89,6 +113,8 @@ impl Default for Options {
             durability: Durability::Os,
             memory_bytes: 512 << 20,
             cache_bytes: CACHE_BYTES,
+            direct_io: false,
+            io_uring: true,
             maintenance_threads: 2,
             wal_bytes_max: 1 << 30,
             create: true,
@@ -99,6 +125,7 @@ impl Default for Options {
 
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
-        ReadOptions { cache_bytes: CACHE_BYTES, interrupt: Interrupt::never() }
+        let interrupt = Interrupt::never();
+        ReadOptions { cache_bytes: CACHE_BYTES, direct_io: false, io_uring: true, interrupt }
     }
 }

@@ -35,6 +35,10 @@ fn layout(batch: &RecordBatch) -> Layout {
 }
 
 /// A segment of the batch's rows, which are sorted by the first column.
+fn cache_of(files: &MemoryDirectory, budget_bytes: u64) -> Arc<PageCache> {
+    Arc::new(PageCache::new(Arc::new(files.clone()), budget_bytes))
+}
+
 fn segment(files: &MemoryDirectory, batch: &RecordBatch) -> Segment {
     let layout = layout(batch);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(1) };
@@ -45,7 +49,7 @@ fn segment(files: &MemoryDirectory, batch: &RecordBatch) -> Segment {
         writer.append(&rows.slice(from, (rows.len() - from).min(8192))).unwrap();
     }
     writer.finish().unwrap();
-    Segment::open(files, ID, &layout, Arc::new(PageCache::new(64 << 20))).unwrap()
+    Segment::open(files, ID, &layout, cache_of(files, 64 << 20)).unwrap()
 }
 
 fn batch(columns: Vec<(String, ArrayRef)>) -> RecordBatch {
@@ -105,7 +109,7 @@ fn zones_tell_where_values_lie_and_cost_no_block() {
     let files = MemoryDirectory::new();
     let rows = 40_000;
     let segment = segment(&files, &flights(rows));
-    let cache = Arc::new(PageCache::new(64 << 20));
+    let cache = cache_of(&files, 64 << 20);
     let segment = Segment::open(&files, ID, &layout(&flights(1)), cache.clone())
         .unwrap_or_else(|error| panic!("{}: {error}", segment.rows()));
     for (from, to) in [(0, 1), (0, 40_000), (17_000, 17_100), (39_999, 40_000), (5, 5)] {
@@ -149,7 +153,7 @@ fn statistics_are_a_small_share_of_a_segment_however_wide_its_rows() {
     for (what, batch) in [("10 columns", flights(40_000)), ("1,000 columns", wide(1000))] {
         let files = MemoryDirectory::new();
         let segment = segment(&files, &batch);
-        check_segment(&files, &segment, || true).unwrap();
+        check_segment(Arc::new(files.clone()), &segment, || true).unwrap();
         let file = read_file(&files, &Segment::file_name(ID)).unwrap();
         let statistics = pages(&file, PageKind::Statistics);
         let bytes: usize = statistics.iter().map(|page| page.len()).sum();
@@ -177,7 +181,7 @@ fn statistics_are_a_small_share_of_a_segment_however_wide_its_rows() {
 fn the_check_finds_zones_that_do_not_describe_their_rows() {
     let files = MemoryDirectory::new();
     let sound = segment(&files, &flights(5000));
-    check_segment(&files, &sound, || true).unwrap();
+    check_segment(Arc::new(files.clone()), &sound, || true).unwrap();
     let name = Segment::file_name(ID);
     let file = read_file(&files, &name).unwrap();
     let page = pages(&file, PageKind::Statistics)[0].clone();
@@ -197,10 +201,10 @@ fn the_check_finds_zones_that_do_not_describe_their_rows() {
         file[page.clone()].copy_from_slice(&forged);
         let copy = MemoryDirectory::new();
         copy.create(&name).unwrap().write_all(&file).unwrap();
-        match check_segment(&copy, &sound, || true) {
+        match check_segment(Arc::new(copy.clone()), &sound, || true) {
             Err(error) => found += usize::from(error.to_string().contains("do not describe them")),
             Ok(()) => {
-                let cache = Arc::new(PageCache::new(1 << 20));
+                let cache = cache_of(&copy, 1 << 20);
                 let forged = Segment::open(&copy, ID, &layout, cache).unwrap();
                 let found = forged.zones(&layout, 0..sound.rows(), &all).unwrap();
                 assert_eq!(found, said, "byte {at}");

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile, read_file};
 use drillcore_storage::files::memory_directory::MemoryDirectory;
+use drillcore_storage::files::reads::{ReadBytes, ReadRequest, read_in_turn};
 use drillcore_storage::sync::{Mutex, MutexGuard};
 
 use crate::cached_file::CachedFile;
@@ -208,6 +209,10 @@ impl Directory for FaultDirectory {
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
         self.take_descriptor()?;
         Ok(Arc::new(Reader(self.file(name)?)))
+    }
+
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        read_in_turn(requests)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

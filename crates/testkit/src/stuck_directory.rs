@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
+use drillcore_storage::files::reads::{ReadBytes, ReadRequest};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 
 /// A folder around another one. Clones share the disk.
@@ -105,6 +106,14 @@ impl Directory for StuckDirectory {
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
         self.inner.open(name)
+    }
+
+    fn open_pages(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        self.inner.open_pages(name)
+    }
+
+    fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+        self.inner.read_many(requests)
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {

@@ -45,7 +45,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
     holds_database(directory.as_ref(), "the folder")?;
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
-    let cache = Arc::new(PageCache::new(options.cache_bytes));
+    let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
     let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;

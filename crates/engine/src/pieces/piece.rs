@@ -2,17 +2,20 @@
 //!
 //! Everything that can be read is a list of pieces, and every question to one is answered in ordinals.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use arrow_array::BinaryArray;
+use drillcore_format::block::RowsBuilder;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_storage::postings::set_postings::SegmentMembers;
-use drillcore_storage::segments::segment::{End, Hits, Segment};
+use drillcore_storage::segments::fetch;
+use drillcore_storage::segments::lookup::Hits;
+use drillcore_storage::segments::segment::{End, Segment};
 
 use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::{Error, Result};
@@ -33,6 +36,13 @@ pub enum Members {
     Segment(SegmentMembers),
     /// Ordinals found one by one, of a run or a segment.
     Listed(Arc<[u32]>),
+}
+
+/// Rows of one piece that are wanted: their ordinals ascend, or they descend.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub piece: &'a Piece,
+    pub ordinals: &'a [u32],
 }
 
 impl Piece {
@@ -217,15 +227,16 @@ impl Piece {
         bytes_max: usize,
         interrupt: &Interrupt,
     ) -> Result<Rows> {
-        let asked = Asked::new(interrupt);
-        let rows = match self {
-            Piece::Run(run) => run.fetch_some(ordinals, projection, bytes_max),
-            Piece::Segment(segment) => {
-                segment.fetch(ordinals, projection, bytes_max, &|| asked.go_on_shortly())?
-            }
-        };
-        asked.answer()?;
-        Ok(rows)
+        let mut first = None;
+        let wanted = [Wanted { piece: self, ordinals }];
+        fetch_together(&wanted, projection, bytes_max, interrupt, |_, rows| {
+            first = Some(rows);
+            Ok(ControlFlow::Break(()))
+        })?;
+        match first {
+            Some(rows) => Ok(rows),
+            None => Ok(RowsBuilder::new(projection, 0).finish()?),
+        }
     }
 
     /// The rows that can be [read](Piece::read) at once of the one end of a range or the other: as many as take
@@ -295,6 +306,49 @@ impl Piece {
         asked.answer()?;
         Ok(true)
     }
+}
+
+/// Copies the wanted rows, and gives them to `each` with the number of what they were wanted by: those of one piece in
+/// the order of its ordinals, as many at once as reach `bytes_max` with their keys and strings. The blocks of all
+/// segments are read together, each once. If `each` breaks off, the rest is not read.
+pub fn fetch_together(
+    wanted: &[Wanted<'_>],
+    projection: &Projection,
+    bytes_max: usize,
+    interrupt: &Interrupt,
+    mut each: impl FnMut(usize, Rows) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let mut on_disk = Vec::new();
+    for (number, Wanted { piece, ordinals }) in wanted.iter().enumerate() {
+        match piece {
+            Piece::Segment(segment) => on_disk.push((number, fetch::Wanted { segment, ordinals })),
+            Piece::Run(run) => {
+                let mut rest = *ordinals;
+                while !rest.is_empty() {
+                    interrupt.check()?;
+                    let rows = run.fetch_some(rest, projection, bytes_max);
+                    rest = &rest[rows.len()..];
+                    if each(number, rows)?.is_break() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+    let (numbers, on_disk): (Vec<usize>, Vec<fetch::Wanted<'_>>) = on_disk.into_iter().unzip();
+    let asked = Asked::new(interrupt);
+    let mut failure = None;
+    let mut take = |number: usize, rows| match each(numbers[number], rows) {
+        Ok(flow) => flow.is_continue(),
+        Err(error) => {
+            failure = Some(error);
+            false
+        }
+    };
+    let go_on = || asked.go_on_shortly();
+    fetch::fetch(&on_disk, projection, bytes_max, &go_on, &mut take)?;
+    failure.map_or(Ok(()), Err)?;
+    asked.answer()
 }
 
 impl Members {

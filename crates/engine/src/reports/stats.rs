@@ -50,6 +50,9 @@ pub struct Stats {
     pub refresh_bytes: Option<u64>,
     /// Rows in memory whose keys were compared or whose values were handed on, by reads, compactions in memory and flushes.
     pub rows_examined: u64,
+    /// What has the reads of one call under way at the same time: `io_uring`, or `threads` where the system or
+    /// an option forbids that.
+    pub reads_by: &'static str,
     /// Index pages read from files.
     pub index_pages_read: u64,
     /// Blocks of rows read from files.
@@ -276,6 +279,7 @@ impl Stats {
         Stats {
             row_bytes: meter.bytes(),
             cache_bytes: cache.bytes(),
+            reads_by: cache.reads_by(),
             cache_bytes_limit: cache.budget_bytes(),
             rows_examined: examined.total(),
             index_pages_read: io.index_pages,
@@ -328,6 +332,7 @@ impl Stats {
             ("blocks_read", self.blocks_read.to_string()),
             ("set_pages_read", self.set_pages_read.to_string()),
             ("statistics_pages_read", self.statistics_pages_read.to_string()),
+            ("reads_by", json_string(self.reads_by)),
             ("bytes_read", self.bytes_read.to_string()),
             ("filter_false_positives", self.filter_false_positives.to_string()),
             ("blocks_pruned", self.blocks_pruned.to_string()),

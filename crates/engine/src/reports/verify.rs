@@ -40,7 +40,7 @@ impl VerifyReport {
     /// Checks segments, each open or with the reason why it cannot be opened. The caller sees to it that
     /// their files stay. Fails only on the interrupt.
     pub(crate) fn of(
-        directory: &dyn Directory,
+        directory: &Arc<dyn Directory>,
         segments: impl Iterator<Item = Result<Arc<Segment>>>,
         interrupt: &Interrupt,
     ) -> Result<VerifyReport> {
@@ -55,7 +55,7 @@ impl VerifyReport {
                 }
             };
             let asked = Asked::new(interrupt);
-            let checked = check_segment(directory, &segment, || asked.go_on());
+            let checked = check_segment(directory.clone(), &segment, || asked.go_on());
             asked.answer()?;
             report.rows += segment.rows();
             report.bytes += segment.bytes();

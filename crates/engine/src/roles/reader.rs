@@ -90,8 +90,8 @@ impl Reader {
     /// See [`Database::open_read_only`](crate::Database::open_read_only).
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Reader> {
         check_path(path)?;
-        let directory =
-            LocalDirectory::open(path).map_err(|error| Error::cannot_open(path, error))?;
+        let directory = LocalDirectory::open_for(path, options.read_mode())
+            .map_err(|error| Error::cannot_open(path, error))?;
         let folder = path.display().to_string();
         if !recovery::holds_database(&directory, &folder)? {
             let message = format!("there is no database in {folder}");
@@ -102,10 +102,11 @@ impl Reader {
 
     /// [`Reader::open`] in any [`Directory`] that holds a database.
     pub fn open_in(directory: Arc<dyn Directory>, options: &ReadOptions) -> Result<Reader> {
+        let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
         let reader = Reader {
             shared: Arc::new(Shared {
-                directory: Arc::new(OpenFiles::new(directory)),
-                cache: Arc::new(PageCache::new(options.cache_bytes)),
+                cache: Arc::new(PageCache::new(directory.clone(), options.cache_bytes)),
+                directory,
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
                 segments: Mutex::default(),
@@ -178,7 +179,7 @@ impl Reader {
                 });
             }
         }
-        VerifyReport::of(self.shared.directory.as_ref(), segments.into_values(), interrupt)
+        VerifyReport::of(&self.shared.directory, segments.into_values(), interrupt)
     }
 
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.

@@ -48,8 +48,8 @@ impl Writer {
     pub fn open(path: &Path, options: Options) -> Result<Writer> {
         check_path(path)?;
         let directory = match options.create {
-            true => LocalDirectory::create(path),
-            false => LocalDirectory::open(path),
+            true => LocalDirectory::create_for(path, options.read_mode()),
+            false => LocalDirectory::open_for(path, options.read_mode()),
         };
         let directory = directory.map_err(|error| Error::cannot_open(path, error))?;
         check_is_database(&directory, &path.display().to_string(), options.create)?;
@@ -162,7 +162,7 @@ impl Writer {
             by_id.into_values().collect()
         };
         let segments = segments.into_iter().map(Ok);
-        VerifyReport::of(self.core.directory.as_ref(), segments, interrupt)
+        VerifyReport::of(&self.core.directory, segments, interrupt)
     }
 
     /// Sizes, counts and rates.

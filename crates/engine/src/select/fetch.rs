@@ -1,5 +1,6 @@
 //! Fetching: from places to rows, each block read once, in the order asked for.
 
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::RecordBatch;
@@ -10,7 +11,7 @@ use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{in_shares, side_by_side};
 use crate::error::{Error, Result};
-use crate::pieces::piece::Piece;
+use crate::pieces::piece::{Piece, Wanted, fetch_together};
 use crate::select::selection::{Part, Place, Selected};
 
 /// Rows fetched between two looks at the interrupt.
@@ -81,29 +82,50 @@ fn fetch_parts(
         _ => places.len().div_ceil(threads * CHUNKS_PER_THREAD).min(CHUNK_ROWS),
     };
     let (chunks, mut picks) = chunks(places, chunk_rows);
+    let groups = groups(&chunks, chunk_rows);
     // Keys, and any column of strings: if all are full, one of them is more than full.
     let all_bytes_max = byte_bounds::array().saturating_mul(projection.values.len() + 1);
     let total = AtomicUsize::new(0);
-    let parts_of = side_by_side(chunks.len(), threads, |number| {
-        let Chunk { piece, ordinals } = &chunks[number];
-        let (mut parts, mut rest) = (Vec::new(), ordinals.as_slice());
-        while !rest.is_empty() {
-            interrupt.check()?;
-            let bytes_max = byte_bounds::batch();
-            let rows = pieces[*piece].fetch_some(rest, projection, bytes_max, interrupt)?;
+    let parts_of = side_by_side(groups.len(), threads, |number| {
+        let chunks = &chunks[groups[number].clone()];
+        let wanted: Vec<Wanted<'_>> = chunks
+            .iter()
+            .map(|Chunk { piece, ordinals }| Wanted { piece: &pieces[*piece], ordinals })
+            .collect();
+        let mut parts: Vec<Vec<Rows>> = vec![Vec::new(); chunks.len()];
+        fetch_together(&wanted, projection, byte_bounds::batch(), interrupt, |chunk, rows| {
             let bytes = rows.string_bytes();
             if total.fetch_add(bytes, Ordering::Relaxed) + bytes > all_bytes_max {
                 return Err(too_many_string_bytes(places.len(), all_bytes_max));
             }
-            rest = &rest[rows.len()..];
-            parts.push(rows);
-        }
+            parts[chunk].push(rows);
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(parts)
     })?;
+    let parts_of: Vec<Vec<Rows>> = parts_of.into_iter().flatten().collect();
     if parts_of.iter().any(|parts| parts.len() > 1) {
         renumber(&mut picks, &parts_of);
     }
     Ok(Fetched { parts: parts_of.into_iter().flatten().collect(), picks })
+}
+
+/// Which chunks are read together: neighbours, as long as they have the rows of one large chunk. So the rows of many
+/// pieces are read at once, however few each has.
+fn groups(chunks: &[Chunk], chunk_rows: usize) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut rows = 0;
+    for (number, chunk) in chunks.iter().enumerate() {
+        rows += chunk.ordinals.len();
+        match groups.last_mut().filter(|_| rows <= chunk_rows) {
+            Some(group) => group.end = number + 1,
+            None => {
+                groups.push(number..number + 1);
+                rows = chunk.ordinals.len();
+            }
+        }
+    }
+    groups
 }
 
 /// Makes chunks and rows in them into parts, of which a chunk may have several, and rows in these.

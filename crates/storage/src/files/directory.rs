@@ -5,9 +5,9 @@
 //! After a sync that failed, what is read proves nothing, nor does a later sync: write it anew.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+pub use crate::files::reads::{Descriptor, FileIdentity, ReadFile};
 use crate::files::reads::{ReadBytes, ReadRequest, read_with_threads};
 
 /// A flat folder of files.
@@ -55,40 +55,6 @@ pub trait Directory: Send + Sync {
     fn free_bytes(&self) -> io::Result<Option<u64>> {
         Ok(None)
     }
-}
-
-/// A file that is read at any position by any number of threads.
-pub trait ReadFile: Send + Sync {
-    fn byte_len(&self) -> io::Result<u64>;
-    /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Which file it is, whatever its name, where that is known.
-    fn identity(&self) -> io::Result<Option<FileIdentity>> {
-        Ok(None)
-    }
-    /// The file itself, open, where this is a handle that may have to open it.
-    fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
-        Ok(None)
-    }
-    /// What the operating system knows the file by, where it does.
-    fn descriptor(&self) -> Option<Descriptor<'_>> {
-        None
-    }
-}
-
-/// An open file of the operating system.
-#[derive(Debug, Clone, Copy)]
-pub struct Descriptor<'a> {
-    pub fd: BorrowedFd<'a>,
-    /// What offset, length and address of a read must be multiples of.
-    pub alignment: usize,
-}
-
-/// What tells a file from all others that there are at the same time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileIdentity {
-    pub(crate) device: u64,
-    pub(crate) inode: u64,
 }
 
 /// A file that is being written.

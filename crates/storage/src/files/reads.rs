@@ -1,15 +1,48 @@
-//! Several reads of one call, which need not wait for one another.
+//! Files that are read, and several reads of one call, which need not wait for one another.
 
 use std::io;
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
-use crate::files::directory::ReadFile;
-
 /// Reads that threads have under way at the same time.
 const THREADS: usize = 32;
+
+/// A file that is read at any position by any number of threads.
+pub trait ReadFile: Send + Sync {
+    fn byte_len(&self) -> io::Result<u64>;
+    /// Fills `buffer` from `offset` on; fewer bytes in the file are an `UnexpectedEof`.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Which file it is, whatever its name, where that is known.
+    fn identity(&self) -> io::Result<Option<FileIdentity>> {
+        Ok(None)
+    }
+    /// The file itself, open, where this is a handle that may have to open it.
+    fn opened(&self) -> io::Result<Option<Arc<dyn ReadFile>>> {
+        Ok(None)
+    }
+    /// What the operating system knows the file by, where it does.
+    fn descriptor(&self) -> Option<Descriptor<'_>> {
+        None
+    }
+}
+
+/// An open file of the operating system.
+#[derive(Debug, Clone, Copy)]
+pub struct Descriptor<'a> {
+    pub fd: BorrowedFd<'a>,
+    /// What offset, length and address of a read must be multiples of.
+    pub alignment: usize,
+}
+
+/// What tells a file from all others that there are at the same time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub(crate) device: u64,
+    pub(crate) inode: u64,
+}
 
 /// A range of an open file.
 #[derive(Clone)]

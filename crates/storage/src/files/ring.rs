@@ -15,9 +15,8 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::error::same_error;
-use crate::files::directory::ReadFile;
 use crate::files::process::Process;
-use crate::files::reads::{ReadBytes, ReadRequest};
+use crate::files::reads::{ReadBytes, ReadFile, ReadRequest};
 
 /// Reads under way at the same time. Devices answer no faster with more.
 const DEPTH: usize = 64;

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use drillcore_format::page::PageKind;
+
 /// Loads since the database was opened. Relaxed counters: they order nothing.
 #[derive(Debug, Default)]
 pub struct IoCounts {
@@ -29,6 +31,18 @@ pub struct IoSnapshot {
 }
 
 impl IoCounts {
+    /// Counts a page that is read.
+    pub(crate) fn count(&self, kind: PageKind, bytes: u64) {
+        let pages = match kind {
+            PageKind::Block => &self.blocks,
+            PageKind::Index => &self.index_pages,
+            PageKind::Statistics => &self.statistics_pages,
+            _ => &self.set_pages,
+        };
+        pages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     pub fn read(&self) -> IoSnapshot {
         IoSnapshot {
             index_pages: self.index_pages.load(Ordering::Relaxed),

@@ -2,6 +2,6 @@
 
 pub mod io_counts;
 mod shared_loads;
-pub mod page_cache;
 pub mod paged_file;
 pub(crate) mod page_writer;
+pub mod page_cache;

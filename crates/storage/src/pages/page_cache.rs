@@ -9,11 +9,14 @@ use std::sync::Arc;
 
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::IndexPage;
+use drillcore_format::page::PageKind;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
 use crate::error::Result;
+use crate::files::directory::Directory;
 use crate::pages::io_counts::IoCounts;
+use crate::pages::paged_file::PageRequest;
 use crate::pages::shared_loads::SharedLoads;
 
 /// Where a page lies: segment and byte offset.
@@ -27,8 +30,9 @@ const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
 /// The share of the budget that index-like pages may hold, in percent.
 const INDEX_SHARE_PERCENT: u64 = 40;
 
-/// A byte budget of verified pages.
+/// A byte budget of verified pages of the files of one directory.
 pub struct PageCache {
+    directory: Arc<dyn Directory>,
     index: Pages<Arc<IndexPage>, IndexWeighter>,
     /// Pages of set indexes and statistics pages: payloads.
     payloads: Pages<Arc<[u8]>, PayloadWeighter>,
@@ -64,10 +68,11 @@ impl Weighter<PageKey, Arc<[u8]>> for PayloadWeighter {
 
 impl PageCache {
     /// A cache that keeps at most `budget_bytes` of pages.
-    pub fn new(budget_bytes: u64) -> PageCache {
+    pub fn new(directory: Arc<dyn Directory>, budget_bytes: u64) -> PageCache {
         let index_bytes = budget_bytes / 100 * INDEX_SHARE_PERCENT;
         let block_bytes = budget_bytes - index_bytes;
         PageCache {
+            directory,
             index: Pages::new(index_bytes / 2, IndexWeighter),
             payloads: Pages::new(index_bytes / 2, PayloadWeighter),
             blocks: Pages::new(block_bytes, PayloadWeighter),
@@ -76,31 +81,53 @@ impl PageCache {
         }
     }
 
-    /// The index page at `key`, loaded with `load` unless it is here or on its way.
-    pub fn index_page(
+    /// Index pages, in the order of the requests. Those that are neither here nor on their way are read together;
+    /// `check` gets their payloads, with their positions.
+    pub fn index_pages(
         &self,
-        key: PageKey,
-        load: impl FnOnce() -> Result<IndexPage>,
-    ) -> Result<Arc<IndexPage>> {
-        self.index.get(key, || load().map(Arc::new))
+        wanted: &[PageRequest<'_>],
+        check: impl Fn(usize, &[u8]) -> Result<IndexPage>,
+    ) -> Vec<Result<Arc<IndexPage>>> {
+        let load = |positions: &[usize]| {
+            self.read(wanted, positions, |position, payload| check(position, payload).map(Arc::new))
+        };
+        self.index.get_many(wanted, load)
     }
 
-    /// The payload of another index-like page: of a set index or of statistics.
-    pub fn payload(
-        &self,
-        key: PageKey,
-        load: impl FnOnce() -> Result<Arc<[u8]>>,
-    ) -> Result<Arc<[u8]>> {
-        self.payloads.get(key, load)
+    /// The payloads of other pages, in the order of the requests, which are all for row blocks, or for none. Those that
+    /// are neither here nor on their way are read together.
+    pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Vec<Result<Arc<[u8]>>> {
+        let pages = match wanted.first() {
+            Some(page) if page.kind == PageKind::Block => &self.blocks,
+            _ => &self.payloads,
+        };
+        let load = |positions: &[usize]| {
+            self.read(wanted, positions, |_, payload| Ok(Arc::<[u8]>::from(payload)))
+        };
+        pages.get_many(wanted, load)
     }
 
-    /// The payload of a row block.
-    pub fn block(
+    /// The payload of one such page.
+    pub fn payload(&self, page: PageRequest<'_>) -> Result<Arc<[u8]>> {
+        self.payloads(&[page]).pop().expect("one page was asked for")
+    }
+
+    /// Reads the pages at some positions of a list of requests.
+    fn read<T>(
         &self,
-        key: PageKey,
-        load: impl FnOnce() -> Result<Arc<[u8]>>,
-    ) -> Result<Arc<[u8]>> {
-        self.blocks.get(key, load)
+        wanted: &[PageRequest<'_>],
+        positions: &[usize],
+        take: impl Fn(usize, &[u8]) -> Result<T>,
+    ) -> Vec<Result<T>> {
+        let missing: Vec<PageRequest<'_>> = positions.iter().map(|&at| wanted[at]).collect();
+        missing.iter().for_each(|page| self.counts.count(page.kind, u64::from(page.bytes)));
+        let take = |number: usize, payload: &[u8]| take(positions[number], payload);
+        PageRequest::read_many(&*self.directory, &missing, take)
+    }
+
+    /// How reads of several pages are made: a word for statistics.
+    pub fn reads_by(&self) -> &'static str {
+        self.directory.reads_by()
     }
 
     /// The bytes held.
@@ -132,65 +159,159 @@ impl<V: Clone, W: Weighter<PageKey, V> + Clone> Pages<V, W> {
         Pages { kept, loads: SharedLoads::new() }
     }
 
-    fn get(&self, key: PageKey, load: impl FnOnce() -> Result<V>) -> Result<V> {
-        let find = || self.kept.get(&key);
-        self.loads.get(key, find, load, |page| self.kept.insert(key, page))
+    fn get_many(
+        &self,
+        wanted: &[PageRequest<'_>],
+        load: impl FnMut(&[usize]) -> Vec<Result<V>>,
+    ) -> Vec<Result<V>> {
+        let key = |page: &PageRequest<'_>| (page.file.id(), page.offset);
+        if let [page] = wanted
+            && let Some(found) = self.kept.get(&key(page))
+        {
+            return vec![Ok(found)];
+        }
+        let keys: Vec<PageKey> = wanted.iter().map(key).collect();
+        let find = |key: &PageKey| self.kept.get(key);
+        self.loads.get_many(&keys, find, load, |key, page| self.kept.insert(key, page))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::StorageError;
+    use std::io;
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use drillcore_format::file_tail::FileKind;
+
+    use crate::files::directory::{Lock, ReadFile, WriteFile};
+    use crate::files::memory_directory::MemoryDirectory;
+    use crate::files::reads::{ReadBytes, ReadRequest};
+    use crate::pages::page_writer::PageWriter;
+    use crate::pages::paged_file::PagedFile;
+
+    const PAGES: usize = 600;
+    const PAYLOAD_BYTES: usize = 4000;
+
+    /// Files in memory that are read in calls which take some time, and which are counted.
+    #[derive(Clone, Default)]
+    struct Slow {
+        files: MemoryDirectory,
+        calls: Arc<AtomicUsize>,
+        reads: Arc<AtomicUsize>,
+    }
+
+    impl Directory for Slow {
+        fn list(&self) -> io::Result<Vec<String>> {
+            self.files.list()
+        }
+        fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+            self.files.open(name)
+        }
+        fn read_many(&self, requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
+            self.calls.fetch_add(1, Ordering::SeqCst);
+            self.reads.fetch_add(requests.len(), Ordering::SeqCst);
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            self.files.read_many(requests)
+        }
+        fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+            self.files.create(name)
+        }
+        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+            self.files.rename(from, to)
+        }
+        fn remove(&self, name: &str) -> io::Result<()> {
+            self.files.remove(name)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.files.sync()
+        }
+        fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+            self.files.lock(name)
+        }
+    }
+
+    /// A file of blocks whose payloads are their numbers.
+    fn file_of_blocks() -> (Slow, PagedFile) {
+        let directory = Slow::default();
+        let id = SegmentId(1);
+        let mut writer =
+            PageWriter::create(Arc::new(directory.clone()), FileKind::Segment, id).unwrap();
+        for number in 0..PAGES {
+            writer.put_page(PageKind::Block, &[number as u8; PAYLOAD_BYTES], true);
+            writer.write_portion().unwrap();
+        }
+        writer.finish(b"footer").unwrap();
+        let (file, _) = PagedFile::open(&directory, FileKind::Segment, id).unwrap();
+        (directory, file)
+    }
+
+    fn block(file: &PagedFile, number: usize) -> PageRequest<'_> {
+        PageRequest { file, offset: number as u64 * 4096, bytes: 4096, kind: PageKind::Block }
+    }
+
+    fn cache(directory: &Slow, budget_bytes: u64) -> PageCache {
+        PageCache::new(Arc::new(directory.clone()), budget_bytes)
+    }
+
     #[test]
     fn readers_that_miss_together_share_one_load() {
-        let cache = PageCache::new(1 << 20);
-        let loads = AtomicUsize::new(0);
+        let (directory, file) = file_of_blocks();
+        let cache = cache(&directory, 1 << 20);
         let together = Barrier::new(8);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
                     together.wait();
-                    let page = cache.block((SegmentId(1), 0), || {
-                        loads.fetch_add(1, Ordering::SeqCst);
-                        std::thread::sleep(std::time::Duration::from_millis(50));
-                        Ok(Arc::from(vec![7u8; 100]))
-                    });
-                    assert_eq!(page.unwrap().len(), 100);
+                    let payload = cache.payloads(&[block(&file, 7)]).pop().unwrap().unwrap();
+                    assert_eq!(*payload, [7; PAYLOAD_BYTES]);
                 });
             }
         });
-        assert_eq!(loads.load(Ordering::SeqCst), 1);
+        assert_eq!(directory.reads.load(Ordering::SeqCst), 1);
     }
 
     #[test]
-    fn a_failed_load_leaves_no_trace() {
-        let cache = PageCache::new(1 << 20);
-        assert!(cache.block((SegmentId(1), 0), || Err(StorageError::Locked)).is_err());
-        assert_eq!(cache.bytes(), 0);
-        assert!(cache.block((SegmentId(1), 0), || Ok(Arc::from(vec![1u8]))).is_ok());
-    }
-
-    #[test]
-    fn any_budget_makes_a_cache() {
-        for budget_bytes in [0, 1, u64::MAX / 2, u64::MAX] {
-            let cache = PageCache::new(budget_bytes);
-            let page = cache.block((SegmentId(1), 0), || Ok(Arc::from(vec![1u8])));
-            assert_eq!(page.unwrap().len(), 1);
+    fn pages_of_one_call_are_read_at_once_and_once_each() {
+        let (directory, file) = file_of_blocks();
+        let cache = cache(&directory, 1 << 20);
+        let numbers = [9, 3, 200, 3, 50];
+        for calls in [1, 1] {
+            let wanted: Vec<_> = numbers.iter().map(|&number| block(&file, number)).collect();
+            for (number, payload) in numbers.iter().zip(cache.payloads(&wanted)) {
+                assert_eq!(*payload.unwrap(), [*number as u8; PAYLOAD_BYTES]);
+            }
+            assert_eq!(directory.calls.load(Ordering::SeqCst), calls);
+            assert_eq!(directory.reads.load(Ordering::SeqCst), 4);
         }
     }
 
     #[test]
-    fn the_budget_is_kept() {
-        let cache = PageCache::new(1 << 20);
-        for offset in 0..10_000u64 {
-            let page = || Ok(Arc::from(vec![0u8; 4000]));
-            cache.block((SegmentId(1), offset * 4096), page).unwrap();
-            assert!(cache.bytes() <= 1 << 20);
+    fn a_page_that_is_not_there_fails_alone_and_leaves_no_trace() {
+        let (directory, file) = file_of_blocks();
+        let cache = cache(&directory, 1 << 20);
+        let results = cache.payloads(&[block(&file, 1), block(&file, PAGES + 9), block(&file, 2)]);
+        let is_there: Vec<bool> = results.iter().map(Result::is_ok).collect();
+        assert_eq!(is_there, [true, false, true]);
+        let held = cache.bytes();
+        assert!(cache.payloads(&[block(&file, PAGES + 9)])[0].is_err());
+        assert_eq!(cache.bytes(), held);
+    }
+
+    #[test]
+    fn any_budget_makes_a_cache_and_is_kept() {
+        let (directory, file) = file_of_blocks();
+        for budget_bytes in [0, 1, 1 << 20, u64::MAX / 2, u64::MAX] {
+            let cache = cache(&directory, budget_bytes);
+            let wanted: Vec<_> = (0..PAGES).map(|number| block(&file, number)).collect();
+            for window in wanted.chunks(100) {
+                assert!(cache.payloads(window).iter().all(Result::is_ok));
+                assert!(cache.bytes() <= budget_bytes);
+            }
+            if budget_bytes >= 1 << 20 {
+                assert!(cache.bytes() > 300_000, "the budget is used: {}", cache.bytes());
+            }
         }
-        assert!(cache.bytes() > 300_000, "the budget is used: {}", cache.bytes());
     }
 }

@@ -10,6 +10,7 @@ use drillcore_format::page::{PageAddress, PageKind, read_page};
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
+use crate::files::reads::ReadRequest;
 
 /// The name of a file. Both kinds are numbered together.
 pub fn file_name(kind: FileKind, id: SegmentId) -> String {
@@ -43,6 +44,15 @@ pub struct PagedFile {
     lease: Mutex<Option<Arc<Lease>>>,
 }
 
+/// A page of an open file.
+#[derive(Clone, Copy)]
+pub struct PageRequest<'a> {
+    pub file: &'a PagedFile,
+    pub offset: u64,
+    pub bytes: u32,
+    pub kind: PageKind,
+}
+
 /// The payload of a file's footer page, and where the page lies.
 pub struct FooterPage {
     pub payload: Vec<u8>,
@@ -57,7 +67,7 @@ impl PagedFile {
         id: SegmentId,
     ) -> Result<(PagedFile, FooterPage)> {
         let name = file_name(kind, id);
-        let file = directory.open(&name).context("open", &name)?;
+        let file = directory.open_pages(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
         let (removal, lease) = (OnceLock::new(), Mutex::default());
         let opened = PagedFile { file, name, id, bytes, removal, lease };
@@ -101,16 +111,21 @@ impl PagedFile {
         offset: u64,
         len: u64,
     ) -> Result<&'b [u8]> {
-        if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
-            let detail = format!("a page of {len} bytes at byte {offset} is past the end");
-            return Err(self.inconsistent(detail));
-        }
+        self.check_range(offset, len)?;
         let len = len as usize;
         if buffer.len() < len {
             *buffer = vec![0; len];
         }
         self.read_exact_at(&mut buffer[..len], offset)?;
         Ok(&buffer[..len])
+    }
+
+    fn check_range(&self, offset: u64, len: u64) -> Result<()> {
+        if offset.checked_add(len).is_none_or(|end| end > self.bytes) {
+            let detail = format!("a page of {len} bytes at byte {offset} is past the end");
+            return Err(self.inconsistent(detail));
+        }
+        Ok(())
     }
 
     /// The payload of a page that was read at `offset`.
@@ -152,6 +167,34 @@ impl PagedFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_exact_at(buffer, offset).context("read", &self.name)
+    }
+}
+
+impl PageRequest<'_> {
+    /// Reads pages of files of a directory, in any order, and gives what `take` makes of the payload of each, or its own
+    /// error.
+    pub fn read_many<T>(
+        directory: &dyn Directory,
+        wanted: &[PageRequest<'_>],
+        take: impl Fn(usize, &[u8]) -> Result<T>,
+    ) -> Vec<Result<T>> {
+        let request = |page: &PageRequest<'_>| {
+            let (offset, len) = (page.offset, page.bytes as usize);
+            page.file.check_range(offset, u64::from(page.bytes))?;
+            Ok(ReadRequest { file: page.file.file.clone(), offset, len })
+        };
+        let checked: Vec<Result<ReadRequest>> = wanted.iter().map(request).collect();
+        let requests: Vec<ReadRequest> =
+            checked.iter().filter_map(|request| request.as_ref().ok().cloned()).collect();
+        let mut read = directory.read_many(&requests).into_iter();
+        let payload = |(number, request): (usize, Result<ReadRequest>)| {
+            let page = &wanted[number];
+            request?;
+            let read = read.next().expect("each read has a result");
+            let bytes = read.context("read", page.file.name())?;
+            take(number, page.file.payload(bytes.as_slice(), page.kind, page.offset)?)
+        };
+        checked.into_iter().enumerate().map(payload).collect()
     }
 }
 

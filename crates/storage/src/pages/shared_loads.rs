@@ -48,38 +48,53 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         SharedLoads { under_way: Mutex::default() }
     }
 
-    /// What `find` has, or a load under way brings, or else `load`. What was loaded is given to `keep` before
-    /// anyone can load it again.
-    pub fn get(
+    /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
+    /// that nobody has or loads, gets their positions and gives as many results. What was loaded is given to `keep`
+    /// before anyone can load it again.
+    pub fn get_many(
         &self,
-        key: K,
-        find: impl Fn() -> Option<V>,
-        load: impl FnOnce() -> Result<V>,
-        keep: impl FnOnce(V),
-    ) -> Result<V> {
-        loop {
-            if let Some(found) = find() {
-                return Ok(found);
-            }
-            match self.role(key) {
-                Role::Waits(load) => match load.wait() {
-                    Some(result) => return result,
-                    None => continue,
-                },
-                Role::Loads(mut loading) => {
+        keys: &[K],
+        find: impl Fn(&K) -> Option<V>,
+        mut load: impl FnMut(&[usize]) -> Vec<Result<V>>,
+        keep: impl Fn(K, V),
+    ) -> Vec<Result<V>> {
+        let mut results: Vec<Option<Result<V>>> =
+            keys.iter().map(|key| find(key).map(Ok)).collect();
+        while results.iter().any(Option::is_none) {
+            let (mut positions, mut loading, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+            for (position, key) in keys.iter().enumerate() {
+                if results[position].is_some() {
+                    continue;
+                }
+                match self.role(*key) {
+                    Role::Waits(load) => waiting.push((position, load)),
                     // It may have been kept since.
-                    let result = match find() {
-                        Some(found) => Ok(found),
-                        None => load().inspect(|loaded| keep(loaded.clone())),
-                    };
-                    loading.end = match &result {
-                        Ok(loaded) => End::Loaded(loaded.clone()),
-                        Err(error) => End::Failed(error.clone()),
-                    };
-                    return result;
+                    Role::Loads(mut own) => match find(key) {
+                        Some(found) => results[position] = Some(own.ends(Ok(found))),
+                        None => {
+                            positions.push(position);
+                            loading.push(own);
+                        }
+                    },
                 }
             }
+            // Nobody waits before what others may wait for is there: so no two callers wait for each other.
+            if !positions.is_empty() {
+                let loaded = load(&positions);
+                assert_eq!(loaded.len(), positions.len(), "each load has a result");
+                for ((position, mut own), result) in positions.into_iter().zip(loading).zip(loaded)
+                {
+                    if let Ok(loaded) = &result {
+                        keep(own.key, loaded.clone());
+                    }
+                    results[position] = Some(own.ends(result));
+                }
+            }
+            for (position, load) in waiting {
+                results[position] = load.wait();
+            }
         }
+        results.into_iter().flatten().collect()
     }
 
     fn role(&self, key: K) -> Role<'_, K, V> {
@@ -109,6 +124,17 @@ impl<V: Clone> Load<V> {
     }
 }
 
+impl<K: Hash + Eq, V: Clone> Loading<'_, K, V> {
+    /// What all get once this is dropped.
+    fn ends(&mut self, result: Result<V>) -> Result<V> {
+        self.end = match &result {
+            Ok(loaded) => End::Loaded(loaded.clone()),
+            Err(error) => End::Failed(error.clone()),
+        };
+        result
+    }
+}
+
 impl<K: Hash + Eq, V> Drop for Loading<'_, K, V> {
     fn drop(&mut self) {
         // Who comes from now on loads anew; who came before holds the load.
@@ -132,6 +158,19 @@ mod tests {
     const READERS: usize = 16;
     const READ: Duration = Duration::from_millis(200);
 
+    fn get<K: Hash + Eq + Copy, V: Clone>(
+        loads: &SharedLoads<K, V>,
+        key: K,
+        find: impl Fn() -> Option<V>,
+        load: impl FnOnce() -> Result<V>,
+        keep: impl Fn(V),
+    ) -> Result<V> {
+        let mut load = Some(load);
+        let load = |_: &[usize]| vec![load.take().expect("it is loaded once")()];
+        let mut results = loads.get_many(&[key], |_| find(), load, |_, loaded| keep(loaded));
+        results.pop().expect("one thing was asked for")
+    }
+
     /// What each of some readers gets who come together, and how long all of them took.
     fn together(read: impl Fn(usize) -> Result<u64> + Sync) -> (Vec<Result<u64>>, Duration) {
         let loads = SharedLoads::new();
@@ -142,7 +181,7 @@ mod tests {
                 let (loads, barrier, read) = (&loads, &barrier, &read);
                 scope.spawn(move || {
                     barrier.wait();
-                    loads.get(7, || None, || read(number), |_| ())
+                    get(loads, 7, || None, || read(number), |_| ())
                 })
             };
             let readers: Vec<_> = (0..READERS).map(reader).collect();
@@ -173,12 +212,12 @@ mod tests {
     fn a_later_reader_tries_anew() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
         let failed = || -> Result<u64> { Err(StorageError::Locked) };
-        assert!(loads.get(1, || None, failed, |_| panic!("nothing was loaded")).is_err());
+        assert!(get(&loads, 1, || None, failed, |_| panic!("nothing was loaded")).is_err());
         let kept = AtomicUsize::new(0);
         let keep = |loaded| kept.store(loaded as usize, Ordering::SeqCst);
-        assert_eq!(loads.get(1, || None, || Ok(5), keep).unwrap(), 5);
+        assert_eq!(get(&loads, 1, || None, || Ok(5), keep).unwrap(), 5);
         assert_eq!(kept.load(Ordering::SeqCst), 5);
-        assert_eq!(loads.get(1, || Some(6), failed, |_| ()).unwrap(), 6);
+        assert_eq!(get(&loads, 1, || Some(6), failed, |_| ()).unwrap(), 6);
     }
 
     #[test]
@@ -187,7 +226,7 @@ mod tests {
         let looks = AtomicUsize::new(0);
         // Another reader keeps it between the first look and the second.
         let find = || (looks.fetch_add(1, Ordering::SeqCst) > 0).then_some(3);
-        let found = loads.get(1, find, || panic!("it is there"), |_| ());
+        let found = get(&loads, 1, find, || panic!("it is there"), |_| ());
         assert_eq!(found.unwrap(), 3);
     }
 
@@ -202,11 +241,63 @@ mod tests {
                     thread::sleep(Duration::from_millis(20));
                     panic!("on purpose");
                 };
-                let call = AssertUnwindSafe(|| loads.get(1, || None, panics, |_| ()));
+                let call = AssertUnwindSafe(|| get(&loads, 1, || None, panics, |_| ()));
                 assert!(catch_unwind(call).is_err());
             });
             barrier.wait();
-            assert_eq!(loads.get(1, || None, || Ok(4), |_| ()).unwrap(), 4);
+            assert_eq!(get(&loads, 1, || None, || Ok(4), |_| ()).unwrap(), 4);
         });
+    }
+
+    #[test]
+    fn of_several_things_those_that_nobody_has_are_loaded_at_once() {
+        let loads: SharedLoads<u8, u64> = SharedLoads::new();
+        let kept = Mutex::new(vec![(2, 20)]);
+        let find = |key: &u8| kept.lock().iter().find(|(k, _)| k == key).map(|(_, value)| *value);
+        let calls = AtomicUsize::new(0);
+        let load = |positions: &[usize]| {
+            calls.fetch_add(1, Ordering::SeqCst);
+            // A thing that is asked for twice is loaded once.
+            assert_eq!(positions, [0, 2, 4]);
+            vec![Ok(10), Err(StorageError::Locked), Ok(40)]
+        };
+        let keep = |key, value| kept.lock().push((key, value));
+        let results = loads.get_many(&[1, 2, 3, 1, 4], find, load, keep);
+        let values: Vec<Option<u64>> = results.into_iter().map(Result::ok).collect();
+        assert_eq!(values, [Some(10), Some(20), None, Some(10), Some(40)]);
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert_eq!(*kept.lock(), [(2, 20), (1, 10), (4, 40)]);
+        assert!(lock_is_empty(&loads));
+    }
+
+    #[test]
+    fn callers_that_want_the_same_things_in_other_orders_do_not_block_each_other() {
+        let loads: SharedLoads<u64, u64> = SharedLoads::new();
+        let loaded = AtomicUsize::new(0);
+        let barrier = Barrier::new(READERS);
+        thread::scope(|scope| {
+            for reader in 0..READERS as u64 {
+                let (loads, loaded, barrier) = (&loads, &loaded, &barrier);
+                scope.spawn(move || {
+                    let keys: Vec<u64> = (0..50).map(|key| (key * (2 * reader + 1)) % 50).collect();
+                    barrier.wait();
+                    let load = |positions: &[usize]| {
+                        loaded.fetch_add(positions.len(), Ordering::SeqCst);
+                        thread::sleep(Duration::from_millis(1));
+                        positions.iter().map(|position| Ok(keys[*position] * 7)).collect()
+                    };
+                    let results = loads.get_many(&keys, |_| None, load, |_, _| ());
+                    for (key, result) in keys.iter().zip(results) {
+                        assert_eq!(result.unwrap(), key * 7);
+                    }
+                });
+            }
+        });
+        assert!(loaded.load(Ordering::SeqCst) < 50 * READERS, "some were shared");
+        assert!(lock_is_empty(&loads));
+    }
+
+    fn lock_is_empty<K: Hash + Eq, V>(loads: &SharedLoads<K, V>) -> bool {
+        loads.under_way.lock().is_empty()
     }
 }

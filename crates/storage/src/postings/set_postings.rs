@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
@@ -19,7 +18,7 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::page_cache::PageCache;
-use crate::pages::paged_file::{PagedFile, file_name};
+use crate::pages::paged_file::{PageRequest, PagedFile, file_name};
 
 /// Postings that are open. A few resident bytes; everything else goes through the cache.
 pub struct SetPostings {
@@ -141,7 +140,7 @@ impl SetPostings {
             None => None,
             Some(page) => {
                 let (offset, bytes) = self.summary.place(page);
-                let payload = self.page(offset, u64::from(bytes), PageKind::SetDirectory)?;
+                let payload = self.page(offset, bytes, PageKind::SetDirectory)?;
                 let entry = DirectoryPage::parse(&payload).and_then(|page| page.find(set));
                 let entry = entry.and_then(|entry| entry.map(|e| self.checked(e)).transpose());
                 entry.map_err(|error| self.file.damaged(offset, error))?
@@ -154,7 +153,7 @@ impl SetPostings {
     pub fn sets(&self, mut each: impl FnMut(&[u8], u64) -> bool) -> Result<()> {
         for page in 0..self.summary.len() {
             let (offset, bytes) = self.summary.place(page);
-            let payload = self.page(offset, u64::from(bytes), PageKind::SetDirectory)?;
+            let payload = self.page(offset, bytes, PageKind::SetDirectory)?;
             let damaged = |error| self.file.damaged(offset, error);
             for entry in DirectoryPage::parse(&payload).map_err(damaged)?.entries() {
                 let entry = entry.and_then(|entry| self.checked(entry)).map_err(damaged)?;
@@ -191,17 +190,11 @@ impl SetPostings {
     }
 
     fn postings_page(&self, offset: u64) -> std::result::Result<Arc<[u8]>, SearchFault> {
-        self.page(offset, PAGE_BYTES as u64, PageKind::Postings).map_err(SearchFault::Page)
+        self.page(offset, PAGE_BYTES as u32, PageKind::Postings).map_err(SearchFault::Page)
     }
 
-    fn page(&self, offset: u64, bytes: u64, kind: PageKind) -> Result<Arc<[u8]>> {
-        self.cache.payload((self.file.id(), offset), || {
-            self.cache.counts().set_pages.fetch_add(1, Ordering::Relaxed);
-            let mut page = Vec::new();
-            self.file.read_into(&mut page, offset, bytes)?;
-            self.cache.counts().bytes.fetch_add(bytes, Ordering::Relaxed);
-            Ok(Arc::from(self.file.payload(&page, kind, offset)?))
-        })
+    fn page(&self, offset: u64, bytes: u32, kind: PageKind) -> Result<Arc<[u8]>> {
+        self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })
     }
 
     /// The search does not say on which page it failed, so the directory stands for all.

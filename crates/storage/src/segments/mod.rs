@@ -1,7 +1,10 @@
 //! Sorted, immutable files of rows: written, read and checked.
 
 mod fit;
+mod windows;
 pub mod segment;
+pub mod lookup;
+pub mod fetch;
 pub mod segment_writer;
 pub mod postings_writer;
 pub mod segment_check;

@@ -1,19 +1,18 @@
 //! Reading a segment: a few resident bytes, everything else a page at a time through the cache.
 //!
-//! `rank`, `get` and `fetch` cost one index page and one block for each block that holds an answer.
+//! Rows come from it by their keys ([`lookup`](crate::segments::lookup)), by their ordinals
+//! ([`fetch`](crate::segments::fetch)), or in sequence.
 //! What was read is verified before it is used; damage is an error that names file and offset.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
-use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
-use drillcore_format::index_page::{BlockPlace, IndexPage, Summary, key_hash};
+use drillcore_format::index_page::{BlockPlace, IndexPage, Summary};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
@@ -27,7 +26,7 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::page_cache::PageCache;
-use crate::pages::paged_file::{FooterPage, PagedFile, file_name, file_of};
+use crate::pages::paged_file::{FooterPage, PageRequest, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
 
@@ -39,8 +38,8 @@ const READ_AHEAD_BYTES: u64 = 64 << 10;
 pub struct Segment {
     file: Arc<PagedFile>,
     layout: Layout,
-    footer: SegmentFooter,
-    summary: Summary,
+    pub(super) footer: SegmentFooter,
+    pub(super) summary: Summary,
     /// Those of the file, or newer ones beside it.
     postings: Mutex<Option<Arc<SetPostings>>>,
     cache: Arc<PageCache>,
@@ -51,13 +50,6 @@ pub struct Segment {
 pub enum End {
     First,
     Last,
-}
-
-/// The newest rows of some keys.
-pub struct Hits {
-    /// The number of each key, ascending, and of its row in `rows`.
-    pub found: Vec<(u32, u32)>,
-    pub rows: Rows,
 }
 
 impl Segment {
@@ -99,8 +91,13 @@ impl Segment {
 
     /// The same file, opened anew behind an empty cache of its own: what is read of it comes from the file
     /// at least once.
-    pub(crate) fn reopen(&self, directory: &dyn Directory, cache_bytes: u64) -> Result<Segment> {
-        let cache = Arc::new(PageCache::new(cache_bytes));
+    pub(crate) fn reopen(
+        &self,
+        directory: Arc<dyn Directory>,
+        cache_bytes: u64,
+    ) -> Result<Segment> {
+        let cache = Arc::new(PageCache::new(directory.clone(), cache_bytes));
+        let directory = directory.as_ref();
         let reopened = Segment::open(directory, self.id(), &self.layout, cache)?;
         // Held meanwhile, so that the file stays.
         let postings = self.postings();
@@ -241,143 +238,6 @@ impl Segment {
 
     fn lock_postings(&self) -> MutexGuard<'_, Option<Arc<SetPostings>>> {
         self.postings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The ordinal of the first row at or past `bound`. At most one index page and one block.
-    pub fn rank(&self, bound: &Bound) -> Result<u64> {
-        if bound.lies_before(&self.footer.first_key) {
-            return Ok(0);
-        }
-        if !bound.lies_before(&self.footer.last_key) {
-            return Ok(self.rows());
-        }
-        let place = self.block_of_bound(bound)?.1;
-        let payload = self.block(&place)?;
-        let view = self.view(&place, &payload)?;
-        let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
-        Ok(place.first_ordinal + rank as u64)
-    }
-
-    /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
-    /// key one index page, and one block unless the filter excludes it. `go_on` is asked before each key; if it
-    /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
-    /// all looked for: the caller has no use for some of them.
-    pub fn get(
-        &self,
-        keys: &BinaryArray,
-        asked: &[u32],
-        projection: &Projection,
-        bytes_max: usize,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Vec<Hits>> {
-        let mut hits = Vec::new();
-        let mut hit_bytes = 0;
-        let mut found = Vec::new();
-        let mut builder: Option<RowsBuilder> = None;
-        for &key in asked.iter().take_while(|_| go_on()) {
-            let append = |view: &BlockView<'_>, row| {
-                let builder = builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
-                builder.append_rows(view, &[row as u32])
-            };
-            if self.at_newest(keys.value(key as usize), append)?.is_none() {
-                continue;
-            }
-            found.push((key, found.len() as u32));
-            let is_full =
-                |builder: &mut RowsBuilder| builder.string_bytes() >= byte_bounds::batch();
-            if let Some(full) = builder.take_if(is_full) {
-                hit_bytes += full.string_bytes();
-                hits.push(Hits { found: std::mem::take(&mut found), rows: self.finish(full)? });
-                if hit_bytes > bytes_max {
-                    return Ok(hits);
-                }
-            }
-        }
-        if let Some(builder) = builder {
-            hits.push(Hits { found, rows: self.finish(builder)? });
-        }
-        Ok(hits)
-    }
-
-    /// Whether any row has this key. The cost of [`Segment::get`].
-    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        Ok(self.at_newest(key, |_, _| Ok(()))?.is_some())
-    }
-
-    /// Looks at the newest row with a key, if there is one, in its block.
-    fn at_newest<T>(
-        &self,
-        key: &[u8],
-        look: impl FnOnce(&BlockView<'_>, usize) -> std::result::Result<T, FormatError>,
-    ) -> Result<Option<T>> {
-        if key < self.footer.first_key.as_slice() || key > self.footer.last_key.as_slice() {
-            return Ok(None);
-        }
-        let bound = Bound::past_key(key);
-        let (page, place) = self.block_of_bound(&bound)?;
-        if !page.may_contain(key_hash(key)) {
-            return Ok(None);
-        }
-        let payload = self.block(&place)?;
-        let view = self.view(&place, &payload)?;
-        let damaged = |error| self.damaged(place.offset, error);
-        let past = view.rank(&bound).map_err(damaged)?;
-        // The separator of the block after is above the key, and the one of this block is not: the
-        // newest row with the key, if there is one, lies in this block.
-        match past.checked_sub(1) {
-            Some(newest) if view.compare_key(newest, key).map_err(damaged)?.is_eq() => {
-                look(&view, newest).map(Some).map_err(damaged)
-            }
-            _ => {
-                self.cache.counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Copies the first of the rows at `ordinals`, which ascend or descend, in that order: all, or those before
-    /// the block with which their keys and strings reach `bytes_max`, and that block's. Each block is read once.
-    /// `go_on` is asked before each block; if it says no, the rows of the blocks before are returned.
-    pub fn fetch(
-        &self,
-        ordinals: &[u32],
-        projection: &Projection,
-        bytes_max: usize,
-        go_on: &dyn Fn() -> bool,
-    ) -> Result<Rows> {
-        let mut builder = RowsBuilder::new(projection, ordinals.len());
-        let mut index: Option<Arc<IndexPage>> = None;
-        let mut in_block: Vec<u32> = Vec::new();
-        let mut rest = ordinals;
-        while let Some(&first) = rest.first().filter(|_| go_on()) {
-            let first = u64::from(first);
-            let holds_first = |page: &Arc<IndexPage>| {
-                (page.first_ordinal()..page.first_ordinal() + page.rows()).contains(&first)
-            };
-            let page = match index.take().filter(holds_first) {
-                Some(page) => page,
-                None => self.index_page(self.summary.page_of_ordinal(first))?,
-            };
-            let place = page.block_of_ordinal(first);
-            let block = place.first_ordinal..place.first_ordinal + u64::from(place.rows);
-            let count = rest.partition_point(|&ordinal| block.contains(&u64::from(ordinal)));
-            let (here, later) = rest.split_at(count);
-            in_block.clear();
-            in_block.extend(
-                here.iter().map(|&ordinal| (u64::from(ordinal) - place.first_ordinal) as u32),
-            );
-            let payload = self.block(&place)?;
-            let view = self.view(&place, &payload)?;
-            builder
-                .append_rows(&view, &in_block)
-                .map_err(|error| self.damaged(place.offset, error))?;
-            if builder.string_bytes() >= bytes_max {
-                break;
-            }
-            rest = later;
-            index = Some(page);
-        }
-        self.finish(builder)
     }
 
     /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file, or those of one
@@ -545,7 +405,7 @@ impl Segment {
     }
 
     /// Rows collected from any number of blocks.
-    fn finish(&self, builder: RowsBuilder) -> Result<Rows> {
+    pub(super) fn finish(&self, builder: RowsBuilder) -> Result<Rows> {
         builder.finish().map_err(|error| self.inconsistent(error.to_string()))
     }
 
@@ -556,19 +416,41 @@ impl Segment {
         Ok((page, place))
     }
 
-    fn index_page(&self, number: usize) -> Result<Arc<IndexPage>> {
-        let (offset, bytes) = self.summary.place(number);
-        self.cache.index_page((self.id(), offset), || {
-            self.cache.counts().index_pages.fetch_add(1, Ordering::Relaxed);
-            let page = self.read_bytes(offset, u64::from(bytes))?;
-            let payload = self.file.payload(&page, PageKind::Index, offset)?;
-            let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
-            let ordinals = self.first_ordinal(number)..self.first_ordinal(number + 1);
-            fit::check_index_page(&page, number, &self.summary, ordinals, self.bytes()).map_err(
-                |detail| self.damaged(offset, FormatError::malformed("index page", detail)),
-            )?;
-            Ok(page)
+    pub(super) fn index_page(&self, number: usize) -> Result<Arc<IndexPage>> {
+        let mut pages = Segment::index_pages_of(&self.cache, &[(self, number)]);
+        pages.pop().expect("one page was asked for")
+    }
+
+    /// Index pages of some segments, read together.
+    pub(super) fn index_pages_of(
+        cache: &PageCache,
+        wanted: &[(&Segment, usize)],
+    ) -> Vec<Result<Arc<IndexPage>>> {
+        let request = |&(segment, number)| Segment::index_page_request(segment, number);
+        let requests: Vec<PageRequest<'_>> = wanted.iter().map(request).collect();
+        cache.index_pages(&requests, |position, payload| {
+            let (segment, number) = wanted[position];
+            segment.checked_index_page(number, payload)
         })
+    }
+
+    fn index_page_request(&self, number: usize) -> PageRequest<'_> {
+        let (offset, bytes) = self.summary.place(number);
+        PageRequest { file: &self.file, offset, bytes, kind: PageKind::Index }
+    }
+
+    fn checked_index_page(&self, number: usize, payload: &[u8]) -> Result<IndexPage> {
+        let (offset, _) = self.summary.place(number);
+        let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
+        let ordinals = self.ordinals_of_page(number);
+        fit::check_index_page(&page, number, &self.summary, ordinals, self.bytes())
+            .map_err(|detail| self.damaged(offset, FormatError::malformed("index page", detail)))?;
+        Ok(page)
+    }
+
+    /// The rows of an index page.
+    pub(super) fn ordinals_of_page(&self, number: usize) -> Range<u64> {
+        self.first_ordinal(number)..self.first_ordinal(number + 1)
     }
 
     /// The first ordinal of an index page; of the page behind the last one the number of rows.
@@ -580,19 +462,22 @@ impl Segment {
     }
 
     fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
-        self.cache.payload((self.id(), offset), || {
-            self.cache.counts().statistics_pages.fetch_add(1, Ordering::Relaxed);
-            let page = self.read_bytes(offset, u64::from(bytes))?;
-            Ok(Arc::from(self.file.payload(&page, PageKind::Statistics, offset)?))
-        })
+        let kind = PageKind::Statistics;
+        self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })
     }
 
-    fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
-        self.cache.block((self.id(), place.offset), || {
-            self.cache.counts().blocks.fetch_add(1, Ordering::Relaxed);
-            let page = self.read_bytes(place.offset, u64::from(place.bytes))?;
-            Ok(Arc::from(self.file.payload(&page, PageKind::Block, place.offset)?))
-        })
+    pub(super) fn block(&self, place: &BlockPlace) -> Result<Arc<[u8]>> {
+        self.cache.payload(self.block_request(place))
+    }
+
+    /// What to ask the cache for, for the payload of a block.
+    pub(super) fn block_request(&self, place: &BlockPlace) -> PageRequest<'_> {
+        let BlockPlace { offset, bytes, .. } = *place;
+        PageRequest { file: &self.file, offset, bytes, kind: PageKind::Block }
+    }
+
+    pub(super) fn cache(&self) -> &PageCache {
+        &self.cache
     }
 
     /// The weights of a block's rows, which sum to what its index page says.
@@ -649,7 +534,7 @@ impl Segment {
         Ok(())
     }
 
-    fn view<'a>(&self, place: &BlockPlace, payload: &'a [u8]) -> Result<BlockView<'a>> {
+    pub(super) fn view<'a>(&self, place: &BlockPlace, payload: &'a [u8]) -> Result<BlockView<'a>> {
         let view = BlockView::parse(payload, &self.layout)
             .map_err(|error| self.damaged(place.offset, error))?;
         if view.rows() != place.rows as usize {
@@ -657,12 +542,6 @@ impl Segment {
             return Err(self.damaged(place.offset, FormatError::malformed("block", detail)));
         }
         Ok(view)
-    }
-
-    fn read_bytes(&self, offset: u64, len: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        self.read_into(&mut bytes, offset, len)?;
-        Ok(bytes)
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.

@@ -2,6 +2,7 @@
 //! against the rows.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
@@ -24,7 +25,7 @@ const CACHE_BYTES: u64 = 1 << 20;
 /// is asked before each portion that is read. Memory: some rows, however long they are, and about two bytes a row
 /// for the sets.
 pub fn check_segment(
-    directory: &dyn Directory,
+    directory: Arc<dyn Directory>,
     segment: &Segment,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<()> {

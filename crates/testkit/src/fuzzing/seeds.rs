@@ -308,8 +308,8 @@ fn rewrite(
     meta: &SegmentMeta,
 ) -> SegmentMeta {
     let layout = Layout::new(schema);
-    let cache = || Arc::new(PageCache::new(1 << 20));
-    let segment = Segment::open(from, meta.id, &layout, cache()).expect("a healthy segment");
+    let cache = |of: &MemoryDirectory| Arc::new(PageCache::new(Arc::new(of.clone()), 1 << 20));
+    let segment = Segment::open(from, meta.id, &layout, cache(from)).expect("a healthy segment");
     // What was written without lists gets none.
     let listed = segment.postings().is_some_and(|postings| postings.file() == meta.id);
     let indexed = if listed { IndexedSets::all() } else { IndexedSets::none() };
@@ -321,7 +321,7 @@ fn rewrite(
         .with_page_bytes(PAGE_BYTES.0, PAGE_BYTES.1);
     writer.append(&rows).expect("rows of a healthy segment");
     writer.finish().expect("memory is there");
-    Segment::open(to, meta.id, &layout, cache()).expect("a healthy segment").meta()
+    Segment::open(to, meta.id, &layout, cache(to)).expect("a healthy segment").meta()
 }
 
 /// A manifest that describes other files of the same segments.

@@ -10,6 +10,7 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::fetch::{Wanted, fetch};
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;
@@ -33,11 +34,11 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
     let directory = assemble(parts.iter().skip(1));
     let names = directory.list().expect("memory is there");
     let Some(id) = names.iter().find_map(|name| Segment::id_of(name)) else { return outcome };
-    let cache = Arc::new(PageCache::new(1 << 20));
+    let cache = Arc::new(PageCache::new(Arc::new(directory.clone()), 1 << 20));
     let opened = Segment::open(&directory, id, layout, cache);
     let Some(segment) = outcome.note(opened) else { return outcome };
     let rows = use_segment(&segment, layout, &mut outcome);
-    outcome.note(check_segment(&directory, &segment, || true));
+    outcome.note(check_segment(Arc::new(directory.clone()), &segment, || true));
     if let Some(rows) = rows {
         copy(&directory, &segment, layout, &rows, &mut outcome);
     }
@@ -79,7 +80,8 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
         let every_third: Vec<u32> = (0..few as u32).step_by(3).collect();
         let last = (rows - 1) as u32;
         for ordinals in [vec![0], vec![last], every_third, vec![0, 0, last, last], Vec::new()] {
-            outcome.note(segment.fetch(&ordinals, &projection, usize::MAX, &|| true));
+            let wanted = [Wanted { segment, ordinals: &ordinals }];
+            outcome.note(fetch(&wanted, &projection, usize::MAX, &|| true, &mut |_, _| true));
         }
     }
     let columns: Vec<usize> = (0..layout.schema().columns.fields().len()).collect();
@@ -161,7 +163,7 @@ fn copy(
     if outcome.note(writer.append(rows)).is_none() || outcome.note(writer.finish()).is_none() {
         return;
     }
-    let cache = Arc::new(PageCache::new(1 << 20));
+    let cache = Arc::new(PageCache::new(directory.clone(), 1 << 20));
     let opened = Segment::open(directory.as_ref(), COPY, layout, cache);
     let copied = outcome.note(opened).expect("what was written can be opened");
     assert_eq!(copied.rows(), rows.len() as u64);

@@ -1,0 +1,126 @@
+//! Rows of segments by their ordinals.
+//!
+//! The index pages that are needed are read together, then the blocks: each once, in waves, whatever segment they
+//! belong to. So a call costs as many reads as it has blocks, and about as much time as the device takes for them at once.
+
+use std::ops::Range;
+
+use drillcore_format::block::RowsBuilder;
+use drillcore_format::index_page::{BlockPlace, IndexPage};
+use drillcore_format::rows::{Projection, Rows};
+
+use crate::error::Result;
+use crate::segments::segment::Segment;
+use crate::segments::windows::block_windows;
+
+/// Index pages that are read together.
+const PAGES_AT_ONCE: usize = 64;
+
+/// Rows of one segment that are wanted: their ordinals ascend, or they descend.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub segment: &'a Segment,
+    pub ordinals: &'a [u32],
+}
+
+/// Ordinals that lie in one index page.
+struct InPage {
+    wanted: usize,
+    page: usize,
+    ordinals: Range<usize>,
+}
+
+/// Ordinals that lie in one block.
+struct InBlock {
+    wanted: usize,
+    place: BlockPlace,
+    ordinals: Range<usize>,
+}
+
+/// Copies the wanted rows, of segments that share a page cache. `each` gets them with the number of the request that
+/// they are of, those of one request in its order: as many at once as reach `bytes_max` with their keys and strings. If
+/// it says no, the rest is not read. `go_on` is asked before each block.
+pub fn fetch(
+    wanted: &[Wanted<'_>],
+    projection: &Projection,
+    bytes_max: usize,
+    go_on: &dyn Fn() -> bool,
+    each: &mut dyn FnMut(usize, Rows) -> bool,
+) -> Result<()> {
+    let Some(cache) = wanted.first().map(|wanted| wanted.segment.cache()) else { return Ok(()) };
+    // The rows of the last request so far, and how many ordinals of it are not copied yet.
+    let mut builder: Option<RowsBuilder> = None;
+    let mut in_block: Vec<u32> = Vec::new();
+    for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
+        if !go_on() {
+            return Ok(());
+        }
+        let numbers: Vec<_> =
+            pages.iter().map(|page| (wanted[page.wanted].segment, page.page)).collect();
+        let mut blocks = Vec::new();
+        for (in_page, page) in pages.iter().zip(Segment::index_pages_of(cache, &numbers)) {
+            in_blocks(wanted, in_page, &*page?, &mut blocks);
+        }
+        for window in block_windows(&blocks, |block| block.place.bytes) {
+            let requests: Vec<_> = window
+                .iter()
+                .map(|block| wanted[block.wanted].segment.block_request(&block.place))
+                .collect();
+            for (block, payload) in window.iter().zip(cache.payloads(&requests)) {
+                if !go_on() {
+                    return Ok(());
+                }
+                let (Wanted { segment, ordinals }, place) = (wanted[block.wanted], &block.place);
+                let payload = payload?;
+                let view = segment.view(place, &payload)?;
+                let here = ordinals[block.ordinals.clone()].iter();
+                in_block.clear();
+                in_block
+                    .extend(here.map(|&ordinal| (u64::from(ordinal) - place.first_ordinal) as u32));
+                let rest = ordinals.len() - block.ordinals.start;
+                let rows = builder.get_or_insert_with(|| RowsBuilder::new(projection, rest));
+                rows.append_rows(&view, &in_block)
+                    .map_err(|error| segment.damaged(place.offset, error))?;
+                let is_last = block.ordinals.end == ordinals.len();
+                if (is_last || rows.string_bytes() >= bytes_max)
+                    && let Some(rows) = builder.take()
+                    && !each(block.wanted, segment.finish(rows)?)
+                {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Which index pages hold the ordinals. Reads nothing: the summaries are resident.
+fn in_pages(wanted: &[Wanted<'_>]) -> Vec<InPage> {
+    let mut pages = Vec::new();
+    for (number, Wanted { segment, ordinals }) in wanted.iter().enumerate() {
+        let mut at = 0;
+        while let Some(&first) = ordinals.get(at) {
+            let page = segment.summary.page_of_ordinal(u64::from(first));
+            let of_page = segment.ordinals_of_page(page);
+            let rest = &ordinals[at..];
+            let count = rest.partition_point(|&ordinal| of_page.contains(&u64::from(ordinal)));
+            pages.push(InPage { wanted: number, page, ordinals: at..at + count });
+            at += count;
+        }
+    }
+    pages
+}
+
+/// Which blocks of an index page hold its ordinals.
+fn in_blocks(wanted: &[Wanted<'_>], in_page: &InPage, page: &IndexPage, blocks: &mut Vec<InBlock>) {
+    let ordinals = wanted[in_page.wanted].ordinals;
+    let mut at = in_page.ordinals.start;
+    while at < in_page.ordinals.end {
+        let place = page.block_of_ordinal(u64::from(ordinals[at]));
+        let of_block = place.first_ordinal..place.first_ordinal + u64::from(place.rows);
+        let rest = &ordinals[at..in_page.ordinals.end];
+        let count = rest.partition_point(|&ordinal| of_block.contains(&u64::from(ordinal)));
+        blocks.push(InBlock { wanted: in_page.wanted, place, ordinals: at..at + count });
+        at += count;
+    }
+}

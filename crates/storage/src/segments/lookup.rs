@@ -1,0 +1,157 @@
+//! Rows of a segment by their keys.
+//!
+//! A key costs one index page, and one block unless the filter excludes it. Of many keys the index pages are read
+//! together, then the blocks.
+
+use std::sync::atomic::Ordering;
+
+use arrow_array::BinaryArray;
+use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::byte_bounds;
+use drillcore_format::index_page::{BlockPlace, key_hash};
+use drillcore_format::key::Bound;
+use drillcore_format::rows::{Projection, Rows};
+
+use crate::error::Result;
+use crate::segments::segment::Segment;
+use crate::segments::windows::block_windows;
+
+/// Keys that are looked up together.
+const KEYS_AT_ONCE: usize = 256;
+
+/// The newest rows of some keys.
+pub struct Hits {
+    /// The number of each key, ascending, and of its row in `rows`.
+    pub found: Vec<(u32, u32)>,
+    pub rows: Rows,
+}
+
+/// A key and the block that holds its newest row, if the segment has one.
+struct Candidate<'a> {
+    number: u32,
+    key: &'a [u8],
+    place: BlockPlace,
+}
+
+impl Segment {
+    /// The ordinal of the first row at or past `bound`. At most one index page and one block.
+    pub fn rank(&self, bound: &Bound) -> Result<u64> {
+        if bound.lies_before(&self.footer.first_key) {
+            return Ok(0);
+        }
+        if !bound.lies_before(&self.footer.last_key) {
+            return Ok(self.rows());
+        }
+        let place = self.block_of_bound(bound)?.1;
+        let payload = self.block(&place)?;
+        let view = self.view(&place, &payload)?;
+        let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
+        Ok(place.first_ordinal + rank as u64)
+    }
+
+    /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
+    /// key one index page, and one block unless the filter excludes it. `go_on` is asked before some keys; if it
+    /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
+    /// all looked for: the caller has no use for some of them.
+    pub fn get(
+        &self,
+        keys: &BinaryArray,
+        asked: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        go_on: &dyn Fn() -> bool,
+    ) -> Result<Vec<Hits>> {
+        let mut hits = Vec::new();
+        let mut hit_bytes = 0;
+        let mut found = Vec::new();
+        let mut builder: Option<RowsBuilder> = None;
+        for asked in asked.chunks(KEYS_AT_ONCE) {
+            if !go_on() {
+                break;
+            }
+            let keys = asked.iter().map(|&number| (number, keys.value(number as usize)));
+            let candidates = self.candidates(keys)?;
+            for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
+                let blocks: Vec<_> =
+                    window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
+                let payloads = self.cache().payloads(&blocks);
+                for (candidate, payload) in window.iter().zip(payloads) {
+                    if !go_on() {
+                        break;
+                    }
+                    let (payload, place) = (payload?, &candidate.place);
+                    let view = self.view(place, &payload)?;
+                    let Some(row) = self.newest(&view, candidate)? else { continue };
+                    let builder_here =
+                        builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
+                    builder_here
+                        .append_rows(&view, &[row as u32])
+                        .map_err(|error| self.damaged(place.offset, error))?;
+                    found.push((candidate.number, found.len() as u32));
+                    let is_full =
+                        |builder: &mut RowsBuilder| builder.string_bytes() >= byte_bounds::batch();
+                    if let Some(full) = builder.take_if(is_full) {
+                        hit_bytes += full.string_bytes();
+                        let rows = self.finish(full)?;
+                        hits.push(Hits { found: std::mem::take(&mut found), rows });
+                        if hit_bytes > bytes_max {
+                            return Ok(hits);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some(builder) = builder {
+            hits.push(Hits { found, rows: self.finish(builder)? });
+        }
+        Ok(hits)
+    }
+
+    /// Whether any row has this key. The cost of [`Segment::get`].
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        let Some(candidate) = self.candidates([(0, key)])?.pop() else { return Ok(false) };
+        let payload = self.block(&candidate.place)?;
+        let view = self.view(&candidate.place, &payload)?;
+        Ok(self.newest(&view, &candidate)?.is_some())
+    }
+
+    /// The blocks in which keys may be, of those that the filters do not exclude.
+    fn candidates<'k>(
+        &self,
+        keys: impl IntoIterator<Item = (u32, &'k [u8])>,
+    ) -> Result<Vec<Candidate<'k>>> {
+        let (first, last) = (self.footer.first_key.as_slice(), self.footer.last_key.as_slice());
+        let within: Vec<(u32, &[u8])> =
+            keys.into_iter().filter(|(_, key)| (first..=last).contains(key)).collect();
+        let page_of = |key| (self, self.summary.page_of_bound(&Bound::past_key(key)));
+        let wanted: Vec<_> = within.iter().map(|(_, key)| page_of(key)).collect();
+        let mut candidates = Vec::with_capacity(wanted.len());
+        for ((number, key), page) in
+            within.into_iter().zip(Segment::index_pages_of(self.cache(), &wanted))
+        {
+            let page = page?;
+            if page.may_contain(key_hash(key)) {
+                let place = page.block_of_bound(&Bound::past_key(key));
+                candidates.push(Candidate { number, key, place });
+            }
+        }
+        Ok(candidates)
+    }
+
+    /// The newest row with a key, if there is one, in its block.
+    ///
+    /// The separator of the block after is above the key, and the one of this block is not: so the row lies in this one.
+    fn newest(&self, view: &BlockView<'_>, candidate: &Candidate<'_>) -> Result<Option<usize>> {
+        let damaged = |error| self.damaged(candidate.place.offset, error);
+        let past = view.rank(&Bound::past_key(candidate.key)).map_err(damaged)?;
+        match past.checked_sub(1) {
+            Some(newest) if view.compare_key(newest, candidate.key).map_err(damaged)?.is_eq() => {
+                Ok(Some(newest))
+            }
+            _ => {
+                self.cache().counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
+                Ok(None)
+            }
+        }
+    }
+}
