@@ -217,8 +217,8 @@ impl Database {
 
     /// Segments, rows and bytes read, and a message for each damaged segment.
     fn verify(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, Vec<String>)> {
-        let signals = Signals::new();
-        let report = signals.run(py, || self.inner.verify(&signals.interrupt()))?;
+        let verify = |interrupt| self.inner.interrupted_by(interrupt).verify();
+        let report = signals::call(py, verify)?;
         Ok((report.segments, report.rows, report.bytes, report.faults))
     }
 

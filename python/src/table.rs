@@ -97,8 +97,7 @@ impl Table {
     /// Waits until all segments are indexed.
     fn wait_for_set_index(&self, py: Python<'_>) -> PyResult<()> {
         let writer = self.writer(py, "index_sets")?;
-        let signals = Signals::new();
-        signals.run(py, || writer.wait_for_set_index(&signals.interrupt(), |_| {}))
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).wait_for_set_index(|_| {}))
     }
 
     #[getter]

@@ -334,7 +334,7 @@ fn reopen(folder: &Path, rows: u64, interrupt: &Interrupt) -> Result<(), Fault> 
     let started = Instant::now();
     let db = open(folder, interrupt)?;
     let opened = shown(started.elapsed());
-    let report = db.verify(interrupt)?;
+    let report = db.verify()?;
     if let Some(fault) = report.faults.first() {
         return Err(Fault::wrong_answer(format!("damaged: {fault}")));
     }

@@ -20,7 +20,7 @@ pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault>
     let bar = if arguments.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
     bar.set_style(progress::style("{bar:40} {human_pos} of {human_len} rows, {rate}, {eta} left"));
     let mut total = None;
-    table.wait_for_set_index(interrupt, |rows_left| {
+    table.wait_for_set_index(|rows_left| {
         let total = *total.get_or_insert(rows_left);
         bar.set_length(total);
         bar.set_position(total.saturating_sub(rows_left));

@@ -14,7 +14,7 @@ pub fn stats(database: &Path, interrupt: &Interrupt) -> Result<(), Fault> {
 
 /// Checks every segment; `NO` if one is damaged.
 pub fn verify(database: &Path, interrupt: &Interrupt) -> Result<u8, Fault> {
-    let report = open_to_read(database, interrupt)?.verify(interrupt)?;
+    let report = open_to_read(database, interrupt)?.verify()?;
     let (segments, rows, bytes) = (report.segments, report.rows, report.bytes);
     print_line(&format!("{segments} segments, {rows} rows, {bytes} bytes"))?;
     for fault in &report.faults {

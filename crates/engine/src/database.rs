@@ -72,13 +72,12 @@ enum Opened {
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::Interrupt;
 /// use drillcore::arrow_schema::DataType;
 ///
 /// flights.add_column("seats", &DataType::Int32)?; // older rows have null there
 /// flights.unindex_all_sets()?;
 /// flights.index_all_sets()?; // in the background ...
-/// flights.wait_for_set_index(&Interrupt::never(), |rows_left| println!("{rows_left} rows to go"))?;
+/// flights.wait_for_set_index(|rows_left| println!("{rows_left} rows to go"))?;
 /// assert_eq!(flights.schema().columns.fields().len(), 4);
 /// # drillcore::Result::Ok(())
 /// ```
@@ -319,10 +318,10 @@ impl Database {
 
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
     /// Reports all damaged segments; fails only on the interrupt.
-    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+    pub fn verify(&self) -> Result<VerifyReport> {
         match &self.opened {
-            Opened::Writing(writer) => writer.verify(interrupt),
-            Opened::Reading(reader) => reader.verify(interrupt),
+            Opened::Writing(writer) => writer.verify(&self.interrupt),
+            Opened::Reading(reader) => reader.verify(&self.interrupt),
         }
     }
 
@@ -494,12 +493,8 @@ impl Table {
     ///
     /// # Errors
     /// As [`Table::index_sets`], and what kept maintenance from going on.
-    pub fn wait_for_set_index(
-        &self,
-        interrupt: &Interrupt,
-        progress: impl FnMut(u64),
-    ) -> Result<()> {
-        set_switches::wait(self.database.core()?, self.id, interrupt, progress)
+    pub fn wait_for_set_index(&self, progress: impl FnMut(u64)) -> Result<()> {
+        set_switches::wait(self.database.core()?, self.id, &self.database.interrupt, progress)
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the

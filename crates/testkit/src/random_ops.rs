@@ -129,8 +129,8 @@ impl RandomOps {
         self.compare_all();
         self.reopen();
         self.compare_all();
-        let verified = self.database().verify(&Interrupt::never());
-        let beside = self.reader.as_ref().map(|(reader, _)| reader.verify(&Interrupt::never()));
+        let verified = self.database().verify();
+        let beside = self.reader.as_ref().map(|(reader, _)| reader.verify());
         for report in [Some(verified), beside].into_iter().flatten() {
             let report = report.unwrap();
             assert!(report.faults.is_empty(), "{:?}", report.faults);
@@ -242,7 +242,7 @@ impl RandomOps {
         let is_held = self.hold.is_some();
         if has_sets && !is_held && self.rng.below(2) == 0 {
             self.log("wait for the set index");
-            table.wait_for_set_index(&Interrupt::never(), |_| {}).unwrap();
+            table.wait_for_set_index(|_| {}).unwrap();
             let stats = self.database().stats().unwrap();
             let of_table = stats.tables.iter().find(|table| table.name == name).unwrap();
             assert_eq!(of_table.indexed_sets.as_ref().unwrap().rows_to_index, 0);

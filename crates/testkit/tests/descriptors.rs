@@ -81,7 +81,7 @@ fn scanned(table: &TableSnapshot) -> usize {
 fn check_healthy(database: &Database) {
     let writer = database.stats().unwrap().writer.unwrap();
     assert_eq!(writer.failure, None);
-    let report = database.verify(&Interrupt::never()).unwrap();
+    let report = database.verify().unwrap();
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
 
@@ -182,7 +182,7 @@ fn many_segments(folder: &Path) {
         assert_eq!(snapshot.sets().unwrap().rows.len(), 7);
     };
     check(&early);
-    assert!(reader.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(reader.verify().unwrap().faults.is_empty());
     let database = Database::open(folder, options()).unwrap();
     let table = database.table("t").unwrap();
     let snapshot = table.snapshot().unwrap();

@@ -115,7 +115,7 @@ fn a_killed_writer_loses_no_acknowledged_batch_and_leaves_none_in_part() {
             let allowed = *number..=*number + 1;
             assert!(allowed.contains(&found), "round {round}: {found} of {acknowledged:?}");
         }
-        let report = database.verify(&Interrupt::never()).unwrap();
+        let report = database.verify().unwrap();
         assert!(report.faults.is_empty(), "round {round}: {:?}", report.faults);
         total = found.values().sum();
     }

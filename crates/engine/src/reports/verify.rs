@@ -13,11 +13,9 @@ use crate::error::Result;
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::Interrupt;
-///
 /// let db = flights.database();
 /// db.flush()?;
-/// let report = db.verify(&Interrupt::never())?;
+/// let report = db.verify()?;
 /// assert!(report.faults.is_empty(), "damaged: {:?}", report.faults);
 /// assert_eq!((report.segments, report.rows), (1, 100));
 /// # drillcore::Result::Ok(())

@@ -139,7 +139,7 @@ fn older_rows_hold_null_wherever_they_lie() {
             assert_eq!(names(&before), all[..3], "{case}: an older snapshot keeps its columns");
             assert_eq!(values(&before, "weight").len(), 5_000, "{case}");
             assert!(before.schema().columns.column_with_name("level").is_none());
-            assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty(), "{case}");
+            assert!(db.verify().unwrap().faults.is_empty(), "{case}");
         }
     }
 }
@@ -316,7 +316,7 @@ fn a_named_snapshot_keeps_its_columns_over_restarts() {
     for (name, drawn) in [("early", &early), ("late", &late)] {
         assert_eq!(&draw(&db.named_snapshot(name).unwrap()), drawn, "{name}");
     }
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
 }
 
 /// Writers, a reader in the process and maintenance under little memory, while columns come.

@@ -191,7 +191,7 @@ fn rows_are_the_exact_fold_of_their_events_while_dimensions_come() {
         }
         let columns = table.schema().columns.fields().len();
         assert!((5..=8).contains(&columns), "{columns} columns: some were found");
-        assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+        assert!(db.verify().unwrap().faults.is_empty());
     }
 }
 

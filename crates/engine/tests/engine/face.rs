@@ -133,7 +133,7 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
     check_reads(&db.table("t").unwrap(), rows);
     db.compact().unwrap();
     check_reads(&db.table("t").unwrap(), rows);
-    let report = db.verify(&Interrupt::never()).unwrap();
+    let report = db.verify().unwrap();
     assert_eq!((report.segments, report.rows, report.faults), (1, rows as u64, vec![]));
     db.close().unwrap();
     assert_eq!(db.tables().unwrap_err().kind(), ErrorKind::Closed);

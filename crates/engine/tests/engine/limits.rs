@@ -187,9 +187,9 @@ fn an_interrupt_of_verify_that_shows_once_is_not_lost() {
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
     table.append(&batch(0..10, 1), OnError::Raise).unwrap();
     db.flush().unwrap();
-    let error = db.verify(&stops_once(0)).unwrap_err();
+    let error = db.interrupted_by(stops_once(0)).verify().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);
-    assert_eq!(db.verify(&Interrupt::never()).unwrap().rows, 10);
+    assert_eq!(db.verify().unwrap().rows, 10);
 }
 
 #[test]

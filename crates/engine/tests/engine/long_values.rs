@@ -80,7 +80,7 @@ fn long_values_behind_many_short_ones_are_scanned_merged_checked_and_drawn() {
             assert_eq!(found.num_rows(), 6, "{what}");
             let request = SampleRequest { n: 30, seed: Some(1), ..Default::default() };
             assert_eq!(snapshot.sample(&request).unwrap().num_rows(), 30, "{what}");
-            let report = db.verify(&Interrupt::never()).unwrap();
+            let report = db.verify().unwrap();
             assert_eq!(report.faults, Vec::<String>::new(), "{what}");
             assert_eq!(db.stats().unwrap().writer.unwrap().failure, None, "{what}");
         };
@@ -227,5 +227,5 @@ fn values_of_the_greatest_length_are_written_read_and_merged() {
     let batches: Vec<RecordBatch> = scan.map(Result::unwrap).collect();
     assert_eq!(ids(&batches), [0, 1, 2]);
     assert!(batches.iter().all(|batch| batch.num_rows() == 1), "a batch is closed by its bytes");
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
 }

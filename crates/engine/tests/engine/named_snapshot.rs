@@ -104,7 +104,7 @@ fn a_named_snapshot_gives_the_same_answers_for_ever() {
     db.drop_snapshot("tuesday").unwrap();
     db.compact().unwrap();
     assert_eq!(segment_files(folder.path()), 1, "only table a has rows");
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
 }
 
 #[test]
@@ -219,13 +219,13 @@ fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
     assert!(db.stats().unwrap().writer.unwrap().held_back_bytes > 0, "its files wait for readers");
     assert_eq!(answers(&held), monday);
     assert_eq!(answers(&late.named_snapshot("monday").unwrap()), monday);
-    assert_eq!(late.verify(&Interrupt::never()).unwrap().segments, 4);
+    assert_eq!(late.verify().unwrap().segments, 4);
 
     db.close().unwrap();
     drop(db);
     let db = Database::open(&path, Options::default()).unwrap();
     assert_eq!(answers(&late.named_snapshot("monday").unwrap()), monday, "after a restart");
-    let report = late.verify(&Interrupt::never()).unwrap();
+    let report = late.verify().unwrap();
     assert_eq!((report.segments, report.faults), (4, vec![]));
     let before = segment_files(&path);
 

@@ -352,7 +352,7 @@ fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
             .unwrap();
             let (mut checks, mut segments) = (0, 0);
             while !done.load(Ordering::Relaxed) {
-                let report = reader.verify(&Interrupt::never()).unwrap();
+                let report = reader.verify().unwrap();
                 assert_eq!(report.faults, Vec::<String>::new());
                 segments += report.segments;
                 checks += 1;
@@ -392,7 +392,7 @@ fn a_reader_reports_every_damaged_segment_and_goes_on() {
         ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
     )
     .unwrap();
-    let whole = reader.verify(&Interrupt::never()).unwrap();
+    let whole = reader.verify().unwrap();
     assert_eq!((whole.segments, whole.rows, whole.faults.len()), (2, 3_000, 0));
 
     let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
@@ -404,15 +404,15 @@ fn a_reader_reports_every_damaged_segment_and_goes_on() {
     bytes[100] ^= 1;
     std::fs::write(of_table, bytes).unwrap();
     std::fs::remove_file(of_snapshot).unwrap();
-    let report = reader.verify(&Interrupt::never()).unwrap();
+    let report = reader.verify().unwrap();
     assert_eq!((report.segments, report.rows), (2, 2_000));
     assert!(report.faults[0].contains("cannot open"), "{:?}", report.faults);
     assert!(report.faults[1].contains("checksum"), "{:?}", report.faults);
 
-    let stop = Interrupt::new(Arc::new(|| true));
-    assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Interrupted);
+    let stopped = reader.interrupted_by(Interrupt::new(Arc::new(|| true)));
+    assert_eq!(stopped.verify().unwrap_err().kind(), ErrorKind::Interrupted);
     reader.close().unwrap();
-    assert_eq!(reader.verify(&stop).unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(stopped.verify().unwrap_err().kind(), ErrorKind::Closed);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn of_table(db: &Database) -> IndexedSetsStats {
 }
 
 fn wait(table: &Table) {
-    table.wait_for_set_index(&Interrupt::never(), |_| {}).unwrap();
+    table.wait_for_set_index(|_| {}).unwrap();
 }
 
 fn files(path: &Path, stem: &str) -> Vec<String> {
@@ -178,7 +178,7 @@ fn answers_are_the_same_with_any_sets_indexed_in_memory_and_on_disk() {
         let snapshot = db.snapshot().unwrap();
         let expected = answers(&snapshot.table("always").unwrap());
         assert_eq!(answers(&snapshot.table("t").unwrap()), expected, "reopened");
-        assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+        assert!(db.verify().unwrap().faults.is_empty());
     }
 }
 
@@ -287,7 +287,7 @@ fn a_restart_goes_on_with_what_was_to_be_indexed() {
     let db = open(folder.path());
     let table = db.table("t").unwrap();
     let mut heard = Vec::new();
-    table.wait_for_set_index(&Interrupt::never(), |rows| heard.push(rows)).unwrap();
+    table.wait_for_set_index(|rows| heard.push(rows)).unwrap();
     assert_eq!(heard.last(), Some(&0));
     assert!(heard.is_sorted_by(|a, b| a >= b), "{heard:?}");
     assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 50);
@@ -327,7 +327,7 @@ fn a_named_snapshot_keeps_its_list_and_a_reader_finds_it() {
     reader.refresh_to(Lsn(0), Duration::from_secs(5)).unwrap();
     let named = reader.named_snapshot("before").unwrap().table("t").unwrap();
     assert_eq!(both(&named), before);
-    assert!(reader.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(reader.verify().unwrap().faults.is_empty());
     drop((reader, old, fresh, named, pinned));
     drop(table);
     db.close().unwrap();
@@ -355,7 +355,7 @@ fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
     std::fs::write(&segment, &damaged).unwrap();
     table.index_all_sets().unwrap();
     let refused = |table: &Table| {
-        let waited = table.wait_for_set_index(&Interrupt::never(), |_| {});
+        let waited = table.wait_for_set_index(|_| {});
         let error = waited.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("segment-"), "{error}");
@@ -380,7 +380,7 @@ fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
     wait(&table);
     assert_eq!(of_table(&db).fault, None);
     assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 52);
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
 }
 
 #[test]
@@ -429,7 +429,7 @@ fn switching_while_others_write_and_read_changes_no_answer() {
     table.index_all_sets().unwrap();
     wait(&table);
     db.flush().unwrap();
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
     let expected: BTreeMap<Option<String>, u64> =
         (0..240_000).map(place).fold(BTreeMap::new(), |mut counts, place| {
             *counts.entry(place).or_default() += 1;
@@ -450,7 +450,7 @@ fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
         plain.index_all_sets(),
         plain.unindex_all_sets(),
         plain.index_sets(&names(&[Some("p0")])),
-        plain.wait_for_set_index(&Interrupt::never(), |_| {}),
+        plain.wait_for_set_index(|_| {}),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -156,7 +156,7 @@ fn a_row_is_drawn_in_proportion_to_its_weight_in_every_state_of_the_table() {
     check(&table, "several segments");
     db.compact().unwrap();
     check(&table, "one segment");
-    assert!(db.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(db.verify().unwrap().faults.is_empty());
 }
 
 /// Null hypothesis: of rows with the weights 1, 2 and 3, successive draws give each ordered pair with

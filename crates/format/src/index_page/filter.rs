@@ -5,6 +5,8 @@
 //! of the line's eight words, so a test touches one cache line. At 10 bits a key about 1.3 % of
 //! absent keys are found.
 
+use twox_hash::XxHash64;
+
 /// Filter bits spent on each distinct key.
 const BITS_PER_KEY: usize = 10;
 
@@ -68,71 +70,11 @@ fn bits(hash: u64) -> impl Iterator<Item = (usize, u8)> {
     })
 }
 
-const PRIME_1: u64 = 0x9e37_79b1_85eb_ca87;
-const PRIME_2: u64 = 0xc2b2_ae3d_27d4_eb4f;
-const PRIME_3: u64 = 0x1656_67b1_9e37_79f9;
-const PRIME_4: u64 = 0x85eb_ca77_c2b2_ae63;
-const PRIME_5: u64 = 0x27d4_eb2f_1656_67c5;
-
 /// The hash of an encoded key: XXH64 with seed 0 (Collet's xxHash specification).
 ///
 /// Filters on disk hold it, so it never changes. Costs one pass over the key.
 pub fn key_hash(key: &[u8]) -> u64 {
-    let mut stripes = key.chunks_exact(32);
-    let mut hash = if key.len() < 32 {
-        PRIME_5
-    } else {
-        let mut lanes = [PRIME_1.wrapping_add(PRIME_2), PRIME_2, 0, 0u64.wrapping_sub(PRIME_1)];
-        for stripe in &mut stripes {
-            for (lane, word) in lanes.iter_mut().zip(stripe.chunks_exact(8)) {
-                *lane = round(*lane, word_of(word));
-            }
-        }
-        merge_lanes(lanes)
-    };
-    hash = hash.wrapping_add(key.len() as u64);
-    let mut words = stripes.remainder().chunks_exact(8);
-    for word in &mut words {
-        hash ^= round(0, word_of(word));
-        hash = hash.rotate_left(27).wrapping_mul(PRIME_1).wrapping_add(PRIME_4);
-    }
-    let mut tail = words.remainder();
-    if let Some((half, rest)) = tail.split_first_chunk::<4>() {
-        hash ^= u64::from(u32::from_le_bytes(*half)).wrapping_mul(PRIME_1);
-        hash = hash.rotate_left(23).wrapping_mul(PRIME_2).wrapping_add(PRIME_3);
-        tail = rest;
-    }
-    for &byte in tail {
-        hash ^= u64::from(byte).wrapping_mul(PRIME_5);
-        hash = hash.rotate_left(11).wrapping_mul(PRIME_1);
-    }
-    avalanche(hash)
-}
-
-fn merge_lanes(lanes: [u64; 4]) -> u64 {
-    let rotations = [1, 7, 12, 18];
-    let mut hash = 0u64;
-    for (lane, rotation) in lanes.iter().zip(rotations) {
-        hash = hash.wrapping_add(lane.rotate_left(rotation));
-    }
-    for lane in lanes {
-        hash = (hash ^ round(0, lane)).wrapping_mul(PRIME_1).wrapping_add(PRIME_4);
-    }
-    hash
-}
-
-fn round(lane: u64, word: u64) -> u64 {
-    lane.wrapping_add(word.wrapping_mul(PRIME_2)).rotate_left(31).wrapping_mul(PRIME_1)
-}
-
-fn avalanche(mut hash: u64) -> u64 {
-    hash = (hash ^ (hash >> 33)).wrapping_mul(PRIME_2);
-    hash = (hash ^ (hash >> 29)).wrapping_mul(PRIME_3);
-    hash ^ (hash >> 32)
-}
-
-fn word_of(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes.try_into().expect("chunks have eight bytes"))
+    XxHash64::oneshot(0, key)
 }
 
 #[cfg(test)]

@@ -18,7 +18,11 @@
 //! With many numbers, both ends lie about 1.8 times as far from the mean as those of a t interval. A share of
 //! `7 / n` of the rows may lie at a bound without having been met, so an interval of few draws reaches that far.
 
-use super::{BoundedNumbers, Bounds, Confidence, Design, Interval, Method, share_sequence};
+use crate::interval::bounded::{BoundedNumbers, Bounds};
+use crate::interval::confidence::Confidence;
+use crate::interval::design::{Design, ENDLESS_POPULATION};
+use crate::interval::error_bars::{Interval, Method};
+use crate::interval::share::share_sequence;
 use crate::moments::Moments;
 
 const STAKE_COUNT: usize = 16;
@@ -103,7 +107,7 @@ struct HowMany {
 
 impl HowMany {
     fn numbers(count: u64, design: &Design, confidence: Confidence, n_opt: u64) -> HowMany {
-        let all = design.population.unwrap_or(super::ENDLESS_POPULATION) as f64;
+        let all = design.population.unwrap_or(ENDLESS_POPULATION) as f64;
         let share = share_sequence(count, design, confidence.spending(COUNT_SHARE), n_opt);
         let least = (share.low * all).floor().max(count as f64);
         let most = (all - (design.drawn - count) as f64).max(least);

@@ -7,7 +7,7 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use super::beta_binomial::{bisect_whole, ln_falling_share};
+use crate::interval::beta_binomial::{bisect_whole, ln_falling_share};
 
 /// Terms of a tail below this share of its sum no longer matter.
 const TAIL_TERM_MIN: f64 = 1e-17;

@@ -11,8 +11,8 @@
 //! Early draws meet many new groups and say little of the end. So wealth is also shared among the rounds of drawing: each has
 //! a part that stays aside until it begins.
 
-use super::Confidence;
-use super::betting::{STAKES, log_of_shared};
+use crate::interval::betting::{STAKES, log_of_shared};
+use crate::interval::confidence::Confidence;
 
 /// Finds the end to one part in a billion of all rows; it is rounded outwards.
 const BISECTIONS: u32 = 30;

@@ -4,6 +4,9 @@
 mod bounded_sequences;
 mod means;
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+use super::quantile::T_EXPANSION_FREEDOM_MIN;
 use super::*;
 use crate::choose::WithoutReplacement;
 use crate::rng::Rng;

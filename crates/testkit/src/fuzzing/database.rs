@@ -9,9 +9,9 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
 use drillcore::{
-    Aggregate, Between, Closed, Database, Durability, Error, EstimateRequest, Interrupt, OnError,
-    Options, Predicate, ReadOptions, Result, SampleRequest, ScanRequest, Selection, ShareRequest,
-    Stop, Table, TableSchema, TableSnapshot, Unit, Zones,
+    Aggregate, Between, Closed, Database, Durability, Error, EstimateRequest, OnError, Options,
+    Predicate, ReadOptions, Result, SampleRequest, ScanRequest, Selection, ShareRequest, Stop,
+    Table, TableSchema, TableSnapshot, Unit, Zones,
 };
 
 use super::files::assemble;
@@ -81,7 +81,7 @@ fn use_database(database: &Database, outcome: &mut Outcome) {
             use_table(&snapshot.table(&name).expect("it is listed"), outcome);
         }
     }
-    outcome.note(database.verify(&Interrupt::never()));
+    outcome.note(database.verify());
     outcome.note(database.stats()).iter().for_each(|stats| drop(stats.to_json()));
 }
 
@@ -243,10 +243,10 @@ fn write(database: &Database, outcome: &mut Outcome) {
     done(database.compact());
     for name in database.tables().unwrap_or_default() {
         let Ok(table) = database.table(&name) else { continue };
-        done(table.wait_for_set_index(&Interrupt::never(), |_| ()));
+        done(table.wait_for_set_index(|_| ()));
     }
     done(database.flush());
-    done(database.verify(&Interrupt::never()).map(drop));
+    done(database.verify().map(drop));
 }
 
 /// Appends two rows of nulls, or of zeros where there may be no nulls.

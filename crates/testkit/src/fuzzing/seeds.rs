@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use drillcore::arrow_schema::DataType;
 use drillcore::directory::{Directory, MemoryDirectory, read_file};
-use drillcore::{Database, Interrupt, OnError, Options, Table};
+use drillcore::{Database, OnError, Options, Table};
 use drillcore_format::file_tail::{FileKind, write_tail};
 use drillcore_format::frame::{FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
@@ -141,7 +141,7 @@ impl Folder {
             drop(hold);
             for (_, table) in made.iter().filter(|(_, table)| table.schema().set.is_some()) {
                 table.index_all_sets().expect("a table with sets");
-                table.wait_for_set_index(&Interrupt::never(), |_| ()).expect("it is indexed");
+                table.wait_for_set_index(|_| ()).expect("it is indexed");
             }
             database.named_snapshot("pinned").expect("a new one");
         }

@@ -189,7 +189,7 @@ fn written_after_close(
     drop((hold, held, database));
     let late = directory.written().split_off(before);
     let again = Database::open_in(Arc::new(files), options(durability)).unwrap();
-    assert_eq!(again.verify(&Interrupt::never()).unwrap().faults, Vec::<String>::new());
+    assert_eq!(again.verify().unwrap().faults, Vec::<String>::new());
     Some((called, late))
 }
 

@@ -236,7 +236,7 @@ fn check_image(image: MemoryDirectory, unsynced: Unsynced, durability: Durabilit
             append(&database, WRITER, found + 1).unwrap();
             append(&database, WRITER, found + 2).unwrap();
         }
-        let report = database.verify(&Interrupt::never()).unwrap();
+        let report = database.verify().unwrap();
         assert!(report.faults.is_empty(), "{:?}", report.faults);
     }
     if let [found, later] = found_at[..] {

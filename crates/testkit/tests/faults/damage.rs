@@ -61,7 +61,7 @@ fn closed_database(sets: Sets) -> MemoryDirectory {
     table.append(&batch(0..SEGMENT_ROWS), OnError::Raise).unwrap();
     database.flush().unwrap();
     table.index_all_sets().unwrap();
-    table.wait_for_set_index(&Interrupt::never(), |_| ()).unwrap();
+    table.wait_for_set_index(|_| ()).unwrap();
     for first in (0..LOGGED_ROWS).step_by(100) {
         table.append(&batch(first..first + 100), OnError::Raise).unwrap();
     }
@@ -247,7 +247,7 @@ fn check_damaged(
             Err(error) => check(error),
         }
     }
-    let report = database.verify(&Interrupt::never()).unwrap();
+    let report = database.verify().unwrap();
     assert_eq!(report.faults.len(), 1, "{context}: {:?}", report.faults);
     assert!(report.faults[0].contains(file), "{context}: {:?}", report.faults);
     found.iter().filter(|answer| answer.is_err()).count()
@@ -301,14 +301,14 @@ fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
         let mut byte = [0];
         segment.read_exact_at(&mut byte, at).unwrap();
         segment.write_all_at(&[byte[0] ^ 1], at).unwrap();
-        let report = database.verify(&Interrupt::never()).unwrap();
+        let report = database.verify().unwrap();
         assert_eq!(report.faults.len(), 1, "{kind}: {:?}", report.faults);
         assert!(report.faults[0].contains(&file), "{kind}: {:?}", report.faults);
         segment.write_all_at(&byte, at).unwrap();
         kinds.push(kind);
     }
     assert_eq!(kinds.len(), 11, "pages of every kind: {kinds:?}");
-    assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+    assert!(database.verify().unwrap().faults.is_empty());
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn check(db: &Database, case: &str) {
             }
         }
         db.flush()?;
-        assert_eq!(db.verify(&Interrupt::never())?.faults, Vec::<String>::new(), "{case}");
+        assert_eq!(db.verify()?.faults, Vec::<String>::new(), "{case}");
         db.compact()
     };
     works().unwrap_or_else(|error| panic!("{case}: {error}"));
@@ -350,7 +350,7 @@ const READINGS: [(&str, Reading); 8] = [
     ("sets", |db, interrupt| {
         db.table("events")?.snapshot()?.sets_interruptibly(interrupt).map(drop)
     }),
-    ("verify", |db, interrupt| db.verify(interrupt).map(drop)),
+    ("verify", |db, interrupt| db.interrupted_by(interrupt.clone()).verify().map(drop)),
     ("scan", |db, interrupt| {
         let interrupt = interrupt.clone();
         let request = ScanRequest { interrupt, threads: Some(1), ..Default::default() };

@@ -104,7 +104,7 @@ fn a_merge_that_does_not_fit_is_put_off_and_reported_while_what_fits_goes_on() {
         let database = open(&directory, durability).unwrap();
         assert_eq!(of_table(&database, "large").rows, 4 * 900 + 5);
         assert_eq!(of_table(&database, "small").rows, 4 * 5 + 5);
-        assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+        assert!(database.verify().unwrap().faults.is_empty());
     }
 }
 
@@ -167,7 +167,7 @@ fn a_full_disk_refuses_what_does_not_fit_and_takes_it_once_there_is_room() {
         drop((database, table));
         let database = open(&directory, durability).unwrap();
         assert_eq!(of_table(&database, "t").rows, rows);
-        assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+        assert!(database.verify().unwrap().faults.is_empty());
     }
 }
 
@@ -229,7 +229,7 @@ fn whatever_is_left_of_the_disk_at_random_moments_no_call_fails_but_for_want_of_
         directory.set_capacity(None);
         let database = open(&directory, durability).unwrap();
         assert_eq!(last_batches(&database.snapshot().unwrap()).get(&1), Some(&last));
-        assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+        assert!(database.verify().unwrap().faults.is_empty());
     }
     assert!(refused > 100, "{refused} calls were refused");
 }

@@ -112,7 +112,7 @@ fn make(path: &Path) {
     table.append(&batch(0..1000), OnError::Raise).unwrap();
     db.flush().unwrap();
     table.index_all_sets().unwrap();
-    table.wait_for_set_index(&Interrupt::never(), |_| {}).unwrap();
+    table.wait_for_set_index(|_| {}).unwrap();
     table.append(&batch(1000..1001), OnError::Raise).unwrap();
     db.close().unwrap();
 }
@@ -158,7 +158,7 @@ fn write_in(db: &Database, from: i64) -> Result<()> {
     db.compact()?;
     db.named_snapshot("now")?;
     db.drop_snapshot("now")?;
-    let report = db.verify(&Interrupt::never())?;
+    let report = db.verify()?;
     assert_eq!(report.faults, Vec::<String>::new());
     assert_eq!(table.snapshot()?.rows()?, from as u64 + 2);
     Ok(())
@@ -169,7 +169,7 @@ fn read(path: &Path) -> Result<u64> {
         path,
         ReadOptions { cache_bytes: CACHE_BYTES, ..ReadOptions::default() },
     )?;
-    let report = reader.verify(&Interrupt::never())?;
+    let report = reader.verify()?;
     assert_eq!(report.faults, Vec::<String>::new());
     let rows = reader.snapshot()?.table("t")?.rows();
     reader.close()?;

@@ -135,7 +135,7 @@ fn a_column_is_there_once_its_call_returned_whatever_fails_and_whenever() {
                         let wider = table.snapshot().unwrap().schema();
                         assert!(wider.columns.column_with_name("later").is_some());
                     }
-                    assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+                    assert!(database.verify().unwrap().faults.is_empty());
                 }
             }
         }

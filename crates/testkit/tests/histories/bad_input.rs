@@ -539,7 +539,7 @@ fn an_interrupted_call_says_so() {
     f.refuses(Interrupted, "interrupted", |f| {
         f.snapshot().sample(&SampleRequest { n: 5, interrupt: stop.clone(), ..Default::default() })
     });
-    f.refuses(Interrupted, "interrupted", |f| f.database.verify(&stop));
+    f.refuses(Interrupted, "interrupted", |f| f.database.interrupted_by(stop.clone()).verify());
     f.refuses(Interrupted, "interrupted", |f| {
         let request = EstimateRequest {
             aggregates: vec![("n".into(), Aggregate::avg("price"))],
@@ -570,7 +570,7 @@ fn every_call_on_a_closed_database_says_that_it_is_closed() {
         ("snapshot", db.snapshot().map(drop)),
         ("flush", db.flush()),
         ("compact", db.compact()),
-        ("verify", db.verify(&Interrupt::never()).map(drop)),
+        ("verify", db.verify().map(drop)),
         ("stats", db.stats().map(drop)),
         ("Table::append", f.trades.append(&fits, OnError::Raise).map(drop)),
         ("Table::append of nothing", f.trades.append(&good(0..0), OnError::Skip).map(drop)),

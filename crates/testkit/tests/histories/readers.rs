@@ -44,7 +44,7 @@ fn look(folder: &std::path::Path, acknowledged: &AtomicU64, is_done: &AtomicBool
             assert_eq!((format!("at {}", last_batch(&pinned)), pinned.lsn()), (name, lsn));
         }
         if looks % 4 == 0 {
-            let report = reader.verify(&Interrupt::never()).unwrap();
+            let report = reader.verify().unwrap();
             assert_eq!(report.faults, Vec::<String>::new());
         }
         before = (found, snapshot);
@@ -110,7 +110,7 @@ fn a_reader_answers_as_the_writer_does_and_refuses_every_call_that_writes() {
             (name, rows, table.schema())
         };
         let tables: Vec<_> = db.tables().unwrap().into_iter().map(of_table).collect();
-        let verified = db.verify(&Interrupt::never()).unwrap();
+        let verified = db.verify().unwrap();
         let newest = db.refresh().unwrap();
         assert_eq!(db.snapshot().unwrap().lsn(), newest);
         (tables, db.snapshots().unwrap(), verified.segments, newest, db.stats().unwrap().lsn)

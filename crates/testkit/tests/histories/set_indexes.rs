@@ -50,7 +50,7 @@ fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
         told.rows += 9;
         Ok(())
     };
-    let settle = || table.wait_for_set_index(&Interrupt::never(), |_| ());
+    let settle = || table.wait_for_set_index(|_| ());
     append(told)?;
     database.flush()?;
     for step in 0..4 {
@@ -86,7 +86,7 @@ fn check(database: &Database, told: &Told) {
     assert!(told.indexed.contains(&stats), "{stats:?}");
     for settled in [false, true] {
         if settled {
-            table.wait_for_set_index(&Interrupt::never(), |_| ()).unwrap();
+            table.wait_for_set_index(|_| ()).unwrap();
         }
         let snapshot = table.snapshot().unwrap();
         let rows = snapshot.count(&Selection::default()).unwrap() as i64;
@@ -117,7 +117,7 @@ fn a_switch_is_for_good_once_its_call_returned_whatever_fails_and_whenever() {
                 let image = Arc::new(directory.crash_image(unsynced, &mut rng));
                 let database = Database::open_in(image.clone(), options()).unwrap();
                 check(&database, &told);
-                assert!(database.verify(&Interrupt::never()).unwrap().faults.is_empty());
+                assert!(database.verify().unwrap().faults.is_empty());
                 database.close().unwrap();
                 drop(database);
                 let database = Database::open_in(image, options()).unwrap();

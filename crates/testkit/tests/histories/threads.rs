@@ -179,7 +179,7 @@ fn snapshots_taken_beside_writers_and_maintenance_are_consistent() {
     let db = Database::open(&path, options()).unwrap();
     let snapshot = db.table("events").unwrap().snapshot().unwrap();
     assert_eq!(check_consistent(&snapshot, BATCH_ROWS), expected, "after reopening");
-    let report = db.verify(&drillcore::Interrupt::never()).unwrap();
+    let report = db.verify().unwrap();
     assert_eq!(report.faults, Vec::<String>::new());
 }
 
