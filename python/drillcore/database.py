@@ -107,15 +107,15 @@ def open(
     memory_bytes = check_optional_count("memory_bytes", memory_bytes)
     cache_bytes = check_optional_count("cache_bytes", cache_bytes)
     threads = check_threads(threads)
+    direct_io, io_uring = bool(direct_io), bool(io_uring)
     directory = _directory(path)
     if read_only:
         if directory is None:
             raise InvalidArgumentError("read_only: a database in memory cannot be opened read-only; give a directory")
-        return Database(str(path), _native.Database.open_reader(directory, cache_bytes, direct_io, io_uring))
-    opened = _native.Database.open(
-        directory, durability, memory_bytes, cache_bytes, threads, direct_io, io_uring
-    )
-    return Database(str(path), opened)
+        reader = _native.Database.open_reader(directory, cache_bytes, direct_io, io_uring)
+        return Database(str(path), reader)
+    writer = _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads, direct_io, io_uring)
+    return Database(str(path), writer)
 
 
 def _directory(path: Any) -> str | None:

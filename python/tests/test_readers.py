@@ -385,3 +385,21 @@ def test_a_scan_of_a_reader_goes_on_while_its_files_are_replaced(writer: Databas
     reader.refresh()
     writer.compact()
     assert pa.Table.from_batches([first, *batches]).equals(event_rows(0, 20_000))
+
+
+@pytest.mark.parametrize("direct_io", [False, True])
+@pytest.mark.parametrize("io_uring", [False, True])
+def test_files_are_read_in_each_way(tmp_path: Path, direct_io: bool, io_uring: bool) -> None:
+    with drillcore.open(tmp_path / "db", direct_io=direct_io, io_uring=io_uring) as db:
+        t = db.create_table("t", {"id": "int64", "name": "string"}, key="id", set="name")
+        t.append([{"id": i, "name": f"set {i % 7}"} for i in range(20_000)])
+        db.compact()
+        written = db.stats()["reads_by"]
+    options = {"direct_io": direct_io, "io_uring": io_uring, "cache_bytes": 0}
+    with drillcore.open(tmp_path / "db", read_only=True, **options) as reader:
+        t = reader.table("t")
+        ids = list(range(0, 20_000, 40))
+        assert t.get_many(ids).arrow()["id"].to_pylist() == ids
+        assert set(t.sample(1_000, set="set 3", seed=1).arrow()["name"].to_pylist()) == {"set 3"}
+        assert reader.stats()["reads_by"] == written
+        assert written in ({"io_uring", "threads"} if io_uring else {"threads"})

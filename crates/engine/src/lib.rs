@@ -206,6 +206,9 @@ struct Readme;
 /// Where files are kept: the door to them, and the folders that come with the engine.
 pub mod directory {
     pub use drillcore_storage::files::directory::*;
-    pub use drillcore_storage::files::local_directory::LocalDirectory;
+    pub use drillcore_storage::files::local_directory::{LocalDirectory, ReadMode};
     pub use drillcore_storage::files::memory_directory::MemoryDirectory;
+    pub use drillcore_storage::files::reads::{
+        ReadBytes, ReadRequest, read_in_turn, read_with_threads,
+    };
 }

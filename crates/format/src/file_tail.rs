@@ -8,8 +8,8 @@ use crate::error::{FormatError, Result};
 /// The bytes of a tail, the last of its file.
 pub const TAIL_BYTES: usize = 32;
 
-/// The version of files that this build writes, and the latest it reads.
-pub const FILE_VERSION: u32 = 1;
+/// The version of files that this build writes, and the only one that it reads.
+pub const FILE_VERSION: u32 = 2;
 
 const TAIL: &str = "file tail";
 
@@ -53,7 +53,7 @@ pub fn write_tail(kind: FileKind, footer_offset: u64, footer_bytes: u32, out: &m
 
 /// The file offset and the bytes of the footer page.
 ///
-/// Fails on a file of another kind, on a changed bit and on a file of a later version.
+/// Fails on a file of another kind, on a changed bit and on a file of another version.
 pub fn read_tail(kind: FileKind, tail: &[u8; TAIL_BYTES]) -> Result<(u64, u32)> {
     if tail[24..] != kind.magic() {
         let (name, magic) = (kind.name(), tail[24..].escape_ascii());
@@ -125,12 +125,14 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_a_later_version_is_named() {
-        let mut bytes = tail(FileKind::Segment);
-        bytes[12] = 2;
-        let checksum = crc32c::crc32c(&bytes[..16]);
-        bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
-        let error = read_tail(FileKind::Segment, &bytes).unwrap_err();
-        assert_eq!(error, FormatError::Version { what: TAIL, found: 2, supported: 1 });
+    fn a_file_of_another_version_is_named() {
+        for found in [1, 3] {
+            let mut bytes = tail(FileKind::Segment);
+            bytes[12] = found as u8;
+            let checksum = crc32c::crc32c(&bytes[..16]);
+            bytes[16..20].copy_from_slice(&checksum.to_le_bytes());
+            let error = read_tail(FileKind::Segment, &bytes).unwrap_err();
+            assert_eq!(error, FormatError::Version { what: TAIL, found, supported: 2 });
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! An *index page* describes consecutive blocks and is written right after them. Per block it holds
 //! a shortened separator key, where its rows end and where its bytes end, in arrays of fixed-width
-//! entries, so that it is searched as it lies; and a filter over the keys of all its rows, so that a
-//! point lookup reads a block only if the key may be there. Above the index pages lies the resident
+//! entries, so that it is searched as it lies. The filter over the keys of all its rows lies in pages of its own: so an
+//! index page is small, and who needs no filter reads none. Above the index pages lies the resident
 //! [`Summary`]. Reading pages is left to the storage floor. Drawn in `docs/format.md`, section
 //! "Index pages".
 
@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::key::Bound;
 use crate::page::PAGE_BYTES;
 
-pub use filter::key_hash;
+pub use filter::{FilterPlace, key_hash, may_contain};
 pub use summary::Summary;
 
 const FIXED_BYTES: usize = 32;
@@ -115,16 +115,15 @@ impl IndexPageBuilder {
     /// The bytes [`IndexPageBuilder::finish`] would return now. Costs O(1).
     pub fn encoded_len(&self) -> usize {
         let entry = self.widths().iter().map(|&width| usize::from(width)).sum::<usize>();
-        let filter = filter::line_count(self.key_hashes.len()) * filter::LINE_BYTES;
         let weights: usize = self.weight_ends.iter().map(|ends| weights_len(ends)).sum();
-        FIXED_BYTES + self.prefix_len + self.len() * entry + self.suffix_bytes() + weights + filter
+        FIXED_BYTES + self.prefix_len + self.len() * entry + self.suffix_bytes() + weights
     }
 
-    /// Encodes the page's payload and starts over with an empty page.
+    /// Encodes the payload of the page, and those of its filter's pages, and starts over with an empty page.
     ///
     /// `first_ordinal` is that of the first row of the first block, which lies at byte
     /// `first_block_offset` of the segment file; the others follow without a gap.
-    pub fn finish(&mut self, first_ordinal: u64, first_block_offset: u64) -> Vec<u8> {
+    pub fn finish(&mut self, first_ordinal: u64, first_block_offset: u64) -> FinishedIndexPage {
         assert!(!self.is_empty(), "an index page describes blocks");
         let len = self.encoded_len();
         let mut out = Vec::with_capacity(len);
@@ -154,10 +153,10 @@ impl IndexPageBuilder {
         for ends in &self.weight_ends {
             put_weights(ends, &mut out);
         }
-        filter::put_filter(&self.key_hashes, &mut out);
         assert_eq!(out.len(), len, "the length of an index page was not foreseen");
+        let filter_pages = filter::filter_pages(&self.key_hashes);
         self.clear();
-        out
+        FinishedIndexPage { payload: out, filter_pages }
     }
 
     fn suffix_bytes(&self) -> usize {
@@ -181,6 +180,12 @@ impl IndexPageBuilder {
         self.prefix_len = 0;
         self.weight_ends.clear();
     }
+}
+
+/// Payloads of an index page and of the pages of its filter.
+pub struct FinishedIndexPage {
+    pub payload: Vec<u8>,
+    pub filter_pages: Vec<Vec<u8>>,
 }
 
 /// Where a block lies.
@@ -210,7 +215,8 @@ pub struct IndexPage {
     suffix_ends: Entries,
     suffixes: usize,
     weights: Box<[WeightEnds]>,
-    filter: usize,
+    suffixes_end: usize,
+    filter_lines: usize,
 }
 
 impl IndexPage {
@@ -238,6 +244,7 @@ impl IndexPage {
         let suffix_ends = entries(&mut cursor, widths[2])?;
         let suffixes = payload.len() - cursor.rest().len();
         cursor.take(suffix_ends.get(payload, blocks - 1) as usize)?;
+        let suffixes_end = payload.len() - cursor.rest().len();
         let mut weights = Vec::new();
         for _ in 0..weight_count {
             let width = cursor.u8()?;
@@ -249,8 +256,6 @@ impl IndexPage {
             cursor.take(len.ok_or_else(|| cursor.error("weights do not fit memory"))?)?;
             weights.push(WeightEnds { start, width });
         }
-        let filter = payload.len() - cursor.rest().len();
-        cursor.take(filter_lines * filter::LINE_BYTES)?;
         cursor.clone().finish()?;
         let page = IndexPage {
             payload: payload.into(),
@@ -263,7 +268,8 @@ impl IndexPage {
             suffix_ends,
             suffixes,
             weights: weights.into(),
-            filter,
+            suffixes_end,
+            filter_lines,
         };
         page.check().map_err(|detail| cursor.error(detail))?;
         Ok(page)
@@ -292,7 +298,7 @@ impl IndexPage {
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
             }
-            if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end() {
+            if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end {
                 return Err(format!("separator {number} has the range {suffix:?}"));
             }
             if number > 0 && self.suffix(number - 1) > self.suffix(number) {
@@ -307,11 +313,6 @@ impl IndexPage {
             }
         }
         Ok(())
-    }
-
-    /// Where the separators end: at the first weights, or the filter.
-    fn suffixes_end(&self) -> usize {
-        self.weights.first().map_or(self.filter, |weights| weights.start)
     }
 
     /// The number of blocks, at least 1.
@@ -400,10 +401,15 @@ impl IndexPage {
         self.weights[weight].get(&self.payload, number)
     }
 
-    /// Whether a row with the key of this [`key_hash`] may be in one of the blocks. Never wrong when
-    /// it says no; wrong for under 2 % of absent keys when it says yes.
-    pub fn may_contain(&self, hash: u64) -> bool {
-        filter::may_contain(&self.payload[self.filter..], hash)
+    /// How many pages the filter over the keys of all rows has.
+    pub fn filter_pages(&self) -> usize {
+        filter::page_count(self.filter_lines)
+    }
+
+    /// Where the filter tells of a [`key_hash`] whether a row with that key may be in one of the blocks: see
+    /// [`may_contain`]. `None` if there is no filter, so that it may be.
+    pub fn filter_place(&self, hash: u64) -> Option<FilterPlace> {
+        filter::place(self.filter_lines, hash)
     }
 
     /// The heap bytes held.

@@ -38,6 +38,8 @@ pub enum PageKind {
     Footer = 7,
     /// Zones of the blocks of an index page, see [`crate::statistics_page`].
     Statistics = 8,
+    /// Part of the filter over the keys of an index page's blocks, see [`crate::index_page::may_contain`].
+    Filter = 9,
 }
 
 impl PageKind {
@@ -52,6 +54,7 @@ impl PageKind {
             PageKind::Summary => "index summary",
             PageKind::Footer => "footer",
             PageKind::Statistics => "statistics page",
+            PageKind::Filter => "filter page",
         }
     }
 }

@@ -12,7 +12,9 @@ use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, encode_commit};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
-use drillcore_format::index_page::{IndexPage, IndexPageBuilder, Summary, key_hash};
+use drillcore_format::index_page::{
+    FinishedIndexPage, IndexPage, IndexPageBuilder, Summary, key_hash, may_contain,
+};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::manifest_edit::{
@@ -252,11 +254,11 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         footer.encode(&mut payload);
         payload
     };
-    let pinned = pinned_end("segment-footer-v1.bin", FileKind::Segment, &payload(&footer));
+    let pinned = pinned_end("segment-footer-v2.bin", FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer.clone()));
     let indexed = IndexedSets::none().with([b"\x01UA\x00".to_vec()]);
     let footer = SegmentFooter { indexed, ..footer };
-    let name = "segment-footer-v1-some-sets.bin";
+    let name = "segment-footer-v2-some-sets.bin";
     let pinned = pinned_end(name, FileKind::Segment, &payload(&footer));
     assert_eq!(SegmentFooter::decode(&pinned), Ok(footer));
 }
@@ -273,7 +275,7 @@ fn a_postings_footer_and_its_tail_keep_their_bytes() {
     };
     let mut payload = Vec::new();
     footer.encode(&mut payload);
-    let pinned = pinned_end("postings-footer-v1.bin", FileKind::Postings, &payload);
+    let pinned = pinned_end("postings-footer-v2.bin", FileKind::Postings, &payload);
     assert_eq!(PostingsFooter::decode(&pinned), Ok(footer));
 }
 
@@ -304,12 +306,16 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
             &[u128::from(block % 3), 1 << (60 + block % 8)],
         );
     }
-    let payload = builder.finish(2000, 81_920);
+    let FinishedIndexPage { payload, filter_pages } = builder.finish(2000, 81_920);
     let mut bytes = Vec::new();
     write_page(PageKind::Index, address(8192), &payload, true, &mut bytes);
-    let pinned = golden("index-page-v1.bin", &bytes);
+    let [filter_page] = filter_pages.try_into().unwrap();
+    write_page(PageKind::Filter, address(12_288), &filter_page, true, &mut bytes);
+    let pinned = golden("index-page-v2.bin", &bytes);
+    let (index_page, filter_page) = pinned.split_at(PAGE_BYTES);
     let page =
-        IndexPage::parse(read_page(&pinned, PageKind::Index, address(8192)).unwrap()).unwrap();
+        IndexPage::parse(read_page(index_page, PageKind::Index, address(8192)).unwrap()).unwrap();
+    let filter_page = read_page(filter_page, PageKind::Filter, address(12_288)).unwrap();
     assert_eq!((page.blocks(), page.rows(), page.first_ordinal()), (50, 2000, 2000));
     let place = page.block_of_bound(&Bound::at_key(b"flight/031x"));
     assert_eq!((place.number, place.first_ordinal, place.rows), (31, 2000 + 31 * 40, 40));
@@ -317,7 +323,11 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
         (place.offset, place.bytes),
         (81_920 + (31 + 15) * PAGE_BYTES as u64, 2 * PAGE_BYTES as u32)
     );
-    assert!((0..2000u32).all(|row| page.may_contain(key_hash(&row.to_be_bytes()))));
+    assert_eq!(page.filter_pages(), 1);
+    assert!((0..2000u32).all(|row| {
+        let hash = key_hash(&row.to_be_bytes());
+        may_contain(filter_page, page.filter_place(hash).unwrap(), hash).unwrap()
+    }));
 
     let mut summary = Summary::new();
     summary.push(b"", 0, (40_960, 4096), 8192);

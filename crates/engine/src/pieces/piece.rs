@@ -92,13 +92,23 @@ impl Piece {
         }
     }
 
-    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
-    /// for each key one index page, and one block unless the filter excludes it; and what takes more than
-    /// `bytes_max` is read in part.
+    /// Whether the key lies between the piece's first key and its last: else no row has it. Reads nothing.
+    pub fn spans(&self, key: &[u8]) -> bool {
+        match self {
+            Piece::Run(run) => run.spans(key),
+            Piece::Segment(segment) => segment.spans(key),
+        }
+    }
+
+    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has; `others` are pieces
+    /// that may have them as well. On disk: for each key one index page and one block; if one of the others spans the
+    /// key, a page of the filter, and the block unless that excludes it. What takes more than `bytes_max` is read in
+    /// part.
     pub fn get(
         &self,
         keys: &BinaryArray,
         wanted: &[u32],
+        others: &[Piece],
         projection: &Projection,
         bytes_max: usize,
         interrupt: &Interrupt,
@@ -115,7 +125,10 @@ impl Piece {
                     false => vec![Hits { found, rows: run.all(projection) }],
                 }
             }
-            Piece::Segment(segment) => segment.get(keys, wanted, projection, bytes_max, &go_on)?,
+            Piece::Segment(segment) => {
+                let may_be_elsewhere = |key: &[u8]| others.iter().any(|piece| piece.spans(key));
+                segment.get(keys, wanted, projection, bytes_max, &may_be_elsewhere, &go_on)?
+            }
         };
         asked.answer()?;
         Ok(hits)

@@ -126,6 +126,11 @@ impl Run {
         (self.rows.key(newest as usize) == key).then_some(newest)
     }
 
+    /// Whether the key lies between the first key and the last: else no row has it.
+    pub fn spans(&self, key: &[u8]) -> bool {
+        *self.rows.key(0) <= *key && *key <= *self.rows.key(self.rows.len() - 1)
+    }
+
     /// The members of a set, as positions for [`Run::member`]; `None` if the set is not indexed.
     pub fn members(&self, set: &[u8]) -> Option<Range<u32>> {
         self.sets.as_ref()?.members(set)

@@ -40,8 +40,8 @@ pub struct Found {
 impl TableSnapshot {
     /// The newest row of each key. `keys` holds one array a key column, all of one length.
     ///
-    /// Pieces are searched newest first until one has the key: in each on disk at most one index page is
-    /// read, and a block where the key is.
+    /// Pieces are searched newest first until one has the key: in each on disk one index page, one page of its filter if
+    /// an older piece may have the key as well, and the block where the key is. Of many keys these are read together.
     pub fn get(&self, keys: &[ArrayRef], columns: Option<&[String]>) -> Result<Found> {
         self.get_interruptibly(keys, columns, &Interrupt::never())
     }
@@ -75,8 +75,10 @@ impl TableSnapshot {
         // Keys, and any column of strings: if all are full, one of them is more than full.
         let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
         let mut bytes = 0;
-        for piece in self.table().pieces.iter().rev() {
-            for hits in piece.get(&keys, &missing, read, bytes_max - bytes, interrupt)? {
+        let pieces = &self.table().pieces;
+        for (older, piece) in pieces.iter().enumerate().rev() {
+            let older = &pieces[..older];
+            for hits in piece.get(&keys, &missing, older, read, bytes_max - bytes, interrupt)? {
                 if piece.segment().is_some() {
                     bytes += hits.rows.string_bytes();
                 }

@@ -66,8 +66,10 @@ pub fn whole_rows(
         let mut parts: Vec<Rows> = Vec::new();
         // Key, part and row of each partial row, in this order: older pieces come first.
         let mut partials: Vec<(u32, usize, usize)> = Vec::new();
-        for piece in table.table().pieces.iter() {
-            for hits in piece.get(keys, asked, &all, usize::MAX, interrupt)? {
+        let pieces = &table.table().pieces;
+        for (number, piece) in pieces.iter().enumerate() {
+            let others = [&pieces[..number], &pieces[number + 1..]].concat();
+            for hits in piece.get(keys, asked, &others, &all, usize::MAX, interrupt)? {
                 let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
                 partials.extend(hits.found.into_iter().map(place));
                 parts.push(hits.rows);

@@ -55,6 +55,8 @@ pub struct Stats {
     pub reads_by: &'static str,
     /// Index pages read from files.
     pub index_pages_read: u64,
+    /// Pages of filters over keys read from files.
+    pub filter_pages_read: u64,
     /// Blocks of rows read from files.
     pub blocks_read: u64,
     /// Pages of set indexes read from files.
@@ -283,6 +285,7 @@ impl Stats {
             cache_bytes_limit: cache.budget_bytes(),
             rows_examined: examined.total(),
             index_pages_read: io.index_pages,
+            filter_pages_read: io.filter_pages,
             blocks_read: io.blocks,
             set_pages_read: io.set_pages,
             statistics_pages_read: io.statistics_pages,
@@ -329,6 +332,7 @@ impl Stats {
             ("rows_written", of_writer(|writer| writer.rows_written)),
             ("rows_examined", self.rows_examined.to_string()),
             ("index_pages_read", self.index_pages_read.to_string()),
+            ("filter_pages_read", self.filter_pages_read.to_string()),
             ("blocks_read", self.blocks_read.to_string()),
             ("set_pages_read", self.set_pages_read.to_string()),
             ("statistics_pages_read", self.statistics_pages_read.to_string()),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, Builder};
 
 /// Reads that threads have under way at the same time.
-const THREADS: usize = 32;
+const THREADS: usize = 64;
 
 /// A file that is read at any position by any number of threads.
 pub trait ReadFile: Send + Sync {

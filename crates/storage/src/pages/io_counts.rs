@@ -8,11 +8,12 @@ use drillcore_format::page::PageKind;
 #[derive(Debug, Default)]
 pub struct IoCounts {
     pub index_pages: AtomicU64,
+    pub filter_pages: AtomicU64,
     pub blocks: AtomicU64,
     pub set_pages: AtomicU64,
     pub statistics_pages: AtomicU64,
     pub bytes: AtomicU64,
-    /// Blocks that the filter let through for a key they do not hold.
+    /// Blocks that the filter let through for a key that they do not hold.
     pub filter_false_positives: AtomicU64,
     /// Blocks that a scan left out because no row of their zone could pass.
     pub blocks_pruned: AtomicU64,
@@ -22,6 +23,7 @@ pub struct IoCounts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct IoSnapshot {
     pub index_pages: u64,
+    pub filter_pages: u64,
     pub blocks: u64,
     pub set_pages: u64,
     pub statistics_pages: u64,
@@ -36,6 +38,7 @@ impl IoCounts {
         let pages = match kind {
             PageKind::Block => &self.blocks,
             PageKind::Index => &self.index_pages,
+            PageKind::Filter => &self.filter_pages,
             PageKind::Statistics => &self.statistics_pages,
             _ => &self.set_pages,
         };
@@ -46,6 +49,7 @@ impl IoCounts {
     pub fn read(&self) -> IoSnapshot {
         IoSnapshot {
             index_pages: self.index_pages.load(Ordering::Relaxed),
+            filter_pages: self.filter_pages.load(Ordering::Relaxed),
             blocks: self.blocks.load(Ordering::Relaxed),
             set_pages: self.set_pages.load(Ordering::Relaxed),
             statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
@@ -61,6 +65,7 @@ impl IoSnapshot {
     pub fn since(self, earlier: IoSnapshot) -> IoSnapshot {
         IoSnapshot {
             index_pages: self.index_pages - earlier.index_pages,
+            filter_pages: self.filter_pages - earlier.filter_pages,
             blocks: self.blocks - earlier.blocks,
             set_pages: self.set_pages - earlier.set_pages,
             statistics_pages: self.statistics_pages - earlier.statistics_pages,

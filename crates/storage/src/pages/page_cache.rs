@@ -19,8 +19,8 @@ use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::PageRequest;
 use crate::pages::shared_loads::SharedLoads;
 
-/// Where a page lies: segment and byte offset.
-pub type PageKey = (SegmentId, u64);
+/// Where a page lies, and as what it is read: a damaged file may name one place for two kinds.
+type PageKey = (SegmentId, u64, PageKind);
 
 /// Bytes that an entry costs beyond its page: key, reference count and the cache's own slots.
 const ENTRY_OVERHEAD_BYTES: u64 = 96;
@@ -33,36 +33,36 @@ const INDEX_SHARE_PERCENT: u64 = 40;
 /// A byte budget of verified pages of the files of one directory.
 pub struct PageCache {
     directory: Arc<dyn Directory>,
-    index: Pages<Arc<IndexPage>, IndexWeighter>,
-    /// Pages of set indexes and statistics pages: payloads.
-    payloads: Pages<Arc<[u8]>, PayloadWeighter>,
-    /// Row blocks: payloads.
-    blocks: Pages<Arc<[u8]>, PayloadWeighter>,
+    /// Index pages, and what else is smaller than the rows that it describes.
+    index: Pages,
+    blocks: Pages,
     counts: IoCounts,
     budget_bytes: u64,
 }
 
-/// Pages of one kind: those that are kept, and those that are being loaded.
-struct Pages<V, W> {
-    kept: Cache<PageKey, V, W>,
-    loads: SharedLoads<PageKey, V>,
+/// A verified page as it is used.
+#[derive(Clone)]
+enum Page {
+    Index(Arc<IndexPage>),
+    Payload(Arc<[u8]>),
+}
+
+/// Pages that share a budget: those that are kept, and those that are being loaded.
+struct Pages {
+    kept: Cache<PageKey, Page, PageWeighter>,
+    loads: SharedLoads<PageKey, Page>,
 }
 
 #[derive(Clone)]
-struct IndexWeighter;
+struct PageWeighter;
 
-#[derive(Clone)]
-struct PayloadWeighter;
-
-impl Weighter<PageKey, Arc<IndexPage>> for IndexWeighter {
-    fn weight(&self, _key: &PageKey, page: &Arc<IndexPage>) -> u64 {
-        page.allocated_bytes() as u64 + ENTRY_OVERHEAD_BYTES
-    }
-}
-
-impl Weighter<PageKey, Arc<[u8]>> for PayloadWeighter {
-    fn weight(&self, _key: &PageKey, payload: &Arc<[u8]>) -> u64 {
-        payload.len() as u64 + ENTRY_OVERHEAD_BYTES
+impl Weighter<PageKey, Page> for PageWeighter {
+    fn weight(&self, _key: &PageKey, page: &Page) -> u64 {
+        let bytes = match page {
+            Page::Index(page) => page.allocated_bytes(),
+            Page::Payload(payload) => payload.len(),
+        };
+        bytes as u64 + ENTRY_OVERHEAD_BYTES
     }
 }
 
@@ -73,9 +73,8 @@ impl PageCache {
         let block_bytes = budget_bytes - index_bytes;
         PageCache {
             directory,
-            index: Pages::new(index_bytes / 2, IndexWeighter),
-            payloads: Pages::new(index_bytes / 2, PayloadWeighter),
-            blocks: Pages::new(block_bytes, PayloadWeighter),
+            index: Pages::new(index_bytes),
+            blocks: Pages::new(block_bytes),
             counts: IoCounts::default(),
             budget_bytes,
         }
@@ -89,9 +88,15 @@ impl PageCache {
         check: impl Fn(usize, &[u8]) -> Result<IndexPage>,
     ) -> Vec<Result<Arc<IndexPage>>> {
         let load = |positions: &[usize]| {
-            self.read(wanted, positions, |position, payload| check(position, payload).map(Arc::new))
+            let page = |page| Page::Index(Arc::new(page));
+            self.read(wanted, positions, |position, payload| check(position, payload).map(page))
         };
-        self.index.get_many(wanted, load)
+        let index_page = |page| match page {
+            Page::Index(page) => page,
+            Page::Payload(_) => unreachable!("its key says what it is"),
+        };
+        let pages = self.index.get_many(wanted, load).into_iter();
+        pages.map(|page| page.map(index_page)).collect()
     }
 
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, or for none. Those that
@@ -99,12 +104,16 @@ impl PageCache {
     pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Vec<Result<Arc<[u8]>>> {
         let pages = match wanted.first() {
             Some(page) if page.kind == PageKind::Block => &self.blocks,
-            _ => &self.payloads,
+            _ => &self.index,
         };
         let load = |positions: &[usize]| {
-            self.read(wanted, positions, |_, payload| Ok(Arc::<[u8]>::from(payload)))
+            self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
         };
-        pages.get_many(wanted, load)
+        let payload = |page| match page {
+            Page::Payload(payload) => payload,
+            Page::Index(_) => unreachable!("its key says what it is"),
+        };
+        pages.get_many(wanted, load).into_iter().map(|page| page.map(payload)).collect()
     }
 
     /// The payload of one such page.
@@ -132,7 +141,7 @@ impl PageCache {
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        self.index.kept.weight() + self.payloads.kept.weight() + self.blocks.kept.weight()
+        self.index.kept.weight() + self.blocks.kept.weight()
     }
 
     pub fn budget_bytes(&self) -> u64 {
@@ -147,24 +156,23 @@ impl PageCache {
     /// Drops every page.
     pub fn clear(&self) {
         self.index.kept.clear();
-        self.payloads.kept.clear();
         self.blocks.kept.clear();
     }
 }
 
-impl<V: Clone, W: Weighter<PageKey, V> + Clone> Pages<V, W> {
-    fn new(budget_bytes: u64, weighter: W) -> Pages<V, W> {
+impl Pages {
+    fn new(budget_bytes: u64) -> Pages {
         let foreseen = (budget_bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
-        let kept = Cache::with_weighter(foreseen, budget_bytes, weighter);
+        let kept = Cache::with_weighter(foreseen, budget_bytes, PageWeighter);
         Pages { kept, loads: SharedLoads::new() }
     }
 
     fn get_many(
         &self,
         wanted: &[PageRequest<'_>],
-        load: impl FnMut(&[usize]) -> Vec<Result<V>>,
-    ) -> Vec<Result<V>> {
-        let key = |page: &PageRequest<'_>| (page.file.id(), page.offset);
+        load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
+    ) -> Vec<Result<Page>> {
+        let key = |page: &PageRequest<'_>| (page.file.id(), page.offset, page.kind);
         if let [page] = wanted
             && let Some(found) = self.kept.get(&key(page))
         {

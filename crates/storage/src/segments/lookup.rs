@@ -1,14 +1,14 @@
 //! Rows of a segment by their keys.
 //!
-//! A key costs one index page, and one block unless the filter excludes it. Of many keys the index pages are read
-//! together, then the blocks.
+//! A key costs one index page and one block; or, where it may as well be in another piece, one page of the filter, and the
+//! block unless that excludes it. Of many keys the index pages are read together, then the filters, then the blocks.
 
 use std::sync::atomic::Ordering;
 
 use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
 use drillcore_format::byte_bounds;
-use drillcore_format::index_page::{BlockPlace, key_hash};
+use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Projection, Rows};
 
@@ -31,6 +31,8 @@ struct Candidate<'a> {
     number: u32,
     key: &'a [u8],
     place: BlockPlace,
+    /// The filter was asked, and does not exclude the key.
+    is_let_through: bool,
 }
 
 impl Segment {
@@ -50,7 +52,8 @@ impl Segment {
     }
 
     /// The newest row of each key that `asked` names by number, ascending, and that the segment has. For each
-    /// key one index page, and one block unless the filter excludes it. `go_on` is asked before some keys; if it
+    /// key one index page and one block; for a key that `may_be_elsewhere`, a page of the filter, and the block unless
+    /// that excludes it. `go_on` is asked before some keys; if it
     /// says no, what was found so far is returned. Rows whose keys and strings take more than `bytes_max` are not
     /// all looked for: the caller has no use for some of them.
     pub fn get(
@@ -59,6 +62,7 @@ impl Segment {
         asked: &[u32],
         projection: &Projection,
         bytes_max: usize,
+        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
         go_on: &dyn Fn() -> bool,
     ) -> Result<Vec<Hits>> {
         let mut hits = Vec::new();
@@ -70,7 +74,7 @@ impl Segment {
                 break;
             }
             let keys = asked.iter().map(|&number| (number, keys.value(number as usize)));
-            let candidates = self.candidates(keys)?;
+            let candidates = self.candidates(keys, may_be_elsewhere)?;
             for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
                 let blocks: Vec<_> =
                     window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
@@ -107,32 +111,59 @@ impl Segment {
         Ok(hits)
     }
 
-    /// Whether any row has this key. The cost of [`Segment::get`].
+    /// Whether any row has this key: the cost of [`Segment::get`] for a key that may be elsewhere.
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        let Some(candidate) = self.candidates([(0, key)])?.pop() else { return Ok(false) };
+        let Some(candidate) = self.candidates([(0, key)], &|_| true)?.pop() else {
+            return Ok(false);
+        };
         let payload = self.block(&candidate.place)?;
         let view = self.view(&candidate.place, &payload)?;
         Ok(self.newest(&view, &candidate)?.is_some())
     }
 
-    /// The blocks in which keys may be, of those that the filters do not exclude.
+    /// Whether the key lies between the first key and the last: else no row has it. Reads nothing.
+    pub fn spans(&self, key: &[u8]) -> bool {
+        *self.footer.first_key <= *key && *key <= *self.footer.last_key
+    }
+
+    /// The blocks in which keys may be. The filter is asked of those keys that may also be elsewhere.
     fn candidates<'k>(
         &self,
         keys: impl IntoIterator<Item = (u32, &'k [u8])>,
+        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Vec<Candidate<'k>>> {
-        let (first, last) = (self.footer.first_key.as_slice(), self.footer.last_key.as_slice());
         let within: Vec<(u32, &[u8])> =
-            keys.into_iter().filter(|(_, key)| (first..=last).contains(key)).collect();
+            keys.into_iter().filter(|(_, key)| self.spans(key)).collect();
         let page_of = |key| (self, self.summary.page_of_bound(&Bound::past_key(key)));
         let wanted: Vec<_> = within.iter().map(|(_, key)| page_of(key)).collect();
-        let mut candidates = Vec::with_capacity(wanted.len());
-        for ((number, key), page) in
-            within.into_iter().zip(Segment::index_pages_of(self.cache(), &wanted))
+        let pages = Segment::index_pages_of(self.cache(), &wanted);
+        let pages = pages.into_iter().collect::<Result<Vec<_>>>()?;
+        // Which keys the filter is asked of, and where.
+        let mut asked: Vec<(usize, u64, FilterPlace)> = Vec::new();
+        for (at, ((_, key), page)) in within.iter().zip(&pages).enumerate() {
+            if may_be_elsewhere(key) {
+                let hash = key_hash(key);
+                asked.extend(page.filter_place(hash).map(|place| (at, hash, place)));
+            }
+        }
+        let requests: Vec<_> = asked
+            .iter()
+            .map(|(at, _, place)| self.filter_request(wanted[*at].1, place.page))
+            .collect();
+        // Whether a key passes the filter, of those that it was asked of.
+        let mut passes: Vec<Option<bool>> = vec![None; within.len()];
+        for ((at, hash, place), (request, payload)) in
+            asked.into_iter().zip(requests.iter().zip(self.cache().payloads(&requests)))
         {
-            let page = page?;
-            if page.may_contain(key_hash(key)) {
+            let may_be_here = may_contain(&payload?, place, hash);
+            passes[at] = Some(may_be_here.map_err(|error| self.damaged(request.offset, error))?);
+        }
+        let mut candidates = Vec::with_capacity(within.len());
+        for (at, ((number, key), page)) in within.into_iter().zip(pages).enumerate() {
+            if passes[at] != Some(false) {
                 let place = page.block_of_bound(&Bound::past_key(key));
-                candidates.push(Candidate { number, key, place });
+                let is_let_through = passes[at] == Some(true);
+                candidates.push(Candidate { number, key, place, is_let_through });
             }
         }
         Ok(candidates)
@@ -149,7 +180,8 @@ impl Segment {
                 Ok(Some(newest))
             }
             _ => {
-                self.cache().counts().filter_false_positives.fetch_add(1, Ordering::Relaxed);
+                let in_vain = u64::from(candidate.is_let_through);
+                self.cache().counts().filter_false_positives.fetch_add(in_vain, Ordering::Relaxed);
                 Ok(None)
             }
         }

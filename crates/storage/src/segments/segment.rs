@@ -16,7 +16,7 @@ use drillcore_format::index_page::{BlockPlace, IndexPage, Summary};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
-use drillcore_format::page::PageKind;
+use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
@@ -437,6 +437,13 @@ impl Segment {
     fn index_page_request(&self, number: usize) -> PageRequest<'_> {
         let (offset, bytes) = self.summary.place(number);
         PageRequest { file: &self.file, offset, bytes, kind: PageKind::Index }
+    }
+
+    /// What to ask the cache for, for the payload of a page of an index page's filter.
+    pub(super) fn filter_request(&self, number: usize, filter_page: usize) -> PageRequest<'_> {
+        let (offset, bytes) = self.summary.statistics_place(number);
+        let offset = offset + u64::from(bytes) + (filter_page * PAGE_BYTES) as u64;
+        PageRequest { file: &self.file, offset, bytes: PAGE_BYTES as u32, kind: PageKind::Filter }
     }
 
     fn checked_index_page(&self, number: usize, payload: &[u8]) -> Result<IndexPage> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
-use drillcore_format::index_page::{IndexPage, key_hash};
+use drillcore_format::index_page::{FilterPlace, IndexPage, key_hash, may_contain};
 use drillcore_format::key::Bound;
 use drillcore_format::rows::Rows;
 use drillcore_format::statistics_page::Zones;
@@ -43,8 +43,11 @@ pub fn check_segment(
     let mut last_key: Vec<u8> = Vec::new();
     let (mut next_ordinal, mut blocks) = (0u64, 0u64);
     let mut sets = SetLists::new(segment.indexed());
-    for page in segment.index_pages() {
+    for (number, page) in segment.index_pages().enumerate() {
         let page = page?;
+        let filter = (0..page.filter_pages()).map(|part| segment.filter_request(number, part));
+        let filter: Vec<_> = filter.collect();
+        let filter = segment.cache().payloads(&filter).into_iter().collect::<Result<Vec<_>>>()?;
         if page.first_ordinal() != next_ordinal {
             return Err(fault(
                 segment,
@@ -70,7 +73,10 @@ pub fn check_segment(
                         format!("row {} is not in key order", next_ordinal + row as u64),
                     ));
                 }
-                if !page.may_contain(key_hash(key)) {
+                let hash = key_hash(key);
+                let passes = |place: FilterPlace| may_contain(&filter[place.page], place, hash);
+                let passes = page.filter_place(hash).map_or(Ok(true), passes);
+                if !passes.map_err(|error| fault(segment, error.to_string()))? {
                     return Err(fault(
                         segment,
                         format!("the filter excludes row {}", next_ordinal + row as u64),

@@ -1,7 +1,7 @@
 //! Writing a segment: one pass over sorted rows, streamed to the file.
 //!
-//! Blocks are closed by encoded bytes; each index page and its statistics page follow the blocks they
-//! describe, so memory does not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
+//! Blocks are closed by encoded bytes; each index page, its statistics page and its filter follow the blocks
+//! they describe, so memory does not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use drillcore_format::block;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
-use drillcore_format::index_page::{IndexPageBuilder, Summary, key_hash};
+use drillcore_format::index_page::{FinishedIndexPage, IndexPageBuilder, Summary, key_hash};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::separator;
 use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind};
@@ -27,8 +27,8 @@ use crate::postings::set_lists::SetLists;
 
 /// Encoded bytes of a block, so that it fills one page.
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
-/// An index page is closed at this size, to fill two pages.
-const INDEX_PAGE_BYTES: usize = 2 * PAGE_BYTES - HEADER_BYTES - 160;
+/// An index page is closed at this size, so that the last block's entry still fits into one page.
+const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
 
 /// A segment under construction.
 pub struct SegmentWriter {
@@ -180,10 +180,14 @@ impl SegmentWriter {
 
     fn put_index_page(&mut self) {
         let first = self.index.first_separator().to_vec();
-        let payload = self.index.finish(self.index_first_ordinal, self.index_first_offset);
+        let FinishedIndexPage { payload, filter_pages } =
+            self.index.finish(self.index_first_ordinal, self.index_first_offset);
         let place = self.file.put_page(PageKind::Index, &payload, true);
         let statistics = self.statistics.finish();
         let (_, statistics_bytes) = self.file.put_page(PageKind::Statistics, &statistics, true);
+        for page in filter_pages {
+            self.file.put_page(PageKind::Filter, &page, true);
+        }
         self.summary.push(&first, self.index_first_ordinal, place, statistics_bytes);
         self.summary.push_weights(&self.index_weights);
         self.index_weights.fill(0);

@@ -7,7 +7,7 @@ use drillcore_format::cursor::Cursor;
 use drillcore_format::error::{FormatError, Result};
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
 use drillcore_format::ids::SegmentId;
-use drillcore_format::index_page::{IndexPage, Summary, key_hash};
+use drillcore_format::index_page::{IndexPage, Summary, key_hash, may_contain};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{decode_column, decode_values, has_more_columns, split_column};
 use drillcore_format::page::{HEADER_BYTES, PageAddress, PageKind, read_page};
@@ -29,7 +29,7 @@ use super::tables::{bounds, projections, table, use_rows};
 const LOOKED_AT: usize = 300;
 
 /// The kinds of pages.
-pub const KINDS: [PageKind; 8] = [
+pub const KINDS: [PageKind; 9] = [
     PageKind::Block,
     PageKind::Index,
     PageKind::Postings,
@@ -38,6 +38,7 @@ pub const KINDS: [PageKind; 8] = [
     PageKind::Summary,
     PageKind::Footer,
     PageKind::Statistics,
+    PageKind::Filter,
 ];
 
 /// Rows of the selected table.
@@ -112,8 +113,12 @@ pub fn index_page(parts: &[Vec<u8>]) -> Outcome {
     for bound in bounds(&[part(parts, 1).to_vec(), part(parts, 2).to_vec()]) {
         assert!(page.block_of_bound(&bound).number < page.blocks());
     }
-    page.may_contain(key_hash(part(parts, 2)));
-    page.may_contain(number(part(parts, 0), 0));
+    for hash in [key_hash(part(parts, 2)), number(part(parts, 0), 0)] {
+        if let Some(place) = page.filter_place(hash) {
+            assert!(place.page < page.filter_pages());
+            let _ = may_contain(part(parts, 2), place, hash);
+        }
+    }
     outcome
 }
 

@@ -73,7 +73,14 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
         outcome.note(segment.has_key(asked[number as usize]));
     }
     for projection in projections(layout) {
-        outcome.note(segment.get(&keys, &numbers, &projection, usize::MAX, &|| true));
+        outcome.note(segment.get(
+            &keys,
+            &numbers,
+            &projection,
+            usize::MAX,
+            &|key| key.len() % 2 == 0,
+            &|| true,
+        ));
         for (from, to) in [(0, few), (few / 3, few - few / 4), (rows - few, rows)] {
             outcome.note(segment.read(from, to.max(from), &projection));
         }

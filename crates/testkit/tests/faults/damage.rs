@@ -139,7 +139,8 @@ fn copy(files: &MemoryDirectory, change: impl Fn(&str, &mut Vec<u8>)) -> MemoryD
 /// Where the pages of a segment file lie, and its tail: kind, from, to.
 fn pages(bytes: &[u8], segment: SegmentId) -> Vec<(String, usize, usize)> {
     use PageKind::*;
-    let kinds = [Block, Index, Statistics, Postings, SetDirectory, SetSummary, Summary, Footer];
+    let kinds =
+        [Block, Index, Statistics, Filter, Postings, SetDirectory, SetSummary, Summary, Footer];
     let (mut pages, mut at) = (Vec::new(), 0);
     while at < bytes.len() - TAIL_BYTES {
         let payload_len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
@@ -179,8 +180,8 @@ fn regions(files: &MemoryDirectory) -> Vec<(String, String, usize, usize)> {
 
 #[test]
 fn a_flipped_bit_is_an_error_that_names_the_file_or_changes_no_answer() {
-    // Nine kinds of regions in a segment, or six there and five beside, a log and a manifest.
-    for (sets, kinds_expected) in [(Sets::InTheSegment, 11), (Sets::Beside, 13)] {
+    // Ten kinds of regions in a segment, or seven there and five beside, a log and a manifest.
+    for (sets, kinds_expected) in [(Sets::InTheSegment, 12), (Sets::Beside, 14)] {
         flip_bits(&closed_database(sets), kinds_expected);
     }
 }
@@ -307,7 +308,7 @@ fn verify_finds_a_flipped_bit_in_a_page_that_the_cache_holds_undamaged() {
         segment.write_all_at(&byte, at).unwrap();
         kinds.push(kind);
     }
-    assert_eq!(kinds.len(), 11, "pages of every kind: {kinds:?}");
+    assert_eq!(kinds.len(), 12, "pages of every kind: {kinds:?}");
     assert!(database.verify().unwrap().faults.is_empty());
 }
 

@@ -6,5 +6,6 @@ mod crash;
 mod damage;
 mod interrupts;
 mod log_power_cuts;
+mod reads;
 mod small_disk;
 mod strange_files;

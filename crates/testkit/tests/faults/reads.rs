@@ -1,0 +1,253 @@
+//! Reads of segments, many at once: of files that are slow, that fail, that are read in each way that there is, and of
+//! another version.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::directory::{Directory, Lock, MemoryDirectory, ReadFile, WriteFile};
+use drillcore::*;
+use drillcore_format::file_tail::TAIL_BYTES;
+use drillcore_testkit::event_table::Events;
+
+const EVENTS: Events = Events { teams: 40, payload_bytes: 200 };
+const ROWS: i64 = 20_000;
+/// The time that a device far away takes to answer.
+const FAR: Duration = Duration::from_millis(20);
+const NOWHERE: u64 = u64::MAX;
+
+/// A folder in memory behind a disk that takes its time. Clones share the disk.
+#[derive(Clone)]
+struct SlowDirectory {
+    files: MemoryDirectory,
+    disk: Arc<Disk>,
+}
+
+struct Disk {
+    /// How long a read takes, in milliseconds.
+    pause: AtomicU64,
+    /// Reads of segments at this place fail.
+    broken: AtomicU64,
+    /// The place of the last read of a segment.
+    last: AtomicU64,
+    under_way: AtomicUsize,
+    most_under_way: AtomicUsize,
+}
+
+struct SlowFile {
+    inner: Arc<dyn ReadFile>,
+    is_segment: bool,
+    disk: Arc<Disk>,
+}
+
+impl SlowDirectory {
+    fn new() -> SlowDirectory {
+        let disk = Disk {
+            pause: AtomicU64::new(0),
+            broken: AtomicU64::new(NOWHERE),
+            last: AtomicU64::new(0),
+            under_way: AtomicUsize::new(0),
+            most_under_way: AtomicUsize::new(0),
+        };
+        SlowDirectory { files: MemoryDirectory::new(), disk: Arc::new(disk) }
+    }
+
+    fn take(&self, pause: Duration) {
+        self.disk.pause.store(pause.as_millis() as u64, Ordering::SeqCst);
+    }
+
+    fn break_at(&self, offset: u64) {
+        self.disk.broken.store(offset, Ordering::SeqCst);
+    }
+}
+
+impl ReadFile for SlowFile {
+    fn byte_len(&self) -> io::Result<u64> {
+        self.inner.byte_len()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let disk = &self.disk;
+        let under_way = disk.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        disk.most_under_way.fetch_max(under_way, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(disk.pause.load(Ordering::SeqCst)));
+        disk.under_way.fetch_sub(1, Ordering::SeqCst);
+        if self.is_segment {
+            disk.last.store(offset, Ordering::SeqCst);
+            if disk.broken.load(Ordering::SeqCst) == offset {
+                return Err(io::Error::from_raw_os_error(5));
+            }
+        }
+        self.inner.read_exact_at(buffer, offset)
+    }
+}
+
+impl Directory for SlowDirectory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.files.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
+        let (inner, disk) = (self.files.open(name)?, self.disk.clone());
+        Ok(Arc::new(SlowFile { inner, is_segment: name.starts_with("segment-"), disk }))
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
+        self.files.create(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.files.sync()
+    }
+
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.files.lock(name)
+    }
+}
+
+/// A database without a cache, whose rows are in one segment.
+fn database(directory: &SlowDirectory) -> (Database, TableSnapshot) {
+    let options = Options { cache_bytes: 0, ..Options::default() };
+    let db = Database::open_in(Arc::new(directory.clone()), options).unwrap();
+    fill(&db);
+    let table = db.table("events").unwrap().snapshot().unwrap();
+    (db, table)
+}
+
+fn fill(db: &Database) {
+    let table = db.create_table("events", Events::spec()).unwrap();
+    for ids in (0..ROWS).collect::<Vec<_>>().chunks(5_000) {
+        EVENTS.append(&table, ids);
+    }
+    db.compact().unwrap();
+}
+
+fn keys(ids: impl IntoIterator<Item = i64>) -> [ArrayRef; 1] {
+    [Arc::new(Int64Array::from_iter_values(ids))]
+}
+
+/// Rows drawn, looked up and taken of a set.
+fn answers(table: &TableSnapshot) -> Vec<RecordBatch> {
+    let request = SampleRequest { n: 400, seed: Some(3), ..Default::default() };
+    let sample = table.sample(&request).unwrap();
+    let found = table.get(&keys((0..400).map(|id| id * 7919 % (2 * ROWS))), None).unwrap();
+    let sets: ArrayRef = Arc::new(StringArray::from(vec![EVENTS.team(7)]));
+    let selection = Selection { sets: Some(sets), ..Default::default() };
+    let scan = table.scan(ScanRequest { selection, ..Default::default() }).unwrap();
+    let mut answers = vec![sample, found.rows];
+    answers.extend(scan.map(|batch| batch.unwrap()));
+    answers
+}
+
+#[test]
+fn rows_of_a_device_that_is_far_away_come_many_at_once() {
+    let directory = SlowDirectory::new();
+    let (_db, table) = database(&directory);
+    let expected = answers(&table);
+    assert!(expected.iter().map(RecordBatch::num_rows).sum::<usize>() > 1_000);
+    directory.disk.most_under_way.store(0, Ordering::SeqCst);
+    directory.take(FAR);
+    let started = Instant::now();
+    assert_eq!(answers(&table), expected);
+    let took = started.elapsed();
+    let most = directory.disk.most_under_way.load(Ordering::SeqCst);
+    println!("{took:?}, {most} under way");
+    assert!(most >= 32, "{most} under way");
+    // Over 1,000 blocks, one after the other, would take 20 s.
+    assert!(took < 200 * FAR, "{took:?}");
+}
+
+#[test]
+fn a_page_that_cannot_be_read_fails_those_who_need_it_together_and_no_others() {
+    const READERS: usize = 40;
+    let directory = SlowDirectory::new();
+    let (_db, table) = database(&directory);
+    let (bad, good) = (keys([7_000]), keys([12_000]));
+    table.get(&bad, None).unwrap();
+    directory.break_at(directory.disk.last.load(Ordering::SeqCst));
+    directory.take(Duration::from_millis(200));
+    let started = Instant::now();
+    thread::scope(|scope| {
+        for _ in 0..READERS {
+            scope.spawn(|| {
+                let error = table.get(&bad, None).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+                assert!(error.to_string().contains("cannot read segment-"), "{error}");
+            });
+        }
+    });
+    let took = started.elapsed();
+    // An index page, and the block; one reader after the other would take 16 s.
+    assert!(took < Duration::from_secs(4), "{took:?}");
+    directory.take(Duration::ZERO);
+    assert_eq!(table.get(&good, None).unwrap().positions, [Some(0)]);
+    let among_others = keys((0..300).map(|number| number * 66).chain([7_000]));
+    assert_eq!(table.get(&among_others, None).unwrap_err().kind(), ErrorKind::Io);
+    let all = SampleRequest { n: ROWS as u64, seed: Some(1), ..Default::default() };
+    assert_eq!(table.sample(&all).unwrap_err().kind(), ErrorKind::Io);
+    directory.break_at(NOWHERE);
+    assert_eq!(table.get(&among_others, None).unwrap().positions.iter().flatten().count(), 301);
+    assert_eq!(table.sample(&all).unwrap().num_rows() as i64, ROWS);
+}
+
+#[test]
+fn every_way_to_read_gives_the_same_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    {
+        let db = Database::open(&path, Options::default()).unwrap();
+        fill(&db);
+        db.close().unwrap();
+    }
+    let mut expected = None;
+    for (direct_io, io_uring) in [(false, false), (false, true), (true, false), (true, true)] {
+        let options = ReadOptions { cache_bytes: 0, direct_io, io_uring, ..Default::default() };
+        let db = Database::open_read_only(&path, options).unwrap();
+        let table = db.table("events").unwrap().snapshot().unwrap();
+        let found = answers(&table);
+        assert_eq!(*expected.get_or_insert(found.clone()), found, "{direct_io} {io_uring}");
+        let all = table.scan(ScanRequest::default()).unwrap();
+        assert_eq!(all.map(|batch| batch.unwrap().num_rows() as i64).sum::<i64>(), ROWS);
+        let stats = db.stats().unwrap();
+        assert!(stats.blocks_read > 1_000, "{stats:?}");
+        if !io_uring {
+            assert_eq!(stats.reads_by, "threads");
+        }
+        println!("direct_io {direct_io}, io_uring {io_uring}: {}", stats.reads_by);
+        assert!(db.verify().unwrap().faults.is_empty());
+    }
+}
+
+#[test]
+fn a_database_of_another_version_is_refused_by_name_and_left_as_it_is() {
+    for version in [1, 3] {
+        let directory = SlowDirectory::new();
+        database(&directory).0.close().unwrap();
+        let files = &directory.files;
+        let names = files.list().unwrap();
+        let name = names.iter().find(|name| name.starts_with("segment-")).unwrap();
+        let mut bytes = drillcore::directory::read_file(files, name).unwrap();
+        let tail = bytes.len() - TAIL_BYTES;
+        bytes[tail + 12] = version;
+        let checksum = crc32c::crc32c(&bytes[tail..tail + 16]);
+        bytes[tail + 16..tail + 20].copy_from_slice(&checksum.to_le_bytes());
+        files.remove(name).unwrap();
+        files.create(name).unwrap().write_all(&bytes).unwrap();
+        let error = Database::open_in(Arc::new(files.clone()), Options::default()).err().unwrap();
+        let expected = format!("format version {version}; this build reads version 2");
+        assert!(error.to_string().contains(&expected), "{error}");
+        assert_eq!(files.list().unwrap().len(), names.len());
+        assert_eq!(drillcore::directory::read_file(files, name).unwrap(), bytes);
+    }
+}
