@@ -43,8 +43,11 @@ pub enum Bench {
     Sets,
     /// Random rows of a table, a key range and a set.
     Sampling,
+    /// Rows that are in no cache, many in a call, beside as many reads of the device.
+    Cold,
 }
 
 impl Bench {
-    pub const ALL: [Bench; 4] = [Bench::Ingest, Bench::Reads, Bench::Sets, Bench::Sampling];
+    pub const ALL: [Bench; 5] =
+        [Bench::Ingest, Bench::Reads, Bench::Sets, Bench::Sampling, Bench::Cold];
 }

@@ -9,8 +9,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int64Type, TimestampMillisecondType};
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use drillcore::{
-    Database, Durability, Granularity, Merge, Metric, OnError, Options, RollupSpec, ScanRequest,
-    Selection, Table, TableSnapshot, TableSpec,
+    Database, Durability, Granularity, Merge, Metric, OnError, Options, ReadOptions, RollupSpec,
+    ScanRequest, Selection, Table, TableSnapshot, TableSpec,
 };
 
 use crate::error::Result;
@@ -28,6 +28,16 @@ const FOLDED: [usize; 3] = [1, 2, 3];
 /// A killed process loses nothing that was acknowledged, a power cut may: as the peer is set up.
 pub fn open(folder: &Path) -> Result<Database> {
     Ok(Database::open(folder, Options { durability: Durability::Os, ..Options::default() })?)
+}
+
+/// A cache that holds no more than a few index pages beside the blocks of one call.
+const COLD_CACHE_BYTES: u64 = 8 << 20;
+
+/// A database whose files come from the device: past the cache of the system, into a small one.
+pub fn open_cold(folder: &Path) -> Result<Database> {
+    let options =
+        ReadOptions { cache_bytes: COLD_CACHE_BYTES, direct_io: true, ..ReadOptions::default() };
+    Ok(Database::open_read_only(folder, options)?)
 }
 
 /// Makes the table of events.
@@ -113,5 +123,5 @@ pub fn of_set(city: &str) -> Selection {
 /// Pages read from files since the database was opened, of blocks and of indexes.
 pub fn pages_read(db: &Database) -> Result<u64> {
     let stats = db.stats()?;
-    Ok(stats.index_pages_read + stats.blocks_read + stats.set_pages_read)
+    Ok(stats.index_pages_read + stats.filter_pages_read + stats.blocks_read + stats.set_pages_read)
 }

@@ -19,6 +19,7 @@ mod ingest;
 mod reads;
 mod sets;
 mod sampling;
+mod cold;
 
 use std::fs;
 use std::io::{self, Write};
@@ -68,6 +69,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Reads => reads::reads(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
+            Bench::Cold => cold::cold(&setup)?,
         };
         print(&format!("\n{}", report.table()))?;
         json += &report.json_lines(&circumstances);

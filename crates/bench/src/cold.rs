@@ -1,0 +1,111 @@
+//! Bench `cold`: rows that are in no cache, many in a call, beside as many reads of the device.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use drillcore::directory::{Directory, LocalDirectory, ReadMode, ReadRequest};
+use drillcore::{SampleRequest, TableSnapshot};
+use drillcore_sample::rng::Rng;
+
+use crate::engine::{self, DRILLCORE, EVENTS, of_set, pages_read};
+use crate::error::{Error, Result};
+use crate::event::Answer;
+use crate::file_pages::{PAGE_BYTES, PageFile};
+use crate::loaded::Loaded;
+use crate::metric::{Metric, micros};
+use crate::report::{Report, grouped};
+use crate::setup::Setup;
+use crate::trial::{Contender, Outcome, Role};
+use crate::workload::SETS;
+
+/// Rows of one call.
+const ROWS: [u64; 2] = [100, 1_000];
+
+const TIME: Metric = Metric::time("time");
+const READS: Metric = Metric::count("pages read", "pages");
+
+/// What is asked for in one call.
+#[derive(Clone, Copy)]
+enum Call {
+    Sample(u64),
+    Gets(u64),
+    Set(&'static str),
+}
+
+pub fn cold(setup: &Setup) -> Result<Report> {
+    let mut trial = setup.trial("cold");
+    let loaded = Loaded::load(setup, &trial)?;
+    let (name, seed) = ("pages", setup.arguments.seed);
+    let folder = setup.fresh_folder()?;
+    PageFile::create(&folder.path().join(name), loaded.workload.bytes, seed)?;
+    let pages = loaded.workload.bytes.div_ceil(PAGE_BYTES as u64);
+    let mode = ReadMode { direct_io: true, ..ReadMode::default() };
+    let device =
+        LocalDirectory::open_for(folder.path(), mode).map_err(Error::io("open", folder.path()))?;
+    let mut cases: Vec<(String, u64, Call)> = Vec::new();
+    for rows in ROWS {
+        let shown = grouped(rows);
+        cases.push((format!("{shown} random rows"), rows, Call::Sample(rows)));
+        cases.push((format!("{shown} keys"), rows, Call::Gets(rows)));
+    }
+    for set in SETS {
+        let rows = loaded.workload.answer_of_set(set).rows;
+        if rows <= ROWS[1] {
+            cases.push((format!("a set of {}", grouped(rows)), rows, Call::Set(set)));
+        }
+    }
+    for (case, rows, call) in cases {
+        let ours = |round| {
+            let db = engine::open_cold(&loaded.drillcore)?;
+            let table = db.table(EVENTS)?.snapshot()?;
+            let started = Instant::now();
+            let answer = asked(&table, call, setup, round)?;
+            let seconds = started.elapsed().as_secs_f64();
+            let values = vec![(TIME, micros(seconds)), (READS, pages_read(&db)? as f64)];
+            Ok(Outcome { values, answer: Some(answer) })
+        };
+        let floor = |round| {
+            let file = device.open_pages(name).map_err(Error::io("open", folder.path()))?;
+            let mut rng = Rng::keyed(seed, round);
+            let mut offsets: Vec<u64> =
+                (0..rows).map(|_| rng.below(pages) * PAGE_BYTES as u64).collect();
+            offsets.sort_unstable();
+            let request = |offset| ReadRequest { file: file.clone(), offset, len: PAGE_BYTES };
+            let requests: Vec<ReadRequest> = offsets.into_iter().map(request).collect();
+            let started = Instant::now();
+            let read = device.read_many(&requests);
+            let seconds = started.elapsed().as_secs_f64();
+            for page in read {
+                page.map_err(Error::io("read", folder.path()))?;
+            }
+            let values = vec![(TIME, micros(seconds)), (READS, rows as f64)];
+            Ok(Outcome { values, answer: None })
+        };
+        let mut contenders = [
+            Contender::new(DRILLCORE, 1, Role::Subject, ours),
+            Contender::new("pages, 64 at once", 1, Role::Floor, floor),
+        ];
+        trial.compare(&case, None, &mut contenders)?;
+    }
+    Ok(trial.finish(loaded.description))
+}
+
+fn asked(table: &TableSnapshot, call: Call, setup: &Setup, round: u64) -> Result<Answer> {
+    let mut answer = Answer::default();
+    let mut add = |batch: &RecordBatch| answer.add_batch(batch);
+    match call {
+        Call::Sample(n) => {
+            let request = SampleRequest { n, seed: Some(round), ..SampleRequest::default() };
+            add(&table.sample(&request)?);
+        }
+        Call::Gets(n) => {
+            let mut rng = Rng::keyed(setup.arguments.seed, round);
+            let key = |_| 1 + rng.below(setup.arguments.rows) as i64;
+            let keys: ArrayRef = Arc::new(Int64Array::from_iter_values((0..n).map(key)));
+            add(&table.get(&[keys], None)?.rows);
+        }
+        Call::Set(set) => return engine::answer(table, of_set(set), 1),
+    }
+    Ok(answer)
+}
