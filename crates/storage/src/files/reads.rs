@@ -97,7 +97,7 @@ pub fn read_in_turn(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
     requests.iter().map(ReadRequest::read).collect()
 }
 
-/// Reads with a thread for each range, up to [`THREADS`] of them: for files whose answers take long, and for those of a
+/// Reads with a thread for each range, 64 at a time: for files whose answers take long, and for those of a
 /// system that cannot take several reads at once.
 pub fn read_with_threads(requests: &[ReadRequest]) -> Vec<io::Result<ReadBytes>> {
     let next = AtomicUsize::new(0);

@@ -173,7 +173,9 @@ impl Batch {
             };
             return self.reads.iter_mut().map(failed).collect();
         }
-        self.ring.take().map(give_back);
+        if let Some(ring) = self.ring.take() {
+            give_back(ring);
+        }
         let read = |read: Read| {
             read.result.expect("every read has ended")?;
             Ok(read.buffer.narrowed(read.wanted))

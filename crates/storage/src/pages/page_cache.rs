@@ -12,12 +12,16 @@ use drillcore_format::index_page::IndexPage;
 use drillcore_format::page::PageKind;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::Result;
 use crate::files::directory::Directory;
 use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::PageRequest;
 use crate::pages::shared_loads::SharedLoads;
+
+/// A list that mostly has one element, and then takes no memory of its own: a cached row should cost little else.
+pub type Few<T> = SmallVec<[T; 1]>;
 
 /// Where a page lies, and as what it is read: a damaged file may name one place for two kinds.
 type PageKey = (SegmentId, u64, PageKind);
@@ -86,7 +90,7 @@ impl PageCache {
         &self,
         wanted: &[PageRequest<'_>],
         check: impl Fn(usize, &[u8]) -> Result<IndexPage>,
-    ) -> Vec<Result<Arc<IndexPage>>> {
+    ) -> Few<Result<Arc<IndexPage>>> {
         let load = |positions: &[usize]| {
             let page = |page| Page::Index(Arc::new(page));
             self.read(wanted, positions, |position, payload| check(position, payload).map(page))
@@ -101,7 +105,7 @@ impl PageCache {
 
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, or for none. Those that
     /// are neither here nor on their way are read together.
-    pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Vec<Result<Arc<[u8]>>> {
+    pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
         let pages = match wanted.first() {
             Some(page) if page.kind == PageKind::Block => &self.blocks,
             _ => &self.index,
@@ -171,16 +175,16 @@ impl Pages {
         &self,
         wanted: &[PageRequest<'_>],
         load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
-    ) -> Vec<Result<Page>> {
+    ) -> Few<Result<Page>> {
         let key = |page: &PageRequest<'_>| (page.file.id(), page.offset, page.kind);
         if let [page] = wanted
             && let Some(found) = self.kept.get(&key(page))
         {
-            return vec![Ok(found)];
+            return smallvec![Ok(found)];
         }
         let keys: Vec<PageKey> = wanted.iter().map(key).collect();
         let find = |key: &PageKey| self.kept.get(key);
-        self.loads.get_many(&keys, find, load, |key, page| self.kept.insert(key, page))
+        self.loads.get_many(&keys, find, load, |key, page| self.kept.insert(key, page)).into()
     }
 }
 

@@ -11,8 +11,10 @@ use drillcore_format::byte_bounds;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::Bound;
 use drillcore_format::rows::{Projection, Rows};
+use smallvec::smallvec;
 
 use crate::error::Result;
+use crate::pages::page_cache::Few;
 use crate::segments::segment::Segment;
 use crate::segments::windows::block_windows;
 
@@ -76,7 +78,7 @@ impl Segment {
             let keys = asked.iter().map(|&number| (number, keys.value(number as usize)));
             let candidates = self.candidates(keys, may_be_elsewhere)?;
             for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
-                let blocks: Vec<_> =
+                let blocks: Few<_> =
                     window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
                 let payloads = self.cache().payloads(&blocks);
                 for (candidate, payload) in window.iter().zip(payloads) {
@@ -131,34 +133,34 @@ impl Segment {
         &self,
         keys: impl IntoIterator<Item = (u32, &'k [u8])>,
         may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
-    ) -> Result<Vec<Candidate<'k>>> {
-        let within: Vec<(u32, &[u8])> =
+    ) -> Result<Few<Candidate<'k>>> {
+        let within: Few<(u32, &[u8])> =
             keys.into_iter().filter(|(_, key)| self.spans(key)).collect();
         let page_of = |key| (self, self.summary.page_of_bound(&Bound::past_key(key)));
-        let wanted: Vec<_> = within.iter().map(|(_, key)| page_of(key)).collect();
+        let wanted: Few<_> = within.iter().map(|(_, key)| page_of(key)).collect();
         let pages = Segment::index_pages_of(self.cache(), &wanted);
-        let pages = pages.into_iter().collect::<Result<Vec<_>>>()?;
+        let pages = pages.into_iter().collect::<Result<Few<_>>>()?;
         // Which keys the filter is asked of, and where.
-        let mut asked: Vec<(usize, u64, FilterPlace)> = Vec::new();
+        let mut asked: Few<(usize, u64, FilterPlace)> = Few::new();
         for (at, ((_, key), page)) in within.iter().zip(&pages).enumerate() {
             if may_be_elsewhere(key) {
                 let hash = key_hash(key);
                 asked.extend(page.filter_place(hash).map(|place| (at, hash, place)));
             }
         }
-        let requests: Vec<_> = asked
+        let requests: Few<_> = asked
             .iter()
             .map(|(at, _, place)| self.filter_request(wanted[*at].1, place.page))
             .collect();
         // Whether a key passes the filter, of those that it was asked of.
-        let mut passes: Vec<Option<bool>> = vec![None; within.len()];
+        let mut passes: Few<Option<bool>> = smallvec![None; within.len()];
         for ((at, hash, place), (request, payload)) in
             asked.into_iter().zip(requests.iter().zip(self.cache().payloads(&requests)))
         {
             let may_be_here = may_contain(&payload?, place, hash);
             passes[at] = Some(may_be_here.map_err(|error| self.damaged(request.offset, error))?);
         }
-        let mut candidates = Vec::with_capacity(within.len());
+        let mut candidates = Few::with_capacity(within.len());
         for (at, ((number, key), page)) in within.into_iter().zip(pages).enumerate() {
             if passes[at] != Some(false) {
                 let place = page.block_of_bound(&Bound::past_key(key));

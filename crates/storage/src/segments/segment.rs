@@ -25,7 +25,7 @@ use drillcore_format::weight::stored_units;
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
-use crate::pages::page_cache::PageCache;
+use crate::pages::page_cache::{Few, PageCache};
 use crate::pages::paged_file::{FooterPage, PageRequest, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
@@ -425,9 +425,9 @@ impl Segment {
     pub(super) fn index_pages_of(
         cache: &PageCache,
         wanted: &[(&Segment, usize)],
-    ) -> Vec<Result<Arc<IndexPage>>> {
+    ) -> Few<Result<Arc<IndexPage>>> {
         let request = |&(segment, number)| Segment::index_page_request(segment, number);
-        let requests: Vec<PageRequest<'_>> = wanted.iter().map(request).collect();
+        let requests: Few<PageRequest<'_>> = wanted.iter().map(request).collect();
         cache.index_pages(&requests, |position, payload| {
             let (segment, number) = wanted[position];
             segment.checked_index_page(number, payload)
