@@ -3,11 +3,12 @@
 //! Only a superuser can start processes of other users; without that, these tests say that they were left out.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use drillcore::directory::{Directory, LocalDirectory};
@@ -51,16 +52,24 @@ impl Setting {
     }
 
     fn start(&self, test: &str, (user, group): (u32, u32)) -> Process {
-        let mut child = Command::new(&self.program)
+        let mut command = Command::new(&self.program);
+        command
             .args(["--ignored", "--exact", test, "--nocapture"])
             .env(FOLDER_VARIABLE, &self.database)
             .current_dir("/")
             .uid(user)
             .gid(group)
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stdout(Stdio::piped());
+        let mut child = loop {
+            match command.spawn() {
+                // A process that another test starts just now holds what the program was copied through.
+                Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                child => break child.unwrap(),
+            }
+        };
         let stdin = child.stdin.take().expect("it is piped");
         let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
         Process { child, stdin, stdout: Some(stdout) }

@@ -310,6 +310,9 @@ mod tests {
     use crate::files::memory_directory::MemoryDirectory;
 
     const FILES: usize = 20;
+    /// A test that lacks descriptors closes the files of all pools of the process, also those of tests that count how
+    /// often files are opened.
+    static ALONE: Mutex<()> = Mutex::new(());
 
     /// A folder in memory that counts what is open, and refuses descriptors above a number of them.
     #[derive(Clone)]
@@ -423,6 +426,7 @@ mod tests {
 
     #[test]
     fn no_more_files_are_open_than_the_limit_and_all_can_be_read() {
+        let _alone = ALONE.lock();
         for limit in [1, 3, FILES - 1, FILES] {
             let counting = Counting::new();
             let files = OpenFiles::with_limit(Arc::new(counting.clone()), limit);
@@ -444,6 +448,7 @@ mod tests {
 
     #[test]
     fn what_is_read_again_and_again_stays_open() {
+        let _alone = ALONE.lock();
         let counting = Counting::new();
         let files = OpenFiles::with_limit(Arc::new(counting.clone()), 3);
         let handles = open_all(&files);
@@ -470,6 +475,7 @@ mod tests {
 
     #[test]
     fn whatever_needs_a_descriptor_gets_that_of_a_file_that_is_not_read() {
+        let _alone = ALONE.lock();
         let counting = Counting::new();
         let files = OpenFiles::with_limit(Arc::new(counting.clone()), FILES);
         // Another database of the same process.
