@@ -115,7 +115,7 @@ fn a_cold_sample_or_get_reads_an_index_page_a_segment_and_one_block_at_any_numbe
         assert!(costs.hit.index_pages <= costs.segments && costs.hit.blocks == 1);
         assert!(costs.miss.index_pages <= costs.segments && costs.miss.blocks <= 1);
         assert!(costs.hit.false_positives < costs.segments);
-        // Nobody asks the filter of the oldest segment: no other one is left then. So 300 hits ask for 300 absent keys,
+        // The filter of the oldest segment is not asked: no other one is left then. So 300 hits ask for 300 absent keys,
         // and 300 misses for 600.
         assert!(
             costs.hit.filter_pages < costs.segments && costs.miss.filter_pages < costs.segments

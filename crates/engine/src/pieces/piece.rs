@@ -100,15 +100,14 @@ impl Piece {
         }
     }
 
-    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has; `others` are pieces
-    /// that may have them as well. On disk: for each key one index page and one block; if one of the others spans the
-    /// key, a page of the filter, and the block unless that excludes it. What takes more than `bytes_max` is read in
-    /// part.
+    /// The newest row of each key that `wanted` names by number, ascending, and that the piece has. On disk:
+    /// for each key one index page and one block; for a key that `may_be_elsewhere`, a page of the filter, and the block
+    /// unless that excludes it. What takes more than `bytes_max` is read in part.
     pub fn get(
         &self,
         keys: &BinaryArray,
         wanted: &[u32],
-        others: &[Piece],
+        may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
         projection: &Projection,
         bytes_max: usize,
         interrupt: &Interrupt,
@@ -126,8 +125,7 @@ impl Piece {
                 }
             }
             Piece::Segment(segment) => {
-                let may_be_elsewhere = |key: &[u8]| others.iter().any(|piece| piece.spans(key));
-                segment.get(keys, wanted, projection, bytes_max, &may_be_elsewhere, &go_on)?
+                segment.get(keys, wanted, projection, bytes_max, may_be_elsewhere, &go_on)?
             }
         };
         asked.answer()?;

@@ -77,8 +77,8 @@ impl TableSnapshot {
         let mut bytes = 0;
         let pieces = &self.table().pieces;
         for (older, piece) in pieces.iter().enumerate().rev() {
-            let older = &pieces[..older];
-            for hits in piece.get(&keys, &missing, older, read, bytes_max - bytes, interrupt)? {
+            let in_older = |key: &[u8]| pieces[..older].iter().any(|piece| piece.spans(key));
+            for hits in piece.get(&keys, &missing, &in_older, read, bytes_max - bytes, interrupt)? {
                 if piece.segment().is_some() {
                     bytes += hits.rows.string_bytes();
                 }

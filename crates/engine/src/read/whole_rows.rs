@@ -68,8 +68,11 @@ pub fn whole_rows(
         let mut partials: Vec<(u32, usize, usize)> = Vec::new();
         let pieces = &table.table().pieces;
         for (number, piece) in pieces.iter().enumerate() {
-            let others = [&pieces[..number], &pieces[number + 1..]].concat();
-            for hits in piece.get(keys, asked, &others, &all, usize::MAX, interrupt)? {
+            let in_others = |key: &[u8]| {
+                let mut others = pieces[..number].iter().chain(&pieces[number + 1..]);
+                others.any(|piece| piece.spans(key))
+            };
+            for hits in piece.get(keys, asked, &in_others, &all, usize::MAX, interrupt)? {
                 let place = |(key, row): (u32, u32)| (key, parts.len(), row as usize);
                 partials.extend(hits.found.into_iter().map(place));
                 parts.push(hits.rows);

@@ -1,6 +1,6 @@
 //! How often an interval holds the truth.
 
-/// How often the truth shall lie in the interval: strictly between 0 and 1.
+/// How often an interval has to contain the truth: strictly between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Confidence(f64);
 
@@ -28,7 +28,7 @@ impl Confidence {
     }
 
     /// The confidence that leaves only a share of the chance for the truth to lie outside: `1 / k` for each of `k`
-    /// intervals that shall hold together (Bonferroni). Below 1, however small the share.
+    /// intervals that have to hold together (Bonferroni). Below 1, however small the share.
     ///
     /// # Panics
     /// If `share` lies outside of 0 to 1.

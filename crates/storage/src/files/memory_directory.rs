@@ -71,11 +71,11 @@ impl Directory for MemoryDirectory {
         Ok(())
     }
 
-    /// Nobody else can open a folder in memory: the handle is the lock.
+    /// A folder in memory is open only through its handles: holding one is the lock.
     fn lock(&self, _name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-        struct Nobody;
-        impl Lock for Nobody {}
-        Ok(Some(Box::new(Nobody)))
+        struct Unshared;
+        impl Lock for Unshared {}
+        Ok(Some(Box::new(Unshared)))
     }
 }
 

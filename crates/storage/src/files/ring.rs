@@ -25,7 +25,7 @@ const IDLE_RINGS: usize = 4;
 /// The longest read that the kernel is asked for at once.
 const READ_BYTES_MAX: usize = 1 << 30;
 
-/// Rings that nobody uses at the moment, and the process that made them.
+/// Rings that no call uses at the moment, and the process that made them.
 struct Idle {
     rings: Vec<IoUring>,
     process: Option<Process>,
@@ -54,7 +54,7 @@ pub fn read_many(requests: &[ReadRequest]) -> Option<Vec<io::Result<ReadBytes>>>
 
 fn ring() -> Option<IoUring> {
     // A process that was forked off has no part in the rings of the other one. And if another thread held the lock at
-    // that moment, it stays locked here: so nobody waits for it.
+    // that moment, it stays locked here: so no call waits for it.
     if let Some(mut idle) = IDLE.try_lock() {
         let here = Some(Process::current());
         if idle.process != here {

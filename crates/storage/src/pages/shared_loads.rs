@@ -49,7 +49,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
     }
 
     /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
-    /// that nobody has or loads, gets their positions and gives as many results. What was loaded is given to `keep`
+    /// that no caller has or loads, gets their positions and gives as many results. What was loaded is given to `keep`
     /// before anyone can load it again.
     pub fn get_many(
         &self,
@@ -78,7 +78,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                     },
                 }
             }
-            // Nobody waits before what others may wait for is there: so no two callers wait for each other.
+            // A caller loads its own part before it waits for others: so no two callers wait for each other.
             if !positions.is_empty() {
                 let loaded = load(&positions);
                 assert_eq!(loaded.len(), positions.len(), "each load has a result");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_things_those_that_nobody_has_are_loaded_at_once() {
+    fn of_several_things_those_that_are_missing_are_loaded_at_once() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
         let kept = Mutex::new(vec![(2, 20)]);
         let find = |key: &u8| kept.lock().iter().find(|(k, _)| k == key).map(|(_, value)| *value);

@@ -48,7 +48,7 @@ pub fn fetch(
     each: &mut dyn FnMut(usize, Rows) -> bool,
 ) -> Result<()> {
     let Some(cache) = wanted.first().map(|wanted| wanted.segment.cache()) else { return Ok(()) };
-    // The rows of the last request so far, and how many ordinals of it are not copied yet.
+    // The rows of the current request that were not handed on yet.
     let mut builder: Option<RowsBuilder> = None;
     let mut in_block: Vec<u32> = Vec::new();
     for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
