@@ -16,6 +16,7 @@ pub mod block;
 pub mod page;
 pub mod index_page;
 pub mod statistics_page;
+pub mod streams;
 pub mod postings;
 pub mod file_tail;
 pub mod segment_footer;

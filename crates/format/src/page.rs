@@ -40,6 +40,12 @@ pub enum PageKind {
     Statistics = 8,
     /// Part of the filter over the keys of an index page's blocks, see [`crate::index_page::may_contain`].
     Filter = 9,
+    /// One column of a group of rows, see [`crate::streams::page`].
+    Stream = 10,
+    /// The strings that codes of a stream stand for, see [`crate::streams::dictionary`].
+    Dictionary = 11,
+    /// Which columns are streams, see [`crate::streams::directory`].
+    StreamDirectory = 12,
 }
 
 impl PageKind {
@@ -55,6 +61,9 @@ impl PageKind {
             PageKind::Footer => "footer",
             PageKind::Statistics => "statistics page",
             PageKind::Filter => "filter page",
+            PageKind::Stream => "stream page",
+            PageKind::Dictionary => "dictionary page",
+            PageKind::StreamDirectory => "stream directory",
         }
     }
 }
@@ -78,13 +87,15 @@ pub fn read_page_place(cursor: &mut Cursor<'_>) -> Result<(u64, u32)> {
     Ok((cursor.varint()?, cursor.varint_u32()?))
 }
 
-/// The bytes of a page with a payload of `payload_bytes`, padded to whole [`PAGE_BYTES`] or not.
-pub fn page_len(payload_bytes: usize, pad: bool) -> usize {
+/// The bytes of a page at `offset` with a payload of `payload_bytes`, padded up to a multiple of [`PAGE_BYTES`] in the
+/// file or not.
+pub fn page_len(offset: u64, payload_bytes: usize, pad: bool) -> usize {
     let bytes = HEADER_BYTES + payload_bytes;
-    if pad { bytes.next_multiple_of(PAGE_BYTES) } else { bytes }
+    let in_page = (offset % PAGE_BYTES as u64) as usize;
+    if pad { (in_page + bytes).next_multiple_of(PAGE_BYTES) - in_page } else { bytes }
 }
 
-/// Appends a page: header, payload and, if `pad`, zeros up to a multiple of [`PAGE_BYTES`].
+/// Appends a page: header, payload and, if `pad`, zeros up to a multiple of [`PAGE_BYTES`] in the file.
 ///
 /// `address` must be where the caller will store it.
 pub fn write_page(
@@ -101,7 +112,7 @@ pub fn write_page(
     header[8..12].copy_from_slice(&payload_len.to_le_bytes());
     let checksum = page_checksum(address, &header[4..], payload);
     header[..4].copy_from_slice(&checksum.to_le_bytes());
-    let end = out.len() + page_len(payload.len(), pad);
+    let end = out.len() + page_len(address.offset, payload.len(), pad);
     out.reserve(end - out.len());
     out.extend_from_slice(&header);
     out.extend_from_slice(payload);
@@ -180,9 +191,18 @@ mod tests {
         #[test]
         fn a_page_reads_back(payload in prop::collection::vec(any::<u8>(), 0..9000), pad: bool) {
             let bytes = page(&payload, pad);
-            prop_assert_eq!(bytes.len(), page_len(payload.len(), pad));
+            prop_assert_eq!(bytes.len(), page_len(HERE.offset, payload.len(), pad));
             prop_assert!(!pad || bytes.len().is_multiple_of(PAGE_BYTES));
             prop_assert_eq!(read_page(&bytes, PageKind::Block, HERE), Ok(&payload[..]));
+        }
+
+        #[test]
+        fn a_padded_page_ends_where_another_may_begin(payload in prop::collection::vec(any::<u8>(), 0..9000), offset in 0..20_000u64) {
+            let mut bytes = Vec::new();
+            let here = PageAddress { offset, ..HERE };
+            write_page(PageKind::Stream, here, &payload, true, &mut bytes);
+            prop_assert_eq!((offset + bytes.len() as u64) % PAGE_BYTES as u64, 0);
+            prop_assert_eq!(read_page(&bytes, PageKind::Stream, here), Ok(&payload[..]));
         }
 
         #[test]

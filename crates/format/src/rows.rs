@@ -36,6 +36,8 @@ const OVERFULL: &str = "parts have the same types, and strings that fit an array
 pub struct Rows {
     len: usize,
     keys: Option<BinaryArray>,
+    /// Columns of the key with their positions in it, of rows that were read by columns.
+    key_columns: Vec<(usize, ArrayRef)>,
     values: Vec<ArrayRef>,
 }
 
@@ -47,7 +49,35 @@ impl Rows {
             assert_eq!(keys.null_count(), 0, "keys have no nulls");
         }
         assert!(values.iter().all(|array| array.len() == len), "one value a row and column");
-        Rows { len, keys, values }
+        Rows { len, keys, key_columns: Vec::new(), values }
+    }
+
+    /// Rows without keys, that hold columns of the key instead, each with its position there. Who compares keys cannot
+    /// use them. Panics if an array has another length.
+    pub fn of_columns(
+        len: usize,
+        key_columns: Vec<(usize, ArrayRef)>,
+        values: Vec<ArrayRef>,
+    ) -> Rows {
+        let all = key_columns.iter().map(|(_, array)| array).chain(&values);
+        assert!(all.into_iter().all(|array| array.len() == len), "one value a row and column");
+        Rows { len, keys: None, key_columns, values }
+    }
+
+    /// The column at a position of the key, of rows that were read by columns.
+    pub fn key_column(&self, position: usize) -> Option<&ArrayRef> {
+        self.key_columns.iter().find(|(at, _)| *at == position).map(|(_, column)| column)
+    }
+
+    /// The same key columns, or keys, beside other values.
+    pub fn with_values(&self, values: Vec<ArrayRef>) -> Rows {
+        assert!(values.iter().all(|array| array.len() == self.len), "one value a row and column");
+        Rows {
+            len: self.len,
+            keys: self.keys.clone(),
+            key_columns: self.key_columns.clone(),
+            values,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -106,6 +136,7 @@ impl Rows {
         Rows {
             len,
             keys: projection.keys.then(|| as_keys(&pick(self.keys()))),
+            key_columns: Vec::new(),
             values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
     }
@@ -117,6 +148,7 @@ impl Rows {
         Rows {
             len: self.len,
             keys: self.keys.clone().filter(|_| to.keys),
+            key_columns: self.key_columns.clone(),
             values: to.values.iter().map(|index| self.values[place(index)].clone()).collect(),
         }
     }
@@ -127,6 +159,7 @@ impl Rows {
         Rows {
             len,
             keys: self.keys.as_ref().map(|keys| keys.slice(offset, len)),
+            key_columns: self.each_key_column(|array| array.slice(offset, len)),
             values: self.values.iter().map(|array| array.slice(offset, len)).collect(),
         }
     }
@@ -137,6 +170,7 @@ impl Rows {
         Rows {
             len: indices.len(),
             keys: self.keys.as_ref().map(take_keys),
+            key_columns: self.each_key_column(|array| take_array(array, indices)),
             values: self.values.iter().map(|array| take_array(array, indices)).collect(),
         }
     }
@@ -156,10 +190,15 @@ impl Rows {
         let rows = Rows {
             len: indices.len(),
             keys: first.has_keys().then(|| as_keys(&column(&|part| part.keys()))),
+            key_columns: Vec::new(),
             values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
         };
         assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
         rows
+    }
+
+    fn each_key_column(&self, pick: impl Fn(&ArrayRef) -> ArrayRef) -> Vec<(usize, ArrayRef)> {
+        self.key_columns.iter().map(|(position, array)| (*position, pick(array))).collect()
     }
 
     /// The row numbers in key order; rows with equal keys stay in their order.

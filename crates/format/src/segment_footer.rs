@@ -27,6 +27,8 @@ pub struct SegmentFooter {
     pub last_key: Vec<u8>,
     /// File offset and bytes of the page that holds the index summary.
     pub summary: (u64, u32),
+    /// File offset and bytes of the stream directory page, if any column is a stream.
+    pub streams: Option<(u64, u32)>,
     /// File offset and bytes of the page that holds the set directory summary, if any set is indexed ...
     pub set_directory: Option<(u64, u32)>,
     /// ... and which are: one of them that has no entry has no rows.
@@ -55,6 +57,8 @@ impl SegmentFooter {
         put_bytes(out, &self.first_key);
         put_bytes(out, &self.last_key);
         put_page_place(out, self.summary);
+        // No page lies at the beginning of the file but the first block.
+        put_page_place(out, self.streams.unwrap_or_default());
         match self.set_directory {
             None => out.push(NO_SETS),
             Some(place) => {
@@ -81,6 +85,10 @@ impl SegmentFooter {
         let columns = cursor.varint_u32()?;
         let (first_key, last_key) = (cursor.bytes()?.to_vec(), cursor.bytes()?.to_vec());
         let summary = read_page_place(&mut cursor)?;
+        let streams = match read_page_place(&mut cursor)? {
+            (0, 0) => None,
+            place => Some(place),
+        };
         let (set_directory, indexed) = match cursor.u8()? {
             NO_SETS => (None, IndexedSets::none()),
             ALL_SETS => (Some(read_page_place(&mut cursor)?), IndexedSets::all()),
@@ -96,6 +104,7 @@ impl SegmentFooter {
             first_key,
             last_key,
             summary,
+            streams,
             set_directory,
             indexed,
             set_column: match cursor.varint_u32()? {
@@ -134,14 +143,15 @@ mod tests {
         let lsns = (0..Lsn::MAX.0, 0..Lsn::MAX.0);
         let keys =
             (prop::collection::vec(any::<u8>(), 0..20), prop::collection::vec(any::<u8>(), 0..20));
-        let places = (any::<(u64, u32)>(), any::<Option<(u64, u32)>>(), indexed_sets());
+        let streams = prop::option::of((1..u64::MAX, any::<u32>()));
+        let places = (any::<(u64, u32)>(), any::<Option<(u64, u32)>>(), indexed_sets(), streams);
         let set_column = prop::option::of(0..u32::MAX);
         (ids, lsns, keys, places, set_column, any::<(u64, u64)>()).prop_map(
             |(
                 (segment, table, rows, columns),
                 (a, b),
                 (k, l),
-                (summary, set_directory, indexed),
+                (summary, set_directory, indexed, streams),
                 set_column,
                 counts,
             )| {
@@ -154,6 +164,7 @@ mod tests {
                     first_key: k.clone().min(l.clone()),
                     last_key: k.max(l),
                     summary,
+                    streams,
                     set_directory,
                     indexed: match set_directory {
                         None => IndexedSets::none(),

@@ -18,7 +18,6 @@ use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::block;
-use crate::error::Result;
 use crate::rows::{Layout, Rows};
 use crate::schema::{MergePolicy, TableSchema};
 use bounds::{bounds, width};
@@ -158,13 +157,12 @@ impl StatisticsPageBuilder {
         }
     }
 
-    /// Takes the rows that the next blocks hold, all columns of them. No zone reaches from one batch into
-    /// the next. Fails on keys that do not decode.
-    pub fn begin_batch(&mut self, rows: &Rows) -> Result<()> {
+    /// Takes the rows that the next blocks hold: their columns as [`Layout::stored_columns`] gives them. No zone
+    /// reaches from one batch into the next.
+    pub fn begin_batch(&mut self, columns: Vec<ArrayRef>) {
         self.measure();
-        self.batch = self.layout.table.stored_columns(rows)?;
+        self.batch = columns;
         self.measured = 0;
-        Ok(())
     }
 
     /// Adds the block of the next `rows` rows of the batch, which takes `bytes` bytes.

@@ -243,6 +243,7 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         first_key: b"\x01AA\x00".to_vec(),
         last_key: b"\x01ZZ\x00".to_vec(),
         summary: (4_915_200, 210),
+        streams: Some((72_000, 300)),
         set_directory: Some((4_923_392, 96)),
         indexed: IndexedSets::all(),
         set_column: Some(0),
@@ -371,7 +372,7 @@ fn a_statistics_page_keeps_its_bytes() {
     let layout = Layout::new(&schema);
     let rows = layout.encode(&batch.unwrap());
     let mut builder = StatisticsPageBuilder::new(&layout);
-    builder.begin_batch(&rows).unwrap();
+    builder.begin_batch(layout.stored_columns(&rows).unwrap());
     [3, 1, 2].into_iter().for_each(|rows| builder.push_block(rows, PAGE_BYTES));
     builder.end_batch();
     let mut bytes = Vec::new();

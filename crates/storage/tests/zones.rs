@@ -95,7 +95,7 @@ fn pages(file: &[u8], wanted: PageKind) -> Vec<std::ops::Range<usize>> {
     let (mut pages, mut at) = (Vec::new(), 0);
     while padded.contains(&file[at + 4]) {
         let payload_len = u32::from_le_bytes(file[at + 8..at + 12].try_into().unwrap()) as usize;
-        let len = page_len(payload_len, true);
+        let len = page_len(at as u64, payload_len, true);
         if file[at + 4] == wanted as u8 {
             pages.push(at..at + len);
         }

@@ -5,13 +5,14 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use drillcore_format::byte_bounds;
-use drillcore_format::rows::{Projection, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::segment::End;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::merger::{Direction, RowSource};
 use crate::pieces::piece::Piece;
+use crate::pieces::sequential_reader::SequentialReader;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Part, Selected};
 
@@ -27,6 +28,9 @@ const WINDOW_ROWS: u64 = 1 << 16;
 pub struct PieceSource {
     piece: Piece,
     projection: Projection,
+    reader: SequentialReader,
+    /// Rows read at once from blocks.
+    chunk_rows: u64,
     direction: Direction,
     rest: Rest,
     pruning: Option<Pruning>,
@@ -92,8 +96,35 @@ impl PieceSource {
     }
 
     fn new(piece: Piece, projection: Projection, direction: Direction, rest: Rest) -> PieceSource {
-        let (pruning, last_key, interrupt) = (None, None, Interrupt::never());
-        PieceSource { piece, projection, direction, rest, pruning, interrupt, last_key }
+        PieceSource {
+            reader: SequentialReader::of_rows(piece.clone(), projection.clone()),
+            piece,
+            projection,
+            chunk_rows: CHUNK_ROWS,
+            direction,
+            rest,
+            pruning: None,
+            interrupt: Interrupt::never(),
+            last_key: None,
+        }
+    }
+
+    /// The same rows for who does not merge them: as many as `chunk_rows` at once, and of their keys no more than some
+    /// columns of the table.
+    pub fn by_columns(
+        self,
+        layout: &Layout,
+        columns: &[usize],
+        chunk_rows: u64,
+    ) -> Result<PieceSource> {
+        let (piece, projection) = (self.piece.clone(), self.projection.clone());
+        let reader = match self.rest {
+            Rest::Interval { .. } if chunk_rows >= CHUNK_ROWS => {
+                SequentialReader::of_columns(piece, projection, layout, columns)?
+            }
+            _ => SequentialReader::of_rows(piece, projection),
+        };
+        Ok(PieceSource { reader, chunk_rows, ..self })
     }
 
     /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.
@@ -160,20 +191,28 @@ impl PieceSource {
             Direction::Reverse => window.pop_back(),
         };
         let Some(mut range) = range else { return Ok(None) };
-        let len = up_to_multiple(&range, self.direction, CHUNK_ROWS);
-        let ahead = take_next(&mut range.clone(), self.direction, len);
-        let end = match self.direction {
-            Direction::Forward => End::First,
-            Direction::Reverse => End::Last,
+        let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
+        let chunk = take_next(&mut range.clone(), self.direction, len);
+        let by_columns = self.reader.read_columns(chunk.clone(), range.end - range.start)?;
+        let (rows, chunk) = match by_columns {
+            Some(rows) => (rows, chunk),
+            None => {
+                let len = up_to_multiple(&range, self.direction, self.chunk_rows);
+                let ahead = take_next(&mut range.clone(), self.direction, len);
+                let end = match self.direction {
+                    Direction::Forward => End::First,
+                    Direction::Reverse => End::Last,
+                };
+                let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
+                (self.reader.read_rows(chunk.clone())?, chunk)
+            }
         };
-        let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
         take_next(&mut range, self.direction, chunk.end - chunk.start);
         match self.direction {
             _ if range.is_empty() => {}
             Direction::Forward => window.push_front(range),
             Direction::Reverse => window.push_back(range),
         }
-        let rows = self.piece.read(chunk.start, chunk.end, &self.projection)?;
         let rows = match self.direction {
             Direction::Forward => rows,
             Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),

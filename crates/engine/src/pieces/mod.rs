@@ -7,3 +7,4 @@ pub mod weight_index;
 pub mod extremes;
 pub mod run;
 pub mod piece;
+pub mod sequential_reader;

@@ -142,8 +142,7 @@ pub fn shown(
         weights: Vec::new(),
         ..schema.clone()
     });
-    let keys = rows.has_keys().then(|| rows.keys().clone());
-    Ok(plain.decode(&Rows::new(rows.len(), keys, values), columns)?)
+    Ok(plain.decode(&rows.with_values(values), columns)?)
 }
 
 /// The hidden values before those of the metrics: the number of events, then for each counted input that of

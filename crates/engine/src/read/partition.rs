@@ -10,7 +10,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::merge::merger::{Direction, Merger};
+use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
@@ -77,8 +77,15 @@ pub struct KeyPartition {
 
 /// The rows of a partition in key order. Equal keys of different pieces are folded, then rows are tested.
 pub struct StretchScan {
-    merger: Merger<PieceSource>,
+    source: Source,
     plan: Arc<ScanPlan>,
+}
+
+/// Where rows come from.
+enum Source {
+    /// One piece, in which no two rows fold: nothing compares their keys.
+    Alone(Box<PieceSource>),
+    Merged(Box<Merger<PieceSource>>),
 }
 
 impl ScanPlan {
@@ -181,12 +188,20 @@ impl KeyPartition {
         let sources =
             PieceSource::of(&self.selected, read, *direction, pruning.as_ref(), interrupt);
         let mut sources: Vec<PieceSource> = sources.map(|(_, source)| source).collect();
-        if *direction == Direction::Reverse {
-            sources.reverse();
-        }
-        let merger =
-            Merger::new(sources, *direction, self.plan.fold.clone(), self.plan.batch_rows)?;
-        Ok(StretchScan { merger, plan: self.plan.clone() })
+        let ScanPlan { layout, columns, fold, batch_rows, .. } = &*self.plan;
+        let source = match sources.pop() {
+            Some(alone) if sources.is_empty() => {
+                Source::Alone(alone.by_columns(layout, columns, *batch_rows as u64)?.into())
+            }
+            last => {
+                sources.extend(last);
+                if *direction == Direction::Reverse {
+                    sources.reverse();
+                }
+                Source::Merged(Merger::new(sources, *direction, fold.clone(), *batch_rows)?.into())
+            }
+        };
+        Ok(StretchScan { source, plan: self.plan.clone() })
     }
 }
 
@@ -219,7 +234,7 @@ impl StretchScan {
     }
 
     fn next_rows(&mut self) -> Result<Option<Rows>> {
-        while let Some(rows) = self.merger.next_rows()? {
+        while let Some(rows) = self.source.next_rows()? {
             if !self.plan.drops_tombstones {
                 return Ok(Some(rows));
             }
@@ -230,6 +245,15 @@ impl StretchScan {
             self.plan.interrupt.check()?;
         }
         Ok(None)
+    }
+}
+
+impl Source {
+    fn next_rows(&mut self) -> Result<Option<Rows>> {
+        match self {
+            Source::Alone(source) => source.next_rows(),
+            Source::Merged(merger) => merger.next_rows(),
+        }
     }
 }
 

@@ -215,9 +215,10 @@ fn for_each_tested(
     let projection = layout.projection(test.columns());
     let pruning = Pruning::new(layout, Some(test));
     let pruning = pruning.as_ref();
-    for (number, mut source) in
+    for (number, source) in
         PieceSource::of(selected, &projection, Direction::Forward, pruning, interrupt)
     {
+        let mut source = source.by_columns(layout, test.columns(), CHUNK_ROWS as u64)?;
         while let Some((rows, ordinals)) = source.next_placed()? {
             interrupt.check()?;
             let passes = test.passes(&layout.decode(&rows, test.columns())?)?;

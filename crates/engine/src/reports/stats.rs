@@ -63,6 +63,8 @@ pub struct Stats {
     pub set_pages_read: u64,
     /// Pages of zone maps read from files.
     pub statistics_pages_read: u64,
+    /// Pages of columns that lie by themselves, with their dictionaries and directories, read from disk.
+    pub stream_pages_read: u64,
     /// Bytes of all these pages.
     pub bytes_read: u64,
     /// Blocks read in vain because a filter let a key through.
@@ -289,6 +291,7 @@ impl Stats {
             blocks_read: io.blocks,
             set_pages_read: io.set_pages,
             statistics_pages_read: io.statistics_pages,
+            stream_pages_read: io.stream_pages,
             bytes_read: io.bytes,
             filter_false_positives: io.filter_false_positives,
             blocks_pruned: io.blocks_pruned,
@@ -336,6 +339,7 @@ impl Stats {
             ("blocks_read", self.blocks_read.to_string()),
             ("set_pages_read", self.set_pages_read.to_string()),
             ("statistics_pages_read", self.statistics_pages_read.to_string()),
+            ("stream_pages_read", self.stream_pages_read.to_string()),
             ("reads_by", json_string(self.reads_by)),
             ("bytes_read", self.bytes_read.to_string()),
             ("filter_false_positives", self.filter_false_positives.to_string()),

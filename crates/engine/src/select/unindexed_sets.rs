@@ -13,13 +13,12 @@ use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
 use crate::pieces::piece::Piece;
+use crate::pieces::sequential_reader::SequentialReader;
 
 /// Rows that a thread looks at before it takes the next ones. A multiple of what scans read at once.
 const STEP_ROWS: u64 = 1 << 16;
 /// Rows that are worth a thread's while.
 const THREAD_ROWS: u64 = 32 << 10;
-/// Rows read at once.
-const CHUNK_ROWS: u64 = 8192;
 
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
 /// four bytes a row. Reads the set column there, but for blocks in which statistics say that no such value is,
@@ -104,12 +103,18 @@ fn for_each_chunk(
     interrupt: &Interrupt,
     mut each: impl FnMut(u64, SetCodes),
 ) -> Result<()> {
-    let projection = layout.projection(&[set_column(layout)]);
+    let columns = [set_column(layout)];
+    let projection = layout.projection(&columns);
+    let mut reader = SequentialReader::of_columns(piece.clone(), projection, layout, &columns)?;
     let mut from = range.start;
     while from < range.end {
         interrupt.check()?;
-        let to = (from + CHUNK_ROWS - from % CHUNK_ROWS).min(range.end);
-        let rows = piece.read(from, to, &projection)?;
+        let chunk = reader.chunk_rows();
+        let to = (from + chunk - from % chunk).min(range.end);
+        let rows = match reader.read_columns(from..to, range.end - from)? {
+            Some(rows) => rows,
+            None => reader.read_rows(from..to)?,
+        };
         each(from, layout.set_codes(&rows)?.expect("the table has a set column"));
         from = to;
     }

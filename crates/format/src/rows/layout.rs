@@ -132,6 +132,27 @@ impl Layout {
         }
     }
 
+    /// The positions in the key of those of some columns that are in it, ascending.
+    pub fn key_positions(&self, columns: &[usize]) -> Vec<usize> {
+        let position = |&column: &usize| match self.shared.places[column] {
+            Place::Key(position) => Some(position),
+            Place::Value(_) => None,
+        };
+        let mut positions: Vec<usize> = columns.iter().filter_map(position).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        positions
+    }
+
+    /// How many of the values are hidden: they store no column.
+    pub fn hidden_values(&self) -> usize {
+        let first = self.shared.places.iter().filter_map(|place| match place {
+            Place::Value(index) => Some(*index),
+            Place::Key(_) => None,
+        });
+        first.min().unwrap_or(self.shared.value_types.len())
+    }
+
     /// Every column of the schema as it is stored, of rows that hold all; of one stored in several values
     /// the first. Decodes the key columns; fails on keys that do not decode.
     pub fn stored_columns(&self, rows: &Rows) -> Result<Vec<ArrayRef>> {
@@ -228,7 +249,7 @@ impl Layout {
             "the rows hold {held} values, neither all nor those of {projection:?}"
         );
         let array = |&column: &usize| match (self.shared.places[column], &projection) {
-            (Place::Key(position), _) => decode_column(rows.keys(), self.key_types(), position),
+            (Place::Key(position), _) => self.key_column(rows, position),
             (Place::Value(index), None) => self.shown(column, rows.value(index)),
             (Place::Value(index), Some(projection)) => {
                 let at = projection.values.binary_search(&index).expect("the column is projected");
@@ -240,6 +261,14 @@ impl Layout {
         // What can still be wrong is a null in a column that has none.
         RecordBatch::try_new_with_options(self.schema_of(columns), arrays, &options)
             .map_err(|error| FormatError::malformed("rows", error.to_string()))
+    }
+
+    /// A column of the key, of rows that hold it, or keys.
+    fn key_column(&self, rows: &Rows, position: usize) -> Result<ArrayRef> {
+        match rows.key_column(position) {
+            Some(column) => Ok(column.clone()),
+            None => decode_column(rows.keys(), self.key_types(), position),
+        }
     }
 
     /// The schema of some columns. All of them share the table's.
@@ -266,9 +295,10 @@ impl Layout {
     pub fn set_codes(&self, rows: &Rows) -> Result<Option<SetCodes>> {
         let Some(column) = self.shared.schema.set_column() else { return Ok(None) };
         let codes = match self.shared.places[column] {
-            Place::Key(position) => {
-                SetCodes::of_key_column(rows.keys(), self.key_types(), position)?
-            }
+            Place::Key(position) => match rows.key_column(position) {
+                Some(column) => SetCodes::of_array(column),
+                None => SetCodes::of_key_column(rows.keys(), self.key_types(), position)?,
+            },
             Place::Value(index) => {
                 let alone = !rows.has_keys() && rows.values().len() == 1;
                 match rows.values().get(if alone { 0 } else { index }) {

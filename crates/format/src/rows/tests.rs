@@ -223,3 +223,21 @@ fn a_set_column_that_is_a_boolean_has_at_most_three_sets() {
     assert_eq!(codes.codes, [0, 1, 2, 0]);
     assert_eq!(codes.values[0].as_ref(), [0x00]);
 }
+
+/// Some rows of an array, copied.
+pub(crate) fn taken(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
+    take_array(array, rows)
+}
+
+/// The layout of a table with columns of these types, the first of which is its key.
+pub(crate) fn of_types(types: &[DataType]) -> Layout {
+    let field = |(at, of): (usize, &DataType)| Field::new(format!("c{at}"), of.clone(), true);
+    let columns = Schema::new(types.iter().enumerate().map(field).collect::<Vec<Field>>());
+    Layout::new(&TableSchema {
+        columns: Arc::new(columns),
+        key: vec![0],
+        set: None,
+        merge: MergePolicy::Append,
+        weights: vec![],
+    })
+}

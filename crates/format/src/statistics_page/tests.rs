@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::*;
+use crate::error::Result;
 use crate::key::arbitrary::{Cell, cell};
 use crate::rows::tests::table;
 
@@ -36,7 +37,7 @@ fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
 fn written(layout: &Layout, batches: &[&Rows], blocks: &[(usize, usize)]) -> Vec<u8> {
     let mut builder = StatisticsPageBuilder::new(layout);
     for rows in batches {
-        builder.begin_batch(rows).unwrap();
+        builder.begin_batch(layout.stored_columns(rows).unwrap());
         let (mut left, mut blocks) = (rows.len(), blocks.iter().cycle());
         while left > 0 {
             let &(len, bytes) = blocks.next().unwrap();

@@ -12,6 +12,8 @@ pub struct IoCounts {
     pub blocks: AtomicU64,
     pub set_pages: AtomicU64,
     pub statistics_pages: AtomicU64,
+    /// Pages of column streams, their dictionaries and directories.
+    pub stream_pages: AtomicU64,
     pub bytes: AtomicU64,
     /// Blocks that the filter let through for a key that they do not hold.
     pub filter_false_positives: AtomicU64,
@@ -27,6 +29,7 @@ pub struct IoSnapshot {
     pub blocks: u64,
     pub set_pages: u64,
     pub statistics_pages: u64,
+    pub stream_pages: u64,
     pub bytes: u64,
     pub filter_false_positives: u64,
     pub blocks_pruned: u64,
@@ -40,6 +43,9 @@ impl IoCounts {
             PageKind::Index => &self.index_pages,
             PageKind::Filter => &self.filter_pages,
             PageKind::Statistics => &self.statistics_pages,
+            PageKind::Stream | PageKind::Dictionary | PageKind::StreamDirectory => {
+                &self.stream_pages
+            }
             _ => &self.set_pages,
         };
         pages.fetch_add(1, Ordering::Relaxed);
@@ -53,6 +59,7 @@ impl IoCounts {
             blocks: self.blocks.load(Ordering::Relaxed),
             set_pages: self.set_pages.load(Ordering::Relaxed),
             statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
+            stream_pages: self.stream_pages.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
             blocks_pruned: self.blocks_pruned.load(Ordering::Relaxed),
@@ -69,6 +76,7 @@ impl IoSnapshot {
             blocks: self.blocks - earlier.blocks,
             set_pages: self.set_pages - earlier.set_pages,
             statistics_pages: self.statistics_pages - earlier.statistics_pages,
+            stream_pages: self.stream_pages - earlier.stream_pages,
             bytes: self.bytes - earlier.bytes,
             filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
             blocks_pruned: self.blocks_pruned - earlier.blocks_pruned,

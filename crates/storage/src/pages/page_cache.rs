@@ -125,6 +125,17 @@ impl PageCache {
         self.payloads(&[page]).pop().expect("one page was asked for")
     }
 
+    /// What `take` makes of the payloads of pages that nobody keeps, in the order of the requests: for who reads all of a
+    /// file. They are read together.
+    pub fn read_past<T>(
+        &self,
+        wanted: &[PageRequest<'_>],
+        take: impl Fn(usize, &[u8]) -> Result<T>,
+    ) -> Vec<Result<T>> {
+        let all: Vec<usize> = (0..wanted.len()).collect();
+        self.read(wanted, &all, take)
+    }
+
     /// Reads the pages at some positions of a list of requests.
     fn read<T>(
         &self,

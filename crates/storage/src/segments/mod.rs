@@ -5,6 +5,8 @@ mod windows;
 pub mod segment;
 pub mod lookup;
 pub mod fetch;
+pub mod columns;
+mod streams_writer;
 pub mod segment_writer;
 pub mod postings_writer;
 pub mod segment_check;

@@ -468,6 +468,15 @@ impl Segment {
         }
     }
 
+    /// What to ask the cache for, for a page of streams.
+    pub(super) fn stream_request(
+        &self,
+        (offset, bytes): (u64, u32),
+        kind: PageKind,
+    ) -> PageRequest<'_> {
+        PageRequest { file: &self.file, offset, bytes, kind }
+    }
+
     fn statistics_page(&self, offset: u64, bytes: u32) -> Result<Arc<[u8]>> {
         let kind = PageKind::Statistics;
         self.cache.payload(PageRequest { file: &self.file, offset, bytes, kind })

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
@@ -11,10 +12,12 @@ use drillcore_format::index_page::{FilterPlace, IndexPage, key_hash, may_contain
 use drillcore_format::key::Bound;
 use drillcore_format::rows::Rows;
 use drillcore_format::statistics_page::Zones;
+use drillcore_format::streams::directory::StreamColumn;
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::postings::set_lists::SetLists;
+use crate::segments::columns::ColumnReader;
 use crate::segments::segment::{End, Segment};
 use crate::segments::segment_writer::weight_units;
 
@@ -30,7 +33,7 @@ pub fn check_segment(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<()> {
     let known = segment.meta();
-    let segment = &segment.reopen(directory, CACHE_BYTES)?;
+    let segment = &Arc::new(segment.reopen(directory, CACHE_BYTES)?);
     if segment.meta() != known {
         return Err(fault(segment, "the file is not the one that was opened".to_string()));
     }
@@ -43,6 +46,7 @@ pub fn check_segment(
     let mut last_key: Vec<u8> = Vec::new();
     let (mut next_ordinal, mut blocks) = (0u64, 0u64);
     let mut sets = SetLists::new(segment.indexed());
+    let mut streams = ColumnReader::of_each_stream(segment)?;
     for (number, page) in segment.index_pages().enumerate() {
         let page = page?;
         let filter = (0..page.filter_pages()).map(|part| segment.filter_request(number, part));
@@ -91,6 +95,10 @@ pub fn check_segment(
                 *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
             }
             check_searches(segment, &page, next_ordinal, &rows)?;
+            let columns = segment.layout().stored_columns(&rows).map_err(decode)?;
+            for (column, reader) in &mut streams {
+                check_stream(segment, *column, reader, next_ordinal, &rows, &columns)?;
+            }
             let zones = zones.overlapping(next_ordinal..end);
             let spans: Vec<_> = (0..zones.len()).map(|zone| zones.span(zone)).collect();
             let measured = Zones::measure(segment.layout(), &rows, next_ordinal, &spans);
@@ -126,6 +134,40 @@ pub fn check_segment(
         ));
     }
     check_sets(segment, &sets)
+}
+
+/// Compares what a stream has of some rows, where it has something, with the rows from ordinal `from` on.
+fn check_stream(
+    segment: &Segment,
+    column: StreamColumn,
+    reader: &mut ColumnReader,
+    from: u64,
+    rows: &Rows,
+    columns: &[ArrayRef],
+) -> Result<()> {
+    let end = from + rows.len() as u64;
+    let mut next = from;
+    while next < end {
+        let to = end.min((next / reader.group_rows() + 1) * reader.group_rows());
+        let Some(read) = reader.read(next..to)? else {
+            next = to;
+            continue;
+        };
+        let (found, all) = match column {
+            StreamColumn::Key(position) => {
+                let position = position as usize;
+                let column = segment.layout().schema().key[position];
+                (read.key_column(position).expect("it was asked for"), &columns[column])
+            }
+            StreamColumn::Value(index) => (read.value(0), rows.value(index as usize)),
+        };
+        if *found != all.slice((next - from) as usize, (to - next) as usize) {
+            let detail = format!("the stream of {column:?} differs in the rows {next}..{to}");
+            return Err(fault(segment, detail));
+        }
+        next = to;
+    }
+    Ok(())
 }
 
 /// Looks for the first and the last key of each of some blocks of an index page, as reads do. `rows` are those of the

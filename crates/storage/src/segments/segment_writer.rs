@@ -1,7 +1,8 @@
 //! Writing a segment: one pass over sorted rows, streamed to the file.
 //!
 //! Blocks are closed by encoded bytes; each index page, its statistics page and its filter follow the blocks
-//! they describe, so memory does not grow with the blocks. What does grow is the summary (a few bytes per index page) and, where the
+//! they describe, and behind them the stream pages of the groups that are whole, so memory does not grow with the blocks.
+//! What does grow is the summary (a few bytes per index page) and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
 
 use std::sync::Arc;
@@ -24,6 +25,7 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
+use crate::segments::streams_writer::StreamsWriter;
 
 /// Encoded bytes of a block, so that it fills one page.
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
@@ -42,6 +44,7 @@ pub struct SegmentWriter {
     statistics: StatisticsPageBuilder,
     summary: Summary,
     sets: SetLists,
+    streams: StreamsWriter,
     block_bytes: usize,
     index_page_bytes: usize,
 }
@@ -67,6 +70,7 @@ impl SegmentWriter {
             first_key: Vec::new(),
             last_key: Vec::new(),
             summary: (0, 0),
+            streams: None,
             set_directory: None,
             indexed: IndexedSets::none(),
             set_column: schema.set_column().map(|column| column as u32),
@@ -84,6 +88,7 @@ impl SegmentWriter {
             statistics: StatisticsPageBuilder::new(layout),
             summary: Summary::new(),
             sets: SetLists::new(indexed),
+            streams: StreamsWriter::new(layout),
             block_bytes: BLOCK_BYTES,
             index_page_bytes: INDEX_PAGE_BYTES,
         })
@@ -99,7 +104,9 @@ impl SegmentWriter {
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
         let noted = self.sets.note(&self.layout, rows, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
-        self.statistics.begin_batch(rows).map_err(|error| self.unwritable(error))?;
+        let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
+        self.streams.append(&self.layout, rows, &columns);
+        self.statistics.begin_batch(columns);
         let weights = self.layout.weight_values().map(|value| weight_units(rows.value(value)));
         let weights: Vec<Vec<u64>> = weights
             .collect::<std::result::Result<_, _>>()
@@ -136,6 +143,7 @@ impl SegmentWriter {
         if !self.index.is_empty() {
             self.put_index_page();
         }
+        self.footer.streams = self.streams.finish(&mut self.file);
         if !self.sets.indexed().is_none() {
             self.footer.indexed = self.sets.indexed().clone();
             self.footer.set_directory = Some(self.sets.write(self.footer.rows, &mut self.file)?);
@@ -163,11 +171,11 @@ impl SegmentWriter {
         let mut payload = Vec::with_capacity(BLOCK_BYTES);
         block::encode(rows, from, to, &mut payload);
         let hashes: Vec<u64> = (from..to).map(|row| key_hash(rows.key(row))).collect();
+        let (offset, bytes) = self.file.put_page(PageKind::Block, &payload, true);
         if self.index.is_empty() {
             self.index_first_ordinal = self.footer.rows;
-            self.index_first_offset = self.file.position();
+            self.index_first_offset = offset;
         }
-        let (_, bytes) = self.file.put_page(PageKind::Block, &payload, true);
         let pages = bytes / PAGE_BYTES as u32;
         self.index.push(shortest, (to - from) as u32, pages, &hashes, weights);
         self.statistics.push_block(to - from, bytes as usize);
@@ -192,6 +200,7 @@ impl SegmentWriter {
         self.summary.push_weights(&self.index_weights);
         self.index_weights.fill(0);
         self.footer.index_pages += 1;
+        self.streams.put_whole_groups(&mut self.file);
     }
 
     /// Rows that do not decode: what they were read from is damaged, not this file.

@@ -8,7 +8,7 @@ use drillcore_format::file_tail::{FileKind, TAIL_BYTES, write_tail};
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::SegmentId;
-use drillcore_format::page::{PageAddress, PageKind, page_len, read_page, write_page};
+use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, page_len, read_page, write_page};
 use drillcore_storage::pages::paged_file::{file_name, file_of};
 
 use super::pages::KINDS;
@@ -35,6 +35,8 @@ struct File {
     /// Of a log file.
     frames: Option<FrameWriter>,
     bytes: Vec<u8>,
+    /// The kind of the last page.
+    last: Option<PageKind>,
     /// Where the last footer page lies.
     footer: (u64, u32),
 }
@@ -54,7 +56,7 @@ impl File {
             SEGMENT => (named(FileKind::Segment, at), None),
             _ => (named(FileKind::Postings, at), None),
         };
-        File { name, paged, frames, bytes, footer: (0, 0) }
+        File { name, paged, frames, bytes, last: None, footer: (0, 0) }
     }
 
     fn add(&mut self, part: &[u8]) {
@@ -65,6 +67,11 @@ impl File {
             }
             (mark, Some((_, segment))) => {
                 let Some(kind) = KINDS.into_iter().find(|kind| *kind as u8 == mark) else { return };
+                // The last stream page of a group is padded.
+                let was_stream = self.last.replace(kind) == Some(PageKind::Stream);
+                if was_stream && kind != PageKind::Stream {
+                    self.bytes.resize(self.bytes.len().next_multiple_of(PAGE_BYTES), 0);
+                }
                 let offset = self.bytes.len() as u64;
                 let address = PageAddress { segment, offset };
                 write_page(kind, address, &part[1..], is_padded(kind), &mut self.bytes);
@@ -104,7 +111,14 @@ fn named(kind: FileKind, at: u64) -> (String, Option<(FileKind, SegmentId)>) {
 
 /// Whether pages of a kind are filled up to whole pages.
 fn is_padded(kind: PageKind) -> bool {
-    !matches!(kind, PageKind::SetSummary | PageKind::Summary | PageKind::Footer)
+    !matches!(
+        kind,
+        PageKind::SetSummary
+            | PageKind::Summary
+            | PageKind::Footer
+            | PageKind::Stream
+            | PageKind::Dictionary
+    )
 }
 
 /// The folder of these files.
@@ -169,11 +183,16 @@ fn frames(bytes: &[u8], kind: LogKind) -> Vec<Vec<u8>> {
 pub fn pages(bytes: &[u8], segment: SegmentId) -> Vec<Vec<u8>> {
     let (mut pages, mut at) = (Vec::new(), 0);
     while at < bytes.len() - TAIL_BYTES {
+        // What the last stream page of a group is padded with.
+        if bytes[at + 4] == 0 {
+            at = (at + 1).next_multiple_of(PAGE_BYTES);
+            continue;
+        }
         let payload_len =
             u32::from_le_bytes(bytes[at + 8..at + 12].try_into().expect("four bytes"));
         let kind = KINDS.into_iter().find(|kind| *kind as u8 == bytes[at + 4]);
         let kind = kind.expect("a whole file of pages");
-        let len = page_len(payload_len as usize, is_padded(kind));
+        let len = page_len(at as u64, payload_len as usize, is_padded(kind));
         let address = PageAddress { segment, offset: at as u64 };
         let payload = read_page(&bytes[at..at + len], kind, address).expect("a whole page");
         pages.push([&[kind as u8], payload].concat());

@@ -29,7 +29,7 @@ use super::tables::{bounds, projections, table, use_rows};
 const LOOKED_AT: usize = 300;
 
 /// The kinds of pages.
-pub const KINDS: [PageKind; 9] = [
+pub const KINDS: [PageKind; 12] = [
     PageKind::Block,
     PageKind::Index,
     PageKind::Postings,
@@ -39,6 +39,9 @@ pub const KINDS: [PageKind; 9] = [
     PageKind::Footer,
     PageKind::Statistics,
     PageKind::Filter,
+    PageKind::Stream,
+    PageKind::Dictionary,
+    PageKind::StreamDirectory,
 ];
 
 /// Rows of the selected table.

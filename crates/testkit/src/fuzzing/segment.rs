@@ -10,6 +10,7 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
+use drillcore_storage::segments::columns::ColumnReader;
 use drillcore_storage::segments::fetch::{Wanted, fetch};
 use drillcore_storage::segments::postings_writer::write_postings;
 use drillcore_storage::segments::segment::Segment;
@@ -36,7 +37,8 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
     let Some(id) = names.iter().find_map(|name| Segment::id_of(name)) else { return outcome };
     let cache = Arc::new(PageCache::new(Arc::new(directory.clone()), 1 << 20));
     let opened = Segment::open(&directory, id, layout, cache);
-    let Some(segment) = outcome.note(opened) else { return outcome };
+    let Some(segment) = outcome.note(opened).map(Arc::new) else { return outcome };
+    use_columns(&segment, layout, &mut outcome);
     let rows = use_segment(&segment, layout, &mut outcome);
     outcome.note(check_segment(Arc::new(directory.clone()), &segment, || true));
     if let Some(rows) = rows {
@@ -53,6 +55,23 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
         }
     }
     outcome
+}
+
+/// Reads each column by itself, and all together.
+fn use_columns(segment: &Arc<Segment>, layout: &Layout, outcome: &mut Outcome) {
+    let columns = layout.schema().columns.fields().len();
+    let each = (0..columns).map(|column| vec![column]).chain([(0..columns).collect()]);
+    for columns in each {
+        let key = layout.key_positions(&columns).into_iter();
+        let key: Vec<_> = key.map(|at| (at, layout.key_types()[at].clone())).collect();
+        let values = layout.projection(&columns);
+        let reader = outcome.note(ColumnReader::open(segment.clone(), &key, &values));
+        let Some(Some(mut reader)) = reader else { continue };
+        let rows = segment.rows().min(reader.group_rows());
+        for ordinals in [0..rows, rows / 3..rows.div_ceil(2) + 1, rows - 1..rows] {
+            outcome.note(reader.read(ordinals.start..ordinals.end.min(rows)));
+        }
+    }
 }
 
 /// Gives all rows, if they can be read and are not too many.

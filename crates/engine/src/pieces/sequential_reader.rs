@@ -1,0 +1,72 @@
+//! Reading many rows of a piece one after the other, by columns where they lie by themselves.
+
+use std::ops::Range;
+
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segments::columns::ColumnReader;
+
+use crate::error::Result;
+use crate::pieces::piece::Piece;
+
+/// A smaller share of a group than one in so many rows is read from blocks: a page of a stream is read whole.
+const SHARE_OF_GROUP: u64 = 8;
+
+/// Rows read at once from streams, unless their groups have fewer: a power of two, as is the number of these.
+const COLUMN_CHUNK_ROWS: u64 = 8192;
+
+/// Reads rows of one piece in sequence.
+pub struct SequentialReader {
+    piece: Piece,
+    projection: Projection,
+    columns: Option<ColumnReader>,
+}
+
+impl SequentialReader {
+    /// Reads what `projection` says, with keys if it says so.
+    pub fn of_rows(piece: Piece, projection: Projection) -> SequentialReader {
+        SequentialReader { piece, projection, columns: None }
+    }
+
+    /// Reads what `projection` says for who needs of the key no more than some columns of the table: rows may have
+    /// these in place of keys. On disk: the directory of the streams, and a dictionary for each column of texts, once.
+    pub fn of_columns(
+        piece: Piece,
+        projection: Projection,
+        layout: &Layout,
+        columns: &[usize],
+    ) -> Result<SequentialReader> {
+        let reader = match piece.segment() {
+            Some(segment) => {
+                let key = layout.key_positions(columns).into_iter();
+                let key: Vec<_> = key.map(|at| (at, layout.key_types()[at].clone())).collect();
+                ColumnReader::open(segment.clone(), &key, &projection)?
+            }
+            _ => None,
+        };
+        Ok(SequentialReader { piece, projection, columns: reader })
+    }
+
+    /// How many rows are best read at once: from multiple to multiple of that.
+    pub fn chunk_rows(&self) -> u64 {
+        let of_group = self.columns.as_ref().map(ColumnReader::group_rows);
+        COLUMN_CHUNK_ROWS.min(of_group.unwrap_or(COLUMN_CHUNK_ROWS))
+    }
+
+    /// Some of the `in_sequence` rows that will be read one after the other, from streams, if that is worth it. They must
+    /// not reach over a multiple of [`SequentialReader::chunk_rows`].
+    pub fn read_columns(&mut self, ordinals: Range<u64>, in_sequence: u64) -> Result<Option<Rows>> {
+        let Some(columns) = &mut self.columns else { return Ok(None) };
+        let first = ordinals.start - ordinals.start % columns.group_rows();
+        let of_group = columns.group_rows().min(self.piece.rows() - first);
+        let is_worth = in_sequence >= of_group / SHARE_OF_GROUP;
+        match is_worth || columns.is_in_hand(ordinals.start) {
+            true => Ok(columns.read(ordinals)?),
+            false => Ok(None),
+        }
+    }
+
+    /// The rows of a range, from blocks.
+    pub fn read_rows(&self, ordinals: Range<u64>) -> Result<Rows> {
+        self.piece.read(ordinals.start, ordinals.end, &self.projection)
+    }
+}

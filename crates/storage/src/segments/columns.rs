@@ -1,0 +1,187 @@
+//! Columns of segments by their ordinals, from streams: what a scan reads that asks for some columns of many rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, StringArray, new_null_array};
+use arrow_schema::DataType;
+use drillcore_format::error::FormatError;
+use drillcore_format::page::PageKind;
+use drillcore_format::rows::{Projection, Rows};
+use drillcore_format::streams::dictionary::decode_dictionary;
+use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
+use drillcore_format::streams::page::StreamView;
+
+use crate::error::Result;
+use crate::pages::paged_file::PageRequest;
+use crate::segments::segment::Segment;
+
+/// Reads some columns of a segment in sequence, a group of rows at a time.
+pub struct ColumnReader {
+    segment: Arc<Segment>,
+    directory: StreamDirectory,
+    /// Positions in the key of the columns wanted of it; their streams come first.
+    key_positions: Vec<usize>,
+    columns: Vec<Column>,
+    /// The group that was read last: its number and the payloads of its pages, one for each stream wanted.
+    group: Option<(usize, Vec<Vec<u8>>)>,
+}
+
+struct Column {
+    data_type: DataType,
+    /// `None` of a column that was added after the segment was written: it is null.
+    stream: Option<usize>,
+    /// Of texts.
+    dictionary: Option<StringArray>,
+}
+
+impl ColumnReader {
+    /// Prepares to read columns of the key, by their positions there, and values. `None` if not all of them are streams.
+    ///
+    /// One page, and one for each column of texts.
+    pub fn open(
+        segment: Arc<Segment>,
+        key: &[(usize, DataType)],
+        values: &Projection,
+    ) -> Result<Option<ColumnReader>> {
+        let Some(directory) = segment.stream_directory()? else { return Ok(None) };
+        let key_columns =
+            key.iter().map(|(at, of)| (StreamColumn::Key(*at as u32), of, segment.key_columns()));
+        let values = values.values.iter().zip(&values.types);
+        let values =
+            values.map(|(at, of)| (StreamColumn::Value(*at as u32), of, segment.value_columns()));
+        let mut columns = Vec::new();
+        for (column, data_type, known) in key_columns.chain(values) {
+            let (StreamColumn::Key(at) | StreamColumn::Value(at)) = column;
+            let stream = match directory.stream_of(column) {
+                None if (at as usize) < known => return Ok(None),
+                stream => stream,
+            };
+            let place = stream.and_then(|stream| directory.streams[stream].dictionary);
+            let dictionary = place.map(|place| segment.dictionary(place)).transpose()?;
+            columns.push(Column { data_type: data_type.clone(), stream, dictionary });
+        }
+        let key_positions = key.iter().map(|(at, _)| *at).collect();
+        Ok(Some(ColumnReader { segment, directory, key_positions, columns, group: None }))
+    }
+
+    /// A reader for each stream by itself, of what it is.
+    ///
+    /// # Errors
+    /// `Inconsistent` if a stream is of no column.
+    pub(crate) fn of_each_stream(
+        segment: &Arc<Segment>,
+    ) -> Result<Vec<(StreamColumn, ColumnReader)>> {
+        let Some(directory) = segment.stream_directory()? else { return Ok(Vec::new()) };
+        let layout = segment.layout();
+        let reader = |Stream { column, .. }: &Stream| {
+            let (key, values) = match *column {
+                StreamColumn::Key(at) => {
+                    let of = layout.key_types().get(at as usize).cloned();
+                    (of.map(|of| (at as usize, of)), Vec::new())
+                }
+                StreamColumn::Value(at) => {
+                    let is_known = (at as usize) < layout.value_types().len();
+                    (None, is_known.then_some(at as usize).into_iter().collect())
+                }
+            };
+            if key.is_none() && values.is_empty() {
+                return Err(segment.inconsistent(format!("a stream is of {column:?}")));
+            }
+            let (key, values) = (Vec::from_iter(key), layout.stored(false, values));
+            let reader = ColumnReader::open(segment.clone(), &key, &values)?;
+            Ok((*column, reader.expect("the directory has its stream")))
+        };
+        directory.streams.iter().map(reader).collect()
+    }
+
+    /// Rows of a group, a power of two; the last group may have fewer.
+    pub fn group_rows(&self) -> u64 {
+        self.directory.group_rows
+    }
+
+    /// Whether the group of an ordinal is the one that was read last: to read more of it costs no reads.
+    pub fn is_in_hand(&self, ordinal: u64) -> bool {
+        self.group.as_ref().is_some_and(|(group, _)| *group as u64 == ordinal / self.group_rows())
+    }
+
+    /// The columns of some rows, all of one group; `None` if a column has no page there. The first call for a group reads
+    /// its pages, past the cache.
+    pub fn read(&mut self, ordinals: Range<u64>) -> Result<Option<Rows>> {
+        let group = (ordinals.start / self.group_rows()) as usize;
+        let first = group as u64 * self.group_rows();
+        let rows_of_group = self.group_rows().min(self.segment.rows() - first);
+        assert!(ordinals.start < ordinals.end && ordinals.end <= first + rows_of_group);
+        if !self.is_in_hand(ordinals.start) {
+            self.group = None;
+            let Some(pages) = self.read_group(group)? else { return Ok(None) };
+            self.group = Some((group, pages));
+        }
+        let (_, pages) = self.group.as_ref().expect("it was just read");
+        let mut pages = pages.iter();
+        let (from, to) = ((ordinals.start - first) as usize, (ordinals.end - first) as usize);
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for Column { data_type, stream, dictionary } in &self.columns {
+            let Some(stream) = *stream else {
+                arrays.push(new_null_array(data_type, to - from));
+                continue;
+            };
+            let page = pages.next().expect("each stream has a page here");
+            let decoded = StreamView::parse(page, data_type).and_then(|view| {
+                if view.rows() as u64 != rows_of_group {
+                    let detail = format!("{} rows of {rows_of_group}", view.rows());
+                    return Err(FormatError::malformed("stream page", detail));
+                }
+                view.decode(from, to, data_type, dictionary.as_ref())
+            });
+            let offset = self.directory.page(stream, group).map_or(0, |(offset, _)| offset);
+            arrays.push(decoded.map_err(|error| self.segment.damaged(offset, error))?);
+        }
+        let values = arrays.split_off(self.key_positions.len());
+        let key_columns: Vec<(usize, ArrayRef)> =
+            self.key_positions.iter().copied().zip(arrays).collect();
+        Ok(Some(Rows::of_columns(to - from, key_columns, values)))
+    }
+
+    /// The payloads of the pages of a group; `None` if a column has none there.
+    fn read_group(&self, group: usize) -> Result<Option<Vec<Vec<u8>>>> {
+        let streams = self.columns.iter().filter_map(|column| column.stream);
+        let places = streams.map(|stream| self.directory.page(stream, group));
+        let Some(places) = places.collect::<Option<Vec<(u64, u32)>>>() else { return Ok(None) };
+        let requests: Vec<PageRequest<'_>> = places
+            .into_iter()
+            .map(|place| self.segment.stream_request(place, PageKind::Stream))
+            .collect();
+        let pages = self.segment.cache().read_past(&requests, |_, payload| Ok(payload.to_vec()));
+        pages.into_iter().collect::<Result<_>>().map(Some)
+    }
+}
+
+impl Segment {
+    /// The directory of the streams, if there are any.
+    fn stream_directory(&self) -> Result<Option<StreamDirectory>> {
+        let Some(place) = self.footer.streams else { return Ok(None) };
+        let payload =
+            self.cache().payload(self.stream_request(place, PageKind::StreamDirectory))?;
+        let decoded = StreamDirectory::decode(&payload, self.rows());
+        decoded.map(Some).map_err(|error| self.damaged(place.0, error))
+    }
+
+    fn dictionary(&self, place: (u64, u32)) -> Result<StringArray> {
+        let payload = self.cache().payload(self.stream_request(place, PageKind::Dictionary))?;
+        decode_dictionary(&payload).map_err(|error| self.damaged(place.0, error))
+    }
+
+    /// How many columns the key had when the segment was written.
+    fn key_columns(&self) -> usize {
+        let key = &self.layout().schema().key;
+        key.iter().filter(|column| **column < self.footer.columns as usize).count()
+    }
+
+    /// How many values the rows had when the segment was written.
+    fn value_columns(&self) -> usize {
+        let added = self.footer.columns as usize..self.layout().schema().columns.fields().len();
+        let values = added.filter_map(|column| self.layout().value_of(column));
+        values.min().unwrap_or(self.layout().value_types().len())
+    }
+}
