@@ -19,7 +19,10 @@ mod tests;
 
 use std::cmp::Ordering;
 
+use arrow_array::StringArray;
+
 use crate::cursor::{Cursor, put_u32, put_varint, varint_len};
+use crate::dictionary::{Dictionaries, TextCodes};
 use crate::error::{FormatError, Result};
 use crate::key::{Bound, compare_parts};
 use crate::rows::{Layout, Rows};
@@ -40,8 +43,12 @@ const CONSTANT: u8 = 0;
 const PLAIN: u8 = 1;
 /// Booleans, one bit each.
 const BITS: u8 = 1;
-/// The least number in its own width, then distances from it; plus the width of a distance.
-const DISTANCE: u8 = 8;
+/// Integers: the least in its own width, the bits of a distance, then each one's distance from the least.
+const PACKED: u8 = 2;
+/// Numbers that are integers once they are multiplied by a power of ten: that power, then these as in [`PACKED`].
+const SCALED: u8 = 3;
+/// Texts: the bits of a code, then one code a row into the segment's dictionary of the column.
+const SHARED: u8 = 16;
 /// One code a row into a list of different strings; plus that list's form. A string column without
 /// this bit is a list itself.
 const DICTIONARY: u8 = 8;
@@ -63,11 +70,13 @@ pub struct BlockSizer<'a> {
 }
 
 impl<'a> BlockSizer<'a> {
-    /// A block that begins with row `from` of `rows` and is empty so far.
-    pub fn new(rows: &'a Rows, from: usize) -> BlockSizer<'a> {
+    /// A block that begins with row `from` of `rows` and is empty so far. `codes` are those of all rows, or nothing.
+    pub fn new(rows: &'a Rows, from: usize, codes: &'a TextCodes) -> BlockSizer<'a> {
         let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys()));
-        let columns =
-            std::iter::once(keys).chain(rows.values().iter().map(column_encoder)).collect();
+        let codes = |value: usize| codes.get(value).and_then(|codes| codes.as_deref());
+        let values = rows.values().iter().enumerate();
+        let values = values.map(|(value, array)| column_encoder(array, codes(value)));
+        let columns = std::iter::once(keys).chain(values).collect();
         BlockSizer { from, to: from, row_count: rows.len(), columns }
     }
 
@@ -121,9 +130,9 @@ impl<'a> BlockSizer<'a> {
 /// larger than the budget.
 ///
 /// O(rows taken * columns).
-pub fn rows_that_fit(rows: &Rows, from: usize, budget: usize) -> usize {
+pub fn rows_that_fit(rows: &Rows, from: usize, codes: &TextCodes, budget: usize) -> usize {
     assert!(from < rows.len(), "row {from} of {}", rows.len());
-    let mut sizer = BlockSizer::new(rows, from);
+    let mut sizer = BlockSizer::new(rows, from, codes);
     let mut start = from;
     while start < rows.len() {
         let mut end = rows.len().min(start + SIZING_STEP);
@@ -141,16 +150,16 @@ pub fn rows_that_fit(rows: &Rows, from: usize, budget: usize) -> usize {
     rows.len() - from
 }
 
-/// Appends the block of the rows `from..to`, which hold all columns.
-pub fn encode(rows: &Rows, from: usize, to: usize, out: &mut Vec<u8>) {
-    let mut sizer = BlockSizer::new(rows, from);
+/// Appends the block of the rows `from..to`, which hold all columns. `codes` are those of all rows, or nothing.
+pub fn encode(rows: &Rows, from: usize, to: usize, codes: &TextCodes, out: &mut Vec<u8>) {
+    let mut sizer = BlockSizer::new(rows, from, codes);
     sizer.extend_to(to);
     sizer.write(out);
 }
 
-/// Bytes that [`encode`] appends.
+/// Bytes that [`encode`] appends without codes.
 pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
-    let mut sizer = BlockSizer::new(rows, from);
+    let mut sizer = BlockSizer::new(rows, from, &[]);
     sizer.extend_to(to);
     sizer.encoded_len()
 }
@@ -170,6 +179,7 @@ pub struct BlockView<'a> {
     key_prefix: &'a [u8],
     key_rests: ListView<'a>,
     sections: Sections<'a>,
+    dictionaries: &'a Dictionaries,
 }
 
 /// The sections of a block's values, in order. Taken apart as they are asked for: a header may be longer
@@ -207,7 +217,18 @@ impl<'a> BlockView<'a> {
         let key_rests = ListView::parse(key_form, row_count, keys.rest())?;
         let sections = Sections { header, bytes: cursor.take(values_len)? };
         cursor.finish()?;
-        Ok(BlockView { row_count, key_prefix, key_rests, sections })
+        Ok(BlockView { row_count, key_prefix, key_rests, sections, dictionaries: &[] })
+    }
+
+    /// The same block, whose texts are looked up in dictionaries: those that are asked for and not in it.
+    pub fn with_dictionaries(self, dictionaries: &'a Dictionaries) -> BlockView<'a> {
+        BlockView { dictionaries, ..self }
+    }
+
+    /// The dictionary of a value.
+    fn dictionary(&self, value: usize) -> Option<&'a StringArray> {
+        let found = self.dictionaries.iter().find(|(of, _)| *of == value);
+        found.map(|(_, dictionary)| dictionary.as_ref())
     }
 
     /// Rows in the block.

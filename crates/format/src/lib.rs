@@ -6,6 +6,8 @@
 pub mod ids;
 pub mod error;
 pub mod cursor;
+mod packed;
+pub mod dictionary;
 pub mod byte_bounds;
 pub mod indexed_sets;
 pub mod weight;

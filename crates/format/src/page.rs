@@ -42,7 +42,7 @@ pub enum PageKind {
     Filter = 9,
     /// One column of a group of rows, see [`crate::streams::page`].
     Stream = 10,
-    /// The strings that codes of a stream stand for, see [`crate::streams::dictionary`].
+    /// The texts that codes in blocks and streams stand for, see [`crate::dictionary`].
     Dictionary = 11,
     /// Which columns are streams, see [`crate::streams::directory`].
     StreamDirectory = 12,

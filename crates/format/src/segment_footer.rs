@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::ids::{LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
 use crate::page::{put_page_place, read_page_place};
+use crate::streams::directory::StreamColumn;
 
 const FOOTER: &str = "segment footer";
 
@@ -29,6 +30,8 @@ pub struct SegmentFooter {
     pub summary: (u64, u32),
     /// File offset and bytes of the stream directory page, if any column is a stream.
     pub streams: Option<(u64, u32)>,
+    /// The columns of texts that have a dictionary, rising, with file offset and bytes of its page.
+    pub dictionaries: Vec<(StreamColumn, (u64, u32))>,
     /// File offset and bytes of the page that holds the set directory summary, if any set is indexed ...
     pub set_directory: Option<(u64, u32)>,
     /// ... and which are: one of them that has no entry has no rows.
@@ -59,6 +62,11 @@ impl SegmentFooter {
         put_page_place(out, self.summary);
         // No page lies at the beginning of the file but the first block.
         put_page_place(out, self.streams.unwrap_or_default());
+        put_varint(out, self.dictionaries.len() as u64);
+        for &(column, place) in &self.dictionaries {
+            put_varint(out, column.number());
+            put_page_place(out, place);
+        }
         match self.set_directory {
             None => out.push(NO_SETS),
             Some(place) => {
@@ -89,6 +97,16 @@ impl SegmentFooter {
             (0, 0) => None,
             place => Some(place),
         };
+        let mut dictionaries: Vec<(StreamColumn, (u64, u32))> = Vec::new();
+        for _ in 0..cursor.varint()? {
+            let number = cursor.varint()?;
+            let column = StreamColumn::of(number);
+            let is_next = dictionaries.last().is_none_or(|(last, _)| last.number() < number);
+            match column.filter(|_| is_next) {
+                Some(column) => dictionaries.push((column, read_page_place(&mut cursor)?)),
+                None => return Err(cursor.error(format!("a dictionary of column {number}"))),
+            }
+        }
         let (set_directory, indexed) = match cursor.u8()? {
             NO_SETS => (None, IndexedSets::none()),
             ALL_SETS => (Some(read_page_place(&mut cursor)?), IndexedSets::all()),
@@ -105,6 +123,7 @@ impl SegmentFooter {
             last_key,
             summary,
             streams,
+            dictionaries,
             set_directory,
             indexed,
             set_column: match cursor.varint_u32()? {
@@ -165,6 +184,8 @@ mod tests {
                     last_key: k.max(l),
                     summary,
                     streams,
+                    dictionaries: streams
+                        .map_or(Vec::new(), |place| vec![(StreamColumn::Value(3), place)]),
                     set_directory,
                     indexed: match set_directory {
                         None => IndexedSets::none(),

@@ -2,12 +2,11 @@
 //!
 //! Who wants a row reads a block; who wants a column of many rows reads its stream and nothing else. Published as
 //! *fractured mirrors*: Ramamurthy, DeWitt and Su, *A Case for Fractured Mirrors*, VLDB 2002. The rows of a segment are
-//! cut into [groups](group); a [stream page](page) holds one column of one group, and the
-//! [directory](directory) says where each lies. Drawn in `docs/format.md`, section "Column streams".
+//! cut into groups ([`group`]); a [`page`] holds one column of one group, and the
+//! [`directory`] says where each lies. Drawn in `docs/format.md`, section "Column streams".
 
 pub mod group;
 pub mod words;
-pub mod dictionary;
 pub mod page;
 pub mod directory;
 #[cfg(test)]

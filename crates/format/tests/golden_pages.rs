@@ -29,6 +29,7 @@ use drillcore_format::schema::{
 };
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
+use drillcore_format::streams::directory::StreamColumn;
 
 /// Asserts that `bytes` are those of the golden file, and returns the file's.
 fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
@@ -244,6 +245,7 @@ fn a_segment_footer_and_its_tail_keep_their_bytes() {
         last_key: b"\x01ZZ\x00".to_vec(),
         summary: (4_915_200, 210),
         streams: Some((72_000, 300)),
+        dictionaries: vec![(StreamColumn::Value(2), (71_000, 1_000))],
         set_directory: Some((4_923_392, 96)),
         indexed: IndexedSets::all(),
         set_column: Some(0),

@@ -369,7 +369,7 @@ fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
         .iter()
         .map(|(table, run)| {
             let mut bytes = Vec::new();
-            block::encode(run.rows(), 0, run.rows().len(), &mut bytes);
+            block::encode(run.rows(), 0, run.rows().len(), &[], &mut bytes);
             (*table, bytes)
         })
         .collect();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
 };
 use arrow_buffer::{
     BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer,
@@ -81,7 +81,10 @@ impl RowsBuilder {
             };
             match section.presence(view.row_count)? {
                 (Presence::None, _) => column.append_nulls(picked.len()),
-                (presence, values) => column.append(values, presence, view.row_count, picked)?,
+                (presence, values) => {
+                    let dictionary = view.dictionary(*index);
+                    column.append(values, presence, view.row_count, picked, dictionary)?;
+                }
             }
         }
         self.len += picked.len();
@@ -162,13 +165,15 @@ impl Picked<'_> {
 
 /// Collects one column.
 trait ColumnBuilder {
-    /// Appends picked rows of a section that has `row_count` of them; null bits have been split off.
+    /// Appends picked rows of a section that has `row_count` of them; null bits have been split off. Codes are looked up in
+    /// the segment's dictionary.
     fn append(
         &mut self,
         values: Section<'_>,
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
+        dictionary: Option<&StringArray>,
     ) -> Result<()>;
 
     fn append_nulls(&mut self, count: usize);
@@ -213,6 +218,7 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
+        _dictionary: Option<&StringArray>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let out = &mut self.values;
@@ -221,17 +227,14 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
             FixedValues::Plain(bytes) => {
                 append_fixed(out, bytes, T::Native::WIDTH, picked, T::Native::read_le);
             }
-            FixedValues::Distance { least, width: 1, bytes } => {
-                append_fixed(out, bytes, 1, picked, |at| least.plus(u64::from(at[0])));
+            FixedValues::Packed { least, distances } => {
+                picked.for_each(|row| out.push(least.plus(distances.get(row))));
             }
-            FixedValues::Distance { least, width: 2, bytes } => {
-                append_fixed(out, bytes, 2, picked, |at| least.plus(u64::from(u16::read_le(at))));
-            }
-            FixedValues::Distance { least, width, bytes } => {
-                append_fixed(out, bytes, width, picked, |at| {
-                    least.plus(u64::from(u32::read_le(at)))
-                });
-            }
+            FixedValues::Scaled { scale, least, distances } => picked.for_each(|row| {
+                // Only bytes that break the promise of the format can overflow; those read as some value.
+                let integer = least.wrapping_add(distances.get(row) as i64);
+                out.push(T::Native::of_scaled(integer, scale));
+            }),
         }
         Ok(())
     }
@@ -278,6 +281,7 @@ impl ColumnBuilder for BoolBuilder {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
+        _dictionary: Option<&StringArray>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         match (BoolValues::parse(values, row_count)?, picked) {
@@ -316,11 +320,22 @@ impl ColumnBuilder for StringBuilder {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
+        dictionary: Option<&StringArray>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let strings = &mut self.strings;
         // A null is an empty string below its null bit, whatever its place in the block holds.
         match StringValues::parse(values, row_count)? {
+            StringValues::Shared(codes) => {
+                let entries = dictionary.ok_or_else(|| malformed("codes without a dictionary"))?;
+                picked.try_for_each(|row| match presence.holds(row) {
+                    true => {
+                        let code = check_code(codes.get(row), entries.len())?;
+                        strings.push(entries.value(code).as_bytes())
+                    }
+                    false => strings.push(&[]),
+                })
+            }
             StringValues::Constant(value) => picked
                 .try_for_each(|row| strings.push(if presence.holds(row) { value } else { &[] })),
             StringValues::Dictionary { codes, entry_count, entries } => match picked {
@@ -333,14 +348,14 @@ impl ColumnBuilder for StringBuilder {
                     })?;
                     (from..to).try_for_each(|row| match presence.holds(row) {
                         true => {
-                            let code = check_code(codes[row], entry_count)?;
+                            let code = check_code(codes.get(row), entry_count)?;
                             strings.push(&bytes[ends[code] as usize..ends[code + 1] as usize])
                         }
                         false => strings.push(&[]),
                     })
                 }
                 Picked::Rows(_) => picked.try_for_each(|row| match presence.holds(row) {
-                    true => strings.push(entries.get(check_code(codes[row], entry_count)?)?),
+                    true => strings.push(entries.get(check_code(codes.get(row), entry_count)?)?),
                     false => strings.push(&[]),
                 }),
             },

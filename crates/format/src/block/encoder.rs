@@ -17,10 +17,11 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 
 use super::byte_list::ListSize;
-use super::{ALL_NULL, BITS, CONSTANT, DICTIONARY, DISTANCE, NULL_BITMAP, PLAIN};
+use super::{ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED};
 use crate::cursor::{put_bytes, varint_len};
-use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::fixed::{Fixed, Scaling, with_fixed_type};
 use crate::key::shared_len;
+use crate::packed::{packed_len, put_packed, width_of};
 
 /// Takes in consecutive rows of one column.
 pub(super) trait ColumnEncoder {
@@ -40,17 +41,20 @@ pub(super) fn section_size((_, len): (u8, usize)) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// The encoder of a value column.
-pub(super) fn column_encoder(array: &ArrayRef) -> Box<dyn ColumnEncoder + '_> {
+/// The encoder of a value column, and of the codes of its texts, if they have any.
+pub(super) fn column_encoder<'a>(
+    array: &'a ArrayRef,
+    codes: Option<&'a [u32]>,
+) -> Box<dyn ColumnEncoder + 'a> {
     match array.data_type() {
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
-        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>())),
-        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>())),
+        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), codes)),
+        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), None)),
         data_type => with_fixed_type!(data_type, T => {
             let array = array.as_primitive::<T>();
-            Box::new(FixedEncoder { array, seen: Seen::default(), range: None })
+            Box::new(FixedEncoder { array, seen: Seen::default(), range: None, scaling: Scaling::default() })
         }, panic!("{data_type} is not a column type")),
     }
 }
@@ -142,12 +146,14 @@ impl ColumnEncoder for KeyEncoder<'_> {
     }
 }
 
-/// Numbers, dates and timestamps: one value, plain values, or distances from the least.
+/// Numbers, dates and timestamps: one value, plain values, or distances from the least, multiplied or not.
 struct FixedEncoder<'a, T: ArrowPrimitiveType> {
     array: &'a PrimitiveArray<T>,
     seen: Seen,
     /// The least and the greatest value, by `Fixed::precedes`.
     range: Option<(T::Native, T::Native)>,
+    /// Of numbers without exact distances.
+    scaling: Scaling,
 }
 
 impl<T: ArrowPrimitiveType<Native: Fixed>> FixedEncoder<'_, T> {
@@ -157,23 +163,15 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> FixedEncoder<'_, T> {
             return (CONSTANT, T::Native::WIDTH);
         }
         let plain_len = self.seen.rows * T::Native::WIDTH;
-        if T::Native::IS_INTEGER {
-            let width = distance_width(greatest.distance_from(least));
-            let len = T::Native::WIDTH + self.seen.rows * width;
-            if width < T::Native::WIDTH && len < plain_len {
-                return (DISTANCE + width as u8, len);
-            }
-        }
-        (PLAIN, plain_len)
-    }
-}
-
-fn distance_width(greatest: u64) -> usize {
-    match greatest {
-        0..=0xff => 1,
-        0x100..=0xffff => 2,
-        0x1_0000..=0xffff_ffff => 4,
-        _ => 8,
+        let (encoding, len) = if T::Native::IS_INTEGER {
+            let packed = packed_len(self.seen.rows, width_of(greatest.distance_from(least)));
+            (PACKED, T::Native::WIDTH + 1 + packed)
+        } else if let Some(width) = self.scaling.width() {
+            (SCALED, 1 + size_of::<i64>() + 1 + packed_len(self.seen.rows, width))
+        } else {
+            return (PLAIN, plain_len);
+        };
+        if len < plain_len { (encoding, len) } else { (PLAIN, plain_len) }
     }
 }
 
@@ -192,6 +190,9 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnEncoder for FixedEncoder<'_, T>
                         if greatest.precedes(value) { value } else { greatest },
                     ),
                 });
+                if !T::Native::IS_INTEGER {
+                    self.scaling.push(value);
+                }
             }
             if let Some(size) = record.get_mut(nth) {
                 *size += section_size(self.form());
@@ -210,17 +211,29 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnEncoder for FixedEncoder<'_, T>
         let (least, _) = self.range.expect("some row is not null");
         // A null takes the place of a value; which one it is does not matter, but is fixed.
         let value = |row| if self.array.is_null(row) { least } else { self.array.value(row) };
-        let distance = |row| value(row).distance_from(least);
         match self.values_form() {
             (CONSTANT, _) => least.put_le(out),
             (PLAIN, _) => rows.for_each(|row| value(row).put_le(out)),
-            (encoding, _) => {
+            (PACKED, _) => {
+                let (_, greatest) = self.range.expect("some row is not null");
+                let width = width_of(greatest.distance_from(least));
                 least.put_le(out);
-                match encoding - DISTANCE {
-                    1 => rows.for_each(|row| out.push(distance(row) as u8)),
-                    2 => rows.for_each(|row| (distance(row) as u16).put_le(out)),
-                    _ => rows.for_each(|row| (distance(row) as u32).put_le(out)),
-                }
+                out.push(width);
+                put_packed(rows.map(|row| value(row).distance_from(least)), width, out);
+            }
+            _ => {
+                let (scale, least, width) = self.scaling.form().expect("it has a width");
+                out.push(scale);
+                least.put_le(out);
+                out.push(width);
+                let distance = |row| match self.array.is_null(row) {
+                    true => 0,
+                    false => {
+                        let scaled = self.array.value(row).scaled(scale);
+                        scaled.expect("each value has this scale").wrapping_sub(least) as u64
+                    }
+                };
+                put_packed(rows.map(distance), width, out);
             }
         }
     }
@@ -269,14 +282,18 @@ impl ColumnEncoder for BoolEncoder<'_> {
     }
 }
 
-/// Strings, of text or of bytes: one value, codes into a dictionary of at most 256, or all of them.
+/// Strings, of text or of bytes: one value, codes into a dictionary of at most 256 or into the segment's, or all of them.
 struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
     array: &'a GenericByteArray<T>,
     seen: Seen,
     /// All strings, a null as an empty one.
     plain: ListSize,
-    /// `None` once there are too many different strings.
+    /// `None` once there are too many different strings, and where they have codes.
     dictionary: Option<Dictionary<'a>>,
+    /// Of all rows, into the segment's dictionary.
+    codes: Option<&'a [u32]>,
+    /// The least and the greatest code taken in.
+    code_range: Option<(u32, u32)>,
 }
 
 /// Different strings in order of appearance, and each row's code.
@@ -316,19 +333,26 @@ impl<'a> Dictionary<'a> {
         true
     }
 
-    /// One code a row, the entry count less one, the entries.
+    /// The entry count less one, one code a row, the entries.
     fn len(&self) -> usize {
-        self.codes.len() + 1 + self.size.len()
+        1 + packed_len(self.codes.len(), self.width()) + self.size.len()
+    }
+
+    /// Bits of a code.
+    fn width(&self) -> u8 {
+        width_of(self.entries.len().saturating_sub(1) as u64)
     }
 }
 
 impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
-    fn new(array: &'a GenericByteArray<T>) -> StringEncoder<'a, T> {
+    fn new(array: &'a GenericByteArray<T>, codes: Option<&'a [u32]>) -> StringEncoder<'a, T> {
         StringEncoder {
             array,
             seen: Seen::default(),
             plain: ListSize::default(),
-            dictionary: Some(Dictionary::default()),
+            dictionary: codes.is_none().then(Dictionary::default),
+            codes,
+            code_range: None,
         }
     }
 
@@ -338,6 +362,15 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
 
     fn values_form(&self) -> (u8, usize) {
         let plain_len = self.plain.len();
+        if let Some((least, greatest)) = self.code_range {
+            let len = 1 + packed_len(self.seen.rows, width_of(greatest.into()));
+            let len_of_one = self.plain.total / (self.seen.rows - self.seen.nulls);
+            return match least == greatest {
+                true if len_of_one < len => (CONSTANT, len_of_one),
+                _ if len < plain_len => (SHARED, len),
+                _ => (self.plain.form(), plain_len),
+            };
+        }
         match &self.dictionary {
             Some(dictionary) if dictionary.entries.len() == 1 => (CONSTANT, dictionary.size.total),
             Some(dictionary) if dictionary.len() < plain_len => {
@@ -357,6 +390,11 @@ impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
             if self.dictionary.as_mut().is_some_and(|dictionary| !dictionary.push(string)) {
                 self.dictionary = None;
             }
+            if let (Some(codes), Some(_)) = (self.codes, string) {
+                let code = codes[row];
+                let (least, greatest) = self.code_range.unwrap_or((code, code));
+                self.code_range = Some((least.min(code), greatest.max(code)));
+            }
             if let Some(size) = record.get_mut(nth) {
                 *size += section_size(self.form());
             }
@@ -373,12 +411,31 @@ impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
         }
         let (encoding, _) = self.values_form();
         match &self.dictionary {
+            None if encoding == CONSTANT => {
+                out.extend_from_slice(
+                    rows.into_iter().find_map(|row| self.string(row)).unwrap_or_default(),
+                );
+            }
+            None if encoding == SHARED => {
+                let (_, greatest) = self.code_range.expect("some row is not null");
+                let width = width_of(greatest.into());
+                out.push(width);
+                let code = |row: usize| match (self.array.is_valid(row), self.codes) {
+                    (true, Some(codes)) => u64::from(codes[row]),
+                    _ => 0,
+                };
+                put_packed(rows.map(code), width, out);
+            }
             Some(dictionary) if encoding == CONSTANT => {
                 out.extend_from_slice(dictionary.entries[0]);
             }
             Some(dictionary) if encoding & DICTIONARY != 0 => {
-                out.extend_from_slice(&dictionary.codes);
                 out.push((dictionary.entries.len() - 1) as u8);
+                put_packed(
+                    dictionary.codes.iter().map(|&code| code.into()),
+                    dictionary.width(),
+                    out,
+                );
                 dictionary.size.write(dictionary.entries.iter().copied(), out);
             }
             _ => self.plain.write(rows.map(|row| self.string(row).unwrap_or_default()), out),

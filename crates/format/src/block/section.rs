@@ -2,10 +2,12 @@
 
 use super::byte_list::ListView;
 use super::{
-    ALL_NULL, BITS, CONSTANT, DICTIONARY, DISTANCE, NULL_BITMAP, NULL_MASK, PLAIN, malformed,
+    ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, NULL_MASK, PACKED, PLAIN, SCALED, SHARED,
+    malformed,
 };
 use crate::error::Result;
 use crate::key::fixed::Fixed;
+use crate::packed::{packed_at, packed_len, width_of};
 
 /// A code is a byte.
 pub(super) const DICTIONARY_ENTRIES_MAX: usize = 256;
@@ -74,12 +76,54 @@ impl<'a> Section<'a> {
 pub(super) enum FixedValues<'a, N> {
     Constant(N),
     Plain(&'a [u8]),
-    /// Distances of `width` bytes above `least`.
-    Distance {
+    /// Distances above `least`.
+    Packed {
         least: N,
-        width: usize,
-        bytes: &'a [u8],
+        distances: PackedView<'a>,
     },
+    /// Distances above an integer: what they give is to be divided by 10^`scale`.
+    Scaled {
+        scale: u8,
+        least: i64,
+        distances: PackedView<'a>,
+    },
+}
+
+/// Numbers of as many bits each, of checked length.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PackedView<'a> {
+    width: u8,
+    bytes: &'a [u8],
+}
+
+impl<'a> PackedView<'a> {
+    /// Takes the list that `bytes` begin with; gives what follows it.
+    fn parse(width: u8, row_count: usize, bytes: &'a [u8]) -> Result<(PackedView<'a>, &'a [u8])> {
+        if u32::from(width) > u64::BITS {
+            return Err(malformed(format!("numbers of {width} bits")));
+        }
+        // A damaged row count is found where keys are taken apart, which have a byte each.
+        match bytes.split_at_checked(packed_len(row_count, width)) {
+            Some((bytes, rest)) => Ok((PackedView { width, bytes }, rest)),
+            None => Err(malformed("packed numbers are cut short")),
+        }
+    }
+
+    /// Takes the list that fills `bytes`, behind its width.
+    fn parse_all(row_count: usize, bytes: &'a [u8]) -> Result<PackedView<'a>> {
+        let Some((width, bytes)) = bytes.split_first() else {
+            return Err(malformed("packed numbers without a width"));
+        };
+        match PackedView::parse(*width, row_count, bytes)? {
+            (view, []) => Ok(view),
+            _ => Err(malformed("bytes are left over behind packed numbers")),
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, row: usize) -> u64 {
+        packed_at(self.bytes, self.width, row)
+    }
 }
 
 impl<'a, N: Fixed> FixedValues<'a, N> {
@@ -93,16 +137,21 @@ impl<'a, N: Fixed> FixedValues<'a, N> {
                 section.expect_len(row_count.checked_mul(N::WIDTH))?;
                 Ok(FixedValues::Plain(section.bytes))
             }
-            encoding if N::IS_INTEGER => {
-                let width = match encoding.checked_sub(DISTANCE) {
-                    Some(width @ (1 | 2 | 4)) => usize::from(width),
-                    _ => return section.unknown(),
-                };
-                let len = row_count.checked_mul(width);
-                section.expect_len(len.and_then(|len| len.checked_add(N::WIDTH)))?;
-                let (least, bytes) = section.bytes.split_at(N::WIDTH);
-                Ok(FixedValues::Distance { least: N::read_le(least), width, bytes })
-            }
+            PACKED if N::IS_INTEGER => match section.bytes.split_at_checked(N::WIDTH) {
+                Some((least, bytes)) => {
+                    let distances = PackedView::parse_all(row_count, bytes)?;
+                    Ok(FixedValues::Packed { least: N::read_le(least), distances })
+                }
+                None => Err(malformed("a column without its least value")),
+            },
+            SCALED => match section.bytes.split_at_checked(1 + size_of::<i64>()) {
+                Some(([scale, least @ ..], bytes)) if *scale < N::SCALES => {
+                    let distances = PackedView::parse_all(row_count, bytes)?;
+                    let least = i64::read_le(least);
+                    Ok(FixedValues::Scaled { scale: *scale, least, distances })
+                }
+                _ => Err(malformed("a column that cannot be scaled")),
+            },
             _ => section.unknown(),
         }
     }
@@ -133,7 +182,13 @@ impl<'a> BoolValues<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StringValues<'a> {
     Constant(&'a [u8]),
-    Dictionary { codes: &'a [u8], entry_count: usize, entries: ListView<'a> },
+    Dictionary {
+        codes: PackedView<'a>,
+        entry_count: usize,
+        entries: ListView<'a>,
+    },
+    /// Codes into the segment's dictionary.
+    Shared(PackedView<'a>),
     Plain(ListView<'a>),
 }
 
@@ -143,14 +198,18 @@ impl<'a> StringValues<'a> {
         if encoding == CONSTANT {
             return Ok(StringValues::Constant(bytes));
         }
+        if encoding == SHARED {
+            return Ok(StringValues::Shared(PackedView::parse_all(row_count, bytes)?));
+        }
         if encoding & DICTIONARY == 0 {
             return Ok(StringValues::Plain(ListView::parse(encoding, row_count, bytes)?));
         }
-        let Some((codes, [count_less_one, entries @ ..])) = bytes.split_at_checked(row_count)
-        else {
+        let Some((count_less_one, bytes)) = bytes.split_first() else {
             return Err(malformed("a dictionary is cut short"));
         };
         let entry_count = usize::from(*count_less_one) + 1;
+        let width = width_of(u64::from(*count_less_one));
+        let (codes, entries) = PackedView::parse(width, row_count, bytes)?;
         let entries = ListView::parse(encoding & !DICTIONARY, entry_count, entries)?;
         Ok(StringValues::Dictionary { codes, entry_count, entries })
     }
@@ -158,10 +217,9 @@ impl<'a> StringValues<'a> {
 
 /// The dictionary entry that a row's code stands for.
 #[inline]
-pub(super) fn check_code(code: u8, entry_count: usize) -> Result<usize> {
-    let code = usize::from(code);
-    if code < entry_count {
-        return Ok(code);
+pub(super) fn check_code(code: u64, entry_count: usize) -> Result<usize> {
+    if code < entry_count as u64 {
+        return Ok(code as usize);
     }
     Err(malformed(format!("code {code} in a dictionary of {entry_count}")))
 }

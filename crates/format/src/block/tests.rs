@@ -3,8 +3,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, ListArray, RecordBatch,
-    StringArray, TimestampMillisecondArray, UInt8Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array,
+    Int64Array, ListArray, RecordBatch, StringArray, TimestampMillisecondArray, UInt8Array,
 };
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::collection::vec;
@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::key::fixed::{Fixed, Scaling};
 use crate::rows::Projection;
 use crate::rows::tests::table;
 use crate::schema::{MergePolicy, TableSchema, list_of_strings};
@@ -30,7 +31,7 @@ fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
 
 fn encoded(rows: &Rows, from: usize, to: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(rows, from, to, &mut bytes);
+    encode(rows, from, to, &[], &mut bytes);
     bytes
 }
 
@@ -97,7 +98,7 @@ proptest! {
     fn the_length_is_known_before_writing((_, rows, from, to) in sorted_rows()) {
         let bytes = encoded(&rows, from, to);
         prop_assert_eq!(encoded_len(&rows, from, to), bytes.len());
-        let mut sizer = BlockSizer::new(&rows, from);
+        let mut sizer = BlockSizer::new(&rows, from, &[]);
         for end in from..=to {
             sizer.extend_to(end);
             prop_assert_eq!(sizer.encoded_len(), encoded_len(&rows, from, end));
@@ -109,7 +110,7 @@ proptest! {
         (_, rows, from, _) in sorted_rows(),
         budget in 0..3000usize,
     ) {
-        let taken = rows_that_fit(&rows, from, budget);
+        let taken = rows_that_fit(&rows, from, &[], budget);
         prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken) <= budget);
         if from + taken < rows.len() {
             prop_assert!(encoded_len(&rows, from, from + taken + 1) > budget);
@@ -175,7 +176,7 @@ proptest! {
 
 /// The encoding byte and length of a column's section in a block of all its rows.
 fn form_of(array: ArrayRef) -> (u8, usize) {
-    let mut encoder = column_encoder(&array);
+    let mut encoder = column_encoder(&array, None);
     encoder.extend(0..array.len(), &mut []);
     encoder.form()
 }
@@ -184,13 +185,28 @@ fn form_of(array: ArrayRef) -> (u8, usize) {
 fn each_column_takes_its_smallest_encoding() {
     let ints = |values: Vec<i64>| form_of(Arc::new(Int64Array::from(values)));
     assert_eq!(ints(vec![5; 100]), (CONSTANT, 8));
-    assert_eq!(ints((1000..1100).collect()), (DISTANCE + 1, 8 + 100));
-    assert_eq!(ints((0..100).map(|n| n * 100).collect()), (DISTANCE + 2, 8 + 200));
-    assert_eq!(ints((0..100).map(|n| n * 100_000).collect()), (DISTANCE + 4, 8 + 400));
+    assert_eq!(ints((1000..1100).collect()), (PACKED, 8 + 1 + 88));
+    assert_eq!(ints((0..100).map(|n| n * 100).collect()), (PACKED, 8 + 1 + 175));
+    assert_eq!(ints((0..100).map(|n| n * 100_000).collect()), (PACKED, 8 + 1 + 300));
     assert_eq!(ints(vec![i64::MIN, i64::MAX, 0]), (PLAIN, 24));
     assert_eq!(form_of(Arc::new(UInt8Array::from_iter_values(0..=255))), (PLAIN, 256));
     assert_eq!(form_of(Arc::new(Float64Array::from(vec![0.0, -0.0]))), (PLAIN, 16));
     assert_eq!(form_of(Arc::new(Float64Array::from(vec![f64::NAN; 9]))), (CONSTANT, 8));
+    let floats = |values: Vec<f64>| form_of(Arc::new(Float64Array::from(values)));
+    let scaled = 1 + 8 + 1;
+    assert_eq!(floats((0..100).map(f64::from).collect()), (SCALED, scaled + 88));
+    assert_eq!(floats((0..100).map(|n| f64::from(n) / 100.0).collect()), (SCALED, scaled + 88));
+    // The last one has a digit more, so all take four bits more.
+    let mut prices: Vec<f64> = (0..100).map(|n| f64::from(n) / 100.0).collect();
+    prices.push(0.005);
+    assert_eq!(floats(prices.clone()), (SCALED, scaled + 127));
+    prices.push(std::f64::consts::PI);
+    assert_eq!(floats(prices), (PLAIN, 8 * 102));
+    let floats = (0..100u8).map(|n| f32::from(n) / 10.0).collect::<Vec<f32>>();
+    assert_eq!(form_of(Arc::new(Float32Array::from(floats))), (SCALED, scaled + 88));
+    let decimals = Decimal128Array::from_iter_values((0..100).map(|n| n * 1_000_000));
+    assert_eq!(form_of(Arc::new(decimals)), (SCALED, scaled + 338));
+    assert_eq!(form_of(Arc::new(Decimal128Array::from(vec![1, i128::MAX]))), (PLAIN, 32));
 
     let bools = |values: Vec<Option<bool>>| form_of(Arc::new(BooleanArray::from(values)));
     assert_eq!(bools(vec![Some(true); 20]), (CONSTANT, 1));
@@ -201,8 +217,8 @@ fn each_column_takes_its_smallest_encoding() {
     let strings = |values: Vec<String>| form_of(Arc::new(StringArray::from(values)));
     assert_eq!(strings(vec!["SFO".into(); 50]), (CONSTANT, 3));
     let turns = |two: [&str; 2]| two.repeat(25).into_iter().map(String::from).collect();
-    assert_eq!(strings(turns(["SFO", "JFK"])), (DICTIONARY | 1, 50 + 1 + 6));
-    assert_eq!(strings(turns(["Oslo", "Rome!"])), (DICTIONARY | 2, 50 + 1 + 2 + 9));
+    assert_eq!(strings(turns(["SFO", "JFK"])), (DICTIONARY | 1, 7 + 1 + 6));
+    assert_eq!(strings(turns(["Oslo", "Rome!"])), (DICTIONARY | 2, 7 + 1 + 2 + 9));
     let numbered = |count: usize| (0..count).map(|n| format!("{n:04}")).collect::<Vec<_>>();
     assert_eq!(strings(numbered(300)), (1, 1200), "the same length needs no ends");
     let rising = |count: usize| (0..count).map(|n| "x".repeat(n)).collect::<Vec<_>>();
@@ -212,7 +228,7 @@ fn each_column_takes_its_smallest_encoding() {
 
     let bytes = |values: Vec<[u8; 2]>| form_of(Arc::new(BinaryArray::from_iter_values(values)));
     assert_eq!(bytes(vec![[0xff, 0]; 50]), (CONSTANT, 2));
-    assert_eq!(bytes([[0xff, 0], [0, 0xff]].repeat(25)), (DICTIONARY | 1, 50 + 1 + 4));
+    assert_eq!(bytes([[0xff, 0], [0, 0xff]].repeat(25)), (DICTIONARY | 1, 7 + 1 + 4));
     assert_eq!(bytes((0..99).map(|n| [n, 0xff]).collect()), (1, 198));
 }
 
@@ -298,8 +314,8 @@ fn golden_rows() -> (Layout, Rows) {
 }
 
 #[test]
-fn the_bytes_of_a_block_are_those_of_version_1() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/block-v1.bin");
+fn the_bytes_of_a_block_are_those_of_version_2() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/block-v2.bin");
     let (layout, rows) = golden_rows();
     let bytes = encoded(&rows, 0, rows.len());
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|update| update == "1") {
@@ -417,6 +433,69 @@ fn distances_at_the_edges_of_their_widths_read_back() {
             let bytes = encoded(&rows, 0, 5);
             let view = BlockView::parse(&bytes, &layout).unwrap();
             assert_same(&fetch(&view, &layout.all(), 0, 5).unwrap(), &rows);
+        }
+    }
+}
+
+/// Floats that are short decimals, mostly, of few or many digits.
+fn decimals() -> impl Strategy<Value = Vec<f64>> {
+    let one =
+        (any::<i64>(), 1..60u32, 0..12i32, 0..40u8).prop_map(|(digits, bits, scale, kind)| {
+            match kind {
+                0 => -0.0,
+                1 => f64::from_bits(digits as u64),
+                _ => (digits >> bits) as f64 / 10f64.powi(scale),
+            }
+        });
+    vec(one, 1..60)
+}
+
+proptest! {
+    #[test]
+    fn floats_read_back_to_the_bit(values in decimals()) {
+        let layout = table_of(vec![
+            Field::new("id", DataType::Int64, false),
+            Field::new("wide", DataType::Float64, false),
+            Field::new("short", DataType::Float32, false),
+        ]);
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(0..values.len() as i64)),
+            Arc::new(Float64Array::from(values.clone())),
+            Arc::new(Float32Array::from_iter_values(values.iter().map(|value| *value as f32))),
+        ];
+        let batch = RecordBatch::try_new(layout.schema().columns.clone(), columns).unwrap();
+        let rows = layout.encode(&batch);
+        for (from, to) in [(0, values.len()), (values.len() / 2, values.len())] {
+            let bytes = encoded(&rows, from, to);
+            let view = BlockView::parse(&bytes, &layout).unwrap();
+            let read = fetch(&view, &layout.all(), 0, to - from).unwrap();
+            for (read, rows) in read.values().iter().zip(rows.slice(from, to - from).values()) {
+                let bits = |array: &ArrayRef| array.to_data().buffers()[0].as_slice().to_vec();
+                // A slice's buffer is whole.
+                let copied = crate::rows::tests::taken(rows, &(0..rows.len() as u32).collect::<Vec<_>>());
+                prop_assert_eq!(bits(read), bits(&copied));
+            }
+        }
+    }
+
+    #[test]
+    fn a_scale_that_rose_is_that_of_all_numbers_before(values in decimals()) {
+        let mut scaling = Scaling::default();
+        values.iter().for_each(|value| scaling.push(*value));
+        if let Some((scale, least, width)) = scaling.form() {
+            for value in &values {
+                let distance = value.scaled(scale).unwrap().wrapping_sub(least) as u64;
+                prop_assert!(width == 64 || distance >> width == 0, "{value} of {values:?}");
+            }
+        }
+        let short: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+        let mut scaling = Scaling::default();
+        short.iter().for_each(|value| scaling.push(*value));
+        if let Some((scale, least, width)) = scaling.form() {
+            for value in &short {
+                let distance = value.scaled(scale).unwrap().wrapping_sub(least) as u64;
+                prop_assert!(width == 64 || distance >> width == 0, "{value} of {short:?}");
+            }
         }
     }
 }

@@ -1,4 +1,6 @@
-//! The fixed-width values that columns hold: their order as bytes, and their little-endian form.
+//! The fixed-width values that columns hold: their order as bytes, their little-endian form, and what they are multiples of.
+
+use crate::packed::width_of;
 
 /// A native value of fixed width.
 pub(crate) trait Fixed: Copy {
@@ -19,11 +21,83 @@ pub(crate) trait Fixed: Copy {
     /// The least and the greatest of some values, which are so in Arrow's total order, as bounds that hold
     /// in any order of floats: a zero takes the sign that lies further out. `None` if a value is NaN.
     fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)>;
+    /// The least of all integers of the type.
+    fn least() -> Self;
     /// How far an integer lies above `floor`.
     fn distance_from(self, floor: Self) -> u64;
     /// The integer that lies `distance` above `self`, wrapping.
     fn plus(self, distance: u64) -> Self;
+    /// How many powers of ten a value can be multiplied by to become an integer, 10^0 among them: 0 of integers, whose
+    /// distances are exact anyway.
+    const SCALES: u8;
+    /// What an integer that a value was multiplied to stays below: so far that neither the rounding of the value nor that
+    /// of the product comes near to half of one, so each scale that is large enough gives the same value.
+    const SCALED_END: i64;
+    /// The integer below [`Fixed::SCALED_END`] that, divided by 10^`scale`, is this value to the bit, if there is one.
+    fn scaled(self, scale: u8) -> Option<i64>;
+    /// The value of such an integer.
+    fn of_scaled(integer: i64, scale: u8) -> Self;
 }
+
+/// By which power of ten some numbers are integers, and which: grows number by number.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Scaling {
+    #[default]
+    Nothing,
+    Of {
+        scale: u8,
+        least: i64,
+        greatest: i64,
+    },
+    /// Some number is no such integer.
+    Impossible,
+}
+
+impl Scaling {
+    /// Takes in one more number. One multiplication and one division, as long as the scale stays.
+    #[inline]
+    pub fn push<N: Fixed>(&mut self, value: N) {
+        let (scale, least, greatest) = match *self {
+            Scaling::Impossible => return,
+            Scaling::Nothing => (0, None, None),
+            Scaling::Of { scale, least, greatest } => (scale, Some(least), Some(greatest)),
+        };
+        let found = (scale..N::SCALES).find_map(|scale| Some((scale, value.scaled(scale)?)));
+        *self = found
+            .and_then(|(found, integer)| {
+                // Integers that are multiplied stay exact while they are small enough.
+                let raised = |integer: i64| {
+                    let factor = 10i64.pow(u32::from(found - scale));
+                    let raised = integer.checked_mul(factor)?;
+                    (factor == 1 || raised.unsigned_abs() < N::SCALED_END as u64).then_some(raised)
+                };
+                let least =
+                    least.map_or(Some(integer), |least| Some(raised(least)?.min(integer)))?;
+                let greatest = greatest
+                    .map_or(Some(integer), |greatest| Some(raised(greatest)?.max(integer)))?;
+                Some(Scaling::Of { scale: found, least, greatest })
+            })
+            .unwrap_or(Scaling::Impossible);
+    }
+
+    /// The scale, the least integer, and the bits of the widest distance from it.
+    pub fn form(self) -> Option<(u8, i64, u8)> {
+        match self {
+            Scaling::Of { scale, least, greatest } => {
+                Some((scale, least, width_of(greatest.wrapping_sub(least) as u64)))
+            }
+            _ => None,
+        }
+    }
+
+    pub fn width(self) -> Option<u8> {
+        self.form().map(|(_, _, width)| width)
+    }
+}
+
+/// Powers of ten that a float is multiplied by at most. All are exact, so a division by one rounds once.
+const POWERS: [f64; 15] =
+    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
 
 macro_rules! fixed_integer {
     ($($native:ty as $unsigned:ty),*) => {$(
@@ -52,11 +126,22 @@ macro_rules! fixed_integer {
             fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)> {
                 Some((least, greatest))
             }
+            fn least() -> Self {
+                <$native>::MIN
+            }
             fn distance_from(self, floor: Self) -> u64 {
                 u64::from(self.wrapping_sub(floor) as $unsigned)
             }
             fn plus(self, distance: u64) -> Self {
                 self.wrapping_add(distance as $native)
+            }
+            const SCALES: u8 = 0;
+            const SCALED_END: i64 = 0;
+            fn scaled(self, _scale: u8) -> Option<i64> {
+                unreachable!("integers are stored as distances")
+            }
+            fn of_scaled(_integer: i64, _scale: u8) -> Self {
+                unreachable!("integers are stored as distances")
             }
         }
     )*};
@@ -89,11 +174,22 @@ impl Fixed for i128 {
     fn bounds(least: Self, greatest: Self) -> Option<(Self, Self)> {
         Some((least, greatest))
     }
+    fn least() -> Self {
+        unreachable!("wide integers are not stored as distances")
+    }
     fn distance_from(self, _floor: Self) -> u64 {
         unreachable!("wide integers are not stored as distances")
     }
     fn plus(self, _distance: u64) -> Self {
         unreachable!("wide integers are not stored as distances")
+    }
+    const SCALES: u8 = 1;
+    const SCALED_END: i64 = i64::MAX;
+    fn scaled(self, _scale: u8) -> Option<i64> {
+        i64::try_from(self).ok()
+    }
+    fn of_scaled(integer: i64, _scale: u8) -> Self {
+        i128::from(integer)
     }
 }
 
@@ -131,11 +227,29 @@ macro_rules! fixed_float {
                 let has_nan = least.is_nan() || greatest.is_nan();
                 (!has_nan).then(|| (outward(least, -0.0), outward(greatest, 0.0)))
             }
+            fn least() -> Self {
+                unreachable!("floats are not stored as distances")
+            }
             fn distance_from(self, _floor: Self) -> u64 {
                 unreachable!("floats are not stored as distances")
             }
             fn plus(self, _distance: u64) -> Self {
                 unreachable!("floats are not stored as distances")
+            }
+            const SCALES: u8 = POWERS.len() as u8;
+            const SCALED_END: i64 = 1 << (<$native>::MANTISSA_DIGITS - 3);
+            #[inline]
+            fn scaled(self, scale: u8) -> Option<i64> {
+                let multiple = f64::from(self) * POWERS[usize::from(scale)];
+                // Rounded by half, away from zero; what is too large becomes the largest.
+                let integer = (multiple + 0.5f64.copysign(multiple)) as i64;
+                let is_exact = integer.unsigned_abs() < Self::SCALED_END as u64
+                    && Self::of_scaled(integer, scale).to_bits() == self.to_bits();
+                is_exact.then_some(integer)
+            }
+            #[inline]
+            fn of_scaled(integer: i64, scale: u8) -> Self {
+                (integer as f64 / POWERS[usize::from(scale)]) as $native
             }
         }
     )*};

@@ -5,7 +5,6 @@
 
 use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
-use crate::page::{put_page_place, read_page_place};
 use crate::streams::group::is_group_rows;
 
 const DIRECTORY: &str = "stream directory";
@@ -23,8 +22,6 @@ pub enum StreamColumn {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stream {
     pub column: StreamColumn,
-    /// File offset and bytes of the page of its dictionary, of texts.
-    pub dictionary: Option<(u64, u32)>,
     /// Bytes of its page in each group; 0 where it has none.
     pub page_bytes: Vec<u32>,
 }
@@ -49,7 +46,8 @@ impl StreamColumn {
         }
     }
 
-    fn of(number: u64) -> Option<StreamColumn> {
+    /// The one with that number, if there is one.
+    pub fn of(number: u64) -> Option<StreamColumn> {
         let index = u32::try_from(number / 2).ok()?;
         Some(if number.is_multiple_of(2) {
             StreamColumn::Key(index)
@@ -70,9 +68,8 @@ impl StreamDirectory {
             last = offset;
         }
         put_varint(out, self.streams.len() as u64);
-        for Stream { column, dictionary, page_bytes } in &self.streams {
+        for Stream { column, page_bytes } in &self.streams {
             put_varint(out, column.number());
-            put_page_place(out, dictionary.unwrap_or_default());
             page_bytes.iter().for_each(|&bytes| put_varint(out, u64::from(bytes)));
         }
     }
@@ -100,13 +97,9 @@ impl StreamDirectory {
             if streams.last().is_some_and(|last| last.column.number() >= number) {
                 return Err(cursor.error("its columns do not rise"));
             }
-            let dictionary = match read_page_place(&mut cursor)? {
-                (0, 0) => None,
-                place => Some(place),
-            };
             let page_bytes =
                 (0..count).map(|_| cursor.varint_u32()).collect::<Result<Vec<u32>>>()?;
-            streams.push(Stream { column, dictionary, page_bytes });
+            streams.push(Stream { column, page_bytes });
         }
         cursor.finish()?;
         Ok(StreamDirectory { group_rows, groups, streams })

@@ -1,7 +1,7 @@
 //! A stream page: the values of one column of one group of rows.
 //!
 //! Integers, times and booleans are [words](crate::streams::words), texts are words too: codes into the segment's
-//! [dictionary](crate::streams::dictionary). Floats that are short decimals, as most prices and measurements are, are
+//! [dictionary](crate::dictionary). Floats that are short decimals, as most prices and measurements are, are
 //! words after they were multiplied by a power of ten; those few that are not are listed. After *ALP* (Afroozeh, Kuffo
 //! and Boncz, SIGMOD 2023), with one division, which rounds correctly, in place of two multiplications.
 
@@ -32,11 +32,6 @@ const WORDS: u8 = 2;
 
 const PAGE: &str = "stream page";
 
-/// Powers of ten that a float is multiplied by at most. All are exact, so a division by one rounds once.
-const POWERS: [f64; 15] =
-    [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14];
-/// Integers below it are exact as floats.
-const EXACT: f64 = (1u64 << 53) as f64;
 /// Floats that a power of ten is chosen by.
 const TRIED: usize = 256;
 /// Of so many floats one may be an exception.
@@ -56,92 +51,38 @@ struct Worded<N> {
     exceptions: Vec<(u16, N)>,
 }
 
-/// A value of fixed width that may have a word.
-trait ToWord: Fixed + Default {
-    /// Words for almost all values, if there are; what stands for a null does not matter.
-    fn words(values: &[Self], is_valid: impl Fn(usize) -> bool) -> Option<Worded<Self>>;
-    fn from_word(word: u64, scale: u8) -> Self;
-}
-
-macro_rules! integers_to_words {
-    ($($native:ty as $unsigned:ty),*) => {$(
-        impl ToWord for $native {
-            fn words(values: &[Self], is_valid: impl Fn(usize) -> bool) -> Option<Worded<Self>> {
-                // In the order of the integers: `MIN` has exactly the sign bit set, or nothing where there is no sign.
-                let word = |value: Self| u64::from(value as $unsigned ^ <$native>::MIN as $unsigned);
-                let words = (0..values.len()).map(|at| is_valid(at).then(|| word(values[at])));
-                Some(Worded { words: without_gaps(words), scale: 0, exceptions: Vec::new() })
-            }
-            #[inline]
-            fn from_word(word: u64, _: u8) -> Self {
-                (word as $unsigned ^ <$native>::MIN as $unsigned) as $native
-            }
-        }
-    )*};
-}
-
-integers_to_words!(i8 as u8, i16 as u16, i32 as u32, i64 as u64);
-integers_to_words!(u8 as u8, u16 as u16, u32 as u32, u64 as u64);
-
-impl ToWord for i128 {
-    /// Only where all fit 64 bits.
-    fn words(values: &[Self], is_valid: impl Fn(usize) -> bool) -> Option<Worded<Self>> {
-        let narrow: Option<Vec<Option<u64>>> = (0..values.len())
-            .map(|at| match is_valid(at) {
-                true => i64::try_from(values[at]).ok().map(|value| Some(signed_word(value))),
-                false => Some(None),
-            })
-            .collect();
-        let words = without_gaps(narrow?.into_iter());
-        Some(Worded { words, scale: 0, exceptions: Vec::new() })
+/// Words of almost all values, if they have such. What stands for a null does not matter.
+fn words_of<N: Fixed>(values: &[N], is_valid: impl Fn(usize) -> bool) -> Option<Worded<N>> {
+    if N::IS_INTEGER {
+        let words =
+            (0..values.len()).map(|at| is_valid(at).then(|| values[at].distance_from(N::least())));
+        return Some(Worded { words: without_gaps(words), scale: 0, exceptions: Vec::new() });
     }
-    fn from_word(word: u64, _: u8) -> Self {
-        i128::from(signed_of(word))
-    }
-}
-
-macro_rules! floats_to_words {
-    ($($native:ty),*) => {$(
-        impl ToWord for $native {
-            fn words(values: &[Self], is_valid: impl Fn(usize) -> bool) -> Option<Worded<Self>> {
-                let word = |value: Self, scale: u8| {
-                    let scaled = (f64::from(value) * POWERS[usize::from(scale)]).round();
-                    let word = signed_word(scaled as i64);
-                    let is_exact = scaled.abs() < EXACT
-                        && Self::from_word(word, scale).to_bits() == value.to_bits();
-                    is_exact.then_some(word)
-                };
-                // Not at even distances: values may repeat at such.
-                let apart = values.len().div_ceil(TRIED);
-                let tried: Vec<Self> = (0..values.len() / apart)
-                    .map(|nth| nth * apart + nth % apart)
-                    .filter(|&at| is_valid(at))
-                    .map(|at| values[at])
-                    .collect();
-                let failures = |scale: &u8| {
-                    tried.iter().filter(|value| word(**value, *scale).is_none()).count()
-                };
-                let scale = (0..POWERS.len() as u8).min_by_key(failures)?;
-                let mut exceptions = Vec::new();
-                let words = without_gaps((0..values.len()).map(|at| {
-                    let found = is_valid(at).then(|| word(values[at], scale))?;
-                    if found.is_none() {
-                        exceptions.push((at as u16, values[at]));
-                    }
-                    found
-                }));
-                let is_worth = exceptions.len() <= values.len() / EXCEPTION_SHARE;
-                is_worth.then_some(Worded { words, scale, exceptions })
-            }
-            #[inline]
-            fn from_word(word: u64, scale: u8) -> Self {
-                (signed_of(word) as f64 / POWERS[usize::from(scale)]) as $native
-            }
+    // Not at even distances: values may repeat at such.
+    let apart = values.len().div_ceil(TRIED);
+    let tried: Vec<N> = (0..values.len() / apart)
+        .map(|nth| nth * apart + nth % apart)
+        .filter(|&at| is_valid(at))
+        .map(|at| values[at])
+        .collect();
+    let failures = |scale: &u8| tried.iter().filter(|value| value.scaled(*scale).is_none()).count();
+    let scale = (0..N::SCALES).min_by_key(failures)?;
+    let mut exceptions = Vec::new();
+    let words = without_gaps((0..values.len()).map(|at| {
+        let found = is_valid(at).then(|| values[at].scaled(scale))?;
+        if found.is_none() {
+            exceptions.push((at as u16, values[at]));
         }
-    )*};
+        found.map(signed_word)
+    }));
+    let is_worth = exceptions.len() <= values.len() / EXCEPTION_SHARE;
+    is_worth.then_some(Worded { words, scale, exceptions })
 }
 
-floats_to_words!(f32, f64);
+#[inline]
+fn of_word<N: Fixed>(word: u64, scale: u8) -> N {
+    if N::IS_INTEGER { N::least().plus(word) } else { N::of_scaled(signed_of(word), scale) }
+}
 
 fn signed_word(value: i64) -> u64 {
     value as u64 ^ 1 << 63
@@ -191,14 +132,13 @@ pub fn put_values(column: &dyn Array, out: &mut Vec<u8>) {
     }, panic!("{} is not streamed by its values", column.data_type()));
 }
 
-/// Appends the payload of the page of a column of texts: `codes` are those of its values in the dictionary, in order, without
-/// those of nulls.
-pub fn put_codes(column: &StringArray, codes: Vec<u64>, out: &mut Vec<u8>) {
+/// Appends the payload of the page of a column of texts, each of which has its code in the dictionary; those of nulls do not
+/// matter.
+pub fn put_codes(column: &StringArray, codes: &[u32], out: &mut Vec<u8>) {
     if !put_presence(column, out) {
         return;
     }
-    let mut codes = codes.into_iter();
-    let words = (0..column.len()).map(|at| column.is_valid(at).then(|| codes.next()).flatten());
+    let words = (0..column.len()).map(|at| column.is_valid(at).then(|| codes[at].into()));
     put_worded(Worded::<i64> { words: without_gaps(words), scale: 0, exceptions: Vec::new() }, out);
 }
 
@@ -231,9 +171,9 @@ fn put_presence(column: &dyn Array, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn put_fixed<N: ToWord>(values: &[N], is_valid: impl Fn(usize) -> bool, out: &mut Vec<u8>) {
+fn put_fixed<N: Fixed>(values: &[N], is_valid: impl Fn(usize) -> bool, out: &mut Vec<u8>) {
     let start = out.len();
-    if let Some(worded) = N::words(values, is_valid) {
+    if let Some(worded) = words_of(values, is_valid) {
         put_worded(worded, out);
         if out.len() - start < 1 + values.len() * N::WIDTH {
             return;
@@ -310,7 +250,7 @@ impl<'a> StreamView<'a> {
             }
             WORDS => {
                 let scale = cursor.u8()?;
-                if usize::from(scale) >= POWERS.len() {
+                if scale > 0 && scale >= scales(data_type) {
                     return Err(cursor.error(format!("scale {scale}")));
                 }
                 let count = usize::from(cursor.u16()?);
@@ -373,7 +313,7 @@ impl<'a> StreamView<'a> {
     }
 }
 
-fn fixed<T: ArrowPrimitiveType<Native: ToWord>>(
+fn fixed<T: ArrowPrimitiveType<Native: Fixed>>(
     values: &Values<'_>,
     from: usize,
     to: usize,
@@ -387,7 +327,7 @@ fn fixed<T: ArrowPrimitiveType<Native: ToWord>>(
         Values::Words { scale, exceptions, words } => {
             let mut values = Vec::with_capacity(to - from);
             words.for_each(from, to, |words| {
-                values.extend(words.iter().map(|&word| T::Native::from_word(word, *scale)));
+                values.extend(words.iter().map(|&word| of_word::<T::Native>(word, *scale)));
             });
             for exception in exceptions.chunks_exact(2 + width) {
                 let (at, value) = exception.split_at(2);
@@ -445,6 +385,11 @@ fn texts(
 /// Bytes of a value written by itself, of a type of fixed width.
 fn width(data_type: &DataType) -> Option<usize> {
     with_fixed_type!(data_type, T => Some(<T as ArrowPrimitiveType>::Native::WIDTH), None)
+}
+
+/// How many powers of ten values of a type may be multiplied by.
+fn scales(data_type: &DataType) -> u8 {
+    with_fixed_type!(data_type, T => <T as ArrowPrimitiveType>::Native::SCALES, 0)
 }
 
 #[cold]

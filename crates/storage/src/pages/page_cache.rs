@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use arrow_array::{Array, StringArray};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::IndexPage;
 use drillcore_format::page::PageKind;
@@ -48,6 +49,7 @@ pub struct PageCache {
 #[derive(Clone)]
 enum Page {
     Index(Arc<IndexPage>),
+    Dictionary(Arc<StringArray>),
     Payload(Arc<[u8]>),
 }
 
@@ -64,6 +66,7 @@ impl Weighter<PageKey, Page> for PageWeighter {
     fn weight(&self, _key: &PageKey, page: &Page) -> u64 {
         let bytes = match page {
             Page::Index(page) => page.allocated_bytes(),
+            Page::Dictionary(entries) => entries.get_array_memory_size(),
             Page::Payload(payload) => payload.len(),
         };
         bytes as u64 + ENTRY_OVERHEAD_BYTES
@@ -97,10 +100,26 @@ impl PageCache {
         };
         let index_page = |page| match page {
             Page::Index(page) => page,
-            Page::Payload(_) => unreachable!("its key says what it is"),
+            _ => unreachable!("its key says what it is"),
         };
         let pages = self.index.get_many(wanted, load).into_iter();
         pages.map(|page| page.map(index_page)).collect()
+    }
+
+    /// A dictionary. `check` gets the payload of its page.
+    pub fn dictionary(
+        &self,
+        wanted: PageRequest<'_>,
+        check: impl Fn(&[u8]) -> Result<StringArray>,
+    ) -> Result<Arc<StringArray>> {
+        let load = |positions: &[usize]| {
+            let page = |entries| Page::Dictionary(Arc::new(entries));
+            self.read(&[wanted], positions, |_, payload| check(payload).map(page))
+        };
+        match self.index.get_many(&[wanted], load).pop().expect("one page was asked for")? {
+            Page::Dictionary(entries) => Ok(entries),
+            _ => unreachable!("its key says what it is"),
+        }
     }
 
     /// The payloads of other pages, in the order of the requests, which are all for row blocks, or for none. Those that
@@ -115,7 +134,7 @@ impl PageCache {
         };
         let payload = |page| match page {
             Page::Payload(payload) => payload,
-            Page::Index(_) => unreachable!("its key says what it is"),
+            _ => unreachable!("its key says what it is"),
         };
         pages.get_many(wanted, load).into_iter().map(|page| page.map(payload)).collect()
     }

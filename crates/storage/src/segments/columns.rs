@@ -8,7 +8,6 @@ use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Projection, Rows};
-use drillcore_format::streams::dictionary::decode_dictionary;
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::page::StreamView;
 
@@ -32,7 +31,7 @@ struct Column {
     /// `None` of a column that was added after the segment was written: it is null.
     stream: Option<usize>,
     /// Of texts.
-    dictionary: Option<StringArray>,
+    dictionary: Option<Arc<StringArray>>,
 }
 
 impl ColumnReader {
@@ -57,8 +56,9 @@ impl ColumnReader {
                 None if (at as usize) < known => return Ok(None),
                 stream => stream,
             };
-            let place = stream.and_then(|stream| directory.streams[stream].dictionary);
-            let dictionary = place.map(|place| segment.dictionary(place)).transpose()?;
+            let known = &segment.footer.dictionaries;
+            let place = known.iter().find(|(of, _)| *of == column && stream.is_some());
+            let dictionary = place.map(|(_, place)| segment.dictionary(*place)).transpose()?;
             columns.push(Column { data_type: data_type.clone(), stream, dictionary });
         }
         let key_positions = key.iter().map(|(at, _)| *at).collect();
@@ -132,7 +132,7 @@ impl ColumnReader {
                     let detail = format!("{} rows of {rows_of_group}", view.rows());
                     return Err(FormatError::malformed("stream page", detail));
                 }
-                view.decode(from, to, data_type, dictionary.as_ref())
+                view.decode(from, to, data_type, dictionary.as_deref())
             });
             let offset = self.directory.page(stream, group).map_or(0, |(offset, _)| offset);
             arrays.push(decoded.map_err(|error| self.segment.damaged(offset, error))?);
@@ -165,11 +165,6 @@ impl Segment {
             self.cache().payload(self.stream_request(place, PageKind::StreamDirectory))?;
         let decoded = StreamDirectory::decode(&payload, self.rows());
         decoded.map(Some).map_err(|error| self.damaged(place.0, error))
-    }
-
-    fn dictionary(&self, place: (u64, u32)) -> Result<StringArray> {
-        let payload = self.cache().payload(self.stream_request(place, PageKind::Dictionary))?;
-        decode_dictionary(&payload).map_err(|error| self.damaged(place.0, error))
     }
 
     /// How many columns the key had when the segment was written.

@@ -10,6 +10,7 @@ use drillcore_format::index_page::{BlockPlace, IndexPage};
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
+use crate::pages::page_cache::Few;
 use crate::segments::segment::Segment;
 use crate::segments::windows::block_windows;
 
@@ -51,6 +52,8 @@ pub fn fetch(
     // The rows of the current request that were not handed on yet.
     let mut builder: Option<RowsBuilder> = None;
     let mut in_block: Vec<u32> = Vec::new();
+    // Those of the current request's segment.
+    let mut dictionaries = (None, Few::new());
     for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
         if !go_on() {
             return Ok(());
@@ -72,7 +75,10 @@ pub fn fetch(
                 }
                 let (Wanted { segment, ordinals }, place) = (wanted[block.wanted], &block.place);
                 let payload = payload?;
-                let view = segment.view(place, &payload)?;
+                if dictionaries.0 != Some(block.wanted) {
+                    dictionaries = (Some(block.wanted), segment.dictionaries(projection)?);
+                }
+                let view = segment.view(place, &payload, &dictionaries.1)?;
                 let here = ordinals[block.ordinals.clone()].iter();
                 in_block.clear();
                 in_block

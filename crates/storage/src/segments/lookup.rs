@@ -48,7 +48,7 @@ impl Segment {
         }
         let place = self.block_of_bound(bound)?.1;
         let payload = self.block(&place)?;
-        let view = self.view(&place, &payload)?;
+        let view = self.view(&place, &payload, &[])?;
         let rank = view.rank(bound).map_err(|error| self.damaged(place.offset, error))?;
         Ok(place.first_ordinal + rank as u64)
     }
@@ -77,6 +77,10 @@ impl Segment {
             }
             let keys = asked.iter().map(|&number| (number, keys.value(number as usize)));
             let candidates = self.candidates(keys, may_be_elsewhere)?;
+            if candidates.is_empty() {
+                continue;
+            }
+            let dictionaries = self.dictionaries(projection)?;
             for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
                 let blocks: Few<_> =
                     window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
@@ -86,7 +90,7 @@ impl Segment {
                         break;
                     }
                     let (payload, place) = (payload?, &candidate.place);
-                    let view = self.view(place, &payload)?;
+                    let view = self.view(place, &payload, &dictionaries)?;
                     let Some(row) = self.newest(&view, candidate)? else { continue };
                     let builder_here =
                         builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
@@ -119,7 +123,7 @@ impl Segment {
             return Ok(false);
         };
         let payload = self.block(&candidate.place)?;
-        let view = self.view(&candidate.place, &payload)?;
+        let view = self.view(&candidate.place, &payload, &[])?;
         Ok(self.newest(&view, &candidate)?.is_some())
     }
 

@@ -8,7 +8,9 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arrow_array::StringArray;
 use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::dictionary::{Dictionaries, decode_dictionary};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -20,6 +22,7 @@ use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
+use drillcore_format::streams::directory::StreamColumn;
 use drillcore_format::weight::stored_units;
 
 use crate::error::{Result, StorageError};
@@ -282,6 +285,7 @@ impl Segment {
     /// an array; see [`Segment::portion`].
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
         let mut builder = RowsBuilder::new(projection, (to - from) as usize);
+        let dictionaries = self.dictionaries(projection)?;
         let mut buffer = Vec::new();
         let mut next = from;
         while next < to {
@@ -297,7 +301,7 @@ impl Segment {
                 };
                 let count = rest.iter().take_while(|place| near(place)).count().max(1);
                 let (portion, later) = rest.split_at(count);
-                self.read_portion(portion, from..to, &mut buffer, &mut builder)?;
+                self.read_portion(portion, from..to, &dictionaries, &mut buffer, &mut builder)?;
                 rest = later;
             }
             next = page.first_ordinal() + page.rows();
@@ -506,7 +510,7 @@ impl Segment {
         let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
         let projection = self.layout.stored(false, vec![value]);
         let payload = self.block(place)?;
-        let view = self.view(place, &payload)?;
+        let view = self.view(place, &payload, &[])?;
         let mut builder = RowsBuilder::new(&projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
@@ -526,6 +530,7 @@ impl Segment {
         &self,
         places: &[BlockPlace],
         range: Range<u64>,
+        dictionaries: &Dictionaries,
         buffer: &mut Vec<u8>,
         builder: &mut RowsBuilder,
     ) -> Result<()> {
@@ -540,7 +545,7 @@ impl Segment {
                 PageKind::Block,
                 place.offset,
             )?;
-            let view = self.view(place, payload)?;
+            let view = self.view(place, payload, dictionaries)?;
             let begin = range.start.saturating_sub(place.first_ordinal) as usize;
             let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
             builder
@@ -550,14 +555,42 @@ impl Segment {
         Ok(())
     }
 
-    pub(super) fn view<'a>(&self, place: &BlockPlace, payload: &'a [u8]) -> Result<BlockView<'a>> {
+    /// A block whose texts are looked up in `dictionaries`.
+    pub(super) fn view<'a>(
+        &self,
+        place: &BlockPlace,
+        payload: &'a [u8],
+        dictionaries: &'a Dictionaries,
+    ) -> Result<BlockView<'a>> {
         let view = BlockView::parse(payload, &self.layout)
             .map_err(|error| self.damaged(place.offset, error))?;
         if view.rows() != place.rows as usize {
             let detail = format!("{} rows, but its index page says {}", view.rows(), place.rows);
             return Err(self.damaged(place.offset, FormatError::malformed("block", detail)));
         }
-        Ok(view)
+        Ok(view.with_dictionaries(dictionaries))
+    }
+
+    /// The dictionaries of what is projected. A page for each that is not in the cache.
+    pub(super) fn dictionaries(
+        &self,
+        projection: &Projection,
+    ) -> Result<Few<(usize, Arc<StringArray>)>> {
+        let of_values =
+            self.footer.dictionaries.iter().filter_map(|(column, place)| match column {
+                StreamColumn::Value(value) => Some((*value as usize, *place)),
+                StreamColumn::Key(_) => None,
+            });
+        let projected =
+            of_values.filter(|(value, _)| projection.values.binary_search(value).is_ok());
+        projected.map(|(value, place)| Ok((value, self.dictionary(place)?))).collect()
+    }
+
+    /// The dictionary at a place.
+    pub(super) fn dictionary(&self, place: (u64, u32)) -> Result<Arc<StringArray>> {
+        let request = self.stream_request(place, PageKind::Dictionary);
+        let damaged = |error| self.damaged(place.0, error);
+        self.cache.dictionary(request, |payload| decode_dictionary(payload).map_err(damaged))
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.

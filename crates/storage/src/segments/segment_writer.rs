@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use drillcore_format::block;
+use drillcore_format::dictionary::TextCodes;
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -71,6 +72,7 @@ impl SegmentWriter {
             last_key: Vec::new(),
             summary: (0, 0),
             streams: None,
+            dictionaries: Vec::new(),
             set_directory: None,
             indexed: IndexedSets::none(),
             set_column: schema.set_column().map(|column| column as u32),
@@ -105,7 +107,7 @@ impl SegmentWriter {
         let noted = self.sets.note(&self.layout, rows, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
         let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
-        self.streams.append(&self.layout, rows, &columns);
+        let codes = self.streams.append(&self.layout, rows, &columns);
         self.statistics.begin_batch(columns);
         let weights = self.layout.weight_values().map(|value| weight_units(rows.value(value)));
         let weights: Vec<Vec<u64>> = weights
@@ -113,10 +115,10 @@ impl SegmentWriter {
             .map_err(|error| self.unwritable(error))?;
         let mut from = 0;
         while from < rows.len() {
-            let to = from + block::rows_that_fit(rows, from, self.block_bytes);
+            let to = from + block::rows_that_fit(rows, from, &codes, self.block_bytes);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
             let sums: Vec<u128> = weights.iter().map(sum).collect();
-            self.put_block(rows, from, to, &sums);
+            self.put_block(rows, from, to, &codes, &sums);
             from = to;
             if self.index.encoded_len() >= self.index_page_bytes {
                 self.put_index_page();
@@ -143,7 +145,7 @@ impl SegmentWriter {
         if !self.index.is_empty() {
             self.put_index_page();
         }
-        self.footer.streams = self.streams.finish(&mut self.file);
+        (self.footer.streams, self.footer.dictionaries) = self.streams.finish(&mut self.file);
         if !self.sets.indexed().is_none() {
             self.footer.indexed = self.sets.indexed().clone();
             self.footer.set_directory = Some(self.sets.write(self.footer.rows, &mut self.file)?);
@@ -157,7 +159,14 @@ impl SegmentWriter {
         Ok(())
     }
 
-    fn put_block(&mut self, rows: &Rows, from: usize, to: usize, weights: &[u128]) {
+    fn put_block(
+        &mut self,
+        rows: &Rows,
+        from: usize,
+        to: usize,
+        codes: &TextCodes,
+        weights: &[u128],
+    ) {
         let first = rows.key(from);
         if self.footer.rows == 0 {
             self.footer.first_key = first.to_vec();
@@ -169,7 +178,7 @@ impl SegmentWriter {
         let shortest: &[u8] =
             if self.footer.rows == 0 { &[] } else { separator(&self.footer.last_key, first) };
         let mut payload = Vec::with_capacity(BLOCK_BYTES);
-        block::encode(rows, from, to, &mut payload);
+        block::encode(rows, from, to, codes, &mut payload);
         let hashes: Vec<u64> = (from..to).map(|row| key_hash(rows.key(row))).collect();
         let (offset, bytes) = self.file.put_page(PageKind::Block, &payload, true);
         if self.index.is_empty() {

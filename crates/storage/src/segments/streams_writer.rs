@@ -8,18 +8,18 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_select::concat::concat;
 use drillcore_format::byte_bounds;
+use drillcore_format::dictionary::DictionaryBuilder;
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::streams::dictionary::DictionaryBuilder;
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::group::group_rows;
 use drillcore_format::streams::page::{is_streamable, put_codes, put_values};
 
 use crate::pages::page_writer::PageWriter;
 
-/// Of so many rows of a group, one may have a string that no row before it had ...
-const FRESH_SHARE: usize = 4;
-/// ... and so many may in any group.
+/// Of so many rows that come together, one may have a text that no row before them had ...
+const FRESH_SHARE: usize = 2;
+/// ... and so many may in any case.
 const FRESH_MIN: usize = 256;
 
 /// The streams of a segment under construction.
@@ -40,10 +40,16 @@ struct ColumnWriter {
     parts: Vec<ArrayRef>,
     /// Of texts.
     dictionary: Option<DictionaryBuilder>,
-    /// Of texts: bytes of `parts`, which are dropped once they are more than are read at once.
+    /// Of texts, of the rows in `parts`; `None` once some came together that got no codes.
+    codes: Option<Vec<u32>>,
+    /// How many texts these were that never came before; `usize::MAX` if the group cannot have codes at all.
+    fresh: usize,
     string_bytes: usize,
     page_bytes: Vec<u32>,
 }
+
+/// The place of a page in a file: offset and bytes.
+type PagePlace = (u64, u32);
 
 impl StreamsWriter {
     pub fn new(layout: &Layout) -> StreamsWriter {
@@ -59,6 +65,8 @@ impl StreamsWriter {
                 is_shown_value,
                 parts: Vec::new(),
                 dictionary: data_type.is_string().then(DictionaryBuilder::default),
+                codes: Some(Vec::new()),
+                fresh: 0,
                 string_bytes: 0,
                 page_bytes: Vec::new(),
             })
@@ -72,18 +80,34 @@ impl StreamsWriter {
         StreamsWriter { columns, group_rows, rows: 0, waiting: Vec::new(), groups: Vec::new() }
     }
 
-    /// Adds rows that follow those before them, with the columns of their table as they are stored.
-    pub fn append(&mut self, layout: &Layout, rows: &Rows, columns: &[ArrayRef]) {
+    /// Adds rows that follow those before them, with the columns of their table as they are stored. Gives the codes of texts
+    /// outside the key, for the blocks of these rows.
+    pub fn append(
+        &mut self,
+        layout: &Layout,
+        rows: &Rows,
+        columns: &[ArrayRef],
+    ) -> Vec<Option<Vec<u32>>> {
+        let arrays: Vec<&ArrayRef> = (self.columns.iter())
+            .map(|writer| match writer.column {
+                StreamColumn::Key(at) => &columns[layout.schema().key[at as usize]],
+                StreamColumn::Value(index) => rows.value(index as usize),
+            })
+            .collect();
+        let codes: Vec<Option<Vec<u32>>> = self
+            .columns
+            .iter_mut()
+            .zip(&arrays)
+            .map(|(writer, array)| writer.codes(array))
+            .collect();
         let mut from = 0;
         while from < rows.len() && !self.columns.is_empty() {
             let len = (rows.len() - from).min(self.group_rows as usize - self.rows);
-            for writer in &mut self.columns {
-                writer.push(match writer.column {
-                    StreamColumn::Key(position) => {
-                        columns[layout.schema().key[position as usize]].slice(from, len)
-                    }
-                    StreamColumn::Value(index) => rows.value(index as usize).slice(from, len),
-                });
+            for ((writer, array), codes) in self.columns.iter_mut().zip(&arrays).zip(&codes) {
+                writer.push(
+                    array.slice(from, len),
+                    codes.as_ref().map(|codes| &codes[from..from + len]),
+                );
             }
             self.rows += len;
             from += len;
@@ -91,6 +115,13 @@ impl StreamsWriter {
                 self.end_group();
             }
         }
+        let mut of_values = vec![None; layout.value_types().len()];
+        for (writer, codes) in self.columns.iter().zip(codes) {
+            if let StreamColumn::Value(index) = writer.column {
+                of_values[index as usize] = codes;
+            }
+        }
+        of_values
     }
 
     /// Encodes the group, whose pages then wait for a place.
@@ -123,51 +154,74 @@ impl StreamsWriter {
         }
     }
 
-    /// Adds what is left, the dictionaries and the directory; gives its place if there is any stream.
-    pub fn finish(&mut self, file: &mut PageWriter) -> Option<(u64, u32)> {
+    /// Adds what is left, the dictionaries and the directory. Gives the place of the directory, if there is anything in it, and
+    /// those of the dictionaries.
+    pub fn finish(
+        &mut self,
+        file: &mut PageWriter,
+    ) -> (Option<PagePlace>, Vec<(StreamColumn, PagePlace)>) {
         if self.rows > 0 {
             self.end_group();
         }
         self.put_whole_groups(file);
-        let mut streams = Vec::with_capacity(self.columns.len());
+        let (mut streams, mut dictionaries) = (Vec::new(), Vec::new());
         for ColumnWriter { column, dictionary, page_bytes, .. } in self.columns.drain(..) {
-            if page_bytes.iter().all(|&bytes| bytes == 0) {
-                continue;
-            }
-            let dictionary = dictionary.map(|dictionary| {
+            if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
                 let mut payload = Vec::new();
                 dictionary.encode(&mut payload);
-                file.put_page(PageKind::Dictionary, &payload, false)
-            });
-            streams.push(Stream { column, dictionary, page_bytes });
+                dictionaries.push((column, file.put_page(PageKind::Dictionary, &payload, false)));
+            }
+            if page_bytes.iter().any(|&bytes| bytes > 0) {
+                streams.push(Stream { column, page_bytes });
+            }
         }
-        if streams.is_empty() {
-            return None;
+        if streams.is_empty() && dictionaries.is_empty() {
+            return (None, dictionaries);
         }
+        let (group_rows, groups) = (self.group_rows, std::mem::take(&mut self.groups));
         let mut payload = Vec::new();
-        let groups = std::mem::take(&mut self.groups);
-        StreamDirectory { group_rows: self.group_rows, groups, streams }.encode(&mut payload);
-        Some(file.put_page(PageKind::StreamDirectory, &payload, true))
+        StreamDirectory { group_rows, groups, streams }.encode(&mut payload);
+        (Some(file.put_page(PageKind::StreamDirectory, &payload, true)), dictionaries)
     }
 }
 
 impl ColumnWriter {
-    fn push(&mut self, part: ArrayRef) {
+    /// The codes of texts, if all have one.
+    fn codes(&mut self, array: &ArrayRef) -> Option<Vec<u32>> {
+        let fresh_max = (array.len() / FRESH_SHARE).max(FRESH_MIN);
+        match self.dictionary.as_mut()?.codes(array.as_string::<i32>(), fresh_max) {
+            Ok(codes) => Some(codes),
+            Err(fresh) => {
+                self.fresh = self.fresh.saturating_add(fresh);
+                None
+            }
+        }
+    }
+
+    fn push(&mut self, part: ArrayRef, codes: Option<&[u32]>) {
         if let Some(texts) = part.as_string_opt::<i32>() {
             let offsets = texts.value_offsets();
             self.string_bytes += (offsets[texts.len()] - offsets[0]) as usize;
+            // More than is read at once.
             if self.string_bytes > byte_bounds::chunk() {
+                self.fresh = usize::MAX;
                 self.parts.clear();
                 return;
+            }
+            match (&mut self.codes, codes) {
+                (Some(all), Some(codes)) => all.extend_from_slice(codes),
+                (known, _) => *known = None,
             }
         }
         self.parts.push(part);
     }
 
-    /// The page of what was collected; `None` if it is not worth one.
+    /// The page of what was collected; `None` if it has none.
     fn take_page(&mut self, rows: usize) -> Option<Vec<u8>> {
         let parts = std::mem::take(&mut self.parts);
-        if std::mem::take(&mut self.string_bytes) > byte_bounds::chunk() {
+        self.string_bytes = 0;
+        let (codes, fresh) = (self.codes.replace(Vec::new()), std::mem::take(&mut self.fresh));
+        if fresh > rows / FRESH_SHARE {
             return None;
         }
         let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
@@ -177,9 +231,9 @@ impl ColumnWriter {
             None => put_values(&column, &mut page),
             Some(dictionary) => {
                 let texts = column.as_string::<i32>();
-                let fresh_max = (rows / FRESH_SHARE).max(FRESH_MIN);
-                let codes = dictionary.codes(texts.iter().flatten(), fresh_max)?;
-                put_codes(texts, codes, &mut page);
+                // Seen together, texts come again that did not among fewer rows.
+                let codes = codes.map_or_else(|| dictionary.codes(texts, usize::MAX), Ok);
+                put_codes(texts, &codes.ok()?, &mut page);
             }
         }
         Some(page)

@@ -2,6 +2,8 @@
 //!
 //! The first part of an input selects what the decoder is told besides, the second is the payload.
 
+use std::sync::Arc;
+
 use drillcore_format::block::{BlockView, RowsBuilder, value_count};
 use drillcore_format::cursor::Cursor;
 use drillcore_format::error::{FormatError, Result};
@@ -19,7 +21,7 @@ use drillcore_format::rows::Layout;
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 
-use drillcore::arrow_array::BinaryArray;
+use drillcore::arrow_array::{BinaryArray, StringArray};
 
 use super::outcome::Outcome;
 use super::parts::{byte, number, part};
@@ -55,6 +57,11 @@ pub fn block(parts: &[Vec<u8>]) -> Outcome {
 pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
     outcome.note(value_count(payload));
     let Some(view) = outcome.note(BlockView::parse(payload, layout)) else { return };
+    // Each value has a dictionary, whether it is of texts or not.
+    let dictionary = Arc::new(StringArray::from_iter_values((0..1_000).map(|at| at.to_string())));
+    let values = 0..layout.value_types().len();
+    let dictionaries: Vec<_> = values.map(|value| (value, dictionary.clone())).collect();
+    let view = view.with_dictionaries(&dictionaries);
     let rows = view.rows();
     let mut keys = Vec::new();
     for row in 0..rows.min(LOOKED_AT) {

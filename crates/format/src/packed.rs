@@ -1,0 +1,101 @@
+//! Lists of numbers of as many bits each, the least significant bit first.
+
+/// Bits of the greatest of some numbers.
+pub(crate) fn width_of(greatest: u64) -> u8 {
+    (u64::BITS - greatest.leading_zeros()) as u8
+}
+
+/// The bytes of `count` numbers of `width` bits.
+pub(crate) fn packed_len(count: usize, width: u8) -> usize {
+    (count * usize::from(width)).div_ceil(8)
+}
+
+/// Appends numbers of at most `width` bits each, the least significant bit first, up to a whole byte.
+pub(crate) fn put_packed(numbers: impl Iterator<Item = u64>, width: u8, out: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let (mut pending, mut bits) = (0u128, 0u32);
+    for number in numbers {
+        pending |= u128::from(number) << bits;
+        bits += u32::from(width);
+        if bits >= u64::BITS {
+            out.extend_from_slice(&(pending as u64).to_le_bytes());
+            pending >>= u64::BITS;
+            bits -= u64::BITS;
+        }
+    }
+    out.extend_from_slice(&pending.to_le_bytes()[..bits.div_ceil(8) as usize]);
+}
+
+/// The number at `index` of a packed list, which must hold it. O(1).
+#[inline]
+pub(crate) fn packed_at(bytes: &[u8], width: u8, index: usize) -> u64 {
+    let bit = index * usize::from(width);
+    let rest = &bytes[bit / 8..];
+    let mask = mask_of(width);
+    match rest.first_chunk::<8>() {
+        Some(word) if width <= WIDTH_IN_A_LOAD => (u64::from_le_bytes(*word) >> (bit % 8)) & mask,
+        _ => {
+            let mut word = [0u8; 16];
+            let len = rest.len().min(16);
+            word[..len].copy_from_slice(&rest[..len]);
+            (u128::from_le_bytes(word) >> (bit % 8)) as u64 & mask
+        }
+    }
+}
+
+/// The widest number that eight bytes hold wherever in the first of them it begins.
+const WIDTH_IN_A_LOAD: u8 = 57;
+
+fn mask_of(width: u8) -> u64 {
+    u64::MAX.checked_shr(u64::BITS - u32::from(width)).unwrap_or(0)
+}
+
+/// Writes the first numbers of a packed list, which must hold them.
+pub(crate) fn unpack(bytes: &[u8], width: u8, out: &mut [u64]) {
+    let mask = mask_of(width);
+    // As many as can be loaded with eight bytes each.
+    let loaded = match width {
+        0 => return out.fill(0),
+        1..=WIDTH_IN_A_LOAD if bytes.len() >= 8 => {
+            (((bytes.len() - 8) * 8 + 7) / usize::from(width) + 1).min(out.len())
+        }
+        _ => 0,
+    };
+    let (head, tail) = out.split_at_mut(loaded);
+    let mut bit = 0;
+    for number in head {
+        let start = bit / 8;
+        let word = bytes[start..start + 8].try_into().expect("eight bytes were cut");
+        *number = (u64::from_le_bytes(word) >> (bit % 8)) & mask;
+        bit += usize::from(width);
+    }
+    for (index, number) in tail.iter_mut().enumerate() {
+        *number = packed_at(bytes, width, loaded + index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn packed_numbers_are_found_one_by_one(width in 0..=64u8, words in vec(any::<u64>(), 1..70)) {
+            let numbers: Vec<u64> = words.iter().map(|word| word & mask_of(width)).collect();
+            let mut bytes = Vec::new();
+            put_packed(numbers.iter().copied(), width, &mut bytes);
+            prop_assert_eq!(bytes.len(), packed_len(numbers.len(), width));
+            for (index, number) in numbers.iter().enumerate() {
+                prop_assert_eq!(packed_at(&bytes, width, index), *number);
+            }
+            let mut unpacked = vec![1; numbers.len()];
+            unpack(&bytes, width, &mut unpacked);
+            prop_assert_eq!(unpacked, numbers);
+        }
+    }
+}
