@@ -1,5 +1,6 @@
 //! Rows of several pieces in key order, and what equal keys come to.
 
+pub mod disjoint;
 pub mod merger;
 pub mod piece_source;
 pub mod resolving;

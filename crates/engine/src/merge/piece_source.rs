@@ -127,6 +127,11 @@ impl PieceSource {
         Ok(PieceSource { reader, chunk_rows, ..self })
     }
 
+    /// Whether it reads a segment.
+    pub fn is_on_disk(&self) -> bool {
+        self.piece.segment().is_some()
+    }
+
     /// Fails where keys do not rise, as they do unless a segment is damaged: for what writes rows in their order.
     /// They are read forwards.
     pub fn in_checked_order(self) -> PieceSource {

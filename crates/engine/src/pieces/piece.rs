@@ -92,6 +92,14 @@ impl Piece {
         }
     }
 
+    /// The first key and the last. Reads nothing. There is a row at least.
+    pub fn key_ends(&self) -> (&[u8], &[u8]) {
+        match self {
+            Piece::Run(run) => run.key_ends(),
+            Piece::Segment(segment) => segment.key_ends(),
+        }
+    }
+
     /// Whether the key lies between the piece's first key and its last: else no row has it. Reads nothing.
     pub fn spans(&self, key: &[u8]) -> bool {
         match self {

@@ -126,9 +126,15 @@ impl Run {
         (self.rows.key(newest as usize) == key).then_some(newest)
     }
 
+    /// The first key and the last.
+    pub fn key_ends(&self) -> (&[u8], &[u8]) {
+        (self.rows.key(0), self.rows.key(self.rows.len() - 1))
+    }
+
     /// Whether the key lies between the first key and the last: else no row has it.
     pub fn spans(&self, key: &[u8]) -> bool {
-        *self.rows.key(0) <= *key && *key <= *self.rows.key(self.rows.len() - 1)
+        let (first, last) = self.key_ends();
+        *first <= *key && *key <= *last
     }
 
     /// The members of a set, as positions for [`Run::member`]; `None` if the set is not indexed.

@@ -1,5 +1,6 @@
 //! Scanning one partition of keys: the selected rows of all pieces, merged by key, streamed.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::merge::disjoint::disjoint_groups;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::policy::fold::Fold;
@@ -77,7 +79,9 @@ pub struct KeyPartition {
 
 /// The rows of a partition in key order. Equal keys of different pieces are folded, then rows are tested.
 pub struct StretchScan {
-    source: Source,
+    source: Option<Source>,
+    /// What comes after it: the sources of pieces that share keys, group by group.
+    later: VecDeque<Vec<PieceSource>>,
     plan: Arc<ScanPlan>,
 }
 
@@ -183,25 +187,23 @@ impl KeyPartition {
     }
 
     /// Starts to read it, in the thread that asks for batches.
-    pub(crate) fn start(&self) -> Result<StretchScan> {
+    pub(crate) fn start(&self) -> StretchScan {
         let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
         let sources =
             PieceSource::of(&self.selected, read, *direction, pruning.as_ref(), interrupt);
-        let mut sources: Vec<PieceSource> = sources.map(|(_, source)| source).collect();
-        let ScanPlan { layout, columns, fold, batch_rows, .. } = &*self.plan;
-        let source = match sources.pop() {
-            Some(alone) if sources.is_empty() => {
-                Source::Alone(alone.by_columns(layout, columns, *batch_rows as u64)?.into())
-            }
-            last => {
-                sources.extend(last);
-                if *direction == Direction::Reverse {
-                    sources.reverse();
-                }
-                Source::Merged(Merger::new(sources, *direction, fold.clone(), *batch_rows)?.into())
-            }
-        };
-        Ok(StretchScan { source, plan: self.plan.clone() })
+        let (numbers, sources): (Vec<usize>, Vec<PieceSource>) = sources.unzip();
+        let pieces = self.selected.pieces();
+        let ends: Vec<_> = numbers.iter().map(|&number| pieces[number].key_ends()).collect();
+        let mut sources: Vec<Option<PieceSource>> = sources.into_iter().map(Some).collect();
+        let mut take = |at: usize| sources[at].take().expect("each is in one group");
+        let groups = disjoint_groups(&ends).into_iter();
+        let mut later: VecDeque<Vec<PieceSource>> =
+            groups.map(|group| group.into_iter().map(&mut take).collect()).collect();
+        if *direction == Direction::Reverse {
+            later.make_contiguous().reverse();
+            later.iter_mut().for_each(|group| group.reverse());
+        }
+        StretchScan { source: None, later, plan: self.plan.clone() }
     }
 }
 
@@ -233,8 +235,21 @@ impl StretchScan {
         Ok(None)
     }
 
+    /// The next rows, of whatever group of pieces.
+    fn next_stored(&mut self) -> Result<Option<Rows>> {
+        loop {
+            if let Some(source) = &mut self.source
+                && let Some(rows) = source.next_rows()?
+            {
+                return Ok(Some(rows));
+            }
+            let Some(group) = self.later.pop_front() else { return Ok(None) };
+            self.source = Some(Source::new(group, &self.plan)?);
+        }
+    }
+
     fn next_rows(&mut self) -> Result<Option<Rows>> {
-        while let Some(rows) = self.source.next_rows()? {
+        while let Some(rows) = self.next_stored()? {
             if !self.plan.drops_tombstones {
                 return Ok(Some(rows));
             }
@@ -249,6 +264,24 @@ impl StretchScan {
 }
 
 impl Source {
+    /// Reads pieces that share keys, or one.
+    fn new(mut group: Vec<PieceSource>, plan: &ScanPlan) -> Result<Source> {
+        let ScanPlan { layout, columns, fold, direction, batch_rows, .. } = plan;
+        match group.pop() {
+            // Rows of a run are copied, as a merge does: a batch that shares them would count as all of the run.
+            Some(alone) if group.is_empty() && alone.is_on_disk() => {
+                let alone = alone.by_columns(layout, columns, *batch_rows as u64)?;
+                Ok(Source::Alone(alone.into()))
+            }
+            last => {
+                group.extend(last);
+                Ok(Source::Merged(
+                    Merger::new(group, *direction, fold.clone(), *batch_rows)?.into(),
+                ))
+            }
+        }
+    }
+
     fn next_rows(&mut self) -> Result<Option<Rows>> {
         match self {
             Source::Alone(source) => source.next_rows(),

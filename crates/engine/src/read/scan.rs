@@ -162,7 +162,7 @@ impl Iterator for Scan {
 impl KeyPartition {
     /// Starts to scan it, in the thread that asks for batches.
     pub fn scan(&self) -> Result<Scan> {
-        Ok(Scan::of(self, Source::Caller(self.start()?.into())))
+        Ok(Scan::of(self, Source::Caller(self.start().into())))
     }
 }
 

@@ -178,7 +178,7 @@ fn work(scans: &Mutex<Receiver<PartitionScan>>) {
 
 /// Sends the batches of a partition, then its end; stops when the receiver is gone.
 fn scan_into(partition: &KeyPartition, batches: &SyncSender<Message>) -> Result<()> {
-    let mut scan = partition.start()?;
+    let mut scan = partition.start();
     loop {
         let batch = scan.next_batch()?;
         let is_end = batch.is_none();

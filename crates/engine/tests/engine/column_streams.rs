@@ -220,3 +220,48 @@ fn a_table_of_a_thousand_columns_has_small_groups() {
     assert_eq!(scanned(&table, &["c500"], false, 0, None).column(0), &ids);
     assert!(database.verify().unwrap().faults.is_empty());
 }
+
+#[test]
+fn pieces_whose_keys_do_not_overlap_are_read_one_after_the_other() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let database = database();
+        let _hold = database.hold_maintenance();
+        let all = rows(0..ROWS, 5);
+        let spec = TableSpec::new(all.schema(), ["id"]).merge(merge.clone());
+        let table = database.create_table("t", spec).unwrap();
+        // Not in the order of their keys.
+        for (from, to) in [(20_000, 50_000), (0, 20_000), (50_000, ROWS)] {
+            let part = all.slice(from as usize, (to - from) as usize);
+            table.append(&part, OnError::Raise).unwrap();
+            database.flush().unwrap();
+        }
+        let (streams, blocks) = pages_of(&database, &table, &["price", "at"]);
+        assert!(streams > 0 && blocks == 0, "{merge:?}: {streams} pages and {blocks} blocks");
+        let check = |what: &str| {
+            for columns in [&["price", "name"][..], &["id"], &["note", "at"]] {
+                for reverse in [false, true] {
+                    for from in [0, 19_999, 30_000, 65_000] {
+                        let threads = (from % 2 == 0).then_some(1);
+                        let found = scanned(&table, columns, reverse, from, threads);
+                        let wanted = expected(&all, columns, reverse, from);
+                        assert!(
+                            found == wanted,
+                            "{merge:?}, {what}: {columns:?}, {reverse}, {from}"
+                        );
+                    }
+                }
+            }
+        };
+        check("three pieces");
+        if matches!(merge, Merge::Upsert) {
+            // The same rows again, over the border of two pieces: these three are merged.
+            let again = all.slice(19_000, 2_000);
+            table.append(&again, OnError::Raise).unwrap();
+            check("a run over two of them");
+            database.flush().unwrap();
+            check("a segment over two of them");
+            let (streams, blocks) = pages_of(&database, &table, &["price"]);
+            assert!(streams > 0 && blocks > 100, "{streams} pages and {blocks} blocks");
+        }
+    }
+}

@@ -387,7 +387,7 @@ impl Segment {
     }
 
     /// The first key and the last, as the footer says.
-    pub(crate) fn key_ends(&self) -> (&[u8], &[u8]) {
+    pub fn key_ends(&self) -> (&[u8], &[u8]) {
         (&self.footer.first_key, &self.footer.last_key)
     }
 
