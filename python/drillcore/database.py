@@ -163,6 +163,7 @@ class Database:
         set: str | None = None,
         set_index: bool = True,
         weights: str | Sequence[str] = (),
+        streams: str | Sequence[str] | None = None,
         exist_ok: bool = False,
     ) -> Table:
         """Create a table.
@@ -205,6 +206,10 @@ class Database:
         weights
             Columns that samples can be weighted by: finite numbers of at least 0. Not in a rollup table, whose
             samples draw events.
+        streams
+            The columns that also lie by themselves on disk, beside the rows, so that scans of few columns read these
+            alone. By default those whose sizes speak for it: numbers, times, booleans and strings that repeat, unless
+            all columns outside the key are long values. With ``[]`` there are none, and rows take about half the space.
         exist_ok
             Return the table if one of the same shape exists. Columns that were added to it do not matter.
 
@@ -264,6 +269,7 @@ class Database:
             check_names("weights", weights),
             merge,
             folding,
+            None if streams is None else check_names("streams", streams),
             bool(exist_ok),
         )
         return Table(native, self._native)

@@ -118,6 +118,7 @@ impl Database {
         weights: Vec<String>,
         merge: &str,
         rollup: Option<RollupTuple>,
+        streams: Option<Vec<String>>,
         exist_ok: bool,
     ) -> PyResult<Table> {
         let writer = self.writer(py, "create_table")?;
@@ -139,6 +140,7 @@ impl Database {
         let spec = TableSpec {
             set,
             set_index,
+            streams,
             exist_ok,
             ..TableSpec::new(columns, key).weights(weights).merge(merge)
         };

@@ -108,7 +108,8 @@ fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Resu
 /// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
 /// of them that it reads.
 fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fault> {
-    let Shape { merge, set, no_set_index, weights, rollup, .. } = &arguments.shape;
+    let Shape { merge, set, no_set_index, weights, streams, no_streams, rollup, .. } =
+        &arguments.shape;
     let merge = merge.unwrap_or(MergeName::Append);
     if let (false, Some(option)) = (merge == MergeName::Rollup, rollup.given().first()) {
         return Err(Fault::wrong_call(format!(
@@ -151,6 +152,7 @@ fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fau
     Ok(TableSpec {
         set: set.clone(),
         set_index: !no_set_index,
+        streams: (*no_streams || !streams.is_empty()).then(|| streams.clone()),
         ..TableSpec::new(columns, key).weights(weights.clone()).merge(merge)
     })
 }

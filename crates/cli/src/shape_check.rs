@@ -65,6 +65,16 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
     if !shape.weights.is_empty() && !same(&shape.weights, &table.weights) {
         contradicts("--weights", listed(&shape.weights), listed(&table.weights));
     }
+    let streams = |streams: &Option<Vec<String>>| {
+        streams.as_ref().map_or("by size".to_string(), |streams| listed(streams))
+    };
+    let agree = |asked: &[String]| table.streams.as_ref().is_some_and(|known| same(asked, known));
+    if !shape.streams.is_empty() && !agree(&shape.streams) {
+        contradicts("--streams", listed(&shape.streams), streams(&table.streams));
+    }
+    if shape.no_streams && !agree(&[]) {
+        contradicts("--no-streams", "given".to_string(), streams(&table.streams));
+    }
     let no_rollup = RollupSpec::default();
     let rollup = match &table.merge {
         Merge::Rollup(rollup) => rollup,

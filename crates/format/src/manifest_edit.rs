@@ -307,6 +307,7 @@ mod tests {
                 set,
                 merge: MergePolicy::Append,
                 weights: vec![],
+                streams: Default::default(),
             }
         })
     }

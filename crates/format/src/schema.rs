@@ -77,6 +77,16 @@ pub struct SetColumn {
     pub indexed: IndexedSets,
 }
 
+/// Which columns of new segments also lie by themselves, see [`crate::streams`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Streams {
+    /// Those that sizes speak for, where there are any outside the key.
+    #[default]
+    BySize,
+    /// These at most, by index, ascending.
+    Only(Vec<usize>),
+}
+
 /// A table's shape. Columns are only ever added at the end, so a column's index is its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
@@ -88,10 +98,13 @@ pub struct TableSchema {
     pub merge: MergePolicy,
     /// Indexes of the columns that rows can be drawn by, none of them in the key.
     pub weights: Vec<usize>,
+    pub streams: Streams,
 }
 
 /// Bit of the byte of the merge policy: not all sets are indexed, and which are is said at the end.
 const INDEXED_SETS_FOLLOW: u8 = 0x10;
+/// Bit of the same byte: not what sizes speak for lies in streams, and which columns do is said at the end.
+const STREAMS_FOLLOW: u8 = 0x20;
 
 impl From<usize> for SetColumn {
     /// With every set indexed.
@@ -272,7 +285,9 @@ impl TableSchema {
             MergePolicy::Upsert { .. } => 4,
         };
         let indexed = self.set.as_ref().map(|set| &set.indexed).filter(|sets| !sets.is_all());
-        out.push(if indexed.is_some() { policy | INDEXED_SETS_FOLLOW } else { policy });
+        let sets_follow = if indexed.is_some() { INDEXED_SETS_FOLLOW } else { 0 };
+        let streams_follow = if self.streams == Streams::BySize { 0 } else { STREAMS_FOLLOW };
+        out.push(policy | sets_follow | streams_follow);
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
             put_varint(out, column as u64);
@@ -284,6 +299,10 @@ impl TableSchema {
         }
         if let Some(indexed) = indexed {
             indexed.encode(out);
+        }
+        if let Streams::Only(columns) = &self.streams {
+            put_varint(out, columns.len() as u64);
+            columns.iter().for_each(|&column| put_varint(out, column as u64));
         }
     }
 
@@ -310,7 +329,7 @@ impl TableSchema {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        let merge = match flags & !INDEXED_SETS_FOLLOW {
+        let merge = match flags & !(INDEXED_SETS_FOLLOW | STREAMS_FOLLOW) {
             0 => MergePolicy::Append,
             // Written before dimensions could be added.
             2 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
@@ -337,7 +356,18 @@ impl TableSchema {
                 Some(SetColumn { column, indexed: IndexedSets::decode(cursor)? })
             }
         };
-        let schema = TableSchema { columns, key, set, merge, weights };
+        let streams = match flags & STREAMS_FOLLOW {
+            0 => Streams::BySize,
+            _ => {
+                let mut streams = Vec::new();
+                for _ in 0..cursor.varint()? {
+                    let index = cursor.varint()?;
+                    streams.push(column(cursor, index)?);
+                }
+                Streams::Only(streams)
+            }
+        };
+        let schema = TableSchema { columns, key, set, merge, weights, streams };
         schema.check().map_err(|detail| cursor.error(detail))?;
         Ok(schema)
     }
@@ -520,6 +550,7 @@ mod tests {
             set: Some(0.into()),
             merge: MergePolicy::Append,
             weights: vec![3, 9],
+            streams: Streams::Only(vec![0, 3]),
         };
         let mut bytes = Vec::new();
         schema.encode(&mut bytes);
@@ -537,6 +568,7 @@ mod tests {
             set: None,
             merge: MergePolicy::Upsert { declared: 2 },
             weights: vec![],
+            streams: Streams::BySize,
         };
         let wider = made.with_column(Arc::new(field("added")));
         assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
@@ -574,6 +606,7 @@ mod tests {
             key: vec![0],
             set: None,
             weights: vec![],
+            streams: Streams::BySize,
             merge: MergePolicy::Rollup(Rollup {
                 events: Arc::new(Schema::new(fields)),
                 time: Some(0),

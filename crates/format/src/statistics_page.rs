@@ -79,6 +79,7 @@ impl StatisticsLayout {
             set: None,
             merge: MergePolicy::Append,
             weights: Vec::new(),
+            streams: Default::default(),
         });
         StatisticsLayout { table: table.clone(), page, columns }
     }

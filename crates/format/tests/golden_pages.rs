@@ -130,6 +130,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         set: Some(0.into()),
         merge: MergePolicy::Append,
         weights: vec![2],
+        streams: Default::default(),
     };
     let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
@@ -189,6 +190,7 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
         set: Some(1.into()),
         merge: MergePolicy::Rollup(rollup),
         weights: vec![],
+        streams: Default::default(),
     }
 }
 
@@ -201,6 +203,7 @@ fn edits_of_set_indexes_keep_their_bytes() {
         set: Some(0.into()),
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     };
     let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
     let (table, name) = (TableId(1), "flights".to_string());
@@ -226,6 +229,7 @@ fn an_upsert_table_keeps_its_bytes() {
         set: None,
         merge: MergePolicy::Upsert { declared: 2 },
         weights: vec![],
+        streams: Default::default(),
     };
     let edits = vec![Edit::CreateTable { table: TableId(1), name: "planes".into(), schema }];
     let mut bytes = Vec::new();
@@ -356,6 +360,7 @@ fn a_statistics_page_keeps_its_bytes() {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     };
     // One zone with a long name, one with a NaN and nulls only, one with both zeros.
     let long = "Lufthansa CityLine – Münchener Zubringer".to_string();

@@ -423,7 +423,14 @@ mod tests {
         use arrow_schema::{DataType, Field, Schema};
         let columns = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
         let merge = drillcore_format::schema::MergePolicy::Append;
-        let schema = TableSchema { columns, key: vec![0], set: None, merge, weights: vec![] };
+        let schema = TableSchema {
+            columns,
+            key: vec![0],
+            set: None,
+            merge,
+            weights: vec![],
+            streams: Default::default(),
+        };
         Edit::CreateTable { table: TableId(1), name: "t".into(), schema }
     }
 

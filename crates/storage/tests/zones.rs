@@ -31,6 +31,7 @@ fn layout(batch: &RecordBatch) -> Layout {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     })
 }
 

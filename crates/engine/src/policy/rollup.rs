@@ -380,6 +380,7 @@ mod tests {
             set: None,
             merge: MergePolicy::Rollup(rollup.clone()),
             weights: vec![],
+            streams: Default::default(),
         });
         let numbers = |values: [Option<i64>; 4]| Arc::new(Int64Array::from(values.to_vec()));
         let columns: Vec<ArrayRef> = vec![

@@ -136,5 +136,6 @@ fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
         set: None,
         merge: MergePolicy::Append,
         weights: Vec::new(),
+        streams: Default::default(),
     }
 }

@@ -287,6 +287,7 @@ mod tests {
             set: None,
             merge: MergePolicy::Append,
             weights: vec![],
+            streams: Default::default(),
         }
     }
 

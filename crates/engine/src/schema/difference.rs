@@ -25,6 +25,8 @@ pub fn difference(found: &TableSpec, asked: &TableSpec) -> String {
     differs("key", listed(&found.key), listed(&asked.key));
     differs("set column", name(&found.set), name(&asked.set));
     differs("list of weights", listed(&found.weights), listed(&asked.weights));
+    let streams = |spec: &TableSpec| spec.streams.as_ref().map_or("by size".into(), |s| listed(s));
+    differs("list of streams", streams(found), streams(asked));
     if let (Merge::Rollup(found), Merge::Rollup(asked)) = (&found.merge, &asked.merge) {
         differs("time column", name(&found.time), name(&asked.time));
         differs("granularity", found.granularity.to_string(), asked.granularity.to_string());

@@ -7,9 +7,10 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::{
-    self as stored, MergePolicy, Rollup, SetColumn, TableSchema, is_key_type, is_supported,
-    list_of_strings,
+    self as stored, MergePolicy, Rollup, SetColumn, Streams, TableSchema, is_key_type,
+    is_supported, list_of_strings,
 };
+use drillcore_format::streams::page::is_streamable;
 use drillcore_format::weight::is_weight_type;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -47,6 +48,10 @@ pub struct TableSpec {
     pub weights: Vec<String>,
     /// What rows with equal keys mean.
     pub merge: Merge,
+    /// The columns that also lie by themselves on disk, beside the rows, so that who scans few columns reads these
+    /// alone. By default those whose sizes speak for it: numbers, times, booleans and texts that repeat, unless all
+    /// columns outside the key are long values. With none, rows take about half the space.
+    pub streams: Option<Vec<String>>,
     /// Take a table of the same shape that is already there. Columns may have been added to it.
     pub exist_ok: bool,
 }
@@ -155,6 +160,7 @@ impl TableSpec {
             set_index: true,
             weights: Vec::new(),
             merge: Merge::Append,
+            streams: None,
             exist_ok: false,
         }
     }
@@ -172,6 +178,11 @@ impl TableSpec {
     /// The same, with columns that rows can be drawn by.
     pub fn weights(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
         TableSpec { weights: columns.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The same, with these columns by themselves beside the rows, and no others; see [`TableSpec::streams`](#structfield.streams).
+    pub fn streams(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
+        TableSpec { streams: Some(columns.into_iter().map(Into::into).collect()), ..self }
     }
 
     /// The same, with another meaning of equal keys.
@@ -222,6 +233,10 @@ impl TableSpec {
             set_index: schema.set.as_ref().is_none_or(|set| set.indexed.is_all()),
             weights: names(&schema.weights),
             merge,
+            streams: match &schema.streams {
+                Streams::BySize => None,
+                Streams::Only(columns) => Some(names(columns)),
+            },
             exist_ok: false,
         }
     }
@@ -257,19 +272,45 @@ impl TableSpec {
         let schema = match &self.merge {
             Merge::Append => {
                 let (set, merge) = (set.map(set_column), MergePolicy::Append);
-                TableSchema { columns, key, set, merge, weights }
+                TableSchema { columns, key, set, merge, weights, streams: Streams::BySize }
             }
             Merge::Upsert => {
                 let declared = columns.fields().len();
                 let (set, merge) = (set.map(set_column), MergePolicy::Upsert { declared });
-                TableSchema { columns, key, set, merge, weights }
+                TableSchema { columns, key, set, merge, weights, streams: Streams::BySize }
             }
             Merge::Rollup(rollup) => {
                 self.rollup_schema(rollup, columns, key, set)?.with_indexed(indexed)
             }
         };
+        let schema = TableSchema { streams: self.checked_streams(&schema)?, ..schema };
         assert_eq!(schema.check(), Ok(()), "what is stored can be read");
         Ok(schema)
+    }
+
+    /// The columns of the table that are to lie by themselves.
+    fn checked_streams(&self, schema: &TableSchema) -> Result<Streams> {
+        let Some(names) = &self.streams else { return Ok(Streams::BySize) };
+        let mut streams = Vec::with_capacity(names.len());
+        for name in names {
+            let known = || schema.columns.fields().iter().map(|field| field.name().as_str());
+            let column = schema.columns.index_of(name);
+            let column = column.map_err(|_| Error::unknown("stream column", name, known()))?;
+            let data_type = schema.columns.field(column).data_type();
+            if !is_streamable(data_type) {
+                return Err(Error::invalid(format!(
+                    "column {name:?} has type {data_type}, which cannot be a stream; leave it out"
+                )));
+            }
+            streams.push(column);
+        }
+        if let Some(column) = repeated(names) {
+            return Err(Error::invalid(format!(
+                "stream column {column:?} is listed twice; list it once"
+            )));
+        }
+        streams.sort_unstable();
+        Ok(Streams::Only(streams))
     }
 
     fn rollup_schema(
@@ -338,6 +379,7 @@ impl TableSpec {
             key: (0..declared).collect(),
             set: set.map(SetColumn::from),
             weights: Vec::new(),
+            streams: Streams::BySize,
             merge: MergePolicy::Rollup(rollup),
         };
         others.into_iter().try_fold(schema, |schema, column| {

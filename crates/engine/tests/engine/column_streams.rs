@@ -265,3 +265,42 @@ fn pieces_whose_keys_do_not_overlap_are_read_one_after_the_other() {
         }
     }
 }
+
+#[test]
+fn the_table_says_which_columns_are_streams() {
+    let database = database();
+    let batch = rows(0..ROWS, 6);
+    let pages = |name: &str, streams: &[&str], columns: &[&str]| {
+        let spec = TableSpec::new(batch.schema(), ["id"]).streams(streams.iter().copied());
+        let table = database.create_table(name, spec.clone()).unwrap();
+        assert_eq!(TableSpec::of(&table.schema()).streams, spec.streams);
+        table.append(&batch, OnError::Raise).unwrap();
+        database.compact().unwrap();
+        let (streams, blocks) = pages_of(&database, &table, columns);
+        let found = scanned(&table, columns, false, 0, None);
+        assert!(found == expected(&batch, columns, false, 0), "{name}");
+        (streams, blocks > 0)
+    };
+    assert_eq!(pages("none", &[], &["price"]), (0, true));
+    assert_eq!(pages("some", &["id", "price"], &["id", "price"]), (6 + 1, false));
+    assert_eq!(pages("others", &["price"], &["id", "price"]), (1, true));
+    assert_eq!(pages("key", &["id"], &["id"]), (3 + 1, false));
+    assert!(database.verify().unwrap().faults.is_empty());
+    let refused = |streams: &[&str]| {
+        let spec = TableSpec::new(batch.schema(), ["id"]).streams(streams.iter().copied());
+        database.create_table("t", spec).err().unwrap().to_string()
+    };
+    assert!(refused(&["prize"]).contains("\"price\""));
+    assert!(refused(&["id", "id"]).contains("listed twice"));
+    let binary = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("raw", DataType::Binary, false),
+    ]);
+    let spec = TableSpec::new(binary.into(), ["id"]).streams(["raw"]);
+    let error = database.create_table("t", spec).err().unwrap().to_string();
+    assert!(error.contains("\"raw\"") && error.contains("leave it out"), "{error}");
+    let again = TableSpec::new(batch.schema(), ["id"]).if_not_exists();
+    assert!(database.create_table("some", again.clone().streams(["id", "price"])).is_ok());
+    let error = database.create_table("some", again).err().unwrap().to_string();
+    assert!(error.contains("its list of streams is (id, price), not by size"), "{error}");
+}

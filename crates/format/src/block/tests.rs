@@ -248,6 +248,7 @@ fn table_of(fields: Vec<Field>) -> Layout {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     })
 }
 

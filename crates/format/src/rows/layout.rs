@@ -144,6 +144,16 @@ impl Layout {
         positions
     }
 
+    /// The column that a value stores, or a part of; `None` of one that is hidden. O(columns).
+    pub fn column_of_value(&self, value: usize) -> Option<usize> {
+        let firsts =
+            self.shared.places.iter().enumerate().filter_map(|(column, place)| match place {
+                Place::Value(first) if *first <= value => Some((*first, column)),
+                _ => None,
+            });
+        firsts.max().map(|(_, column)| column)
+    }
+
     /// How many of the values are hidden: they store no column.
     pub fn hidden_values(&self) -> usize {
         let first = self.shared.places.iter().filter_map(|place| match place {

@@ -41,7 +41,17 @@ pub(crate) fn table(
             let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
             let key = key.clone();
             let (set, merge) = (set.map(SetColumn::from), MergePolicy::Append);
-            (TableSchema { columns, key, set, merge, weights: vec![] }, batch)
+            (
+                TableSchema {
+                    columns,
+                    key,
+                    set,
+                    merge,
+                    weights: vec![],
+                    streams: Default::default(),
+                },
+                batch,
+            )
         })
     })
 }
@@ -144,6 +154,7 @@ fn small_schema() -> TableSchema {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     }
 }
 
@@ -239,5 +250,6 @@ pub(crate) fn of_types(types: &[DataType]) -> Layout {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     })
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, Fields};
 
-use super::{MergePolicy, Rollup, TableSchema, is_key_type, is_supported};
+use super::{MergePolicy, Rollup, Streams, TableSchema, is_key_type, is_supported};
 use crate::weight::is_weight_type;
 
 /// The number of a table's weight columns is a byte in its index pages.
@@ -34,6 +34,11 @@ impl TableSchema {
             || !weights.iter().all(is_weight)
         {
             return Err(format!("the weights are {:?}", self.weights));
+        }
+        if let Streams::Only(columns) = &self.streams
+            && !columns.is_sorted_by(|a, b| a < b)
+        {
+            return Err(format!("the streams are {columns:?}"));
         }
         match &self.merge {
             MergePolicy::Append => Ok(()),
@@ -127,6 +132,7 @@ mod tests {
             set: Some(1.into()),
             merge: MergePolicy::Append,
             weights: vec![3],
+            streams: Default::default(),
         }
     }
 
@@ -151,6 +157,7 @@ mod tests {
             set: None,
             merge: MergePolicy::Rollup(rollup),
             weights: Vec::new(),
+            streams: Default::default(),
         }
     }
 

@@ -30,6 +30,7 @@ fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
         set: None,
         merge: MergePolicy::Append,
         weights: vec![],
+        streams: Default::default(),
     })
 }
 

@@ -11,6 +11,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::dictionary::DictionaryBuilder;
 use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::schema::Streams;
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::group::group_rows;
 use drillcore_format::streams::page::{is_streamable, put_codes, put_values};
@@ -25,6 +26,8 @@ const FRESH_MIN: usize = 256;
 /// The streams of a segment under construction.
 pub struct StreamsWriter {
     columns: Vec<ColumnWriter>,
+    /// Whether sizes decide which columns are streams.
+    is_by_size: bool,
     group_rows: u64,
     /// Rows of the group under construction.
     rows: usize,
@@ -53,12 +56,25 @@ type PagePlace = (u64, u32);
 
 impl StreamsWriter {
     pub fn new(layout: &Layout) -> StreamsWriter {
+        let schema = layout.schema();
+        let is_wanted = |column: Option<usize>| match (&schema.streams, column) {
+            (Streams::BySize, _) => true,
+            (Streams::Only(wanted), Some(column)) => wanted.contains(&column),
+            // What is hidden serves the columns that are shown.
+            (Streams::Only(wanted), None) => !wanted.is_empty(),
+        };
+        let column_of = |column: StreamColumn| match column {
+            StreamColumn::Key(position) => Some(schema.key[position as usize]),
+            StreamColumn::Value(index) => layout.column_of_value(index as usize),
+        };
         let keys = layout.key_types().iter().enumerate();
         let keys = keys.map(|(at, of)| (StreamColumn::Key(at as u32), of, false));
         let hidden = layout.hidden_values();
         let values = layout.value_types().iter().enumerate();
         let values = values.map(|(at, of)| (StreamColumn::Value(at as u32), of, at >= hidden));
-        let columns = keys.chain(values).filter(|(_, data_type, _)| is_streamable(data_type));
+        let columns = keys.chain(values).filter(|(column, data_type, _)| {
+            is_streamable(data_type) && is_wanted(column_of(*column))
+        });
         let mut columns: Vec<ColumnWriter> = columns
             .map(|(column, data_type, is_shown_value)| ColumnWriter {
                 column,
@@ -73,11 +89,19 @@ impl StreamsWriter {
             .collect();
         columns.sort_by_key(|column| column.column.number());
         let has_shown_values = hidden < layout.value_types().len();
-        if has_shown_values && !columns.iter().any(|column| column.is_shown_value) {
+        let is_by_size = schema.streams == Streams::BySize;
+        if is_by_size && has_shown_values && !columns.iter().any(|column| column.is_shown_value) {
             columns.clear();
         }
         let group_rows = group_rows(layout);
-        StreamsWriter { columns, group_rows, rows: 0, waiting: Vec::new(), groups: Vec::new() }
+        StreamsWriter {
+            columns,
+            is_by_size,
+            group_rows,
+            rows: 0,
+            waiting: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 
     /// Adds rows that follow those before them, with the columns of their table as they are stored. Gives the codes of texts
@@ -127,7 +151,8 @@ impl StreamsWriter {
     /// Encodes the group, whose pages then wait for a place.
     fn end_group(&mut self) {
         let rows = std::mem::take(&mut self.rows);
-        let mut has_shown_values = !self.columns.iter().any(|column| column.is_shown_value);
+        let mut has_shown_values =
+            !self.is_by_size || !self.columns.iter().any(|column| column.is_shown_value);
         let mut pages = Vec::with_capacity(self.columns.len());
         for writer in &mut self.columns {
             let page = writer.take_page(rows);
