@@ -48,6 +48,7 @@ struct ColumnWriter {
     /// How many texts these were that never came before; `usize::MAX` if the group cannot have codes at all.
     fresh: usize,
     string_bytes: usize,
+    string_bytes_max: usize,
     page_bytes: Vec<u32>,
 }
 
@@ -84,10 +85,15 @@ impl StreamsWriter {
                 codes: Some(Vec::new()),
                 fresh: 0,
                 string_bytes: 0,
+                string_bytes_max: 0,
                 page_bytes: Vec::new(),
             })
             .collect();
         columns.sort_by_key(|column| column.column.number());
+        // Texts of a group are held until it is whole, and those of one column are read at once.
+        let texts = columns.iter().filter(|column| column.dictionary.is_some()).count().max(1);
+        let string_bytes_max = byte_bounds::chunk().min(byte_bounds::batch() / texts);
+        columns.iter_mut().for_each(|column| column.string_bytes_max = string_bytes_max);
         let has_shown_values = hidden < layout.value_types().len();
         let is_by_size = schema.streams == Streams::BySize;
         if is_by_size && has_shown_values && !columns.iter().any(|column| column.is_shown_value) {
@@ -227,8 +233,7 @@ impl ColumnWriter {
         if let Some(texts) = part.as_string_opt::<i32>() {
             let offsets = texts.value_offsets();
             self.string_bytes += (offsets[texts.len()] - offsets[0]) as usize;
-            // More than is read at once.
-            if self.string_bytes > byte_bounds::chunk() {
+            if self.string_bytes > self.string_bytes_max {
                 self.fresh = usize::MAX;
                 self.parts.clear();
                 return;

@@ -387,7 +387,7 @@ fn every_call_that_reads_ends_a_few_reads_after_its_caller_wants_out() {
         let in_waves = name.starts_with("get") || name == "sample";
         let beyond = match name {
             _ if in_waves => READS_OF_A_WAVE,
-            "sets" => READS_OF_GROUPS,
+            "sets" | "scan" => READS_OF_GROUPS,
             _ => READS_BEYOND,
         };
         assert!(whole > READS_BEFORE + 2 * beyond, "{name}: {whole} reads tell nothing");
