@@ -40,6 +40,7 @@ class Database:
         weights: list[str],
         merge: str,
         rollup: tuple[str | None, str, list[tuple[str, str]], bool] | None,
+        streams: list[str] | None,
         exist_ok: bool,
     ) -> Table: ...
     def table(self, name: str) -> Table: ...

@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn intervals_that_overlap_or_touch_are_together_and_groups_rise() {
         assert_eq!(groups(&[]), Vec::<Vec<usize>>::new());
-        assert_eq!(groups(&[5..9]), [[0]]);
+        assert_eq!(groups(&[5..9, 5..9]), [[0, 1]]);
         assert_eq!(groups(&[5..9, 1..4]), [[1], [0]]);
         assert_eq!(groups(&[5..9, 1..5]), [[0, 1]]);
         assert_eq!(groups(&[0..100, 7..8, 101..102, 50..60]), vec![vec![0, 1, 3], vec![2]]);
