@@ -25,7 +25,7 @@ pub type Dictionaries = [(usize, Arc<StringArray>)];
 const ENTRIES_MAX: usize = 1 << 16;
 /// ... and bytes of their strings, each of which ...
 const BYTES_MAX: usize = 1 << 20;
-/// ... has at most so many.
+/// ... has at most 256.
 const ENTRY_BYTES_MAX: usize = 256;
 
 const DICTIONARY: &str = "dictionary";

@@ -8,7 +8,7 @@ use drillcore_storage::segments::columns::ColumnReader;
 use crate::error::Result;
 use crate::pieces::piece::Piece;
 
-/// A smaller share of a group than one in so many rows is read from blocks: a page of a stream is read whole.
+/// A smaller share of a group than one row in eight is read from blocks: a page of a stream is read whole.
 const SHARE_OF_GROUP: u64 = 8;
 
 /// Rows read at once from streams, unless their groups have fewer: a power of two, as is the number of these.

@@ -74,7 +74,7 @@ impl StreamDirectory {
         }
     }
 
-    /// Reads the directory of a segment with so many rows. O(groups * streams); fails on what
+    /// Reads the directory of a segment with `rows` rows. O(groups * streams); fails on what
     /// [`StreamDirectory::encode`] does not write.
     pub fn decode(payload: &[u8], rows: u64) -> Result<StreamDirectory> {
         let mut cursor = Cursor::new(payload, DIRECTORY);

@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 
 use crate::rows::Layout;
 
-/// The most rows of a group: so many that a page of five bits a value fills five pages of the disk, and so few that a
+/// The most rows of a group: enough that a page of five bits a value fills five pages of the disk, and so few that a
 /// thread's groups fit the processor's cache.
 pub const GROUP_ROWS_MAX: u64 = 32 << 10;
 /// The fewest: smaller pages would not be worth reading by themselves.
@@ -23,7 +23,7 @@ pub fn group_rows(layout: &Layout) -> u64 {
     power_below.clamp(GROUP_ROWS_MIN, GROUP_ROWS_MAX)
 }
 
-/// Whether a group can have so many rows.
+/// Whether a group can have that number of rows.
 pub fn is_group_rows(rows: u64) -> bool {
     rows.is_power_of_two() && (GROUP_ROWS_MIN..=GROUP_ROWS_MAX).contains(&rows)
 }

@@ -34,7 +34,7 @@ const PAGE: &str = "stream page";
 
 /// Floats that a power of ten is chosen by.
 const TRIED: usize = 256;
-/// Of so many floats one may be an exception.
+/// One float in sixteen may be an exception.
 const EXCEPTION_SHARE: usize = 16;
 
 /// Whether a column of this type can be a stream.

@@ -90,7 +90,7 @@ impl Leases {
     /// Looks for leases, and removes those of dead readers.
     ///
     /// A reader that moves on takes its next lease before it lets go of the one it has. If the folder was listed before
-    /// that and the lease is tried after, the look sees neither. So wherever a listed lease is gone, or held by nobody,
+    /// that and the lease is tried after, the look sees neither. So wherever a listed lease is gone, or free,
     /// it is looked again, until none is that was not before.
     fn look(directory: &dyn Directory) -> Leases {
         let mut let_go: HashSet<String> = HashSet::new();
@@ -101,13 +101,13 @@ impl Leases {
                 return found;
             }
         }
-        // So many readers move on that nothing is known of them for now.
+        // Readers move on faster than they can be looked for: nothing is known of them for now.
         let mut found = Leases::default();
         found.hold(ManifestVersion::EVERYTHING);
         found
     }
 
-    /// Notes the names of leases that were listed and that nobody holds any more.
+    /// Notes the names of leases that were listed and are free or gone.
     fn look_once(directory: &dyn Directory, let_go: &mut HashSet<String>) -> Leases {
         let mut found = Leases::default();
         let names = match directory.list() {

@@ -144,7 +144,7 @@ impl PageCache {
         self.payloads(&[page]).pop().expect("one page was asked for")
     }
 
-    /// What `take` makes of the payloads of pages that nobody keeps, in the order of the requests: for who reads all of a
+    /// What `take` makes of the payloads of pages that are not kept, in the order of the requests: for who reads all of a
     /// file. They are read together.
     pub fn read_past<T>(
         &self,

@@ -18,9 +18,9 @@ use drillcore_format::streams::page::{is_streamable, put_codes, put_values};
 
 use crate::pages::page_writer::PageWriter;
 
-/// Of so many rows that come together, one may have a text that no row before them had ...
+/// Half of the rows that come together may have a text that no row before them had ...
 const FRESH_SHARE: usize = 2;
-/// ... and so many may in any case.
+/// ... and 256 may in any case.
 const FRESH_MIN: usize = 256;
 
 /// The streams of a segment under construction.
