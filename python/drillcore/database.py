@@ -209,7 +209,7 @@ class Database:
         streams
             The columns that also lie by themselves on disk, beside the rows, so that scans of few columns read these
             alone. By default those whose sizes speak for it: numbers, times, booleans and strings that repeat, unless
-            all columns outside the key are long values. With ``[]`` there are none, and rows take about half the space.
+            all columns outside the key are long values. With ``[]`` there are none, which takes less space.
         exist_ok
             Return the table if one of the same shape exists. Columns that were added to it do not matter.
 

@@ -323,7 +323,7 @@ pub struct Shape {
     /// Columns that also lie by themselves on disk, for who scans few columns; by default those whose sizes speak for it.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub streams: Vec<String>,
-    /// Keep no column by itself: rows take about half the space.
+    /// Keep no column by itself, which takes less space.
     #[arg(long, conflicts_with = "streams")]
     pub no_streams: bool,
     #[command(flatten)]

@@ -50,7 +50,7 @@ pub struct TableSpec {
     pub merge: Merge,
     /// The columns that also lie by themselves on disk, beside the rows, so that who scans few columns reads these
     /// alone. By default those whose sizes speak for it: numbers, times, booleans and texts that repeat, unless all
-    /// columns outside the key are long values. With none, rows take about half the space.
+    /// columns outside the key are long values. With none, segments are smaller.
     pub streams: Option<Vec<String>>,
     /// Take a table of the same shape that is already there. Columns may have been added to it.
     pub exist_ok: bool,

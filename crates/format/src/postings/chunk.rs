@@ -3,12 +3,13 @@
 use super::{CHUNK, item_at};
 use crate::cursor::{Cursor, put_u16, put_u32};
 use crate::error::Result;
+use crate::packed::{self, packed_at, packed_len, put_packed};
 
 const HEADER_BYTES: usize = 7;
 
 /// The bytes of a chunk of `ordinals`.
 pub(super) fn chunk_len(ordinals: &[u32]) -> usize {
-    HEADER_BYTES + packed_bytes(ordinals.len(), width_of(ordinals))
+    HEADER_BYTES + packed_len(ordinals.len(), width_of(ordinals))
 }
 
 /// Appends `ordinals`, 1 to [`CHUNK`] of them, ascending.
@@ -17,28 +18,11 @@ pub(super) fn put_chunk(ordinals: &[u32], out: &mut Vec<u8>) {
     put_u32(out, first);
     put_u16(out, ordinals.len() as u16);
     out.push(width);
-    let (mut pending, mut pending_bits) = (0u64, 0);
-    for &ordinal in ordinals {
-        pending |= u64::from(ordinal - first) << pending_bits;
-        pending_bits += u32::from(width);
-        while pending_bits >= 8 {
-            out.push(pending as u8);
-            pending >>= 8;
-            pending_bits -= 8;
-        }
-    }
-    if pending_bits > 0 {
-        out.push(pending as u8);
-    }
+    put_packed(ordinals.iter().map(|ordinal| u64::from(ordinal - first)), width, out);
 }
 
 fn width_of(ordinals: &[u32]) -> u8 {
-    let span = ordinals[ordinals.len() - 1] - ordinals[0];
-    (u32::BITS - span.leading_zeros()) as u8
-}
-
-fn packed_bytes(len: usize, width: u8) -> usize {
-    (len * usize::from(width)).div_ceil(8)
+    packed::width_of(u64::from(ordinals[ordinals.len() - 1] - ordinals[0]))
 }
 
 /// A chunk inside a postings page's payload.
@@ -61,7 +45,7 @@ impl<'a> PostingChunk<'a> {
         if !(1..=CHUNK).contains(&len) || width > 32 {
             return Err(cursor.error(format!("{len} ordinals of {width} bits")));
         }
-        let packed = cursor.take(packed_bytes(len, width))?;
+        let packed = cursor.take(packed_len(len, width))?;
         let chunk = PostingChunk { first, len, width, packed };
         if chunk.delta(0) != 0 || first.checked_add(chunk.delta(len - 1)).is_none() {
             return Err(cursor.error("its first or its last ordinal is out of range"));
@@ -108,20 +92,8 @@ impl<'a> PostingChunk<'a> {
         out.extend((0..self.len).map(|member| self.first.wrapping_add(self.delta(member))));
     }
 
-    /// The distance of a member from the first. At most 32 bits behind a shift of at most 7: five
-    /// bytes hold it.
+    /// The distance of a member from the first, of at most 32 bits.
     fn delta(&self, member: usize) -> u32 {
-        let bit = member * usize::from(self.width);
-        let mask = (1u64 << self.width) - 1;
-        let bytes = &self.packed[bit / 8..];
-        let word = match bytes.first_chunk::<8>() {
-            Some(word) => u64::from_le_bytes(*word),
-            None => {
-                let mut word = [0; 8];
-                word[..bytes.len()].copy_from_slice(bytes);
-                u64::from_le_bytes(word)
-            }
-        };
-        ((word >> (bit % 8)) & mask) as u32
+        packed_at(self.packed, self.width, member) as u32
     }
 }

@@ -93,10 +93,18 @@ impl Leases {
     /// that and the lease is tried after, the look sees neither. So wherever a listed lease is gone, or free,
     /// it is looked again, until none is that was not before.
     fn look(directory: &dyn Directory) -> Leases {
+        Leases::look_at(directory, || directory.list())
+    }
+
+    /// [`Leases::look`] at the names that `list` finds.
+    fn look_at(
+        directory: &dyn Directory,
+        mut list: impl FnMut() -> io::Result<Vec<String>>,
+    ) -> Leases {
         let mut let_go: HashSet<String> = HashSet::new();
         for _ in 0..LOOKS_MAX {
             let known = let_go.len();
-            let found = Leases::look_once(directory, &mut let_go);
+            let found = Leases::look_once(directory, list(), &mut let_go);
             if let_go.len() == known {
                 return found;
             }
@@ -108,9 +116,13 @@ impl Leases {
     }
 
     /// Notes the names of leases that were listed and are free or gone.
-    fn look_once(directory: &dyn Directory, let_go: &mut HashSet<String>) -> Leases {
+    fn look_once(
+        directory: &dyn Directory,
+        names: io::Result<Vec<String>>,
+        let_go: &mut HashSet<String>,
+    ) -> Leases {
         let mut found = Leases::default();
-        let names = match directory.list() {
+        let names = match names {
             Ok(names) => names,
             Err(error) => {
                 found
@@ -281,9 +293,7 @@ impl DeferredRemovals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::directory::WriteFile;
     use crate::files::local_directory::LocalDirectory;
-    use crate::files::reads::ReadFile;
 
     fn at(edit: u64) -> ManifestVersion {
         ManifestVersion { file: 1, edit }
@@ -333,69 +343,31 @@ mod tests {
         }
     }
 
-    /// A folder in which something happens after each of its first listings.
-    struct Listed {
-        inner: LocalDirectory,
-        after: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    }
-
-    impl Directory for Listed {
-        fn list(&self) -> io::Result<Vec<String>> {
-            let names = self.inner.list();
-            let after = self.after.lock().pop();
-            after.into_iter().for_each(|after| after());
-            names
-        }
-        fn open_pages(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-            self.inner.open_pages(name)
-        }
-        fn open(&self, name: &str) -> io::Result<Arc<dyn ReadFile>> {
-            self.inner.open(name)
-        }
-        fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-            self.inner.create(name)
-        }
-        fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-            self.inner.rename(from, to)
-        }
-        fn remove(&self, name: &str) -> io::Result<()> {
-            self.inner.remove(name)
-        }
-        fn sync(&self) -> io::Result<()> {
-            self.inner.sync()
-        }
-        fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-            self.inner.lock(name)
-        }
-        fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
-            self.inner.try_lock(name)
-        }
-    }
-
     #[test]
     fn a_reader_that_moves_on_while_it_is_looked_for_leases_is_seen() {
         let folder = tempfile::tempdir().unwrap();
         let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
-        let held = Arc::new(Mutex::new(Vec::new()));
-        let take = |version, nonce| Lease::take(directory.clone(), version, nonce).unwrap();
-        held.lock().push(take(at(2), 0));
-        // It moves on twice, each time after the folder was listed and before the lease is tried.
-        let move_on = |to: u64| -> Box<dyn FnOnce() + Send> {
-            let (held, directory) = (held.clone(), directory.clone());
-            Box::new(move || {
-                let next = Lease::take(directory, at(to), to).unwrap();
-                *held.lock() = vec![next];
-            })
+        let take = |edit| Lease::take(directory.clone(), at(edit), edit).unwrap();
+        let (mut version, mut held) = (2, take(2));
+        // It moves on after the folder was listed, and before the lease is tried.
+        let mut look = |moves: u64| {
+            let end = version + moves;
+            let list = || {
+                let names = directory.list();
+                if version < end {
+                    version += 1;
+                    held = take(version);
+                }
+                names
+            };
+            Leases::look_at(directory.as_ref(), list).oldest
         };
-        let inner = LocalDirectory::open(folder.path()).unwrap();
-        let listed = Listed { inner, after: Mutex::new(vec![move_on(4), move_on(3)]) };
-        assert_eq!(Leases::look(&listed).oldest, Some(at(4)));
+        assert_eq!(look(2), Some(at(4)));
         // Who never stops moving holds everything, until it does.
-        let moves = (5..5 + LOOKS_MAX as u64).rev().map(move_on).collect();
-        let inner = LocalDirectory::open(folder.path()).unwrap();
-        let listed = Listed { inner, after: Mutex::new(moves) };
-        assert_eq!(Leases::look(&listed).oldest, Some(ManifestVersion::EVERYTHING));
-        assert_eq!(Leases::look(&listed).oldest, Some(at(4 + LOOKS_MAX as u64)));
+        let looks = LOOKS_MAX as u64;
+        assert_eq!(look(looks), Some(ManifestVersion::EVERYTHING));
+        assert_eq!(look(0), Some(at(4 + looks)));
+        drop(held);
     }
 
     #[test]
