@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_buffer::NullBuffer;
 use drillcore_format::block;
 use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
@@ -223,7 +224,7 @@ pub fn delete(
             "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"
         )));
     }
-    let keys = encode_whole_keys(&shape.schema, keys)?;
+    let keys = without_impossible(&shape.schema, keys, encode_whole_keys(&shape.schema, keys)?);
     let _underway = core.begin()?;
     if keys.is_empty() {
         return Ok(core.visible());
@@ -234,6 +235,21 @@ pub fn delete(
     let lsn = commit(core, vec![(shape.table, run)], interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
+}
+
+/// The encoded keys without those that have a null where the table has none: no row has them, and nobody could read them.
+fn without_impossible(
+    schema: &TableSchema,
+    keys: &[ArrayRef],
+    encoded: BinaryArray,
+) -> BinaryArray {
+    let columns = keys.iter().zip(&schema.key);
+    let whole = columns.filter(|(_, column)| !schema.columns.field(**column).is_nullable());
+    let nulls = whole
+        .filter_map(|(values, _)| values.logical_nulls())
+        .fold(None, |nulls, more| NullBuffer::union(nulls.as_ref(), Some(&more)));
+    let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return encoded };
+    nulls.valid_indices().map(|row| Some(encoded.value(row))).collect()
 }
 
 /// A run of a batch's stored rows.

@@ -289,3 +289,28 @@ fn tombstones_stay_when_segments_merge_above_an_older_one() {
     }
     assert_eq!(db.stats().unwrap().tables[0].rows, 8_008, "four rows and four tombstones are kept");
 }
+
+#[test]
+fn to_delete_a_null_where_keys_have_none_deletes_nothing() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let table = db.create_table("t", spec()).unwrap();
+    table.append(&batch(&[(1, Some("p1".to_string()), 10)]), OnError::Raise).unwrap();
+    let before = db.snapshot().unwrap().lsn();
+    let nothing: [ArrayRef; 2] = [
+        Arc::new(Int64Array::from(vec![None::<i64>])),
+        drillcore::arrow_array::new_null_array(&DataType::Null, 2),
+    ];
+    for keys in nothing {
+        table.delete(&[keys]).unwrap();
+    }
+    assert_eq!(db.snapshot().unwrap().lsn(), before, "there was nothing to commit");
+    table.delete(&[Arc::new(Int64Array::from(vec![None, Some(2)])) as ArrayRef]).unwrap();
+    let snapshot = table.snapshot().unwrap();
+    let request = EstimateRequest {
+        aggregates: vec![("mean".into(), Aggregate::avg("id"))],
+        ..Default::default()
+    };
+    assert_eq!(snapshot.estimate(&request).unwrap().population, 1);
+    assert_eq!(snapshot.rows().unwrap(), 1);
+}
