@@ -38,6 +38,8 @@ pub struct StreamsWriter {
 
 struct ColumnWriter {
     column: StreamColumn,
+    /// If not, only the texts are wanted of it: blocks hold their codes.
+    has_pages: bool,
     /// Whether it is what the table is kept for: no key, and nothing hidden.
     is_shown_value: bool,
     parts: Vec<ArrayRef>,
@@ -73,12 +75,21 @@ impl StreamsWriter {
         let hidden = layout.hidden_values();
         let values = layout.value_types().iter().enumerate();
         let values = values.map(|(at, of)| (StreamColumn::Value(at as u32), of, at >= hidden));
-        let columns = keys.chain(values).filter(|(column, data_type, _)| {
-            is_streamable(data_type) && is_wanted(column_of(*column))
+        let columns = keys.chain(values).filter_map(|(column, data_type, is_shown_value)| {
+            let has_pages = is_streamable(data_type) && is_wanted(column_of(column));
+            let is_text_of_blocks =
+                data_type.is_string() && matches!(column, StreamColumn::Value(_));
+            (has_pages || is_text_of_blocks).then_some((
+                column,
+                data_type,
+                is_shown_value,
+                has_pages,
+            ))
         });
         let mut columns: Vec<ColumnWriter> = columns
-            .map(|(column, data_type, is_shown_value)| ColumnWriter {
+            .map(|(column, data_type, is_shown_value, has_pages)| ColumnWriter {
                 column,
+                has_pages,
                 is_shown_value,
                 parts: Vec::new(),
                 dictionary: data_type.is_string().then(DictionaryBuilder::default),
@@ -185,7 +196,7 @@ impl StreamsWriter {
         }
     }
 
-    /// Adds what is left, the dictionaries and the directory. Gives the place of the directory, if there is anything in it, and
+    /// Adds what is left, the dictionaries and the directory. Gives the place of the directory, if there are any streams, and
     /// those of the dictionaries.
     pub fn finish(
         &mut self,
@@ -200,13 +211,13 @@ impl StreamsWriter {
             if let Some(dictionary) = dictionary.filter(|dictionary| !dictionary.is_empty()) {
                 let mut payload = Vec::new();
                 dictionary.encode(&mut payload);
-                dictionaries.push((column, file.put_page(PageKind::Dictionary, &payload, false)));
+                dictionaries.push((column, file.put_page(PageKind::Dictionary, &payload, true)));
             }
             if page_bytes.iter().any(|&bytes| bytes > 0) {
                 streams.push(Stream { column, page_bytes });
             }
         }
-        if streams.is_empty() && dictionaries.is_empty() {
+        if streams.is_empty() {
             return (None, dictionaries);
         }
         let (group_rows, groups) = (self.group_rows, std::mem::take(&mut self.groups));
@@ -230,6 +241,9 @@ impl ColumnWriter {
     }
 
     fn push(&mut self, part: ArrayRef, codes: Option<&[u32]>) {
+        if !self.has_pages {
+            return;
+        }
         if let Some(texts) = part.as_string_opt::<i32>() {
             let offsets = texts.value_offsets();
             self.string_bytes += (offsets[texts.len()] - offsets[0]) as usize;
@@ -251,7 +265,7 @@ impl ColumnWriter {
         let parts = std::mem::take(&mut self.parts);
         self.string_bytes = 0;
         let (codes, fresh) = (self.codes.replace(Vec::new()), std::mem::take(&mut self.fresh));
-        if fresh > rows / FRESH_SHARE {
+        if !self.has_pages || fresh > rows / FRESH_SHARE {
             return None;
         }
         let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();

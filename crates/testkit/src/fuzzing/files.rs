@@ -111,14 +111,7 @@ fn named(kind: FileKind, at: u64) -> (String, Option<(FileKind, SegmentId)>) {
 
 /// Whether pages of a kind are filled up to whole pages.
 fn is_padded(kind: PageKind) -> bool {
-    !matches!(
-        kind,
-        PageKind::SetSummary
-            | PageKind::Summary
-            | PageKind::Footer
-            | PageKind::Stream
-            | PageKind::Dictionary
-    )
+    !matches!(kind, PageKind::SetSummary | PageKind::Summary | PageKind::Footer | PageKind::Stream)
 }
 
 /// The folder of these files.
