@@ -222,9 +222,13 @@ fn options_that_contradict_the_table_that_is_there_are_refused_and_those_that_ag
     ] {
         prints(folder, &call(table, &[option]));
     }
+    prints(folder, &call("some", &["--key=at", "--streams=delay,weight"]));
+    prints(folder, &call("none", &["--key=at", "--no-streams"]));
+    prints(folder, &call("some", &["--streams=delay,weight"]));
+    prints(folder, &call("none", &["--no-streams"]));
     prints(folder, &call("rollup", &["--metric=delay=SUM( delay )", "--metric=n = count(*)"]));
     prints(folder, &call("rollup", &["--time=at", "--granularity=1h"]));
-    let cases: [(&'static str, &[&'static str], &str); 16] = [
+    let cases: [(&'static str, &[&'static str], &str); 19] = [
         ("plain", &["--key=at"], "--key is at, but the table has at,city"),
         ("plain", &["--key=city,at"], "--key is city,at, but the table has at,city"),
         ("plain", &["--merge=upsert"], "--merge is upsert, but the table has append"),
@@ -238,6 +242,9 @@ fn options_that_contradict_the_table_that_is_there_are_refused_and_those_that_ag
             &["--set=city", "--no-set-index"],
             "--no-set-index is given, but the table has indexed sets",
         ),
+        ("some", &["--streams=delay"], "--streams is delay, but the table has delay,weight"),
+        ("some", &["--no-streams"], "--no-streams is given, but the table has delay,weight"),
+        ("none", &["--streams=delay"], "--streams is delay, but the table has none"),
         ("rollup", &["--merge=append"], "--merge is append, but the table has rollup"),
         ("rollup", &["--weights=delay"], "--weights is delay, but the table has none"),
         ("rollup", &["--key=city"], "--key is city, but the table has at,city"),
