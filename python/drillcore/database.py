@@ -64,7 +64,7 @@ def open(
     cache_bytes
         Memory budget of the page cache.
     threads
-        Number of background threads for maintenance.
+        Number of background threads for maintenance. By default half of the cores, and at least two.
     direct_io
         Read segments past the page cache of the operating system, so that ``cache_bytes`` is all the memory their
         pages take. On file systems without direct I/O, they are read as usual.

@@ -12,9 +12,15 @@ pub struct Arguments {
     /// Which benches to run; by default all.
     #[arg(value_enum)]
     pub benches: Vec<Bench>,
-    /// Rows of the table, of about 100 bytes each. They are also held in memory.
-    #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=50_000_000))]
+    /// Rows of the table, of about 100 bytes each. They are also held in memory, but for `load`.
+    #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=1_000_000_000))]
     pub rows: u64,
+    /// MiB of rows that the engines of `load` hold in memory.
+    #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_536))]
+    pub memory: u32,
+    /// Leave the other engines out of `load`, as for a profile.
+    #[arg(long)]
+    pub without_peers: bool,
     /// Maximum number of threads that append or read.
     #[arg(long, default_value_t = 2, value_parser = value_parser!(u32).range(1..=256))]
     pub threads: u32,
@@ -37,6 +43,8 @@ pub struct Arguments {
 pub enum Bench {
     /// Appends, and folding into a rollup table.
     Ingest,
+    /// More records than memory holds, until they are written out and merged.
+    Load,
     /// Single rows by key.
     Reads,
     /// All rows of one set.
@@ -48,6 +56,6 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 5] =
-        [Bench::Ingest, Bench::Reads, Bench::Sets, Bench::Sampling, Bench::Cold];
+    pub const ALL: [Bench; 6] =
+        [Bench::Ingest, Bench::Load, Bench::Reads, Bench::Sets, Bench::Sampling, Bench::Cold];
 }

@@ -16,6 +16,10 @@ mod engine;
 mod sqlite;
 mod loaded;
 mod ingest;
+mod records;
+#[cfg(feature = "rocksdb")]
+mod rocksdb_load;
+mod load;
 mod reads;
 mod sets;
 mod sampling;
@@ -66,6 +70,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
     for bench in benches {
         let report = match bench {
             Bench::Ingest => ingest::ingest(&setup)?,
+            Bench::Load => load::load(&setup)?,
             Bench::Reads => reads::reads(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,

@@ -1,5 +1,7 @@
 //! How a database is opened.
 
+use std::thread;
+
 use drillcore_storage::files::local_directory::ReadMode;
 
 use crate::calls::interrupt::Interrupt;
@@ -30,6 +32,9 @@ pub enum Durability {
 /// Pages of segments are cached up to this, unless said otherwise.
 const CACHE_BYTES: u64 = 128 << 20;
 
+/// One for memory, which must not wait, and one for merges, which are long.
+const MAINTENANCE_THREADS_MIN: usize = 2;
+
 /// Options of [`Database::open`](crate::Database::open).
 ///
 /// ```
@@ -57,8 +62,11 @@ pub struct Options {
     /// Have the reads of one call under way at the same time by io_uring, where the system has it. If not, threads make
     /// them.
     pub io_uring: bool,
-    /// Threads that flush and merge.
+    /// Threads that flush and merge. Half of the cores, but two at least, by default.
     pub maintenance_threads: usize,
+    /// Flushes and merges that write more than this make several segments, each of some of the keys and about as long. Their
+    /// threads share what has a part of it for each.
+    pub segment_bytes: u64,
     /// The log may grow to this before rows are written out for its sake.
     pub wal_bytes_max: u64,
     /// Make the database where there is none.
@@ -115,12 +123,17 @@ impl Default for Options {
             cache_bytes: CACHE_BYTES,
             direct_io: false,
             io_uring: true,
-            maintenance_threads: 2,
+            maintenance_threads: maintenance_threads(),
+            segment_bytes: 1 << 30,
             wal_bytes_max: 1 << 30,
             create: true,
             interrupt: Interrupt::never(),
         }
     }
+}
+
+fn maintenance_threads() -> usize {
+    (thread::available_parallelism().map_or(0, usize::from) / 2).max(MAINTENANCE_THREADS_MIN)
 }
 
 impl Default for ReadOptions {

@@ -31,7 +31,7 @@ impl Lsn {
     pub const MAX: Lsn = Lsn(u64::MAX >> 1);
 }
 
-/// The commits `first..=last`, as covered by a run or a segment.
+/// Commits from `first` to `last`. A run or a segment has rows of these only, and a segment perhaps not all rows of theirs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LsnRange {
     pub first: Lsn,
@@ -39,10 +39,9 @@ pub struct LsnRange {
 }
 
 impl LsnRange {
-    /// The smallest interval that covers `self` and the later interval `next`.
-    pub fn join(self, next: LsnRange) -> LsnRange {
-        assert!(self.last < next.first, "{self:?} does not lie before {next:?}");
-        LsnRange { first: self.first, last: next.last }
+    /// The smallest interval that covers both.
+    pub fn join(self, other: LsnRange) -> LsnRange {
+        LsnRange { first: self.first.min(other.first), last: self.last.max(other.last) }
     }
 }
 

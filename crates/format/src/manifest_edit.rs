@@ -53,13 +53,16 @@ pub enum Edit {
     DropTable {
         table: TableId,
     },
+    /// The table has a segment more, newer than its others.
     AddSegment {
         table: TableId,
         segment: SegmentMeta,
     },
-    RemoveSegment {
+    /// Segments of a table were merged. What came of them stands where the first of them stood.
+    ReplaceSegments {
         table: TableId,
-        segment: SegmentId,
+        removed: Vec<SegmentId>,
+        added: Vec<SegmentMeta>,
     },
     /// The table's segments hold every commit up to `lsn`.
     Flushed {
@@ -100,7 +103,7 @@ mod tag {
     pub const CREATE_TABLE: u8 = 1;
     pub const DROP_TABLE: u8 = 2;
     pub const ADD_SEGMENT: u8 = 3;
-    pub const REMOVE_SEGMENT: u8 = 4;
+    pub const REPLACE_SEGMENTS: u8 = 4;
     pub const FLUSHED: u8 = 5;
     pub const NEXT_TABLE: u8 = 6;
     pub const NEXT_SEGMENT: u8 = 7;
@@ -145,9 +148,11 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::ADD_SEGMENT, u64::from(table.0));
             put_segment(segment, out);
         }
-        Edit::RemoveSegment { table, segment } => {
-            put_tag(out, tag::REMOVE_SEGMENT, u64::from(table.0));
-            put_varint(out, segment.0);
+        Edit::ReplaceSegments { table, removed, added } => {
+            put_tag(out, tag::REPLACE_SEGMENTS, u64::from(table.0));
+            put_varint(out, removed.len() as u64);
+            removed.iter().for_each(|segment| put_varint(out, segment.0));
+            put_segments(added, out);
         }
         Edit::Flushed { table, lsn } => {
             put_tag(out, tag::FLUSHED, u64::from(table.0));
@@ -164,8 +169,7 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
                 put_varint(out, u64::from(table.table.0));
                 put_bytes(out, table.name.as_bytes());
                 table.schema.encode(out);
-                put_varint(out, table.segments.len() as u64);
-                table.segments.iter().for_each(|segment| put_segment(segment, out));
+                put_segments(&table.segments, out);
             }
         }
         Edit::DropSnapshot { name } => {
@@ -186,6 +190,11 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_varint(out, *bytes);
         }
     }
+}
+
+fn put_segments(segments: &[SegmentMeta], out: &mut Vec<u8>) {
+    put_varint(out, segments.len() as u64);
+    segments.iter().for_each(|segment| put_segment(segment, out));
 }
 
 fn put_segment(segment: &SegmentMeta, out: &mut Vec<u8>) {
@@ -214,8 +223,13 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         tag::ADD_SEGMENT => {
             Edit::AddSegment { table: cursor.table_id()?, segment: segment_meta(cursor)? }
         }
-        tag::REMOVE_SEGMENT => {
-            Edit::RemoveSegment { table: cursor.table_id()?, segment: cursor.segment_id()? }
+        tag::REPLACE_SEGMENTS => {
+            let table = cursor.table_id()?;
+            let mut removed = Vec::new();
+            for _ in 0..cursor.varint()? {
+                removed.push(cursor.segment_id()?);
+            }
+            Edit::ReplaceSegments { table, removed, added: segment_metas(cursor)? }
         }
         tag::FLUSHED => Edit::Flushed { table: cursor.table_id()?, lsn: cursor.lsn()? },
         tag::NEXT_TABLE => {
@@ -262,11 +276,15 @@ fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
     let table = cursor.table_id()?;
     let name = cursor.str()?.to_string();
     let schema = TableSchema::decode(cursor)?;
+    Ok(PinnedTable { table, name, schema, segments: segment_metas(cursor)? })
+}
+
+fn segment_metas(cursor: &mut Cursor<'_>) -> Result<Vec<SegmentMeta>> {
     let mut segments = Vec::new();
     for _ in 0..cursor.varint()? {
         segments.push(segment_meta(cursor)?);
     }
-    Ok(PinnedTable { table, name, schema, segments })
+    Ok(segments)
 }
 
 fn segment_meta(cursor: &mut Cursor<'_>) -> Result<SegmentMeta> {
@@ -330,9 +348,12 @@ mod tests {
             (table(), ".{0,12}", any_schema())
                 .prop_map(|(table, name, schema)| Edit::CreateTable { table, name, schema }),
             table().prop_map(|table| Edit::DropTable { table }),
-            (table(), meta).prop_map(|(table, segment)| Edit::AddSegment { table, segment }),
-            (table(), segment())
-                .prop_map(|(table, segment)| Edit::RemoveSegment { table, segment }),
+            (table(), meta.clone())
+                .prop_map(|(table, segment)| Edit::AddSegment { table, segment }),
+            (table(), prop::collection::vec(segment(), 0..3), prop::collection::vec(meta, 0..3))
+                .prop_map(|(table, removed, added)| {
+                    Edit::ReplaceSegments { table, removed, added }
+                }),
             (table(), lsn()).prop_map(|(table, lsn)| Edit::Flushed { table, lsn }),
             table().prop_map(Edit::NextTable),
             segment().prop_map(Edit::NextSegment),

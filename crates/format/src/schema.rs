@@ -331,17 +331,7 @@ impl TableSchema {
         }
         let merge = match flags & !(INDEXED_SETS_FOLLOW | STREAMS_FOLLOW) {
             0 => MergePolicy::Append,
-            // Written before dimensions could be added.
-            2 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
-            3 => {
-                let mut rollup = Rollup::decode(cursor, key.len())?;
-                rollup.declared = match usize::try_from(cursor.varint()?) {
-                    Ok(declared) if declared <= key.len() => declared,
-                    _ => return Err(cursor.error("more columns are declared than the key has")),
-                };
-                rollup.discovers = cursor.u8()? != 0;
-                MergePolicy::Rollup(rollup)
-            }
+            3 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
             4 => match usize::try_from(cursor.varint()?) {
                 Ok(declared) if declared <= width => MergePolicy::Upsert { declared },
                 _ => return Err(cursor.error("more columns are declared than there are")),
@@ -402,8 +392,8 @@ impl Rollup {
         out.push(u8::from(self.discovers));
     }
 
-    /// Reads what goes before the number of declared columns.
-    fn decode(cursor: &mut Cursor<'_>, declared: usize) -> Result<Rollup> {
+    /// Reads what [`Rollup::encode`] wrote, of a table whose key has so many columns.
+    fn decode(cursor: &mut Cursor<'_>, key_columns: usize) -> Result<Rollup> {
         let events = read_columns(cursor)?;
         let position = |number: u64| number.checked_sub(1).map(|position| position as usize);
         let time = position(cursor.varint()?);
@@ -432,7 +422,12 @@ impl Rollup {
             }
             metrics.push(Metric { kind, input });
         }
-        Ok(Rollup { events, time, granularity, metrics, declared, discovers: false })
+        let declared = match usize::try_from(cursor.varint()?) {
+            Ok(declared) if declared <= key_columns => declared,
+            _ => return Err(cursor.error("more columns are declared than the key has")),
+        };
+        let discovers = cursor.u8()? != 0;
+        Ok(Rollup { events, time, granularity, metrics, declared, discovers })
     }
 }
 

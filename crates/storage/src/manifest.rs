@@ -227,22 +227,23 @@ impl ManifestState {
             }
             Edit::AddSegment { table, segment } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                let place = entry.segments.partition_point(|s| s.lsns.last < segment.lsns.first);
-                if entry.segments.get(place).is_some_and(|s| s.lsns.first <= segment.lsns.last) {
-                    return Err(format!(
-                        "segment {} overlaps the commits of another segment",
-                        segment.id
-                    ));
-                }
                 self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
-                entry.segments.insert(place, segment.clone());
+                entry.segments.push(segment.clone());
             }
-            Edit::RemoveSegment { table, segment } => {
+            Edit::ReplaceSegments { table, removed, added } => {
                 let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
-                let place = entry.segments.iter().position(|s| s.id == *segment);
-                let place =
-                    place.ok_or_else(|| format!("segment {segment} is removed but unknown"))?;
-                entry.segments.remove(place);
+                let mut first = entry.segments.len();
+                for id in removed {
+                    let place = entry.segments.iter().position(|segment| segment.id == *id);
+                    let place =
+                        place.ok_or_else(|| format!("segment {id} is removed but unknown"))?;
+                    entry.segments.remove(place);
+                    first = first.min(place);
+                }
+                for segment in added {
+                    self.next_segment = self.next_segment.max(SegmentId(segment.id.0 + 1));
+                }
+                entry.segments.splice(first..first, added.iter().cloned());
                 self.forget_postings();
             }
             Edit::Flushed { table, lsn } => {
@@ -298,8 +299,14 @@ impl ManifestState {
     /// What is wrong with the state that all edits add up to, though each of them could be carried out.
     fn check(&self) -> std::result::Result<(), String> {
         for table in self.tables.values() {
-            let last = table.segments.last().map_or(Lsn(0), |segment| segment.lsns.last);
-            if last > table.flushed {
+            let mut ids = BTreeSet::new();
+            if let Some(segment) = table.segments.iter().find(|segment| !ids.insert(segment.id)) {
+                return Err(format!("segment {} of {:?} is listed twice", segment.id, table.name));
+            }
+            let last = table.segments.iter().map(|segment| segment.lsns.last).max();
+            if let Some(last) = last
+                && last > table.flushed
+            {
                 let (name, flushed) = (&table.name, table.flushed);
                 return Err(format!(
                     "segments of {name:?} have commit {last}, but only {flushed} is flushed"
@@ -314,10 +321,11 @@ impl ManifestState {
             let mut names = BTreeSet::new();
             for table in &snapshot.tables {
                 shapes.entry(table.table).or_default().push(&table.schema);
-                let mut lsns = table.segments.iter().map(|segment| segment.lsns);
-                let is_in_order = lsns.clone().is_sorted_by(|a, b| a.last < b.first)
-                    && lsns.next_back().is_none_or(|lsns| lsns.last <= snapshot.lsn);
-                if !is_in_order || !names.insert(&table.name) {
+                let mut ids = BTreeSet::new();
+                let is_of_snapshot = |segment: &SegmentMeta| segment.lsns.last <= snapshot.lsn;
+                let is_consistent = (table.segments.iter())
+                    .all(|segment| is_of_snapshot(segment) && ids.insert(segment.id));
+                if !is_consistent || !names.insert(&table.name) {
                     return Err(format!(
                         "snapshot {name:?} has an inconsistent table {:?}",
                         table.name
@@ -435,26 +443,41 @@ mod tests {
     }
 
     #[test]
-    fn edits_come_back_and_segments_stay_ordered_by_commit() {
+    fn edits_come_back_and_segments_stay_in_their_order() {
         let directory = MemoryDirectory::new();
         let (mut manifest, state) = open(&directory).unwrap();
         assert!(state.tables.is_empty());
         let table = TableId(1);
         manifest.commit(&[create_table()]).unwrap();
-        manifest.commit(&[Edit::AddSegment { table, segment: segment(2, 5, 9) }]).unwrap();
-        let merged = [
-            Edit::AddSegment { table, segment: segment(1, 1, 4) },
-            Edit::Flushed { table, lsn: Lsn(9) },
-            Edit::NextLsn(Lsn(10)),
-        ];
-        manifest.commit(&merged).unwrap();
+        for (id, lsn) in [(2, 3), (4, 5), (3, 7), (5, 9)] {
+            let segment = segment(id, lsn - 2, lsn);
+            let flushed = Edit::Flushed { table, lsn: Lsn(lsn) };
+            manifest.commit(&[Edit::AddSegment { table, segment }, flushed]).unwrap();
+        }
+        // The keys of one between them overlap neither.
+        let merged = Edit::ReplaceSegments {
+            table,
+            removed: vec![SegmentId(3), SegmentId(2)],
+            added: vec![segment(8, 1, 7), segment(7, 1, 7)],
+        };
+        manifest.commit(&[merged, Edit::NextLsn(Lsn(10))]).unwrap();
         for _ in 0..3 {
             let (_, state) = open(&directory).unwrap();
             let ids: Vec<u64> = state.tables[&table].segments.iter().map(|s| s.id.0).collect();
-            assert_eq!(ids, [1, 2]);
+            assert_eq!(ids, [8, 7, 4, 5]);
             assert_eq!(state.tables[&table].flushed, Lsn(9));
-            assert_eq!((state.next_segment, state.next_lsn), (SegmentId(3), Lsn(10)));
+            assert_eq!((state.next_segment, state.next_lsn), (SegmentId(9), Lsn(10)));
         }
+        let mut state = open(&directory).unwrap().1;
+        let replace = |removed: &[u64], added: Vec<SegmentMeta>| {
+            let removed = removed.iter().map(|id| SegmentId(*id)).collect();
+            Edit::ReplaceSegments { table, removed, added }
+        };
+        let unknown = state.apply(&replace(&[4, 4], vec![])).unwrap_err();
+        assert!(unknown.contains("unknown"), "{unknown}");
+        state.apply(&replace(&[], vec![segment(7, 1, 7)])).unwrap();
+        let twice = state.check().unwrap_err();
+        assert!(twice.contains("twice"), "{twice}");
         assert_eq!(directory.list().unwrap().len(), 1, "older manifests are removed");
     }
 
@@ -479,7 +502,9 @@ mod tests {
         let pinned = PinnedTable { table, name, schema, segments: vec![segment(2, 1, 9)] };
         let pin = Edit::PinSnapshot { name: "s".into(), lsn: Lsn(9), tables: vec![pinned] };
         manifest.commit(&[pin]).unwrap();
-        manifest.commit(&[Edit::RemoveSegment { table, segment: id }]).unwrap();
+        manifest
+            .commit(&[Edit::ReplaceSegments { table, removed: vec![id], added: vec![] }])
+            .unwrap();
         let (mut manifest, state) = reopened();
         assert_eq!(state.postings.len(), 1, "the snapshot has it");
         manifest.commit(&[Edit::DropSnapshot { name: "s".into() }]).unwrap();

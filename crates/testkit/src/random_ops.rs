@@ -95,6 +95,7 @@ impl RandomOps {
             cache_bytes: [0, 100_000, 16 << 20][rng.below(3) as usize],
             maintenance_threads: 1 + rng.below(2) as usize,
             wal_bytes_max: [200_000, 1 << 30][rng.below(2) as usize],
+            segment_bytes: [10_000, 200_000, 1 << 30][rng.below(3) as usize],
             ..Default::default()
         };
         let files_max = [2, 5, 1_000][rng.below(3) as usize];
@@ -153,7 +154,7 @@ impl RandomOps {
                 self.log("compact");
                 self.database().compact().unwrap();
                 let stats = self.database().stats().unwrap();
-                assert!(stats.tables.iter().all(|t| t.segments <= 1 && t.rows >= t.runs));
+                assert!(stats.tables.iter().all(|t| t.levels <= 1 && t.rows >= t.runs));
             }
             71..76 => {
                 self.log("hold or release");

@@ -23,6 +23,8 @@ fn options() -> Options {
         memory_bytes: Options::MEMORY_BYTES_MIN,
         // Some rounds write rows out for the log's sake.
         wal_bytes_max: 400_000,
+        // Flushes and merges write several segments, by several threads.
+        segment_bytes: 100_000,
         ..Default::default()
     }
 }

@@ -12,8 +12,9 @@ use drillcore_storage::files::lease::ManifestVersion;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::jobs::{self, Written};
+use crate::maintenance::jobs;
 use crate::maintenance::room::Spare;
+use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::pieces::piece::Piece;
 use crate::schema::name::check_name;
 use crate::state::core::Core;
@@ -103,18 +104,18 @@ fn write_runs(
         if !runs.is_empty() {
             let lsns = covered(runs.iter().map(Piece::lsns));
             let is_oldest = segments.is_empty();
-            match jobs::write_segment(
-                core,
-                table.id,
-                &table.layout,
-                runs.to_vec(),
-                lsns,
-                is_oldest,
-                jobs::Within { spare: Spare::Commits, go_on: &go_on },
-            )? {
-                Written::NoRows => {}
+            let input = Input { pieces: runs.to_vec(), lsns, is_oldest };
+            let within = Within {
+                spare: Spare::Commits,
+                go_on: &go_on,
+                threads: core.options.maintenance_threads,
+                bytes_per_thread: jobs::flush_bytes_per_thread(core),
+            };
+            match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
-                Written::Segment(segment) => pieces.push(Piece::Segment(segment)),
+                Written::Segments(written) => {
+                    pieces.extend(written.into_iter().flatten().map(Piece::Segment));
+                }
             }
         }
         let layout = table.layout.clone();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
-use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
+use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::rows::Layout;
@@ -12,12 +12,12 @@ use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::Wal;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::segments::segment::Segment;
-use drillcore_storage::segments::segment_writer::SegmentWriter;
 use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::room::{self, Spare};
+use crate::maintenance::room::Spare;
+use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
 use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
@@ -26,16 +26,19 @@ use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::{Run, UncommittedRun};
 use crate::policy::table_policy::TablePolicy;
-use crate::policy::tombstones::without_tombstones;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
 use crate::state::slots::{Slot, covered, release, replace};
 
-/// Rows a flush or merge moves at once, unless they are long.
-const BATCH_ROWS: usize = 4096;
-/// Bytes that are written between two looks at what the disk has left.
-const LOOK_BYTES: u64 = 1 << 20;
+/// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
+/// less, ...
+const FLUSH_PARTS: u64 = 32;
+const FLUSH_PARTS_OF_MEMORY: u64 = 16;
+/// ... but so many bytes at least; ...
+const FLUSH_BYTES_MIN: u64 = 1 << 20;
+/// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
+const MERGE_PARTS: u64 = 4;
 
 /// A piece of background work with its inputs.
 pub enum Job {
@@ -51,8 +54,7 @@ pub enum Job {
     },
     Merge {
         table: TableId,
-        segments: Vec<Arc<Segment>>,
-        is_oldest: bool,
+        groups: Vec<MergeGroup>,
     },
     /// `rows_done` shows how far it is.
     Index {
@@ -61,6 +63,24 @@ pub enum Job {
         indexed: IndexedSets,
         rows_done: Arc<AtomicU64>,
     },
+}
+
+/// Segments that become one level; no segment between them in their list has keys between theirs.
+pub struct MergeGroup {
+    pub segments: Vec<Arc<Segment>>,
+    /// No older segment has keys between theirs, so tombstones have nothing left to hide.
+    pub is_oldest: bool,
+}
+
+/// Bytes that a thread should have of a flush.
+pub fn flush_bytes_per_thread(core: &Core) -> u64 {
+    let of_memory = core.options.memory_bytes / FLUSH_PARTS_OF_MEMORY;
+    (core.options.segment_bytes / FLUSH_PARTS).min(of_memory).max(FLUSH_BYTES_MIN)
+}
+
+/// How many bytes of small neighbours are made one segment though their keys do not overlap.
+pub fn small_bytes(core: &Core) -> u64 {
+    core.options.segment_bytes / MERGE_PARTS
 }
 
 /// A job whose inputs are out of play until it is installed or dropped. It is under way until then, so closing
@@ -102,9 +122,7 @@ impl<'a> Picked<'a> {
             Job::Flush { table, runs, is_oldest } => {
                 flush(core, *table, runs, *is_oldest, interrupt)
             }
-            Job::Merge { table, segments, is_oldest } => {
-                merge(core, *table, segments, *is_oldest, interrupt)
-            }
+            Job::Merge { table, groups } => merge(core, *table, groups, interrupt),
             Job::Index { table, segment, indexed, rows_done } => {
                 set_indexing::index(core, *table, segment, indexed, rows_done)
             }
@@ -163,7 +181,7 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     if state.tables.contains_key(&table) {
         state.buffered_bytes += compacted.bytes();
         let entry = state.tables.get_mut(&table).expect("looked up above");
-        replace(&mut entry.runs, runs, Some(compacted));
+        replace(&mut entry.runs, runs, vec![compacted]);
     }
     state.changed();
     Ok(())
@@ -178,14 +196,19 @@ pub fn compacted(
 ) -> Result<Run> {
     let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
     // What is compacted is less than an array can hold.
-    let mut merger = merger(pieces, layout)?.in_one_batch();
+    let all = layout.all();
+    let sources =
+        pieces.into_iter().map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward));
+    let fold = TablePolicy::of(layout).fold();
+    let mut merger =
+        Merger::new(sources.collect(), Direction::Forward, fold, usize::MAX)?.in_one_batch();
     let rows = merger.next_rows()?.expect("runs have rows");
     assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
     let lsns = covered(runs.iter().map(|run| run.lsns()));
     Ok(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns))
 }
 
-/// The oldest runs of a table become one segment, and their commits leave the log.
+/// The oldest runs of a table become a level on disk, and their commits leave the log.
 fn flush(
     core: &Core,
     table: TableId,
@@ -207,10 +230,15 @@ fn flush(
             None => Ok(()),
         }
     };
-    let within = Within { spare: Spare::Commits, go_on: &go_on };
-    let segment = match write_segment(core, table, &layout, pieces, lsns, is_oldest, within)? {
-        Written::Segment(segment) => Some(segment),
-        Written::NoRows => None,
+    let within = Within {
+        spare: Spare::Commits,
+        go_on: &go_on,
+        threads: core.options.maintenance_threads,
+        bytes_per_thread: flush_bytes_per_thread(core),
+    };
+    let input = Input { pieces, lsns, is_oldest };
+    let segments = match write_segments(core, table, &layout, vec![input], within)? {
+        Written::Segments(mut segments) => segments.pop().expect("there was one input"),
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
     let mut manifest = core.manifest();
@@ -218,25 +246,25 @@ fn flush(
         let mut state = core.state();
         if !state.tables.contains_key(&table) {
             state.buffered_bytes -= total_bytes(runs);
-            segment.inspect(|segment| never_was(core, segment));
+            segments.iter().for_each(|segment| never_was(core, segment));
             return Ok(Done::Installed);
         }
         state.needed_from(table, runs.len())
     };
-    let added = segment.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
+    let added = segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = Edit::Flushed { table, lsn: lsns.last };
     let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
-    if let Some(why) = not_noted(core, &mut manifest, &edits, segment.as_deref())? {
+    if let Some(why) = not_noted(core, &mut manifest, &edits, &segments)? {
         return Ok(Done::PutOff(why));
     }
     let mut state = core.state();
     state.counts.flushes += 1;
-    state.counts.rows_written += segment.as_ref().map_or(0, |segment| segment.rows());
+    state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
     state.buffered_bytes -= total_bytes(runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
-    replace(&mut entry.runs, runs, None);
-    entry.segments.extend(segment.map(|piece| Slot { piece, taken: false }));
-    entry.is_indexed = false;
+    replace(&mut entry.runs, runs, Vec::new());
+    entry.segments.extend(segments.into_iter().map(|piece| Slot { piece, taken: false }));
+    entry.segments_changed();
     entry.flushed = lsns.last;
     state.changed();
     drop(state);
@@ -255,44 +283,56 @@ pub fn remove_log_before(core: &Core, wal: &Wal, needed_from: Lsn) {
     core.removals.sweep();
 }
 
-/// Neighbouring segments become one; the old files go with their last reader.
+/// Segments become one level; the old files go with their last reader.
 fn merge(
     core: &Core,
     table: TableId,
-    segments: &[Arc<Segment>],
-    is_oldest: bool,
+    groups: &[MergeGroup],
     interrupt: &Interrupt,
 ) -> Result<Done> {
-    let pieces = segments.iter().map(|segment| Piece::Segment(segment.clone())).collect();
-    let lsns = covered(segments.iter().map(|segment| segment.lsns()));
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
-    let within = Within { spare: Spare::Flushes, go_on: &|| go_on(core, interrupt) };
-    let merged = match write_segment(core, table, &layout, pieces, lsns, is_oldest, within)? {
-        Written::Segment(segment) => Some(segment),
-        Written::NoRows => None,
+    let inputs = groups.iter().map(|MergeGroup { segments, is_oldest }| Input {
+        pieces: segments.iter().map(|segment| Piece::Segment(segment.clone())).collect(),
+        lsns: covered(segments.iter().map(|segment| segment.lsns())),
+        is_oldest: *is_oldest,
+    });
+    let within = Within {
+        spare: Spare::Flushes,
+        go_on: &|| go_on(core, interrupt),
+        threads: core.options.maintenance_threads,
+        bytes_per_thread: small_bytes(core),
+    };
+    let merged = match write_segments(core, table, &layout, inputs.collect(), within)? {
+        Written::Segments(merged) => merged,
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
+    let fresh = merged.concat();
     let mut manifest = core.manifest();
     if !core.state().tables.contains_key(&table) {
-        merged.inspect(|segment| never_was(core, segment));
+        fresh.iter().for_each(|segment| never_was(core, segment));
         return Ok(Done::Installed);
     }
-    let removed =
-        segments.iter().map(|segment| Edit::RemoveSegment { table, segment: segment.id() });
-    let added = merged.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
-    let edits: Vec<Edit> = removed.chain(added).collect();
-    if let Some(why) = not_noted(core, &mut manifest, &edits, merged.as_deref())? {
+    let edit = |(group, merged): (&MergeGroup, &Vec<Arc<Segment>>)| Edit::ReplaceSegments {
+        table,
+        removed: group.segments.iter().map(|segment| segment.id()).collect(),
+        added: merged.iter().map(|segment| segment.meta()).collect(),
+    };
+    let edits: Vec<Edit> = groups.iter().zip(&merged).map(edit).collect();
+    if let Some(why) = not_noted(core, &mut manifest, &edits, &fresh)? {
         return Ok(Done::PutOff(why));
     }
     let mut state = core.state();
     state.counts.merges += 1;
-    state.counts.rows_written += merged.as_ref().map_or(0, |segment| segment.rows());
+    state.counts.rows_written += fresh.iter().map(|segment| segment.rows()).sum::<u64>();
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
-    replace(&mut entry.segments, segments, merged);
-    entry.is_indexed = false;
+    for (group, merged) in groups.iter().zip(merged) {
+        replace(&mut entry.segments, &group.segments, merged);
+    }
+    entry.segments_changed();
     state.changed();
     drop(state);
-    remove_unless_pinned(core, segments.iter(), manifest.version());
+    let removed = groups.iter().flat_map(|group| &group.segments);
+    remove_unless_pinned(core, removed, manifest.version());
     drop(manifest);
     Ok(Done::Installed)
 }
@@ -321,11 +361,11 @@ fn not_noted(
     core: &Core,
     manifest: &mut Manifest,
     edits: &[Edit],
-    fresh: Option<&Segment>,
+    fresh: &[Arc<Segment>],
 ) -> Result<Option<Error>> {
     let Err(error) = manifest.commit(edits) else { return Ok(None) };
     let why = Error::from(error).if_lacking()?;
-    fresh.inspect(|segment| never_was(core, segment));
+    fresh.iter().for_each(|segment| never_was(core, segment));
     Ok(Some(why))
 }
 
@@ -338,107 +378,6 @@ fn never_was(core: &Core, segment: &Segment) {
 pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
     interrupt.check()?;
     core.state().check_not_closing()
-}
-
-/// What came of writing pieces out.
-pub enum Written {
-    Segment(Arc<Segment>),
-    /// Tombstones were all there was, and nothing is left for them to hide.
-    NoRows,
-    /// Room or file descriptors were lacking; what was written was removed.
-    Nothing(Error),
-}
-
-/// What bounds the writing of a segment.
-pub struct Within<'a> {
-    /// The room that it must leave on the disk.
-    pub spare: Spare,
-    /// Asked before each batch of rows; its error ends the writing, and nothing stays.
-    pub go_on: &'a dyn Fn() -> Result<()>,
-}
-
-/// Writes the pieces, merged, as a segment that is durable but not yet in the manifest.
-pub fn write_segment(
-    core: &Core,
-    table: TableId,
-    layout: &Layout,
-    pieces: Vec<Piece>,
-    lsns: LsnRange,
-    is_oldest: bool,
-    within: Within<'_>,
-) -> Result<Written> {
-    (within.go_on)()?;
-    let id = core.new_segment_id();
-    match core.wal.get() {
-        // Of what is in the segment, and of what is older, nothing may be lost that the segment outlives. So a
-        // whole segment that no edit names has its commits in the log, too, or its edit was lost.
-        Some(wal) => wal.make_durable()?,
-        // Without a log this edit tells a segment whose own edit a crash kept from being written.
-        None => {
-            if let Err(error) = core.manifest().commit(&[Edit::NextSegment(SegmentId(id.0 + 1))]) {
-                return Ok(Written::Nothing(Error::from(error).if_lacking()?));
-            }
-        }
-    }
-    let total: u64 = pieces.iter().map(stored_bytes).sum();
-    let written = (|| -> Result<bool> {
-        let mut writer = SegmentWriter::create(core.directory.clone(), id, table, layout, lsns)?;
-        let mut merger = merger(pieces, layout)?;
-        let mut looked_for = 0;
-        while let Some(rows) = merger.next_rows()? {
-            (within.go_on)()?;
-            let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
-            let here = rows.string_bytes() as u64;
-            if writer.bytes() + here >= looked_for {
-                looked_for = writer.bytes() + here + LOOK_BYTES;
-                let rest = total.saturating_sub(writer.bytes());
-                let ahead = (here + LOOK_BYTES).min(rest.max(here));
-                room::check(core, within.spare, "the next part of a segment", ahead)?;
-            }
-            writer.append(&rows)?;
-        }
-        let has_rows = writer.rows() > 0;
-        if has_rows {
-            writer.finish()?;
-        }
-        Ok(has_rows)
-    })();
-    if !matches!(written, Ok(true)) {
-        core.removals.defer(Segment::file_name(id), 0, ManifestVersion::EVERYTHING);
-        core.removals.sweep();
-    }
-    let opened = written.and_then(|has_rows| match has_rows {
-        false => Ok(Written::NoRows),
-        true => {
-            let segment = Segment::open(core.directory.as_ref(), id, layout, core.cache.clone())?;
-            let segment = Arc::new(segment);
-            core.note_segment(&segment);
-            Ok(Written::Segment(segment))
-        }
-    });
-    opened.or_else(|error| {
-        let why = error.if_lacking()?;
-        // At once: what it takes is lacking.
-        let _ = core.directory.remove(&Segment::file_name(id));
-        Ok(Written::Nothing(why))
-    })
-}
-
-/// What a piece takes on disk, or would at most about.
-fn stored_bytes(piece: &Piece) -> u64 {
-    match piece {
-        Piece::Run(run) => run.bytes(),
-        Piece::Segment(segment) => segment.disk_bytes(),
-    }
-}
-
-fn merger(pieces: Vec<Piece>, layout: &Layout) -> Result<Merger<PieceSource>> {
-    let all = layout.all();
-    let sources = pieces
-        .into_iter()
-        .map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward).in_checked_order())
-        .collect();
-    Merger::new(sources, Direction::Forward, TablePolicy::of(layout).fold(), BATCH_ROWS)
 }
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {
@@ -462,9 +401,9 @@ fn give_back(core: &Core, job: &Job) {
             give_back_runs(&mut state, *table, runs);
         }
         Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),
-        Job::Merge { table, segments, .. } => {
+        Job::Merge { table, groups } => {
             if let Some(entry) = state.tables.get_mut(table) {
-                release(&mut entry.segments, segments);
+                groups.iter().for_each(|group| release(&mut entry.segments, &group.segments));
             }
         }
     }

@@ -2,6 +2,7 @@
 
 pub mod tiering;
 pub mod room;
+pub mod segment_writing;
 pub mod set_indexing;
 pub mod jobs;
 pub mod scheduler;

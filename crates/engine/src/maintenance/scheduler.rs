@@ -13,12 +13,13 @@ use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::maintenance::jobs::{Job, Picked};
+use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::room::{self, Spare};
-use crate::maintenance::tiering::{Tiering, run_candidates, segment_candidates};
+use crate::maintenance::tiering::{Tiering, level_candidates, run_candidates, segment_candidates};
 use crate::options::Durability;
 use crate::state::core::Core;
 use crate::state::guarded::State;
+use crate::state::levels::{groups_to_merge, hides_older, in_key_order, levels};
 use crate::state::put_off::PutOff;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
@@ -39,11 +40,9 @@ const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
 /// Flushes start when runs fill this share of the budget, and write this share at once.
 const FLUSH_START_SHARE: u64 = 2;
 const FLUSH_SHARE: u64 = 4;
-/// Neighbouring segments merged at once.
+/// Levels merged at once.
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
-/// Ordinals of a segment are 32-bit; rows are at least this many bytes of a segment file.
-const SEGMENT_LARGEST_BYTES: u64 = 1 << 40;
 
 /// Compacts small runs of a table, to which `appended_bytes` were added, until its tiering is satisfied.
 pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> Result<()> {
@@ -108,7 +107,7 @@ fn flush_all(
     }
 }
 
-/// Merges the segments of each table into one, beside the workers.
+/// Merges the segments of each table into one level, beside the workers: into one segment, unless that would be long.
 ///
 /// # Errors
 /// `StorageFull` if those of a table do not fit once more: it is as it was, others are merged.
@@ -187,11 +186,14 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     if state.buffered_bytes > core.options.memory_bytes / FLUSH_START_SHARE {
         let chunk_bytes = core.options.memory_bytes / FLUSH_SHARE;
         let tables = state.tables.iter().filter(|(_, table)| may_flush(table));
-        let largest = tables.max_by_key(|(_, table)| table.run_bytes());
-        let largest = largest.map(|(id, _)| *id);
-        if let Some(job) = largest.and_then(|table| pick_flush(state, table, visible, chunk_bytes))
-        {
-            return Some(job);
+        let mut by_size: Vec<_> = tables.map(|(id, table)| (table.run_bytes(), *id)).collect();
+        by_size.sort_unstable_by(|a, b| b.cmp(a));
+        let enough = by_size.first().map_or(0, |(bytes, _)| *bytes / FLUSH_SHARE);
+        // Beside a flush of the largest, which holds its runs, another table may be flushed.
+        let mut worth = by_size.into_iter().filter(|(bytes, _)| *bytes > enough);
+        let job = worth.find_map(|(_, table)| pick_flush(state, table, visible, chunk_bytes));
+        if job.is_some() {
+            return job;
         }
     }
     if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
@@ -271,29 +273,57 @@ pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
     Some(Job::Flush { table: id, runs, is_oldest })
 }
 
-/// Neighbouring segments of one table that should become one segment, and fit on the disk beside it. If they
-/// do not, fewer or smaller ones; and that those are put off is noted.
+/// Segments of one table that should be merged, and fit on the disk once more. If they do not, fewer or smaller ones; and
+/// that those are put off is noted.
 fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
-    let tiering = |largest: u64| Tiering {
-        fanout: SEGMENT_FANOUT,
-        smallest: SEGMENT_SMALLEST_BYTES,
-        largest: largest.min(SEGMENT_LARGEST_BYTES),
-    };
+    let small = jobs::small_bytes(core);
     let table = state.tables.get_mut(&id)?;
-    let candidates = segment_candidates(&table.segments);
-    let mut window = tiering(u64::MAX).pick(&candidates)?;
-    let bytes = candidates[window.clone()].iter().map(|candidate| candidate.size).sum();
-    if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes) {
+    let mut groups = merge_groups(table, small, u64::MAX)?;
+    if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
-        window = tiering(room::left(core, Spare::Flushes)?).pick(&candidates)?;
+        let left = room::left(core, Spare::Flushes)?;
+        groups = merge_groups(table, small, left)?;
     }
-    let total_rows: u64 = table.segments[window.clone()].iter().map(|slot| slot.piece.rows()).sum();
-    if total_rows > u64::from(u32::MAX) {
-        return None;
+    Some(take_groups(id, table, groups))
+}
+
+/// Segments that should become one, by their numbers, of `largest` bytes at most: those of levels that are many, or those
+/// of one level that are small. See [`levels`].
+fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<usize>>> {
+    let tiering = Tiering { fanout: SEGMENT_FANOUT, smallest: SEGMENT_SMALLEST_BYTES, largest };
+    let segments = &table.segments;
+    let levels = levels(segments.iter().map(|slot| &*slot.piece));
+    let candidates = level_candidates(segments, &levels);
+    let mut window = tiering.pick(&candidates);
+    if !table.schema.repeats_keys() {
+        window = window.or_else(|| tiering.pick_all(&candidates));
     }
-    let is_oldest = window.start == 0;
-    let segments = take(&mut table.segments[window]);
-    Some(Job::Merge { table: id, segments, is_oldest })
+    if let Some(window) = window {
+        let window = levels[window.start].start..levels[window.end - 1].end;
+        return Some(groups_to_merge(segments, window, small));
+    }
+    levels.into_iter().find_map(|level| {
+        let numbers = in_key_order(segments, level);
+        let of_small = Tiering { largest: largest.min(small), ..tiering };
+        let window = of_small.pick(&segment_candidates(segments, &numbers))?;
+        let mut group = numbers[window].to_vec();
+        group.sort_unstable();
+        Some(vec![group])
+    })
+}
+
+fn bytes_of(table: &TableState, groups: &[Vec<usize>]) -> u64 {
+    groups.iter().flatten().map(|&number| table.segments[number].piece.disk_bytes()).sum()
+}
+
+fn take_groups(id: TableId, table: &mut TableState, groups: Vec<Vec<usize>>) -> Job {
+    let take_group = |group: Vec<usize>| {
+        let is_oldest = !hides_older(&table.segments, &group);
+        let of_group = |(number, _): &(usize, _)| group.binary_search(number).is_ok();
+        let slots = table.segments.iter_mut().enumerate().filter(of_group).map(|(_, slot)| slot);
+        MergeGroup { segments: take(slots), is_oldest }
+    };
+    Job::Merge { table: id, groups: groups.into_iter().map(take_group).collect() }
 }
 
 /// The oldest segment of a table that lacks postings, unless somebody works on it.
@@ -308,30 +338,28 @@ fn pick_index(state: &mut State, id: TableId) -> Option<Job> {
         table.is_indexed = !table.segments.iter().any(|slot| slot.taken);
         return None;
     };
-    let segment = take(&mut table.segments[at..=at]).pop().expect("one was taken");
+    let segment = take([&mut table.segments[at]]).pop().expect("one was taken");
     let done = Arc::new(AtomicU64::new(0));
     table.indexing.push(Indexing { segment: segment.clone(), rows_done: done.clone() });
     Some(Job::Index { table: id, segment, indexed, rows_done: done })
 }
 
-/// Every segment of one table as one job, once none is taken; `None` if there is nothing to merge, or
-/// more rows than a segment can number.
+/// What makes the segments of one table one level, as one job, once none is taken; `None` if they are one.
 ///
 /// # Errors
 /// They do not fit on the disk once more.
 fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option<Job>> {
     let Some(table) = state.tables.get_mut(&id) else { return Ok(None) };
-    let total_rows: u64 = table.segments.iter().map(|slot| slot.piece.rows()).sum();
-    if table.segments.len() < 2
-        || total_rows > u64::from(u32::MAX)
-        || table.segments.iter().any(|slot| slot.taken)
-    {
+    if table.segments.iter().any(|slot| slot.taken) {
         return Ok(None);
     }
-    let bytes = table.segments.iter().map(|slot| slot.piece.disk_bytes()).sum();
-    room::check(core, Spare::Flushes, &format!("compacting table {:?}", table.name), bytes)?;
-    let segments = take(&mut table.segments);
-    Ok(Some(Job::Merge { table: id, segments, is_oldest: true }))
+    let groups = groups_to_merge(&table.segments, 0..table.segments.len(), jobs::small_bytes(core));
+    if groups.is_empty() {
+        return Ok(None);
+    }
+    let (what, bytes) = (format!("compacting table {:?}", table.name), bytes_of(table, &groups));
+    room::check(core, Spare::Flushes, &what, bytes)?;
+    Ok(Some(take_groups(id, table, groups)))
 }
 
 #[cfg(test)]

@@ -50,6 +50,18 @@ impl Tiering {
         class
     }
 
+    /// All of them, once those above the oldest have half its bytes and are not small: then three bytes are written for each
+    /// of theirs, at the most. Published as lazy leveling: Dayan and Idreos, "Dostoevsky", 2018.
+    pub fn pick_all(&self, candidates: &[Candidate]) -> Option<Range<usize>> {
+        let (oldest, newer) = candidates.split_first()?;
+        let newer_bytes: u64 = newer.iter().map(|candidate| candidate.size).sum();
+        let is_due = !newer.is_empty()
+            && newer_bytes >= (oldest.size / 2).max(self.smallest)
+            && newer_bytes.saturating_add(oldest.size) <= self.largest
+            && candidates.iter().all(|candidate| !candidate.taken);
+        is_due.then_some(0..candidates.len())
+    }
+
     /// The newest window of at least `fanout` free neighbours of this class or below.
     fn pick_in_class(&self, candidates: &[Candidate], class: u32) -> Option<Range<usize>> {
         let fits = |candidate: &Candidate| !candidate.taken && self.class(candidate.size) <= class;
@@ -83,11 +95,25 @@ pub fn run_candidates(runs: &[Slot<Run>], visible: Lsn) -> Vec<Candidate> {
     runs.iter().map(candidate).collect()
 }
 
-/// Segments by size on disk.
-pub fn segment_candidates(segments: &[Slot<Segment>]) -> Vec<Candidate> {
-    let candidate =
-        |slot: &Slot<Segment>| Candidate { size: slot.piece.disk_bytes(), taken: slot.taken };
-    segments.iter().map(candidate).collect()
+/// Levels as the tiering sees them; a level is taken with any of its segments.
+pub fn level_candidates(segments: &[Slot<Segment>], levels: &[Range<usize>]) -> Vec<Candidate> {
+    let candidate = |level: &Range<usize>| {
+        let slots = &segments[level.clone()];
+        Candidate {
+            size: slots.iter().map(|slot| slot.piece.disk_bytes()).sum(),
+            taken: slots.iter().any(|slot| slot.taken),
+        }
+    };
+    levels.iter().map(candidate).collect()
+}
+
+/// Segments of a level, in the order of their keys.
+pub fn segment_candidates(segments: &[Slot<Segment>], numbers: &[usize]) -> Vec<Candidate> {
+    let candidate = |&number: &usize| {
+        let slot = &segments[number];
+        Candidate { size: slot.piece.disk_bytes(), taken: slot.taken }
+    };
+    numbers.iter().map(candidate).collect()
 }
 
 #[cfg(test)]
@@ -123,6 +149,19 @@ mod tests {
     fn a_large_piece_is_not_rewritten_for_a_few_small_ones() {
         assert_eq!(TIERING.pick(&free(&[5_000, 5, 5, 5])), None);
         assert_eq!(TIERING.pick(&free(&[5_000, 5, 5, 5, 5])), Some(1..5));
+    }
+
+    #[test]
+    fn all_are_merged_once_half_of_them_is_newer_than_the_oldest() {
+        assert_eq!(TIERING.pick_all(&[]), None);
+        assert_eq!(TIERING.pick_all(&free(&[1_000])), None);
+        assert_eq!(TIERING.pick_all(&free(&[1_000, 499])), None);
+        assert_eq!(TIERING.pick_all(&free(&[1_000, 300, 200])), Some(0..3));
+        assert_eq!(TIERING.pick_all(&free(&[1, 9])), None, "they are small");
+        assert_eq!(TIERING.pick_all(&free(&[60_000, 60_000])), None, "they are too large");
+        let mut candidates = free(&[1_000, 1_000]);
+        candidates[1].taken = true;
+        assert_eq!(TIERING.pick_all(&candidates), None);
     }
 
     #[test]

@@ -203,6 +203,7 @@ pub fn open_tables(
             last = last.max(meta.lsns.last.0);
             table.segments.push(Slot { piece: segment, taken: false });
         }
+        table.segments_changed();
         last = last.max(entry.flushed.0);
         state.tables.insert(id, table);
     }

@@ -1,7 +1,6 @@
 //! What a snapshot answers: rows, samples of them, and estimates.
 
 pub mod snapshot;
-pub mod partitioning;
 pub mod resolved;
 pub mod partition;
 pub mod scan_ahead;

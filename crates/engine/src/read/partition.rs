@@ -17,7 +17,7 @@ use crate::merge::piece_source::PieceSource;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::{with_flags, without_tombstones};
-use crate::read::partitioning::{partitions_worth, split_by_keys};
+use crate::select::partitioning::{partitions_worth, split_by_keys};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::selection::Selected;

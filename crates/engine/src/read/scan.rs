@@ -10,9 +10,9 @@ use crate::merge::merger::Direction;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::partition::{KeyPartition, ScanPlan, StretchScan};
-use crate::read::partitioning::PARTITION_ROWS;
 use crate::read::scan_ahead::ScanAhead;
 use crate::read::snapshot::TableSnapshot;
+use crate::select::partitioning::PARTITION_ROWS;
 use crate::select::selection::{Question, Selection};
 
 /// What to scan.

@@ -16,6 +16,7 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::Run;
 use crate::state::core::Core;
 use crate::state::guarded::State;
+use crate::state::levels::levels;
 use crate::state::table_state::rows_to_index;
 use crate::state::version::{TableVersion, Version};
 
@@ -101,6 +102,8 @@ pub struct WriterStats {
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
     pub stall_seconds: f64,
+    /// Of that, for merges: a table had more than 24 levels.
+    pub merge_stall_seconds: f64,
     /// How often neighbouring runs were made one.
     pub memory_compactions: u64,
     /// How often runs were written to a segment.
@@ -147,6 +150,8 @@ pub struct TableStats {
     pub run_bytes: u64,
     /// Pieces on disk.
     pub segments: u64,
+    /// How many levels these make: neighbours whose keys do not overlap read like one. Merges make them fewer.
+    pub levels: u64,
     /// Of their files, those of set indexes beside them included.
     pub segment_bytes: u64,
     /// Bytes that segments hold in memory: their summaries.
@@ -232,6 +237,7 @@ impl Stats {
                 unremoved_files: removals.unremoved_files,
                 wal_syncs: core.wal.get().map_or(0, |wal| wal.syncs()),
                 stall_seconds: state.stall.as_secs_f64(),
+                merge_stall_seconds: state.merge_stall.as_secs_f64(),
                 memory_compactions: state.counts.memory_compactions,
                 flushes: state.counts.flushes,
                 merges: state.counts.merges,
@@ -349,6 +355,7 @@ impl Stats {
             ("oldest_snapshot_row_bytes", of_writer(|writer| writer.oldest_snapshot_row_bytes)),
             ("oldest_snapshot_file_bytes", of_writer(|writer| writer.oldest_snapshot_file_bytes)),
             ("stall_seconds", json(writer.map(|writer| writer.stall_seconds))),
+            ("merge_stall_seconds", json(writer.map(|writer| writer.merge_stall_seconds))),
             ("failure", json(failure.map(json_string))),
         ])
     }
@@ -414,6 +421,7 @@ impl TableStats {
             runs: runs.clone().count() as u64,
             run_bytes: runs.map(Run::bytes).sum(),
             segments: segments.clone().count() as u64,
+            levels: levels(segments.clone()).len() as u64,
             segment_bytes: segments.clone().map(Segment::disk_bytes).sum(),
             segment_resident_bytes: segments.map(Segment::resident_bytes).sum(),
             indexed_sets: None,
@@ -431,6 +439,7 @@ impl TableStats {
             ("runs", self.runs.to_string()),
             ("run_bytes", self.run_bytes.to_string()),
             ("segments", self.segments.to_string()),
+            ("levels", self.levels.to_string()),
             ("segment_bytes", self.segment_bytes.to_string()),
             ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
             ("indexed_sets", json(self.indexed_sets.as_ref().map(IndexedSetsStats::to_json))),

@@ -339,7 +339,7 @@ impl Reader {
         {
             let runs: Vec<_> = table.runs[window].iter().map(|slot| slot.piece.clone()).collect();
             let compacted = jobs::compacted(&table.layout, &runs, meter, examined)?;
-            replace(&mut table.runs, &runs, Some(Arc::new(compacted)));
+            replace(&mut table.runs, &runs, vec![Arc::new(compacted)]);
         }
         Ok(())
     }

@@ -6,4 +6,5 @@ pub mod predicate;
 pub mod selection;
 pub mod resolved_selections;
 pub mod fetch;
+pub mod partitioning;
 pub mod pruning;

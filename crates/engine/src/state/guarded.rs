@@ -32,7 +32,9 @@ pub struct State {
     pub underway: u32,
     /// Bytes of all runs in `tables`, of appends about to be among them, and of compactions under way.
     pub buffered_bytes: u64,
+    /// How long appends were made to wait, and how long of that for merges.
     pub stall: Duration,
+    pub merge_stall: Duration,
     pub counts: MaintenanceCounts,
     /// Snapshots kept for good, by name.
     pub named: BTreeMap<String, Arc<Version>>,
@@ -66,6 +68,7 @@ impl State {
             underway: 0,
             buffered_bytes: 0,
             stall: Duration::ZERO,
+            merge_stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),
             named: BTreeMap::new(),
             version: None,

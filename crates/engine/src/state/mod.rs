@@ -1,6 +1,7 @@
 //! What an open database holds at this moment, and what all its handles share.
 
 pub mod slots;
+pub mod levels;
 pub mod put_off;
 pub mod version;
 pub mod table_state;

@@ -1,4 +1,4 @@
-//! Lists of pieces, and taking neighbours out of play to make one of them.
+//! Lists of pieces, and taking some out of play to make larger ones of them.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ pub struct Slot<T> {
     pub taken: bool,
 }
 
-/// Takes neighbours out of play and hands out what they hold.
-pub fn take<T>(slots: &mut [Slot<T>]) -> Vec<Arc<T>> {
+/// Takes pieces out of play and hands out what they hold.
+pub fn take<'a, T: 'a>(slots: impl IntoIterator<Item = &'a mut Slot<T>>) -> Vec<Arc<T>> {
     slots
-        .iter_mut()
+        .into_iter()
         .map(|slot| {
             assert!(!slot.taken, "a piece is taken once");
             slot.taken = true;
@@ -22,25 +22,24 @@ pub fn take<T>(slots: &mut [Slot<T>]) -> Vec<Arc<T>> {
         .collect()
 }
 
-/// Puts taken neighbours back into play.
+/// Puts taken pieces back into play.
 pub fn release<T>(slots: &mut [Slot<T>], taken: &[Arc<T>]) {
     for slot in slots.iter_mut().filter(|slot| taken.iter().any(|t| Arc::ptr_eq(t, &slot.piece))) {
         slot.taken = false;
     }
 }
 
-/// Replaces taken neighbours by what was made of them; `None` removes them.
-pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Option<Arc<T>>) {
-    let first = slots.iter().position(|slot| Arc::ptr_eq(&slot.piece, &taken[0]));
-    let first = first.expect("taken pieces stay in their list");
-    let range = first..first + taken.len();
-    for (slot, piece) in slots[range.clone()].iter().zip(taken) {
-        assert!(Arc::ptr_eq(&slot.piece, piece), "taken pieces stay neighbours");
-    }
-    slots.splice(range, by.map(|piece| Slot { piece, taken: false }));
+/// Replaces taken pieces by what was made of them, which stands where the first of them stood. O(pieces).
+pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Vec<Arc<T>>) {
+    let is_taken = |slot: &Slot<T>| taken.iter().any(|piece| Arc::ptr_eq(piece, &slot.piece));
+    let first = slots.iter().position(is_taken).expect("taken pieces stay in their list");
+    let before = slots.len();
+    slots.retain(|slot| !is_taken(slot));
+    assert_eq!(slots.len() + taken.len(), before, "taken pieces stay in their list");
+    slots.splice(first..first, by.into_iter().map(|piece| Slot { piece, taken: false }));
 }
 
-/// The commits that neighbours cover together.
+/// The commits that pieces cover together.
 pub fn covered(lsns: impl IntoIterator<Item = LsnRange>) -> LsnRange {
     lsns.into_iter().reduce(LsnRange::join).expect("at least one piece")
 }

@@ -11,18 +11,21 @@ use drillcore_storage::segments::segment::Segment;
 use crate::error::Error;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
+use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
 use crate::state::slots::Slot;
 use crate::state::version::TableVersion;
 
-/// One table's pieces. Segments hold the commits up to `flushed`, runs those above; both lists are
-/// ordered by commit, oldest first.
+/// One table's pieces. Segments hold the commits up to `flushed`, runs those above. Both lists begin with the oldest: where
+/// the keys of two pieces overlap, the rows of the later one in the list are newer.
 pub struct TableState {
     pub name: Arc<str>,
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
     pub flushed: Lsn,
     pub segments: Vec<Slot<Segment>>,
+    /// How many levels the segments make.
+    pub levels: usize,
     pub runs: Vec<Slot<Run>>,
     /// Of the segments, those whose postings are being written.
     pub indexing: Vec<Indexing>,
@@ -53,6 +56,7 @@ impl TableState {
             schema: Arc::new(schema),
             flushed,
             segments: Vec::new(),
+            levels: 0,
             runs: Vec::new(),
             indexing: Vec::new(),
             is_indexed: false,
@@ -70,6 +74,12 @@ impl TableState {
         self.schema = Arc::new(schema);
         self.is_indexed = false;
         self.index_fault = None;
+    }
+
+    /// To be called after any change to `segments`.
+    pub fn segments_changed(&mut self) {
+        self.is_indexed = false;
+        self.levels = levels(self.segments.iter().map(|slot| &*slot.piece)).len();
     }
 
     /// Rows of segments whose postings are not all there yet, without those that were read for them.

@@ -1,5 +1,7 @@
 //! How fast writers may fill memory: at once while there is plenty, slower the less is left.
 //!
+//! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower.
+//!
 //! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`: near it writers are
 //! slowed, and at it they wait. What was written out goes once no snapshot reads it, and nothing but its holder can
 //! let go of a snapshot, so for these rows writers are slowed only, and never stopped: the one who holds the snapshot
@@ -7,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use drillcore_format::ids::TableId;
 use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
@@ -22,18 +25,32 @@ const SLOW_MAX: Duration = Duration::from_millis(5);
 const SNAPSHOTS_SLOW_FROM: u64 = 2;
 /// ... and at this many times, they are as slow as they get ...
 const SNAPSHOTS_SLOWEST_FROM: u64 = 4;
-/// ... which is: this share of `memory_bytes` a second, but never longer for one commit than ...
-const SLOWEST_SHARE: u64 = 64;
-/// ... this.
-const SNAPSHOTS_SLOW_MAX: Duration = Duration::from_secs(2);
+/// ... which is: this share of `memory_bytes` a second.
+const SNAPSHOTS_SLOWEST_SHARE: f64 = 64.0;
+/// A table may have this many levels before its writers are slowed for the sake of merges. Without lag it has three of
+/// each size, and those being merged ...
+const LEVELS_SLOW_FROM: u64 = 24;
+/// ... and at this many, they are as slow as they get ...
+const LEVELS_SLOWEST_FROM: u64 = 48;
+/// ... which is: this share of `memory_bytes` a second.
+const LEVELS_SLOWEST_SHARE: f64 = 16.0;
+/// One commit is never slowed for longer, by either.
+const COMMIT_SLOW_MAX: Duration = Duration::from_secs(2);
 
-/// Reserves memory for `bytes` of rows about to be published: at the limit not before a flush has made room.
+/// Reserves memory for `bytes` of rows about to be published in `tables`: at the limit not before a flush has made room.
 ///
 /// # Errors
 /// Why flushes cannot be done for some time, if memory is full of what they would write out; `Interrupted`, if the caller wants no more room, and nothing is reserved; `ReadOnly`, `Closed`.
-pub fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
+pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt) -> Result<()> {
     let started = Instant::now();
-    let mut is_stalled = wait_for_snapshots(core, bytes, interrupt)?;
+    let memory_bytes = core.options.memory_bytes;
+    let mut is_stalled =
+        slow_down(core, interrupt, || snapshots_delay(memory_bytes, core.meter.bytes(), bytes))?;
+    let merge_started = Instant::now();
+    if slow_down(core, interrupt, || merges_delay(memory_bytes, levels(core, tables), bytes))? {
+        is_stalled = true;
+        core.state().merge_stall += merge_started.elapsed();
+    }
     let limit = core.options.memory_bytes;
     let mut state = core.state();
     loop {
@@ -60,14 +77,21 @@ pub fn admit(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<()> {
     Ok(())
 }
 
-/// Slows a commit of `bytes` for the rows that only snapshots hold, and returns whether it had to. Ends early once the
-/// snapshots are dropped.
-fn wait_for_snapshots(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<bool> {
+/// The levels of the one of some tables that has most of them. One whose merges were put off does not count: to wait for
+/// those would be in vain.
+fn levels(core: &Core, tables: &[TableId]) -> u64 {
+    let state = core.state();
+    let tables = tables.iter().filter_map(|id| state.tables.get(id));
+    let merging = tables.filter(|table| table.merge_put_off.is_none());
+    merging.map(|table| table.levels as u64).max().unwrap_or(0)
+}
+
+/// Slows a commit for as long as `delay` says, and returns whether it had to. Ends early once that is less.
+fn slow_down(core: &Core, interrupt: &Interrupt, delay: impl Fn() -> Duration) -> Result<bool> {
     let started = Instant::now();
     let mut is_slowed = false;
     loop {
-        let delay = snapshots_delay(core.options.memory_bytes, core.meter.bytes(), bytes);
-        let left = delay.saturating_sub(started.elapsed());
+        let left = delay().saturating_sub(started.elapsed());
         if left.is_zero() {
             return Ok(is_slowed);
         }
@@ -81,10 +105,25 @@ fn wait_for_snapshots(core: &Core, bytes: u64, interrupt: &Interrupt) -> Result<
 /// How long a commit is slowed while all rows in memory take `row_bytes`.
 fn snapshots_delay(memory_bytes: u64, row_bytes: u64, bytes: u64) -> Duration {
     let multiples = row_bytes as f64 / memory_bytes as f64;
-    let (from, slowest) = (SNAPSHOTS_SLOW_FROM as f64, SNAPSHOTS_SLOWEST_FROM as f64);
-    let excess = ((multiples - from) / (slowest - from)).clamp(0.0, 1.0);
-    let at_slowest = bytes as f64 * SLOWEST_SHARE as f64 / memory_bytes as f64;
-    Duration::from_secs_f64(at_slowest * excess * excess).min(SNAPSHOTS_SLOW_MAX)
+    let excess = excess(multiples, SNAPSHOTS_SLOW_FROM, SNAPSHOTS_SLOWEST_FROM);
+    commit_delay(memory_bytes, bytes, excess, SNAPSHOTS_SLOWEST_SHARE)
+}
+
+/// How long a commit is slowed while a table of its has so many levels.
+fn merges_delay(memory_bytes: u64, levels: u64, bytes: u64) -> Duration {
+    let excess = excess(levels as f64, LEVELS_SLOW_FROM, LEVELS_SLOWEST_FROM);
+    commit_delay(memory_bytes, bytes, excess, LEVELS_SLOWEST_SHARE)
+}
+
+/// 0 up to `from`, 1 from `slowest` on.
+fn excess(value: f64, from: u64, slowest: u64) -> f64 {
+    ((value - from as f64) / (slowest - from) as f64).clamp(0.0, 1.0)
+}
+
+/// Slow at first, and at an excess of 1 a share of `memory_bytes` a second.
+fn commit_delay(memory_bytes: u64, bytes: u64, excess: f64, slowest_share: f64) -> Duration {
+    let at_slowest = bytes as f64 * slowest_share / memory_bytes as f64;
+    Duration::from_secs_f64(at_slowest * excess * excess).min(COMMIT_SLOW_MAX)
 }
 
 #[cfg(test)]
@@ -101,5 +140,15 @@ mod tests {
         assert_eq!(delay(4 * MEMORY, megabyte), 1.0);
         assert_eq!(delay(9 * MEMORY, megabyte / 2), 0.5, "no slower");
         assert_eq!(delay(4 * MEMORY, MEMORY / 4), 2.0, "never longer for one commit");
+    }
+
+    #[test]
+    fn levels_slow_writers_smoothly() {
+        const MEMORY: u64 = 64 << 20;
+        let delay = |levels| merges_delay(MEMORY, levels, 1 << 20).as_secs_f64();
+        assert_eq!(delay(24), 0.0);
+        assert_eq!((delay(36), delay(48)), (0.0625, 0.25));
+        assert_eq!(delay(1_000), 0.25, "no slower");
+        assert!((24..48).all(|levels| delay(levels + 1) - delay(levels) < 0.03));
     }
 }

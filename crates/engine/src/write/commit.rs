@@ -306,7 +306,8 @@ fn commit(
 ) -> Result<Lsn> {
     let frame = core.wal.get().map(|_| encode_frame(&runs));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
-    admit(core, bytes, interrupt)?;
+    let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
+    admit(core, &tables, bytes, interrupt)?;
     let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
     let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
         ready_to_log(core, interrupt)?;

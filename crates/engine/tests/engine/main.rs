@@ -7,6 +7,7 @@ mod estimate_stops;
 mod face;
 mod heavy_tails;
 mod limits;
+mod levels;
 mod long_values;
 mod named_snapshot;
 mod names;

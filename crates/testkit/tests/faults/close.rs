@@ -21,7 +21,8 @@ const ROUNDS: u64 = 25;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn options(durability: Durability) -> Options {
-    Options { durability, memory_bytes: Options::MEMORY_BYTES_MIN, ..Default::default() }
+    let memory_bytes = Options::MEMORY_BYTES_MIN;
+    Options { durability, memory_bytes, segment_bytes: 100_000, ..Default::default() }
 }
 
 /// Appends until the database is closed; returns the last acknowledged batch.

@@ -50,6 +50,8 @@ fn options(durability: Durability) -> Options {
         durability,
         memory_bytes: Options::MEMORY_BYTES_MIN,
         maintenance_threads: 1,
+        // Flushes and merges write several segments.
+        segment_bytes: 40_000,
         ..Default::default()
     }
 }

@@ -1,0 +1,101 @@
+//! Bench `load`: records that are more than memory, until they are written out and merged, and how steadily they go in.
+//!
+//! A record is a key of 16 bytes and a value of 100, both of noise, so there is nothing to compress, and each batch has keys
+//! from everywhere. Both engines get little memory for rows, and so write each record several times.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use drillcore::{Database, OnError, Options, Selection, TableSpec};
+
+use crate::engine::DRILLCORE;
+use crate::error::Result;
+use crate::file_pages::{sync, write_in_chunks};
+use crate::records::{
+    KEY_BYTES, RECORD_BYTES, Records, WRITTEN_OUT, WRITTEN_ROWS, check_rows, loaded,
+};
+use crate::report::{Report, grouped};
+#[cfg(feature = "rocksdb")]
+use crate::rocksdb_load;
+use crate::setup::Setup;
+use crate::trial::{Contender, Outcome, Role};
+use crate::workload::BATCH_ROWS;
+
+pub fn load(setup: &Setup) -> Result<Report> {
+    let mut trial = setup.trial("load");
+    let memory_bytes = u64::from(setup.arguments.memory) << 20;
+    let records = Records { rows: setup.arguments.rows, seed: setup.arguments.seed, memory_bytes };
+    let mut contenders = Vec::new();
+    for threads in setup.thread_counts() {
+        contenders.push(Contender::new(DRILLCORE, threads, Role::Subject, move |_| {
+            let folder = setup.fresh_folder()?;
+            of_drillcore(folder.path(), records, threads)
+        }));
+    }
+    #[cfg(feature = "rocksdb")]
+    for threads in setup.thread_counts() {
+        contenders.push(Contender::new("rocksdb", threads, Role::Peer, move |_| {
+            let folder = setup.fresh_folder()?;
+            rocksdb_load::of_rocksdb(folder.path(), records, threads)
+        }));
+    }
+    contenders.push(Contender::new("write", 1, Role::Floor, move |_| {
+        let (path, mut bytes) = (setup.path("written"), Vec::new());
+        let mut seconds = 0.0;
+        for number in 0..records.batches() {
+            bytes.extend(records.batch(number).concat());
+            if bytes.len() as u64 >= memory_bytes || number + 1 == records.batches() {
+                let started = Instant::now();
+                write_in_chunks(&path, &bytes, 1 << 20)?;
+                sync(&path)?;
+                seconds += started.elapsed().as_secs_f64();
+                bytes.clear();
+            }
+        }
+        Ok(Outcome { values: vec![(WRITTEN_OUT, records.rows as f64 / seconds)], answer: None })
+    }));
+    contenders.retain(|contender| contender.role != Role::Peer || !setup.arguments.without_peers);
+    trial.compare("keys shuffled", None, &mut contenders)?;
+    let (rows, memory) = (grouped(records.rows), memory_bytes >> 20);
+    Ok(trial.finish(format!(
+        "{rows} records of {RECORD_BYTES} bytes through {memory} MiB, in commits of {} rows",
+        grouped(BATCH_ROWS as u64)
+    )))
+}
+
+fn of_drillcore(folder: &Path, records: Records, threads: u32) -> Result<Outcome> {
+    let options = Options { memory_bytes: records.memory_bytes, ..Options::default() };
+    let db = Database::open(folder, options)?;
+    let columns: Vec<Field> =
+        [("high", DataType::Int64), ("low", DataType::Int64), ("value", DataType::Binary)]
+            .into_iter()
+            .map(|(name, of)| Field::new(name, of, false))
+            .collect();
+    let schema = Arc::new(Schema::new(columns));
+    let spec = TableSpec::new(schema.clone(), ["high", "low"]);
+    let table = db.create_table("records", spec)?;
+    let segments = || Ok(db.stats()?.tables[0].segments);
+    let append = |records: Vec<[u8; RECORD_BYTES]>| {
+        let number = |at: usize| -> ArrayRef {
+            let of = |record: &[u8; RECORD_BYTES]| {
+                i64::from_be_bytes(record[at..at + 8].try_into().expect("eight bytes"))
+            };
+            Arc::new(Int64Array::from_iter_values(records.iter().map(of)))
+        };
+        let values = records.iter().map(|record| &record[KEY_BYTES..]);
+        let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
+        let batch = RecordBatch::try_new(schema.clone(), vec![number(0), number(8), values]);
+        table.append(&batch.expect("three arrays of one length"), OnError::Raise)?;
+        Ok(())
+    };
+    let outcome =
+        loaded(records, threads, append, segments, || Ok(db.flush()?), || Ok(db.compact()?))?;
+    let rows = table.snapshot()?.count(&Selection::default())?;
+    check_rows(DRILLCORE, rows, records)?;
+    let written = db.stats()?.writer.map_or(0, |writer| writer.rows_written);
+    db.close()?;
+    Ok(outcome.with(WRITTEN_ROWS, written as f64 / records.rows as f64))
+}

@@ -1,0 +1,207 @@
+//! Writing pieces, merged, as segments: a level of them, in key partitions that threads write side by side.
+
+use std::sync::{Arc, OnceLock};
+
+use drillcore_format::ids::{LsnRange, SegmentId, TableId};
+use drillcore_format::manifest_edit::Edit;
+use drillcore_format::rows::Layout;
+use drillcore_storage::files::lease::ManifestVersion;
+use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::segments::segment_writer::SegmentWriter;
+
+use crate::calls::interrupt::Interrupt;
+use crate::calls::side_by_side::side_by_side;
+use crate::error::{Error, Result};
+use crate::maintenance::room::{self, Spare};
+use crate::merge::merger::{Direction, Merger};
+use crate::merge::piece_source::PieceSource;
+use crate::pieces::piece::Piece;
+use crate::policy::table_policy::TablePolicy;
+use crate::policy::tombstones::without_tombstones;
+use crate::select::partitioning::split_by_keys;
+use crate::select::selection::Selected;
+use crate::state::core::Core;
+
+/// Rows that are moved at once, unless they are long.
+const BATCH_ROWS: usize = 4096;
+/// Bytes that are written between two looks at what the disk has left.
+const LOOK_BYTES: u64 = 1 << 20;
+/// Ordinals of a segment are 32-bit. Partitions are about equal only, so they are made of fewer rows than that.
+const PARTITION_ROWS_MAX: u64 = 1 << 30;
+
+/// Pieces that become one level.
+pub struct Input {
+    pub pieces: Vec<Piece>,
+    /// The commits that these hold together.
+    pub lsns: LsnRange,
+    /// No older row has one of their keys, so tombstones have nothing left to hide.
+    pub is_oldest: bool,
+}
+
+/// What came of writing pieces out.
+pub enum Written {
+    /// For each input. None, if tombstones were all there was, and nothing is left for them to hide.
+    Segments(Vec<Vec<Arc<Segment>>>),
+    /// Room or file descriptors were lacking; what was written was removed.
+    Nothing(Error),
+}
+
+/// What bounds the writing of segments.
+pub struct Within<'a> {
+    /// The room that it must leave on the disk.
+    pub spare: Spare,
+    /// Asked before each batch of rows, by any thread; its error ends the writing, and nothing stays.
+    pub go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    /// Threads that write side by side ...
+    pub threads: usize,
+    /// ... where each has so many bytes of input.
+    pub bytes_per_thread: u64,
+}
+
+/// Rows that become one segment, and of which input they are.
+struct Partition {
+    id: SegmentId,
+    input: usize,
+    rows: Selected,
+}
+
+/// Writes each input, merged, as segments that are durable but not yet in the manifest.
+pub fn write_segments(
+    core: &Core,
+    table: TableId,
+    layout: &Layout,
+    inputs: Vec<Input>,
+    within: Within<'_>,
+) -> Result<Written> {
+    (within.go_on)()?;
+    let partitions = match partitions(core, &inputs, &within) {
+        Ok(partitions) => partitions,
+        // The keys to cut at are read from segments.
+        Err(error) => return Ok(Written::Nothing(error.if_lacking()?)),
+    };
+    match core.wal.get() {
+        // Of what is in the segments, and of what is older, nothing may be lost that these outlive. So a
+        // whole segment that no edit names has its commits in the log, too, or its edit was lost.
+        Some(wal) => wal.make_durable()?,
+        // Without a log this edit tells a segment whose own edit a crash kept from being written.
+        None => {
+            let next = partitions.iter().map(|partition| partition.id.0 + 1).max().unwrap_or(0);
+            if let Err(error) = core.manifest().commit(&[Edit::NextSegment(SegmentId(next))]) {
+                return Ok(Written::Nothing(Error::from(error).if_lacking()?));
+            }
+        }
+    }
+    let failure = OnceLock::new();
+    let write = |partition: &Partition| {
+        let Input { lsns, is_oldest, .. } = inputs[partition.input];
+        let writer =
+            SegmentWriter::create(core.directory.clone(), partition.id, table, layout, lsns)?;
+        let go_on = || failure.get().map_or_else(within.go_on, |error: &Error| Err(error.clone()));
+        if !write_rows(core, layout, writer, &partition.rows, is_oldest, within.spare, &go_on)? {
+            core.removals.defer(Segment::file_name(partition.id), 0, ManifestVersion::EVERYTHING);
+            core.removals.sweep();
+            return Ok(None);
+        }
+        let directory = core.directory.as_ref();
+        let segment = Segment::open(directory, partition.id, layout, core.cache.clone())?;
+        Ok(Some(Arc::new(segment)))
+    };
+    let written = side_by_side(partitions.len(), within.threads, |number| {
+        // The others end with the first that fails, and of its error.
+        write(&partitions[number]).map_err(|error| failure.get_or_init(|| error).clone())
+    });
+    match written {
+        Ok(segments) => {
+            let mut of_inputs = vec![Vec::new(); inputs.len()];
+            for (partition, segment) in partitions.iter().zip(segments) {
+                segment.iter().for_each(|segment| core.note_segment(segment));
+                of_inputs[partition.input].extend(segment);
+            }
+            Ok(Written::Segments(of_inputs))
+        }
+        Err(error) => {
+            for Partition { id, .. } in &partitions {
+                core.removals.defer(Segment::file_name(*id), 0, ManifestVersion::EVERYTHING);
+            }
+            core.removals.sweep();
+            let why = error.if_lacking()?;
+            for Partition { id, .. } in &partitions {
+                // At once: what it takes is lacking.
+                let _ = core.directory.remove(&Segment::file_name(*id));
+            }
+            Ok(Written::Nothing(why))
+        }
+    }
+}
+
+/// Cuts inputs between keys, so that no segment is longer than it should be, and all threads have some of the work.
+fn partitions(core: &Core, inputs: &[Input], within: &Within<'_>) -> Result<Vec<Partition>> {
+    let bytes_max = core.options.segment_bytes.max(1);
+    let mut partitions = Vec::new();
+    for (number, input) in inputs.iter().enumerate() {
+        let whole = Selected::whole(input.pieces.clone().into());
+        let bytes: u64 = input.pieces.iter().map(stored_bytes).sum();
+        let worth = (bytes / within.bytes_per_thread.max(1)).min(within.threads as u64);
+        let long = bytes.div_ceil(bytes_max).max(whole.len().div_ceil(PARTITION_ROWS_MAX));
+        let rows = match usize::try_from(worth.max(long)).unwrap_or(usize::MAX) {
+            0 | 1 => vec![whole],
+            count => split_by_keys(&whole, count, &Interrupt::never())?,
+        };
+        partitions.extend(rows.into_iter().map(|rows| Partition {
+            id: core.new_segment_id(),
+            input: number,
+            rows,
+        }));
+    }
+    Ok(partitions)
+}
+
+/// Writes some rows, merged, as a segment, and whether there were any but tombstones with nothing to hide.
+fn write_rows(
+    core: &Core,
+    layout: &Layout,
+    mut writer: SegmentWriter,
+    rows: &Selected,
+    is_oldest: bool,
+    spare: Spare,
+    go_on: &dyn Fn() -> Result<()>,
+) -> Result<bool> {
+    let parts = rows.parts().iter();
+    let share = parts.map(|part| {
+        let piece = &rows.pieces()[part.piece];
+        (stored_bytes(piece) as f64 * part.len() as f64 / piece.rows() as f64) as u64
+    });
+    let total: u64 = share.sum();
+    let all = layout.all();
+    let interrupt = Interrupt::never();
+    let sources = PieceSource::of(rows, &all, Direction::Forward, None, &interrupt)
+        .map(|(_, source)| source.in_checked_order());
+    let fold = TablePolicy::of(layout).fold();
+    let mut merger = Merger::new(sources.collect(), Direction::Forward, fold, BATCH_ROWS)?;
+    let mut looked_for = 0;
+    while let Some(rows) = merger.next_rows()? {
+        go_on()?;
+        let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
+        let here = rows.string_bytes() as u64;
+        if writer.bytes() + here >= looked_for {
+            looked_for = writer.bytes() + here + LOOK_BYTES;
+            let rest = total.saturating_sub(writer.bytes());
+            let ahead = (here + LOOK_BYTES).min(rest.max(here));
+            room::check(core, spare, "the next part of a segment", ahead)?;
+        }
+        writer.append(&rows)?;
+    }
+    let has_rows = writer.rows() > 0;
+    if has_rows {
+        writer.finish()?;
+    }
+    Ok(has_rows)
+}
+
+/// What a piece takes on disk, or would at most about.
+fn stored_bytes(piece: &Piece) -> u64 {
+    match piece {
+        Piece::Run(run) => run.bytes(),
+        Piece::Segment(segment) => segment.disk_bytes(),
+    }
+}

@@ -1,0 +1,165 @@
+//! Segments of some of the keys: what flushes and merges write as several files, and what they need not write again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+
+const BATCH_ROWS: i64 = 5_000;
+
+fn database(segment_bytes: u64, threads: usize) -> Database {
+    let files = Arc::new(directory::MemoryDirectory::new());
+    let options = Options {
+        segment_bytes,
+        maintenance_threads: threads,
+        durability: Durability::None,
+        ..Default::default()
+    };
+    Database::open_in(files, options).unwrap()
+}
+
+fn schema() -> Arc<Schema> {
+    let column = |name: &str| Field::new(name, DataType::Int64, false);
+    Schema::new(vec![column("id"), column("value")]).into()
+}
+
+fn batch(ids: impl Iterator<Item = i64>, value: i64) -> RecordBatch {
+    let ids: Vec<i64> = ids.collect();
+    let values = vec![value; ids.len()];
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from(ids)), Arc::new(Int64Array::from(values))];
+    RecordBatch::try_new(schema(), columns).unwrap()
+}
+
+fn rows(table: &Table) -> Vec<(i64, i64)> {
+    let scan = table.snapshot().unwrap().scan(ScanRequest::default()).unwrap();
+    let pairs = scan.map(Result::unwrap).flat_map(|batch| {
+        let column = |at: usize| batch.column(at).as_primitive::<Int64Type>().values().to_vec();
+        column(0).into_iter().zip(column(1)).collect::<Vec<_>>()
+    });
+    pairs.collect()
+}
+
+fn stats(db: &Database) -> (TableStats, WriterStats) {
+    let mut stats = db.stats().unwrap();
+    (stats.tables.remove(0), stats.writer.unwrap())
+}
+
+/// Waits until background work leaves the segments alone.
+fn settled(db: &Database) -> (TableStats, WriterStats) {
+    let end = Instant::now() + Duration::from_secs(60);
+    let mut last = stats(db);
+    let mut same = 0;
+    while same < 10 {
+        assert!(Instant::now() < end, "merges go on: {last:?}");
+        std::thread::sleep(Duration::from_millis(20));
+        let now = stats(db);
+        same = if now.1.rows_written == last.1.rows_written { same + 1 } else { 0 };
+        last = now;
+    }
+    last
+}
+
+#[test]
+fn rows_in_key_order_are_written_once_however_many_segments_they_make() {
+    let db = database(16 << 10, 2);
+    let table = db.create_table("t", TableSpec::new(schema(), ["id"])).unwrap();
+    for number in 0..40 {
+        table
+            .append(&batch(number * BATCH_ROWS..(number + 1) * BATCH_ROWS, number), OnError::Raise)
+            .unwrap();
+        db.flush().unwrap();
+    }
+    let (of_table, writer) = settled(&db);
+    assert_eq!((of_table.levels, writer.rows_written), (1, 40 * BATCH_ROWS as u64));
+    assert!(of_table.segments >= 80, "{of_table:?}");
+    db.compact().unwrap();
+    assert_eq!(stats(&db).1.rows_written, writer.rows_written, "there is nothing to merge");
+
+    // Late rows: what they overlap is written again, and no more than that.
+    table.append(&batch((0..100).map(|id| 7 * BATCH_ROWS + id), 99), OnError::Raise).unwrap();
+    db.flush().unwrap();
+    assert_eq!(settled(&db).0.levels, 2);
+    db.compact().unwrap();
+    let (of_table, after) = settled(&db);
+    let written = after.rows_written - writer.rows_written;
+    assert_eq!(of_table.levels, 1);
+    assert!((200..BATCH_ROWS as u64).contains(&written), "{written} rows were written");
+    let expected = (0..40 * BATCH_ROWS).flat_map(|id| {
+        let late = (0..100).contains(&(id - 7 * BATCH_ROWS)).then_some((id, 99));
+        std::iter::once((id, id / BATCH_ROWS)).chain(late)
+    });
+    assert!(rows(&table).into_iter().eq(expected));
+}
+
+#[test]
+fn small_segments_side_by_side_become_fewer() {
+    let db = database(8 << 20, 2);
+    let table = db.create_table("t", TableSpec::new(schema(), ["id"])).unwrap();
+    for number in 0..64 {
+        table.append(&batch(number * 10..(number + 1) * 10, number), OnError::Raise).unwrap();
+        db.flush().unwrap();
+    }
+    let (of_table, _) = settled(&db);
+    assert!(of_table.levels == 1 && of_table.segments < 16, "{of_table:?}");
+    db.compact().unwrap();
+    assert_eq!(stats(&db).0.segments, 1);
+    assert!(rows(&table).into_iter().eq((0..640).map(|id| (id, id / 10))));
+}
+
+#[test]
+fn shuffled_keys_become_one_level_of_several_segments_with_any_number_of_threads() {
+    for threads in [1, 3] {
+        let db = database(64 << 10, threads);
+        let spec = TableSpec::new(schema(), ["id"]).merge(Merge::Upsert);
+        let table = db.create_table("t", spec).unwrap();
+        let mut model = std::collections::BTreeMap::new();
+        let mut rng = Rng::keyed(8, 0);
+        for number in 0..12 {
+            let ids: Vec<i64> = (0..BATCH_ROWS).map(|_| rng.below(20_000) as i64).collect();
+            model.extend(ids.iter().map(|&id| (id, number)));
+            table.append(&batch(ids.into_iter(), number), OnError::Raise).unwrap();
+            let gone: Vec<i64> = (0..500).map(|_| rng.below(20_000) as i64).collect();
+            gone.iter().for_each(|id| {
+                model.remove(id);
+            });
+            table.delete(&[Arc::new(Int64Array::from(gone)) as ArrayRef]).unwrap();
+            db.flush().unwrap();
+        }
+        let expected: Vec<(i64, i64)> = model.into_iter().collect();
+        assert_eq!(rows(&table), expected);
+        db.compact().unwrap();
+        let (of_table, _) = stats(&db);
+        assert!(of_table.levels == 1 && of_table.segments > 3, "{of_table:?}");
+        assert_eq!(of_table.rows, expected.len() as u64, "tombstones are gone");
+        assert_eq!(rows(&table), expected);
+        assert!(db.verify().unwrap().faults.is_empty());
+    }
+}
+
+#[test]
+fn an_upsert_table_is_at_most_half_as_long_again_as_its_rows() {
+    let db = database(1 << 30, 2);
+    let spec = TableSpec::new(schema(), ["id"]).merge(Merge::Upsert);
+    let table = db.create_table("t", spec).unwrap();
+    let mut rng = Rng::keyed(9, 0);
+    let rows = 400_000;
+    for number in 0..12 {
+        let mut ids: Vec<i64> = (0..rows).collect();
+        (1..ids.len()).for_each(|at| ids.swap(at, rng.below(at as u64 + 1) as usize));
+        // Values that differ, so that a segment is worth its name.
+        let values: Vec<i64> = ids.iter().map(|_| rng.next_u64() as i64 >> 8).collect();
+        let columns: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from(ids)), Arc::new(Int64Array::from(values))];
+        table.append(&RecordBatch::try_new(schema(), columns).unwrap(), OnError::Raise).unwrap();
+        db.flush().unwrap();
+        let (of_table, _) = settled(&db);
+        let most = rows as u64 * 3 / 2;
+        assert!(of_table.rows <= most, "after {number}: {} rows", of_table.rows);
+    }
+}
