@@ -18,18 +18,20 @@ mod section;
 mod tests;
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use arrow_array::StringArray;
 
 use crate::cursor::{Cursor, put_u32, put_varint, varint_len};
 use crate::dictionary::{Dictionaries, TextCodes};
 use crate::error::{FormatError, Result};
+use crate::extents::{ExtentPlace, Extents, place_of};
 use crate::key::{Bound, compare_parts};
-use crate::rows::{Layout, Rows};
-pub use builder::RowsBuilder;
+use crate::rows::{Layout, Projection, Rows};
+pub use builder::{Picked, RowsBuilder};
 use byte_list::ListView;
 use encoder::{ColumnEncoder, KeyEncoder, column_encoder, section_size};
-use section::Section;
+use section::{Section, StringValues, bit};
 
 // Encoding bytes. The upper two bits say where nulls are, the lower six how values are stored.
 const NULL_MASK: u8 = 0xc0;
@@ -49,6 +51,9 @@ const PACKED: u8 = 2;
 const SCALED: u8 = 3;
 /// Texts: the bits of a code, then one code a row into the segment's dictionary of the column.
 const SHARED: u8 = 16;
+/// Some strings lie apart: one bit a row, set where that is so, then the others as without this bit, with a reference in
+/// place of each that does.
+const EXTENTS: u8 = 32;
 /// One code a row into a list of different strings; plus that list's form. A string column without
 /// this bit is a list itself.
 const DICTIONARY: u8 = 8;
@@ -57,6 +62,15 @@ const DICTIONARY: u8 = 8;
 const SIZING_STEP: usize = 32;
 /// ... unless their keys and strings are longer: one that is too many is looked at for nothing.
 const SIZING_STEP_BYTES: usize = 64 << 10;
+
+/// What of some rows' values is not in their blocks, but named there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Apart<'a> {
+    /// Of texts that a dictionary has.
+    pub codes: &'a TextCodes,
+    /// Of long values.
+    pub extents: &'a Extents,
+}
 
 /// The exact encoded length of a block that grows row by row.
 ///
@@ -70,12 +84,15 @@ pub struct BlockSizer<'a> {
 }
 
 impl<'a> BlockSizer<'a> {
-    /// A block that begins with row `from` of `rows` and is empty so far. `codes` are those of all rows, or nothing.
-    pub fn new(rows: &'a Rows, from: usize, codes: &'a TextCodes) -> BlockSizer<'a> {
+    /// A block that begins with row `from` of `rows` and is empty so far. `apart` is that of all rows, or nothing.
+    pub fn new(rows: &'a Rows, from: usize, apart: Apart<'a>) -> BlockSizer<'a> {
         let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys()));
-        let codes = |value: usize| codes.get(value).and_then(|codes| codes.as_deref());
+        let codes = |value: usize| apart.codes.get(value).and_then(|codes| codes.as_deref());
+        let extents =
+            |value: usize| apart.extents.get(value).and_then(|extents| extents.as_deref());
         let values = rows.values().iter().enumerate();
-        let values = values.map(|(value, array)| column_encoder(array, codes(value)));
+        let values =
+            values.map(|(value, array)| column_encoder(array, codes(value), extents(value)));
         let columns = std::iter::once(keys).chain(values).collect();
         BlockSizer { from, to: from, row_count: rows.len(), columns }
     }
@@ -130,9 +147,9 @@ impl<'a> BlockSizer<'a> {
 /// larger than the budget.
 ///
 /// O(rows taken * columns).
-pub fn rows_that_fit(rows: &Rows, from: usize, codes: &TextCodes, budget: usize) -> usize {
+pub fn rows_that_fit(rows: &Rows, from: usize, apart: Apart<'_>, budget: usize) -> usize {
     assert!(from < rows.len(), "row {from} of {}", rows.len());
-    let mut sizer = BlockSizer::new(rows, from, codes);
+    let mut sizer = BlockSizer::new(rows, from, apart);
     let mut start = from;
     while start < rows.len() {
         let mut end = rows.len().min(start + SIZING_STEP);
@@ -150,16 +167,16 @@ pub fn rows_that_fit(rows: &Rows, from: usize, codes: &TextCodes, budget: usize)
     rows.len() - from
 }
 
-/// Appends the block of the rows `from..to`, which hold all columns. `codes` are those of all rows, or nothing.
-pub fn encode(rows: &Rows, from: usize, to: usize, codes: &TextCodes, out: &mut Vec<u8>) {
-    let mut sizer = BlockSizer::new(rows, from, codes);
+/// Appends the block of the rows `from..to`, which hold all columns. `apart` is that of all rows, or nothing.
+pub fn encode(rows: &Rows, from: usize, to: usize, apart: Apart<'_>, out: &mut Vec<u8>) {
+    let mut sizer = BlockSizer::new(rows, from, apart);
     sizer.extend_to(to);
     sizer.write(out);
 }
 
-/// Bytes that [`encode`] appends without codes.
+/// Bytes that [`encode`] appends where nothing lies apart.
 pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
-    let mut sizer = BlockSizer::new(rows, from, &[]);
+    let mut sizer = BlockSizer::new(rows, from, Apart::default());
     sizer.extend_to(to);
     sizer.encoded_len()
 }
@@ -180,6 +197,8 @@ pub struct BlockView<'a> {
     key_rests: ListView<'a>,
     sections: Sections<'a>,
     dictionaries: &'a Dictionaries,
+    /// The values that lie apart, in the order of [`BlockView::extents`].
+    extents: &'a [Arc<[u8]>],
 }
 
 /// The sections of a block's values, in order. Taken apart as they are asked for: a header may be longer
@@ -217,12 +236,47 @@ impl<'a> BlockView<'a> {
         let key_rests = ListView::parse(key_form, row_count, keys.rest())?;
         let sections = Sections { header, bytes: cursor.take(values_len)? };
         cursor.finish()?;
-        Ok(BlockView { row_count, key_prefix, key_rests, sections, dictionaries: &[] })
+        Ok(BlockView {
+            row_count,
+            key_prefix,
+            key_rests,
+            sections,
+            dictionaries: &[],
+            extents: &[],
+        })
     }
 
     /// The same block, whose texts are looked up in dictionaries: those that are asked for and not in it.
     pub fn with_dictionaries(self, dictionaries: &'a Dictionaries) -> BlockView<'a> {
         BlockView { dictionaries, ..self }
+    }
+
+    /// The same block with the values that lie apart: those of the rows that will be taken from it, in the order in which
+    /// [`BlockView::extents`] names them.
+    pub fn with_extents(self, extents: &'a [Arc<[u8]>]) -> BlockView<'a> {
+        BlockView { extents, ..self }
+    }
+
+    /// Where the projected values of some rows lie that lie apart: column by column, row by row. O(rows · columns of strings).
+    pub fn extents(&self, projection: &Projection, rows: Picked<'_>) -> Result<Vec<ExtentPlace>> {
+        let (mut places, mut sections, mut passed) = (Vec::new(), self.sections.clone(), 0);
+        for &index in &projection.values {
+            let Some(section) = sections.nth(index - passed) else { break };
+            passed = index + 1;
+            if section.encoding & EXTENTS == 0 {
+                continue;
+            }
+            let (presence, values) = section.presence(self.row_count)?;
+            let (apart, values) = values.apart(self.row_count)?;
+            let values = StringValues::parse(values, self.row_count)?;
+            rows.try_for_each(|row| {
+                if presence.holds(row) && bit(apart, row) {
+                    places.push(place_of(values.get(row, None)?)?);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(places)
     }
 
     /// The dictionary of a value.

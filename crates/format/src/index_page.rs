@@ -18,7 +18,10 @@ use crate::page::PAGE_BYTES;
 pub use filter::{FilterPlace, key_hash, may_contain};
 pub use summary::Summary;
 
-const FIXED_BYTES: usize = 32;
+const FIXED_BYTES: usize = 33;
+
+/// The unit in which the extents of blocks are measured.
+const EXTENT_UNIT_BYTES: u64 = 1 << 10;
 
 /// No block is longer than this many pages: its bytes fit 32 bits.
 const BLOCK_PAGES_MAX: u32 = u32::MAX / PAGE_BYTES as u32;
@@ -31,6 +34,8 @@ pub struct IndexPageBuilder {
     separator_ends: Vec<usize>,
     row_ends: Vec<u32>,
     page_ends: Vec<u32>,
+    /// Units of extents.
+    extent_ends: Vec<u32>,
     /// Hashes of the distinct keys.
     key_hashes: Vec<u64>,
     /// Length of the prefix that all separators share.
@@ -44,8 +49,8 @@ impl IndexPageBuilder {
         IndexPageBuilder::default()
     }
 
-    /// Adds the next block: its separator, rows, length in pages of [`PAGE_BYTES`], the hashes of the
-    /// keys of its rows in key order, and its rows' sum of each weight column.
+    /// Adds the next block: its separator, rows, length in pages of [`PAGE_BYTES`], bytes of its extents, the hashes of
+    /// the keys of its rows in key order, and its rows' sum of each weight column.
     ///
     /// Separators must not fall. Repeated keys are counted once by the filter.
     pub fn push(
@@ -53,6 +58,7 @@ impl IndexPageBuilder {
         separator: &[u8],
         rows: u32,
         pages: u32,
+        extent_bytes: u64,
         key_hashes: &[u64],
         weights: &[u128],
     ) {
@@ -82,6 +88,12 @@ impl IndexPageBuilder {
         self.row_ends.push(sum(&self.row_ends, rows).expect("a segment has fewer than 2^32 rows"));
         self.page_ends
             .push(sum(&self.page_ends, pages).expect("an index page covers less than 16 TiB"));
+        let units = u32::try_from(extent_bytes.div_ceil(EXTENT_UNIT_BYTES)).ok();
+        self.extent_ends.push(
+            units
+                .and_then(|units| sum(&self.extent_ends, units))
+                .expect("an index page covers less than 4 TiB of extents"),
+        );
         for &hash in key_hashes {
             if self.key_hashes.last() != Some(&hash) {
                 self.key_hashes.push(hash);
@@ -142,8 +154,11 @@ impl IndexPageBuilder {
         for &end in &self.page_ends {
             put_entry(&mut out, end, widths[1]);
         }
+        if widths[2] > 0 {
+            self.extent_ends.iter().for_each(|&end| put_entry(&mut out, end, widths[2]));
+        }
         for (number, &end) in self.separator_ends.iter().enumerate() {
-            put_entry(&mut out, (end - (number + 1) * self.prefix_len) as u32, widths[2]);
+            put_entry(&mut out, (end - (number + 1) * self.prefix_len) as u32, widths[3]);
         }
         let mut start = 0;
         for &end in &self.separator_ends {
@@ -163,12 +178,18 @@ impl IndexPageBuilder {
         self.separators.len() - self.len() * self.prefix_len
     }
 
-    /// Bytes of a row end, a page end and a separator end.
-    fn widths(&self) -> [u8; 3] {
+    /// Bytes of a row end, a page end, an end of extents, which there may be none of, and a separator end.
+    fn widths(&self) -> [u8; 4] {
         let last = |ends: &[u32]| ends.last().copied().unwrap_or(0);
         let suffixes =
             u32::try_from(self.suffix_bytes()).expect("an index page is shorter than 4 GiB");
-        [last(&self.row_ends), last(&self.page_ends), suffixes].map(entry_width)
+        let extents = match last(&self.extent_ends) {
+            0 => 0,
+            units => entry_width(units),
+        };
+        let [rows, pages, suffixes] =
+            [last(&self.row_ends), last(&self.page_ends), suffixes].map(entry_width);
+        [rows, pages, extents, suffixes]
     }
 
     fn clear(&mut self) {
@@ -176,6 +197,7 @@ impl IndexPageBuilder {
         self.separator_ends.clear();
         self.row_ends.clear();
         self.page_ends.clear();
+        self.extent_ends.clear();
         self.key_hashes.clear();
         self.prefix_len = 0;
         self.weight_ends.clear();
@@ -198,6 +220,8 @@ pub struct BlockPlace {
     pub offset: u64,
     /// The length of the block's page, padding included.
     pub bytes: u32,
+    /// About the bytes of its extents: as much or up to a KiB more.
+    pub extent_bytes: u64,
     /// The block's position in its index page.
     pub number: usize,
 }
@@ -212,6 +236,8 @@ pub struct IndexPage {
     prefix_len: usize,
     row_ends: Entries,
     page_ends: Entries,
+    /// `None` if no block has extents.
+    extent_ends: Option<Entries>,
     suffix_ends: Entries,
     suffixes: usize,
     weights: Box<[WeightEnds]>,
@@ -226,12 +252,16 @@ impl IndexPage {
         let (first_ordinal, first_block_offset) = (cursor.u64()?, cursor.u64()?);
         let (blocks, prefix_len) = (cursor.u32()? as usize, cursor.u32()? as usize);
         let filter_lines = cursor.u32()? as usize;
-        let widths = [cursor.u8()?, cursor.u8()?, cursor.u8()?];
+        let widths = [cursor.u8()?, cursor.u8()?, cursor.u8()?, cursor.u8()?];
         let weight_count = cursor.u8()?;
         if blocks == 0 {
             return Err(cursor.error(format!("a header of {blocks} blocks")));
         }
-        if let Some(width) = widths.iter().find(|width| ![1, 2, 4].contains(*width)) {
+        let is_known = |(number, width): (usize, &u8)| match width {
+            0 => number == 2,
+            width => [1, 2, 4].contains(width),
+        };
+        if let Some((_, width)) = widths.iter().enumerate().find(|entry| !is_known(*entry)) {
             return Err(cursor.error(format!("entries of {width} bytes")));
         }
         cursor.take(prefix_len)?;
@@ -241,7 +271,8 @@ impl IndexPage {
         };
         let row_ends = entries(&mut cursor, widths[0])?;
         let page_ends = entries(&mut cursor, widths[1])?;
-        let suffix_ends = entries(&mut cursor, widths[2])?;
+        let extent_ends = (widths[2] > 0).then(|| entries(&mut cursor, widths[2])).transpose()?;
+        let suffix_ends = entries(&mut cursor, widths[3])?;
         let suffixes = payload.len() - cursor.rest().len();
         cursor.take(suffix_ends.get(payload, blocks - 1) as usize)?;
         let suffixes_end = payload.len() - cursor.rest().len();
@@ -265,6 +296,7 @@ impl IndexPage {
             prefix_len,
             row_ends,
             page_ends,
+            extent_ends,
             suffix_ends,
             suffixes,
             weights: weights.into(),
@@ -297,6 +329,9 @@ impl IndexPage {
                 return Err(format!(
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
+            }
+            if self.extent_span(number).is_some_and(|span| span.start > span.end) {
+                return Err(format!("the extents of block {number} end before they begin"));
             }
             if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end {
                 return Err(format!("separator {number} has the range {suffix:?}"));
@@ -351,8 +386,23 @@ impl IndexPage {
             rows: rows.len() as u32,
             offset: self.first_block_offset + (pages.start * PAGE_BYTES) as u64,
             bytes: (pages.len() * PAGE_BYTES) as u32,
+            extent_bytes: self
+                .extent_span(number)
+                .map_or(0, |units| units.len() as u64 * EXTENT_UNIT_BYTES),
             number,
         }
+    }
+
+    /// About the bytes of the extents of block `number` and those behind it in the page.
+    pub fn extent_bytes_from(&self, number: usize) -> u64 {
+        let Some(ends) = self.extent_ends else { return 0 };
+        let units = self.span(ends, self.blocks - 1).end - self.span(ends, number).start;
+        units as u64 * EXTENT_UNIT_BYTES
+    }
+
+    /// The units of extents of block `number` among those of the page.
+    fn extent_span(&self, number: usize) -> Option<std::ops::Range<usize>> {
+        self.extent_ends.map(|ends| self.span(ends, number))
     }
 
     /// The block that holds `ordinal`, which must be one of the page's. Costs O(log blocks).

@@ -46,6 +46,8 @@ pub enum PageKind {
     Dictionary = 11,
     /// Which columns are streams, see [`crate::streams::directory`].
     StreamDirectory = 12,
+    /// One long value, see [`crate::extents`].
+    Extent = 13,
 }
 
 impl PageKind {
@@ -64,6 +66,7 @@ impl PageKind {
             PageKind::Stream => "stream page",
             PageKind::Dictionary => "dictionary page",
             PageKind::StreamDirectory => "stream directory",
+            PageKind::Extent => "extent",
         }
     }
 }

@@ -309,6 +309,7 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
             format!("flight/{block:03}").as_bytes(),
             40,
             1 + block % 2,
+            u64::from(block / 20) * 3000,
             &hashes,
             &[u128::from(block % 3), 1 << (60 + block % 8)],
         );

@@ -208,7 +208,8 @@ impl PieceSource {
                     Direction::Forward => End::First,
                     Direction::Reverse => End::Last,
                 };
-                let chunk = self.piece.portion(ahead, end, byte_bounds::chunk())?;
+                let bytes_max = byte_bounds::chunk();
+                let chunk = self.piece.portion(ahead, end, &self.projection, bytes_max)?;
                 (self.reader.read_rows(chunk.clone())?, chunk)
             }
         };

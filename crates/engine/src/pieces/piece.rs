@@ -260,10 +260,18 @@ impl Piece {
 
     /// The rows that can be [read](Piece::read) at once of the one end of a range or the other: as many as take
     /// `bytes_max` where they lie, at least one.
-    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: usize) -> Result<Range<u64>> {
+    pub fn portion(
+        &self,
+        ordinals: Range<u64>,
+        end: End,
+        projection: &Projection,
+        bytes_max: usize,
+    ) -> Result<Range<u64>> {
         match self {
             Piece::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
-            Piece::Segment(segment) => Ok(segment.portion(ordinals, end, bytes_max as u64)?),
+            Piece::Segment(segment) => {
+                Ok(segment.portion(ordinals, end, projection, bytes_max as u64)?)
+            }
         }
     }
 

@@ -66,6 +66,8 @@ pub struct Stats {
     pub statistics_pages_read: u64,
     /// Pages of columns that lie by themselves, with their dictionaries and directories, read from disk.
     pub stream_pages_read: u64,
+    /// Values of more than 1 KB, which lie apart from their rows, read from disk.
+    pub long_values_read: u64,
     /// Bytes of all these pages.
     pub bytes_read: u64,
     /// Blocks read in vain because a filter let a key through.
@@ -298,6 +300,7 @@ impl Stats {
             set_pages_read: io.set_pages,
             statistics_pages_read: io.statistics_pages,
             stream_pages_read: io.stream_pages,
+            long_values_read: io.extents,
             bytes_read: io.bytes,
             filter_false_positives: io.filter_false_positives,
             blocks_pruned: io.blocks_pruned,
@@ -346,6 +349,7 @@ impl Stats {
             ("set_pages_read", self.set_pages_read.to_string()),
             ("statistics_pages_read", self.statistics_pages_read.to_string()),
             ("stream_pages_read", self.stream_pages_read.to_string()),
+            ("long_values_read", self.long_values_read.to_string()),
             ("reads_by", json_string(self.reads_by)),
             ("bytes_read", self.bytes_read.to_string()),
             ("filter_false_positives", self.filter_false_positives.to_string()),

@@ -386,7 +386,8 @@ fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
         .iter()
         .map(|(table, run)| {
             let mut bytes = Vec::new();
-            block::encode(run.rows(), 0, run.rows().len(), &[], &mut bytes);
+            let nothing = block::Apart::default();
+            block::encode(run.rows(), 0, run.rows().len(), nothing, &mut bytes);
             (*table, bytes)
         })
         .collect();

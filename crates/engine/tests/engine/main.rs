@@ -12,6 +12,7 @@ mod long_values;
 mod named_snapshot;
 mod names;
 mod opening;
+mod overflow;
 mod predicate;
 mod pruning;
 mod reader;

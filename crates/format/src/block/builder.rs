@@ -1,5 +1,6 @@
 //! Collects rows from blocks into arrays.
 
+use std::slice::Iter;
 use std::sync::Arc;
 
 use arrow_array::{
@@ -15,7 +16,7 @@ use super::section::{
     BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, Presence, Section, StringValues, bit,
     check_code,
 };
-use super::{BlockView, malformed};
+use super::{BlockView, EXTENTS, malformed};
 use crate::byte_bounds;
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
@@ -70,6 +71,7 @@ impl RowsBuilder {
 
     fn append(&mut self, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
         let (mut sections, mut passed) = (view.sections.clone(), 0);
+        let mut extents = view.extents.iter();
         for (index, column) in &mut self.values {
             // Indexes ascend.
             let section = sections.nth(*index - passed);
@@ -82,10 +84,14 @@ impl RowsBuilder {
             match section.presence(view.row_count)? {
                 (Presence::None, _) => column.append_nulls(picked.len()),
                 (presence, values) => {
-                    let dictionary = view.dictionary(*index);
-                    column.append(values, presence, view.row_count, picked, dictionary)?;
+                    let apart =
+                        Apart { dictionary: view.dictionary(*index), extents: &mut extents };
+                    column.append(values, presence, view.row_count, picked, apart)?;
                 }
             }
+        }
+        if extents.next().is_some() {
+            return Err(malformed("more values lie apart than the rows have"));
         }
         self.len += picked.len();
         Ok(())
@@ -116,10 +122,20 @@ impl RowsBuilder {
     }
 }
 
-/// Which rows of a block to append.
+/// What a block names and does not hold.
+struct Apart<'a, 'v> {
+    /// The segment's dictionary of the column.
+    dictionary: Option<&'a StringArray>,
+    /// The values that lie apart, of this column and those behind it.
+    extents: &'v mut Iter<'a, Arc<[u8]>>,
+}
+
+/// Some rows of a block.
 #[derive(Debug, Clone, Copy)]
-enum Picked<'r> {
+pub enum Picked<'r> {
+    /// From the one up to the other.
     Range(usize, usize),
+    /// In any order.
     Rows(&'r [u32]),
 }
 
@@ -155,7 +171,7 @@ impl Picked<'_> {
     }
 
     /// [`Picked::for_each`] that stops at the first error.
-    fn try_for_each(self, mut each: impl FnMut(usize) -> Result<()>) -> Result<()> {
+    pub(super) fn try_for_each(self, mut each: impl FnMut(usize) -> Result<()>) -> Result<()> {
         match self {
             Picked::Range(from, to) => (from..to).try_for_each(each),
             Picked::Rows(rows) => rows.iter().try_for_each(|row| each(*row as usize)),
@@ -165,15 +181,14 @@ impl Picked<'_> {
 
 /// Collects one column.
 trait ColumnBuilder {
-    /// Appends picked rows of a section that has `row_count` of them; null bits have been split off. Codes are looked up in
-    /// the segment's dictionary.
+    /// Appends picked rows of a section that has `row_count` of them; null bits have been split off.
     fn append(
         &mut self,
         values: Section<'_>,
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
-        dictionary: Option<&StringArray>,
+        apart: Apart<'_, '_>,
     ) -> Result<()>;
 
     fn append_nulls(&mut self, count: usize);
@@ -218,7 +233,7 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
-        _dictionary: Option<&StringArray>,
+        _apart: Apart<'_, '_>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let out = &mut self.values;
@@ -281,7 +296,7 @@ impl ColumnBuilder for BoolBuilder {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
-        _dictionary: Option<&StringArray>,
+        _apart: Apart<'_, '_>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         match (BoolValues::parse(values, row_count)?, picked) {
@@ -320,10 +335,22 @@ impl ColumnBuilder for StringBuilder {
         presence: Presence<'_>,
         row_count: usize,
         picked: Picked<'_>,
-        dictionary: Option<&StringArray>,
+        Apart { dictionary, extents }: Apart<'_, '_>,
     ) -> Result<()> {
         picked.append_presence(presence, &mut self.nulls);
         let strings = &mut self.strings;
+        if values.encoding & EXTENTS != 0 {
+            let (apart, values) = values.apart(row_count)?;
+            let values = StringValues::parse(values, row_count)?;
+            return picked.try_for_each(|row| match presence.holds(row) {
+                true if bit(apart, row) => match extents.next() {
+                    Some(value) => strings.push(value),
+                    None => Err(malformed("a value that lies apart was not read")),
+                },
+                true => strings.push(values.get(row, dictionary)?),
+                false => strings.push(&[]),
+            });
+        }
         // A null is an empty string below its null bit, whatever its place in the block holds.
         match StringValues::parse(values, row_count)? {
             StringValues::Shared(codes) => {

@@ -17,8 +17,11 @@ use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 
 use super::byte_list::ListSize;
-use super::{ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED};
+use super::{
+    ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED,
+};
 use crate::cursor::{put_bytes, varint_len};
+use crate::extents::Reference;
 use crate::key::fixed::{Fixed, Scaling, with_fixed_type};
 use crate::key::shared_len;
 use crate::packed::{packed_len, put_packed, width_of};
@@ -41,17 +44,18 @@ pub(super) fn section_size((_, len): (u8, usize)) -> usize {
     1 + varint_len(len as u64) + len
 }
 
-/// The encoder of a value column, and of the codes of its texts, if they have any.
+/// The encoder of a value column, with the codes of its texts, if they have any, and references to its long values.
 pub(super) fn column_encoder<'a>(
     array: &'a ArrayRef,
     codes: Option<&'a [u32]>,
+    extents: Option<&'a [Option<Reference>]>,
 ) -> Box<dyn ColumnEncoder + 'a> {
     match array.data_type() {
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
-        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), codes)),
-        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), None)),
+        DataType::Utf8 => Box::new(StringEncoder::new(array.as_string::<i32>(), codes, extents)),
+        DataType::Binary => Box::new(StringEncoder::new(array.as_binary::<i32>(), None, extents)),
         data_type => with_fixed_type!(data_type, T => {
             let array = array.as_primitive::<T>();
             Box::new(FixedEncoder { array, seen: Seen::default(), range: None, scaling: Scaling::default() })
@@ -294,6 +298,10 @@ struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
     codes: Option<&'a [u32]>,
     /// The least and the greatest code taken in.
     code_range: Option<(u32, u32)>,
+    /// Of all rows, in place of those that lie apart.
+    extents: Option<&'a [Option<Reference>]>,
+    /// How many of those taken in lie apart.
+    apart: usize,
 }
 
 /// Different strings in order of appearance, and each row's code.
@@ -345,7 +353,11 @@ impl<'a> Dictionary<'a> {
 }
 
 impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
-    fn new(array: &'a GenericByteArray<T>, codes: Option<&'a [u32]>) -> StringEncoder<'a, T> {
+    fn new(
+        array: &'a GenericByteArray<T>,
+        codes: Option<&'a [u32]>,
+        extents: Option<&'a [Option<Reference>]>,
+    ) -> StringEncoder<'a, T> {
         StringEncoder {
             array,
             seen: Seen::default(),
@@ -353,11 +365,21 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
             dictionary: codes.is_none().then(Dictionary::default),
             codes,
             code_range: None,
+            extents,
+            apart: 0,
         }
     }
 
+    /// What stands in the block for the string of a row.
     fn string(&self, row: usize) -> Option<&'a [u8]> {
-        self.array.is_valid(row).then(|| self.array.value(row).as_ref())
+        match self.reference(row) {
+            Some(reference) => Some(reference),
+            None => self.array.is_valid(row).then(|| self.array.value(row).as_ref()),
+        }
+    }
+
+    fn reference(&self, row: usize) -> Option<&'a Reference> {
+        self.extents.and_then(|extents| extents[row].as_ref())
     }
 
     fn values_form(&self) -> (u8, usize) {
@@ -379,6 +401,15 @@ impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
             _ => (self.plain.form(), plain_len),
         }
     }
+
+    /// The values with which of them lie apart, if any does.
+    fn form_with_extents(&self) -> (u8, usize) {
+        let (encoding, len) = self.values_form();
+        match self.apart {
+            0 => (encoding, len),
+            _ => (encoding | EXTENTS, self.seen.rows.div_ceil(8) + len),
+        }
+    }
 }
 
 impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
@@ -386,6 +417,7 @@ impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
         for (nth, row) in rows.enumerate() {
             let string = self.string(row);
             self.seen.push(string.is_none());
+            self.apart += usize::from(self.reference(row).is_some());
             self.plain.push(string.map_or(0, <[u8]>::len));
             if self.dictionary.as_mut().is_some_and(|dictionary| !dictionary.push(string)) {
                 self.dictionary = None;
@@ -402,12 +434,15 @@ impl<T: ByteArrayType<Offset = i32>> ColumnEncoder for StringEncoder<'_, T> {
     }
 
     fn form(&self) -> (u8, usize) {
-        self.seen.with_nulls(|| self.values_form())
+        self.seen.with_nulls(|| self.form_with_extents())
     }
 
     fn write(&self, rows: Range<usize>, out: &mut Vec<u8>) {
         if !self.seen.write_nulls(self.array, rows.clone(), out) {
             return;
+        }
+        if self.apart > 0 {
+            put_bits(rows.clone(), |row| self.reference(row).is_some(), out);
         }
         let (encoding, _) = self.values_form();
         match &self.dictionary {

@@ -1,9 +1,11 @@
 //! The encoded values of one column, opened for reading.
 
+use arrow_array::{Array, StringArray};
+
 use super::byte_list::ListView;
 use super::{
-    ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, NULL_MASK, PACKED, PLAIN, SCALED, SHARED,
-    malformed,
+    ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, NULL_MASK, PACKED, PLAIN, SCALED,
+    SHARED, malformed,
 };
 use crate::error::Result;
 use crate::key::fixed::Fixed;
@@ -56,6 +58,16 @@ impl<'a> Section<'a> {
                 None => Err(malformed("a null bitmap is cut short")),
             },
             _ => Err(malformed(format!("unknown encoding {:#04x}", self.encoding))),
+        }
+    }
+
+    /// Splits off which rows' strings lie apart, one bit a row, of a section that says that some do.
+    pub fn apart(&self, row_count: usize) -> Result<(&'a [u8], Section<'a>)> {
+        match self.bytes.split_at_checked(row_count.div_ceil(8)) {
+            Some((bits, bytes)) => {
+                Ok((bits, Section { encoding: self.encoding & !EXTENTS, bytes }))
+            }
+            None => Err(malformed("which values lie apart is cut short")),
         }
     }
 
@@ -212,6 +224,26 @@ impl<'a> StringValues<'a> {
         let (codes, entries) = PackedView::parse(width, row_count, bytes)?;
         let entries = ListView::parse(encoding & !DICTIONARY, entry_count, entries)?;
         Ok(StringValues::Dictionary { codes, entry_count, entries })
+    }
+}
+
+impl<'a> StringValues<'a> {
+    /// The string of a row that has one; codes are looked up in the segment's dictionary.
+    pub fn get<'s>(&self, row: usize, dictionary: Option<&'s StringArray>) -> Result<&'s [u8]>
+    where
+        'a: 's,
+    {
+        match self {
+            StringValues::Shared(codes) => {
+                let entries = dictionary.ok_or_else(|| malformed("codes without a dictionary"))?;
+                Ok(entries.value(check_code(codes.get(row), entries.len())?).as_bytes())
+            }
+            StringValues::Constant(value) => Ok(value),
+            StringValues::Dictionary { codes, entry_count, entries } => {
+                entries.get(check_code(codes.get(row), *entry_count)?)
+            }
+            StringValues::Plain(list) => list.get(row),
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::extents::reference;
 use crate::key::fixed::{Fixed, Scaling};
 use crate::rows::Projection;
 use crate::rows::tests::table;
@@ -31,7 +32,7 @@ fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
 
 fn encoded(rows: &Rows, from: usize, to: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(rows, from, to, &[], &mut bytes);
+    encode(rows, from, to, Apart::default(), &mut bytes);
     bytes
 }
 
@@ -98,7 +99,7 @@ proptest! {
     fn the_length_is_known_before_writing((_, rows, from, to) in sorted_rows()) {
         let bytes = encoded(&rows, from, to);
         prop_assert_eq!(encoded_len(&rows, from, to), bytes.len());
-        let mut sizer = BlockSizer::new(&rows, from, &[]);
+        let mut sizer = BlockSizer::new(&rows, from, Apart::default());
         for end in from..=to {
             sizer.extend_to(end);
             prop_assert_eq!(sizer.encoded_len(), encoded_len(&rows, from, end));
@@ -110,7 +111,7 @@ proptest! {
         (_, rows, from, _) in sorted_rows(),
         budget in 0..3000usize,
     ) {
-        let taken = rows_that_fit(&rows, from, &[], budget);
+        let taken = rows_that_fit(&rows, from, Apart::default(), budget);
         prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken) <= budget);
         if from + taken < rows.len() {
             prop_assert!(encoded_len(&rows, from, from + taken + 1) > budget);
@@ -176,7 +177,7 @@ proptest! {
 
 /// The encoding byte and length of a column's section in a block of all its rows.
 fn form_of(array: ArrayRef) -> (u8, usize) {
-    let mut encoder = column_encoder(&array, None);
+    let mut encoder = column_encoder(&array, None, None);
     encoder.extend(0..array.len(), &mut []);
     encoder.form()
 }
@@ -512,4 +513,75 @@ fn ends_of_strings_that_fall_are_malformed() {
     assert!(beyond.range(0, 2, |_| {}).is_err());
     assert!(ListView::parse(2, 3, &[1, 2, 4, b'a', b'b', b'c']).is_err(), "past the end");
     assert!(ListView::parse(1, 3, &[]).is_err(), "strings of no length need ends");
+}
+
+/// Long values are references in the block, and come back from what is read of their places.
+#[test]
+fn values_that_lie_apart_come_back_for_any_rows() {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, true),
+        Field::new("n", DataType::Int64, false),
+        Field::new("raw", DataType::Binary, true),
+    ]));
+    let long = |n: usize| "x".repeat(2000 + n);
+    let texts = [Some(long(0)), None, Some("short".into()), Some(long(1)), Some(String::new())];
+    let raws = [None, Some(long(2)), Some(long(3)), Some("y".into()), None];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..5)),
+        Arc::new(texts.iter().cloned().collect::<StringArray>()),
+        Arc::new(Int64Array::from_iter_values(5..10)),
+        Arc::new(
+            raws.iter().map(|raw| raw.as_ref().map(String::as_bytes)).collect::<BinaryArray>(),
+        ),
+    ];
+    let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+    let layout = table_of(schema.fields().iter().map(|field| (**field).clone()).collect());
+    let rows = layout.encode(&batch);
+    // Places are numbers of what was put away.
+    let mut away: Vec<Arc<[u8]>> = Vec::new();
+    let mut put_away = |value: &Option<String>| {
+        let value = value.as_ref().filter(|value| value.len() > 1000)?;
+        away.push(value.as_bytes().into());
+        Some(reference((away.len() as u64 - 1, value.len() as u32)))
+    };
+    let extents = [
+        Some(texts.iter().map(&mut put_away).collect()),
+        None,
+        Some(raws.iter().map(&mut put_away).collect()),
+    ];
+    let mut bytes = Vec::new();
+    let apart = Apart { extents: &extents, ..Default::default() };
+    encode(&rows, 0, 5, apart, &mut bytes);
+    assert!(bytes.len() < 300, "{} bytes", bytes.len());
+    let view = BlockView::parse(&bytes, &layout).unwrap();
+    for columns in [vec![1, 2, 3], vec![1], vec![3], vec![2]] {
+        let projection = layout.projection(&columns);
+        for picked in [Picked::Range(0, 5), Picked::Range(2, 4), Picked::Rows(&[3, 0, 0, 2])] {
+            let places = view.extents(&projection, picked).unwrap();
+            let read: Vec<_> = places.iter().map(|place| away[place.0 as usize].clone()).collect();
+            assert!(places.iter().zip(&read).all(|(place, value)| place.1 as usize == value.len()));
+            let whole = view.clone().with_extents(&read);
+            let append = |view: &BlockView<'_>| {
+                let mut builder = RowsBuilder::new(&projection, 0);
+                match picked {
+                    Picked::Range(from, to) => builder.append_range(view, from, to)?,
+                    Picked::Rows(rows) => builder.append_rows(view, rows)?,
+                }
+                builder.finish()
+            };
+            let numbers: Vec<u32> = match picked {
+                Picked::Range(from, to) => (from as u32..to as u32).collect(),
+                Picked::Rows(rows) => rows.to_vec(),
+            };
+            let expected = rows.project(&projection, 0..5).take(&numbers);
+            assert_eq!(append(&whole).unwrap().values(), expected.values());
+            if !read.is_empty() {
+                assert!(append(&view).is_err(), "they were not read");
+                assert!(append(&view.clone().with_extents(&read[1..])).is_err());
+            }
+            let more: Vec<_> = read.iter().cloned().chain([away[0].clone()]).collect();
+            assert!(append(&view.clone().with_extents(&more)).is_err());
+        }
+    }
 }

@@ -7,6 +7,7 @@ struct Block {
     separator: Vec<u8>,
     rows: u32,
     pages: u32,
+    extent_bytes: u64,
     hashes: Vec<u64>,
     /// One small, one that takes more than 64 bits.
     weights: [u128; 2],
@@ -23,20 +24,23 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
         pages,
         prop::collection::vec(any::<u64>(), 1..20),
         [0u128..4, 0u128..1 << 100],
+        prop_oneof![Just(0u64), 1u64..5000, 0u64..1 << 30],
     );
-    (prop::collection::vec(block, 1..60), prop::collection::vec(any::<u8>(), 0..300)).prop_map(
-        |(blocks, prefix)| {
+    let blocks = prop::collection::vec(block, 1..60);
+    (blocks, prop::collection::vec(any::<u8>(), 0..300), any::<bool>()).prop_map(
+        |(blocks, prefix, has_extents)| {
             let mut separators: Vec<Vec<u8>> =
                 blocks.iter().map(|block| [&prefix[..], &block.0[..]].concat()).collect();
             separators.sort();
             blocks
                 .into_iter()
                 .zip(separators)
-                .map(|((_, rows, pages, hashes, weights), separator)| Block {
+                .map(|((_, rows, pages, hashes, weights, extent_bytes), separator)| Block {
                     separator,
                     // A row takes a byte at least.
                     rows: rows.min(pages * PAGE_BYTES as u32),
                     pages,
+                    extent_bytes: if has_extents { extent_bytes } else { 0 },
                     hashes,
                     weights,
                 })
@@ -47,7 +51,8 @@ fn any_blocks() -> impl Strategy<Value = Vec<Block>> {
 
 fn encode(builder: &mut IndexPageBuilder, blocks: &[Block]) -> FinishedIndexPage {
     for block in blocks {
-        builder.push(&block.separator, block.rows, block.pages, &block.hashes, &block.weights);
+        let Block { separator, rows, pages, extent_bytes, hashes, weights } = block;
+        builder.push(separator, *rows, *pages, *extent_bytes, hashes, weights);
     }
     assert_eq!(builder.len(), blocks.len());
     assert_eq!(builder.first_separator(), blocks[0].separator);
@@ -58,7 +63,9 @@ fn places(blocks: &[Block]) -> Vec<BlockPlace> {
     let (mut first_ordinal, mut offset) = (1000, 8192);
     let place = |(number, block): (usize, &Block)| {
         let bytes = block.pages * PAGE_BYTES as u32;
-        let place = BlockPlace { first_ordinal, rows: block.rows, offset, bytes, number };
+        let extent_bytes = block.extent_bytes.next_multiple_of(1024);
+        let rows = block.rows;
+        let place = BlockPlace { first_ordinal, rows, offset, bytes, extent_bytes, number };
         first_ordinal += u64::from(block.rows);
         offset += u64::from(bytes);
         place
@@ -154,7 +161,7 @@ fn an_entry_for_a_16_byte_key_takes_at_most_16_bytes() {
         let rows = block * rows_of_block..(block + 1) * rows_of_block;
         let hashes: Vec<u64> = rows.map(|row| key_hash(&key(row))).collect();
         // The caller shortens separators to what tells neighbouring keys apart.
-        builder.push(&key(block * rows_of_block)[..8], rows_of_block as u32, 1, &hashes, &[]);
+        builder.push(&key(block * rows_of_block)[..8], rows_of_block as u32, 1, 0, &hashes, &[]);
     }
     assert!(builder.encoded_len() <= 64 * 16 + FIXED_BYTES, "{} bytes", builder.encoded_len());
 }
@@ -163,7 +170,7 @@ fn an_entry_for_a_16_byte_key_takes_at_most_16_bytes() {
 fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
     let mut builder = IndexPageBuilder::new();
     for (separator, hash) in [(b"a", 1), (b"k", 2), (b"k", 2), (b"z", 3)] {
-        builder.push(separator, 10, 1, &[hash], &[]);
+        builder.push(separator, 10, 1, 0, &[hash], &[]);
     }
     let page = IndexPage::parse(&builder.finish(0, 0).payload).unwrap();
     // Rows "k" may end block 0, fill block 1 and begin block 2.
@@ -174,8 +181,8 @@ fn equal_keys_that_straddle_blocks_are_found_from_the_first() {
 #[test]
 fn a_repeated_key_takes_filter_space_once() {
     let mut builder = IndexPageBuilder::new();
-    builder.push(b"k", 4000, 1, &[42; 4000], &[]);
-    builder.push(b"k", 4000, 1, &[42; 4000], &[]);
+    builder.push(b"k", 4000, 1, 0, &[42; 4000], &[]);
+    builder.push(b"k", 4000, 1, 0, &[42; 4000], &[]);
     let filter_pages = builder.finish(0, 0).filter_pages;
     assert_eq!(filter_pages.iter().map(Vec::len).collect::<Vec<_>>(), [filter::LINE_BYTES]);
 }
@@ -184,7 +191,7 @@ fn a_repeated_key_takes_filter_space_once() {
 #[should_panic(expected = "ordinal 1100 is none of the 100 from 1000 on")]
 fn an_ordinal_of_another_page_is_a_bug_of_the_caller() {
     let mut builder = IndexPageBuilder::new();
-    builder.push(b"k", 100, 1, &[42], &[]);
+    builder.push(b"k", 100, 1, 0, &[42], &[]);
     let page = IndexPage::parse(&builder.finish(1000, 0).payload).unwrap();
     page.block_of_ordinal(1100);
 }

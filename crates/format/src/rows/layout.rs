@@ -51,6 +51,13 @@ pub struct Projection {
     pub types: Vec<DataType>,
 }
 
+impl Projection {
+    /// Whether some of the values can be so long that they lie apart from their rows' blocks.
+    pub fn has_strings(&self) -> bool {
+        self.types.iter().any(|of| matches!(of, DataType::Utf8 | DataType::Binary))
+    }
+}
+
 impl Layout {
     /// Key columns go into the key; the others are values, in schema order.
     pub fn new(schema: &TableSchema) -> Layout {

@@ -14,6 +14,8 @@ pub struct IoCounts {
     pub statistics_pages: AtomicU64,
     /// Pages of column streams, their dictionaries and directories.
     pub stream_pages: AtomicU64,
+    /// Long values.
+    pub extents: AtomicU64,
     pub bytes: AtomicU64,
     /// Blocks that the filter let through for a key that they do not hold.
     pub filter_false_positives: AtomicU64,
@@ -30,6 +32,7 @@ pub struct IoSnapshot {
     pub set_pages: u64,
     pub statistics_pages: u64,
     pub stream_pages: u64,
+    pub extents: u64,
     pub bytes: u64,
     pub filter_false_positives: u64,
     pub blocks_pruned: u64,
@@ -42,6 +45,7 @@ impl IoCounts {
             PageKind::Block => &self.blocks,
             PageKind::Index => &self.index_pages,
             PageKind::Filter => &self.filter_pages,
+            PageKind::Extent => &self.extents,
             PageKind::Statistics => &self.statistics_pages,
             PageKind::Stream | PageKind::Dictionary | PageKind::StreamDirectory => {
                 &self.stream_pages
@@ -60,6 +64,7 @@ impl IoCounts {
             set_pages: self.set_pages.load(Ordering::Relaxed),
             statistics_pages: self.statistics_pages.load(Ordering::Relaxed),
             stream_pages: self.stream_pages.load(Ordering::Relaxed),
+            extents: self.extents.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             filter_false_positives: self.filter_false_positives.load(Ordering::Relaxed),
             blocks_pruned: self.blocks_pruned.load(Ordering::Relaxed),
@@ -77,6 +82,7 @@ impl IoSnapshot {
             set_pages: self.set_pages - earlier.set_pages,
             statistics_pages: self.statistics_pages - earlier.statistics_pages,
             stream_pages: self.stream_pages - earlier.stream_pages,
+            extents: self.extents - earlier.extents,
             bytes: self.bytes - earlier.bytes,
             filter_false_positives: self.filter_false_positives - earlier.filter_false_positives,
             blocks_pruned: self.blocks_pruned - earlier.blocks_pruned,

@@ -122,11 +122,12 @@ impl PageCache {
         }
     }
 
-    /// The payloads of other pages, in the order of the requests, which are all for row blocks, or for none. Those that
+    /// The payloads of other pages, in the order of the requests, which are all for row blocks, all for extents, or for none of
+    /// these. Those that
     /// are neither here nor on their way are read together.
     pub fn payloads(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
         let pages = match wanted.first() {
-            Some(page) if page.kind == PageKind::Block => &self.blocks,
+            Some(page) if matches!(page.kind, PageKind::Block | PageKind::Extent) => &self.blocks,
             _ => &self.index,
         };
         let load = |positions: &[usize]| {

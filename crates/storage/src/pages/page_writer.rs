@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use drillcore_format::file_tail::{FileKind, write_tail};
 use drillcore_format::ids::SegmentId;
-use drillcore_format::page::{PageAddress, PageKind, write_page};
+use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, write_page};
 
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, WriteFile};
@@ -57,6 +57,12 @@ impl PageWriter {
         let bytes =
             u32::try_from(self.pending.len() - start).expect("a page is shorter than 4 GiB");
         (offset, bytes)
+    }
+
+    /// Adds zeros up to a multiple of [`PAGE_BYTES`].
+    pub fn pad(&mut self) {
+        let padded = self.position().next_multiple_of(PAGE_BYTES as u64);
+        self.pending.resize((padded - self.written) as usize, 0);
     }
 
     /// For pages that somebody else lays out for [`PageWriter::position`]: they are appended to this.

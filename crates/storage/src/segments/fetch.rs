@@ -5,12 +5,13 @@
 
 use std::ops::Range;
 
-use drillcore_format::block::RowsBuilder;
+use drillcore_format::block::{Picked, RowsBuilder};
 use drillcore_format::index_page::{BlockPlace, IndexPage};
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
 use crate::pages::page_cache::Few;
+use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::block_windows;
 
@@ -52,6 +53,7 @@ pub fn fetch(
     // The rows of the current request that were not handed on yet.
     let mut builder: Option<RowsBuilder> = None;
     let mut in_block: Vec<u32> = Vec::new();
+    let has_extents = projection.has_strings();
     // Those of the current request's segment.
     let mut dictionaries = (None, Few::new());
     for pages in in_pages(wanted).chunks(PAGES_AT_ONCE) {
@@ -69,20 +71,39 @@ pub fn fetch(
                 .iter()
                 .map(|block| wanted[block.wanted].segment.block_request(&block.place))
                 .collect();
-            for (block, payload) in window.iter().zip(cache.payloads(&requests)) {
+            let payloads = cache.payloads(&requests).into_iter().collect::<Result<Few<_>>>()?;
+            let has_extents =
+                has_extents && window.iter().any(|block| block.place.extent_bytes > 0);
+            let mut ahead = ExtentsAhead::default();
+            for (number, (block, payload)) in window.iter().zip(&payloads).enumerate() {
                 if !go_on() {
                     return Ok(());
                 }
                 let (Wanted { segment, ordinals }, place) = (wanted[block.wanted], &block.place);
-                let payload = payload?;
+                let extents = match has_extents {
+                    false => Vec::new(),
+                    true => ahead.next(cache, |further| {
+                        let at = number + further;
+                        let Some(block) = window.get(at) else { return Ok(None) };
+                        let segment = wanted[block.wanted].segment;
+                        let places = match block.place.extent_bytes {
+                            0 => Vec::new(),
+                            _ => {
+                                let view = segment.view(&block.place, &payloads[at], &[])?;
+                                let rows = rows_in_block(wanted, block).collect::<Vec<_>>();
+                                let (offset, rows) = (block.place.offset, Picked::Rows(&rows));
+                                segment.extents_of(offset, &view, projection, rows)?
+                            }
+                        };
+                        Ok(Some((segment, places)))
+                    })?,
+                };
                 if dictionaries.0 != Some(block.wanted) {
                     dictionaries = (Some(block.wanted), segment.dictionaries(projection)?);
                 }
-                let view = segment.view(place, &payload, &dictionaries.1)?;
-                let here = ordinals[block.ordinals.clone()].iter();
+                let view = segment.view(place, payload, &dictionaries.1)?.with_extents(&extents);
                 in_block.clear();
-                in_block
-                    .extend(here.map(|&ordinal| (u64::from(ordinal) - place.first_ordinal) as u32));
+                in_block.extend(rows_in_block(wanted, block));
                 let rest = ordinals.len() - block.ordinals.start;
                 let rows = builder.get_or_insert_with(|| RowsBuilder::new(projection, rest));
                 rows.append_rows(&view, &in_block)
@@ -98,6 +119,15 @@ pub fn fetch(
         }
     }
     Ok(())
+}
+
+/// The rows of a block that are wanted.
+fn rows_in_block<'a>(
+    wanted: &'a [Wanted<'_>],
+    block: &'a InBlock,
+) -> impl Iterator<Item = u32> + 'a {
+    let ordinals = wanted[block.wanted].ordinals[block.ordinals.clone()].iter();
+    ordinals.map(|&ordinal| (u64::from(ordinal) - block.place.first_ordinal) as u32)
 }
 
 /// Which index pages hold the ordinals. Reads nothing: the summaries are resident.

@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use arrow_array::BinaryArray;
-use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::byte_bounds;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
 use drillcore_format::key::Bound;
@@ -15,6 +15,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::pages::page_cache::Few;
+use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::block_windows;
 
@@ -71,6 +72,7 @@ impl Segment {
         let mut hit_bytes = 0;
         let mut found = Vec::new();
         let mut builder: Option<RowsBuilder> = None;
+        let has_extents = projection.has_strings();
         for asked in asked.chunks(KEYS_AT_ONCE) {
             if !go_on() {
                 break;
@@ -84,14 +86,40 @@ impl Segment {
             for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
                 let blocks: Few<_> =
                     window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
-                let payloads = self.cache().payloads(&blocks);
-                for (candidate, payload) in window.iter().zip(payloads) {
+                let payloads = self.cache().payloads(&blocks).into_iter();
+                let payloads = payloads.collect::<Result<Few<_>>>()?;
+                // Of each key the block and the row in it, if it is there.
+                let found_in = |(candidate, payload): (&Candidate<'_>, _)| {
+                    let view = self.view(&candidate.place, payload, &dictionaries)?;
+                    Ok((self.newest(&view, candidate)?, view))
+                };
+                let views = window.iter().zip(payloads.iter().map(AsRef::as_ref)).map(found_in);
+                let views = views.collect::<Result<Few<_>>>()?;
+                let has_extents =
+                    has_extents && window.iter().any(|found| found.place.extent_bytes > 0);
+                let mut ahead = ExtentsAhead::default();
+                for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
                     if !go_on() {
                         break;
                     }
-                    let (payload, place) = (payload?, &candidate.place);
-                    let view = self.view(place, &payload, &dictionaries)?;
-                    let Some(row) = self.newest(&view, candidate)? else { continue };
+                    let place = &candidate.place;
+                    let extents = match has_extents {
+                        false => Vec::new(),
+                        true => ahead.next(self.cache(), |further| {
+                            let at = number + further;
+                            let Some((row, view)) = views.get(at) else { return Ok(None) };
+                            let places = match (row, window[at].place.extent_bytes) {
+                                (None, _) | (_, 0) => Vec::new(),
+                                (Some(row), _) => {
+                                    let (offset, row) = (window[at].place.offset, [*row as u32]);
+                                    self.extents_of(offset, view, projection, Picked::Rows(&row))?
+                                }
+                            };
+                            Ok(Some((self, places)))
+                        })?,
+                    };
+                    let Some(row) = *row else { continue };
+                    let view = view.clone().with_extents(&extents);
                     let builder_here =
                         builder.get_or_insert_with(|| RowsBuilder::new(projection, 1));
                     builder_here

@@ -3,10 +3,12 @@
 mod fit;
 mod windows;
 pub mod segment;
+mod extents;
 pub mod lookup;
 pub mod fetch;
 pub mod columns;
 mod streams_writer;
+mod extents_writer;
 pub mod segment_writer;
 pub mod postings_writer;
 pub mod segment_check;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use drillcore_format::byte_bounds;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
@@ -12,9 +13,9 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
-use crate::segments::segment::Segment;
+use crate::segments::segment::{End, Segment};
 
-/// Rows read at once.
+/// Rows read at once, unless the names of their sets are long.
 const CHUNK_ROWS: u64 = 4096;
 
 /// Reads the set column of a segment once, past the cache, and lists the rows of the indexed sets in a new
@@ -35,7 +36,9 @@ pub fn write_postings(
     let mut lists = SetLists::new(indexed.clone());
     let mut from = 0;
     while from < segment.rows() {
-        let to = segment.rows().min(from + CHUNK_ROWS);
+        let chunk = from..segment.rows().min(from + CHUNK_ROWS);
+        let bytes_max = byte_bounds::chunk() as u64;
+        let to = segment.portion(chunk, End::First, &projection, bytes_max)?.end;
         let rows = segment.read(from, to, &projection)?;
         let fault = |error| StorageError::Inconsistent {
             file: segment.name().to_string(),

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::StringArray;
-use drillcore_format::block::{BlockView, RowsBuilder};
+use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::dictionary::{Dictionaries, decode_dictionary};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
@@ -243,42 +243,61 @@ impl Segment {
         self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file, or those of one
-    /// block. So many can be [read](Segment::read) at once, however long they are: blocks of more than a page have
-    /// one row. There is a row at least.
+    /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected,
+    /// or those of one block. So many can be [read](Segment::read) at once, however long they are: the rows of a block
+    /// are short, but for one. There is a row at least.
     ///
     /// Two index pages where rows are short, else some ten.
-    pub fn portion(&self, ordinals: Range<u64>, end: End, bytes_max: u64) -> Result<Range<u64>> {
+    pub fn portion(
+        &self,
+        ordinals: Range<u64>,
+        end: End,
+        projection: &Projection,
+        bytes_max: u64,
+    ) -> Result<Range<u64>> {
         let portion = |len: u64| match end {
             End::First => ordinals.start..ordinals.start + len,
             End::Last => ordinals.end - len..ordinals.end,
         };
         let block = match end {
-            End::First => self.place_of_ordinal(ordinals.start)?,
-            End::Last => self.place_of_ordinal(ordinals.end - 1)?,
+            End::First => self.place_of_ordinal(ordinals.start)?.1,
+            End::Last => self.place_of_ordinal(ordinals.end - 1)?.1,
         };
         // Less than a block would have it read, and decoded, twice.
         let of_block = match end {
             End::First => block.first_ordinal + u64::from(block.rows) - ordinals.start,
             End::Last => ordinals.end - block.first_ordinal,
         };
+        let has_extents = projection.has_strings();
         let mut len = ordinals.end - ordinals.start;
-        while len > of_block && self.span_bytes(&portion(len))? > bytes_max {
+        while len > of_block && self.span_bytes(&portion(len), has_extents)? > bytes_max {
             len = (len / 2).max(of_block);
         }
         Ok(portion(len))
     }
 
-    /// The bytes of the file from the first block with one of the rows to the last; there is a row at least.
-    fn span_bytes(&self, ordinals: &Range<u64>) -> Result<u64> {
-        let first = self.place_of_ordinal(ordinals.start)?;
-        let last = self.place_of_ordinal(ordinals.end - 1)?;
-        Ok((last.offset + u64::from(last.bytes)).saturating_sub(first.offset))
+    /// The bytes of the file from the first block with one of the rows to the last, with their long values or without; there
+    /// is a row at least.
+    fn span_bytes(&self, ordinals: &Range<u64>, has_extents: bool) -> Result<u64> {
+        let (first_page, first) = self.place_of_ordinal(ordinals.start)?;
+        let (last_page, last) = self.place_of_ordinal(ordinals.end - 1)?;
+        let bytes = (last.offset + u64::from(last.bytes)).saturating_sub(first.offset);
+        // Those of an index page lie before its blocks: so of other pages they are among these bytes.
+        let extents = match (has_extents, first_page.first_ordinal() == last_page.first_ordinal()) {
+            (false, _) => 0,
+            (true, false) => first_page.extent_bytes_from(first.number),
+            (true, true) => {
+                let behind = first_page.extent_bytes_from(last.number) - last.extent_bytes;
+                first_page.extent_bytes_from(first.number) - behind
+            }
+        };
+        Ok(bytes.saturating_add(extents))
     }
 
-    fn place_of_ordinal(&self, ordinal: u64) -> Result<BlockPlace> {
+    fn place_of_ordinal(&self, ordinal: u64) -> Result<(Arc<IndexPage>, BlockPlace)> {
         let page = self.index_page(self.summary.page_of_ordinal(ordinal))?;
-        Ok(page.block_of_ordinal(ordinal))
+        let place = page.block_of_ordinal(ordinal);
+        Ok((page, place))
     }
 
     /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
@@ -301,7 +320,14 @@ impl Segment {
                 };
                 let count = rest.iter().take_while(|place| near(place)).count().max(1);
                 let (portion, later) = rest.split_at(count);
-                self.read_portion(portion, from..to, &dictionaries, &mut buffer, &mut builder)?;
+                self.read_portion(
+                    portion,
+                    from..to,
+                    projection,
+                    &dictionaries,
+                    &mut buffer,
+                    &mut builder,
+                )?;
                 rest = later;
             }
             next = page.first_ordinal() + page.rows();
@@ -496,6 +522,10 @@ impl Segment {
         PageRequest { file: &self.file, offset, bytes, kind: PageKind::Block }
     }
 
+    pub(super) fn file(&self) -> &PagedFile {
+        &self.file
+    }
+
     pub(super) fn cache(&self) -> &PageCache {
         &self.cache
     }
@@ -530,6 +560,7 @@ impl Segment {
         &self,
         places: &[BlockPlace],
         range: Range<u64>,
+        projection: &Projection,
         dictionaries: &Dictionaries,
         buffer: &mut Vec<u8>,
         builder: &mut RowsBuilder,
@@ -548,8 +579,16 @@ impl Segment {
             let view = self.view(place, payload, dictionaries)?;
             let begin = range.start.saturating_sub(place.first_ordinal) as usize;
             let end = (range.end - place.first_ordinal).min(u64::from(place.rows)) as usize;
+            let extents = match place.extent_bytes {
+                0 => Vec::new(),
+                _ => {
+                    let rows = Picked::Range(begin, end);
+                    let places = self.extents_of(place.offset, &view, projection, rows)?;
+                    self.read_extents(&places)?
+                }
+            };
             builder
-                .append_range(&view, begin, end)
+                .append_range(&view.with_extents(&extents), begin, end)
                 .map_err(|error| self.damaged(place.offset, error))?;
         }
         Ok(())
@@ -594,7 +633,12 @@ impl Segment {
     }
 
     /// Reads bytes of the file into the beginning of a buffer, which grows if it has to.
-    fn read_into<'b>(&self, buffer: &'b mut Vec<u8>, offset: u64, len: u64) -> Result<&'b [u8]> {
+    pub(super) fn read_into<'b>(
+        &self,
+        buffer: &'b mut Vec<u8>,
+        offset: u64,
+        len: u64,
+    ) -> Result<&'b [u8]> {
         let bytes = self.file.read_into(buffer, offset, len)?;
         self.cache.counts().bytes.fetch_add(len, Ordering::Relaxed);
         Ok(bytes)

@@ -215,7 +215,8 @@ fn zones_of(segment: &Segment, page: &IndexPage) -> Result<Zones> {
 /// Where the first zones of a range end that can be read together: as many as bounds on bytes allow, at least one.
 fn end_of_zones(segment: &Segment, zones: &Zones, ordinals: Range<u64>) -> Result<u64> {
     let zones = zones.overlapping(ordinals.clone());
-    let portion = segment.portion(ordinals, End::First, byte_bounds::chunk() as u64)?;
+    let all = segment.layout().all();
+    let portion = segment.portion(ordinals, End::First, &all, byte_bounds::chunk() as u64)?;
     let ends = (1..zones.len()).map(|zone| zones.ordinals(zone).end);
     let more = ends.take_while(|end| *end <= portion.end).last();
     Ok(more.unwrap_or(zones.ordinals(0).end))

@@ -1,22 +1,23 @@
 //! Writing a segment: one pass over sorted rows, streamed to the file.
 //!
-//! Blocks are closed by encoded bytes; each index page, its statistics page and its filter follow the blocks
-//! they describe, and behind them the stream pages of the groups that are whole, so memory does not grow with the blocks.
+//! Blocks are closed by encoded bytes. Those of an index page wait in memory, some MiB, while their long values are
+//! written; then come these blocks, the index page, its statistics page and its filter, and behind them the stream pages of
+//! the groups that are whole. So memory does not grow with the blocks.
 //! What does grow is the summary (a few bytes per index page) and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use drillcore_format::block;
-use drillcore_format::dictionary::TextCodes;
+use drillcore_format::block::{self, Apart};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{FinishedIndexPage, IndexPageBuilder, Summary, key_hash};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::separator;
-use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind};
+use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind, page_len};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::StatisticsPageBuilder;
@@ -26,12 +27,15 @@ use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
+use crate::segments::extents_writer::LongValues;
 use crate::segments::streams_writer::StreamsWriter;
 
 /// Encoded bytes of a block, so that it fills one page.
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// An index page is closed at this size, so that the last block's entry still fits into one page.
 const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
+/// A block is closed once its long values have so many bytes: its rows may be read together.
+const BLOCK_EXTENT_BYTES: u64 = 256 << 10;
 
 /// A segment under construction.
 pub struct SegmentWriter {
@@ -40,7 +44,9 @@ pub struct SegmentWriter {
     footer: SegmentFooter,
     index: IndexPageBuilder,
     index_first_ordinal: u64,
-    index_first_offset: u64,
+    /// The blocks of the index page.
+    blocks: Vec<Vec<u8>>,
+    block_bytes_waiting: u64,
     index_weights: Vec<u128>,
     statistics: StatisticsPageBuilder,
     summary: Summary,
@@ -85,7 +91,8 @@ impl SegmentWriter {
             footer,
             index: IndexPageBuilder::new(),
             index_first_ordinal: 0,
-            index_first_offset: 0,
+            blocks: Vec::new(),
+            block_bytes_waiting: 0,
             index_weights: vec![0; layout.weight_count()],
             statistics: StatisticsPageBuilder::new(layout),
             summary: Summary::new(),
@@ -114,14 +121,20 @@ impl SegmentWriter {
             .collect::<std::result::Result<_, _>>()
             .map_err(|error| self.unwritable(error))?;
         let mut from = 0;
+        let mut long = LongValues::of(rows, from, self.file.position());
         while from < rows.len() {
-            let to = from + block::rows_that_fit(rows, from, &codes, self.block_bytes);
+            let apart = Apart { codes: &codes, extents: &long.references };
+            let most = block::rows_that_fit(rows, from, apart, self.block_bytes);
+            let to = from + long.rows_within(from, most, BLOCK_EXTENT_BYTES);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
             let sums: Vec<u128> = weights.iter().map(sum).collect();
-            self.put_block(rows, from, to, &codes, &sums);
+            long.write(rows, from, to, &mut self.file);
+            self.put_block(rows, from..to, apart, long.bytes(from, to), &sums);
             from = to;
             if self.index.encoded_len() >= self.index_page_bytes {
-                self.put_index_page();
+                self.put_index_page()?;
+                // The next ones lie behind what was just written.
+                long = LongValues::of(rows, from, self.file.position());
             }
             self.file.write_portion()?;
         }
@@ -136,14 +149,14 @@ impl SegmentWriter {
 
     /// The bytes of the file so far.
     pub fn bytes(&self) -> u64 {
-        self.file.position()
+        self.file.position() + self.block_bytes_waiting
     }
 
     /// Writes what follows the blocks and makes the file durable. The segment must have rows.
     pub fn finish(mut self) -> Result<()> {
         assert!(self.footer.rows > 0, "a segment has rows");
         if !self.index.is_empty() {
-            self.put_index_page();
+            self.put_index_page()?;
         }
         (self.footer.streams, self.footer.dictionaries) = self.streams.finish(&mut self.file);
         if !self.sets.indexed().is_none() {
@@ -162,11 +175,12 @@ impl SegmentWriter {
     fn put_block(
         &mut self,
         rows: &Rows,
-        from: usize,
-        to: usize,
-        codes: &TextCodes,
+        range: Range<usize>,
+        apart: Apart<'_>,
+        extent_bytes: u64,
         weights: &[u128],
     ) {
+        let Range { start: from, end: to } = range;
         let first = rows.key(from);
         if self.footer.rows == 0 {
             self.footer.first_key = first.to_vec();
@@ -178,16 +192,17 @@ impl SegmentWriter {
         let shortest: &[u8] =
             if self.footer.rows == 0 { &[] } else { separator(&self.footer.last_key, first) };
         let mut payload = Vec::with_capacity(BLOCK_BYTES);
-        block::encode(rows, from, to, codes, &mut payload);
+        block::encode(rows, from, to, apart, &mut payload);
         let hashes: Vec<u64> = (from..to).map(|row| key_hash(rows.key(row))).collect();
-        let (offset, bytes) = self.file.put_page(PageKind::Block, &payload, true);
+        let bytes = page_len(0, payload.len(), true);
         if self.index.is_empty() {
             self.index_first_ordinal = self.footer.rows;
-            self.index_first_offset = offset;
         }
-        let pages = bytes / PAGE_BYTES as u32;
-        self.index.push(shortest, (to - from) as u32, pages, &hashes, weights);
-        self.statistics.push_block(to - from, bytes as usize);
+        let pages = (bytes / PAGE_BYTES) as u32;
+        self.index.push(shortest, (to - from) as u32, pages, extent_bytes, &hashes, weights);
+        self.statistics.push_block(to - from, bytes.saturating_add(extent_bytes as usize));
+        self.blocks.push(payload);
+        self.block_bytes_waiting += bytes as u64;
         self.index_weights.iter_mut().zip(weights).for_each(|(sum, weight)| *sum += weight);
         self.footer.rows += (to - from) as u64;
         self.footer.blocks += 1;
@@ -195,10 +210,18 @@ impl SegmentWriter {
         self.footer.last_key.extend_from_slice(rows.key(to - 1));
     }
 
-    fn put_index_page(&mut self) {
+    fn put_index_page(&mut self) -> Result<()> {
+        // Behind long values.
+        self.file.pad();
+        let first_offset = self.file.position();
+        for payload in self.blocks.drain(..) {
+            self.file.put_page(PageKind::Block, &payload, true);
+            self.file.write_portion()?;
+        }
+        self.block_bytes_waiting = 0;
         let first = self.index.first_separator().to_vec();
         let FinishedIndexPage { payload, filter_pages } =
-            self.index.finish(self.index_first_ordinal, self.index_first_offset);
+            self.index.finish(self.index_first_ordinal, first_offset);
         let place = self.file.put_page(PageKind::Index, &payload, true);
         let statistics = self.statistics.finish();
         let (_, statistics_bytes) = self.file.put_page(PageKind::Statistics, &statistics, true);
@@ -210,6 +233,7 @@ impl SegmentWriter {
         self.index_weights.fill(0);
         self.footer.index_pages += 1;
         self.streams.put_whole_groups(&mut self.file);
+        Ok(())
     }
 
     /// Rows that do not decode: what they were read from is damaged, not this file.

@@ -67,9 +67,9 @@ impl File {
             }
             (mark, Some((_, segment))) => {
                 let Some(kind) = KINDS.into_iter().find(|kind| *kind as u8 == mark) else { return };
-                // The last stream page of a group is padded.
-                let was_stream = self.last.replace(kind) == Some(PageKind::Stream);
-                if was_stream && kind != PageKind::Stream {
+                // The last stream page of a group is padded, and the last long value before blocks.
+                let last = self.last.replace(kind);
+                if matches!(last, Some(PageKind::Stream | PageKind::Extent)) && last != Some(kind) {
                     self.bytes.resize(self.bytes.len().next_multiple_of(PAGE_BYTES), 0);
                 }
                 let offset = self.bytes.len() as u64;
@@ -111,7 +111,14 @@ fn named(kind: FileKind, at: u64) -> (String, Option<(FileKind, SegmentId)>) {
 
 /// Whether pages of a kind are filled up to whole pages.
 fn is_padded(kind: PageKind) -> bool {
-    !matches!(kind, PageKind::SetSummary | PageKind::Summary | PageKind::Footer | PageKind::Stream)
+    !matches!(
+        kind,
+        PageKind::SetSummary
+            | PageKind::Summary
+            | PageKind::Footer
+            | PageKind::Stream
+            | PageKind::Extent
+    )
 }
 
 /// The folder of these files.

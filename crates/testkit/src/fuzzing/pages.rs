@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use drillcore_format::block::{BlockView, RowsBuilder, value_count};
+use drillcore_format::block::{BlockView, Picked, RowsBuilder, value_count};
 use drillcore_format::cursor::Cursor;
-use drillcore_format::error::{FormatError, Result};
+use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::{IndexPage, Summary, key_hash, may_contain};
@@ -31,7 +31,7 @@ use super::tables::{bounds, projections, table, use_rows};
 const LOOKED_AT: usize = 300;
 
 /// The kinds of pages.
-pub const KINDS: [PageKind; 12] = [
+pub const KINDS: [PageKind; 13] = [
     PageKind::Block,
     PageKind::Index,
     PageKind::Postings,
@@ -44,6 +44,7 @@ pub const KINDS: [PageKind; 12] = [
     PageKind::Stream,
     PageKind::Dictionary,
     PageKind::StreamDirectory,
+    PageKind::Extent,
 ];
 
 /// Rows of the selected table.
@@ -77,22 +78,29 @@ pub fn use_block(layout: &Layout, payload: &[u8], outcome: &mut Outcome) {
     let picks: Vec<u32> =
         (0..rows as u32).step_by(3).chain([0, 0][..rows.min(2)].to_vec()).collect();
     for projection in projections(layout) {
-        let collected = |collect: &dyn Fn(&mut RowsBuilder) -> Result<()>| {
+        // Whatever lies apart is found there.
+        let collected = |picked: Picked<'_>| {
+            let places = view.extents(&projection, picked)?;
+            let extents = vec![Arc::from(&b"apart"[..]); places.len()];
+            let view = view.clone().with_extents(&extents);
             let mut builder = RowsBuilder::new(&projection, rows);
-            collect(&mut builder)?;
+            match picked {
+                Picked::Range(from, to) => builder.append_range(&view, from, to)?,
+                Picked::Rows(rows) => builder.append_rows(&view, rows)?,
+            }
             builder.finish()
         };
         let ranges = [(0, rows), (rows / 3, rows - rows / 4)];
         let ranges = ranges.into_iter().filter(|(from, to)| from <= to);
         for (from, to) in ranges {
-            let found = collected(&|builder| builder.append_range(&view, from, to));
+            let found = collected(Picked::Range(from, to));
             if let Some(found) = outcome.note(found)
                 && projection == layout.all()
             {
                 use_rows(layout, &found, outcome);
             }
         }
-        outcome.note(collected(&|builder| builder.append_rows(&view, &picks)));
+        outcome.note(collected(Picked::Rows(&picks)));
     }
 }
 
