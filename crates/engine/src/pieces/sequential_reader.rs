@@ -1,7 +1,9 @@
 //! Reading many rows of a piece one after the other, by columns where they lie by themselves.
 
 use std::ops::Range;
+use std::sync::Arc;
 
+use arrow_array::StringArray;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::columns::ColumnReader;
 
@@ -55,14 +57,41 @@ impl SequentialReader {
     /// Some of the `in_sequence` rows that will be read one after the other, from streams, if that is worth it. They must
     /// not reach over a multiple of [`SequentialReader::chunk_rows`].
     pub fn read_columns(&mut self, ordinals: Range<u64>, in_sequence: u64) -> Result<Option<Rows>> {
-        let Some(columns) = &mut self.columns else { return Ok(None) };
+        match self.worth_reading(&ordinals, in_sequence) {
+            Some(columns) => Ok(columns.read(ordinals)?),
+            None => Ok(None),
+        }
+    }
+
+    /// As [`SequentialReader::read_columns`], the codes of the only column, if it is one of texts: see
+    /// [`ColumnReader::for_each_code`].
+    pub fn read_codes(
+        &mut self,
+        ordinals: Range<u64>,
+        in_sequence: u64,
+        each: impl FnMut(u64, &[u64], &dyn Fn(usize) -> bool),
+    ) -> Result<bool> {
+        match self.worth_reading(&ordinals, in_sequence) {
+            Some(columns) => Ok(columns.for_each_code(ordinals, each)?),
+            None => Ok(false),
+        }
+    }
+
+    /// The texts that codes of the only column stand for, if it is a stream of texts.
+    pub fn dictionary(&self) -> Option<&Arc<StringArray>> {
+        self.columns.as_ref()?.dictionary()
+    }
+
+    fn worth_reading(
+        &mut self,
+        ordinals: &Range<u64>,
+        in_sequence: u64,
+    ) -> Option<&mut ColumnReader> {
+        let columns = self.columns.as_mut()?;
         let first = ordinals.start - ordinals.start % columns.group_rows();
         let of_group = columns.group_rows().min(self.piece.rows() - first);
         let is_worth = in_sequence >= of_group / SHARE_OF_GROUP;
-        match is_worth || columns.is_in_hand(ordinals.start) {
-            true => Ok(columns.read(ordinals)?),
-            false => Ok(None),
-        }
+        (is_worth || columns.is_in_hand(ordinals.start)).then_some(columns)
     }
 
     /// The rows of a range, from blocks.

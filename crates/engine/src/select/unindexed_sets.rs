@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::Array;
+use arrow_array::{Array, StringArray};
 use drillcore_format::key::encode_value;
-use drillcore_format::rows::{Layout, SetCodes};
+use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::statistics_page::ColumnZones;
 
 use crate::calls::interrupt::Interrupt;
@@ -30,19 +30,33 @@ pub fn list_members(
     range: Range<u64>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<[u32]>>> {
+    let dictionary = set_dictionary(layout, piece)?;
+    let by_code = dictionary.as_deref().map(|texts| sets_by_code(texts, sets)).transpose()?;
+    let codes = by_code.iter().flat_map(|(by_code, _)| by_code.iter().zip(0u64..));
+    let wanted: Vec<u64> = codes.filter(|(set, _)| **set != NO_SET).map(|(_, code)| code).collect();
     let of_steps = for_each_step(range, |step| {
         let mut members = vec![Vec::new(); sets.len()];
         for ordinals in may_hold(layout, piece, sets, step)? {
-            for_each_chunk(layout, piece, ordinals, interrupt, |first, codes| {
-                let wanted: Vec<Option<usize>> =
-                    codes.values.iter().map(|value| sets.binary_search(&&**value).ok()).collect();
-                if wanted.iter().all(Option::is_none) {
-                    return;
-                }
-                for (row, &code) in codes.codes.iter().enumerate() {
-                    if let Some(set) = wanted[code as usize] {
-                        members[set].push((first + row as u64) as u32);
+            for_each_chunk(layout, piece, ordinals, interrupt, |chunk| match (chunk, &by_code) {
+                (Chunk::Codes { codes, .. }, Some((_, None))) if !has_any(codes, &wanted) => Ok(()),
+                (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
+                    for (row, &code) in codes.iter().enumerate() {
+                        let set = by_code[code as usize];
+                        if set == NO_SET && of_null.is_none() {
+                            continue;
+                        }
+                        let set = if is_null(row) { *of_null } else { Some(set) };
+                        if let Some(set) = set.filter(|&set| set != NO_SET) {
+                            members[set as usize].push((first + row as u64) as u32);
+                        }
                     }
+                    Ok(())
+                }
+                (chunk, _) => {
+                    let (first, rows) = chunk.into_rows()?;
+                    Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
+                        members[set].push((first + row as u64) as u32);
+                    })?)
                 }
             })?;
         }
@@ -60,9 +74,21 @@ pub fn count_sets(
     rows_of: &mut BTreeMap<Box<[u8]>, u64>,
     interrupt: &Interrupt,
 ) -> Result<()> {
+    let texts = set_dictionary(layout, piece)?;
     let of_steps = for_each_step(0..piece.rows(), |step| {
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
-        for_each_chunk(layout, piece, step, interrupt, |_, codes| {
+        let (mut by_code, mut nulls) = (vec![0u64; texts.as_ref().map_or(0, |t| t.len())], 0u64);
+        for_each_chunk(layout, piece, step, interrupt, |chunk| {
+            if let Chunk::Codes { codes, is_null, .. } = chunk {
+                for (row, &code) in codes.iter().enumerate() {
+                    let is_null = is_null(row);
+                    nulls += u64::from(is_null);
+                    by_code[code as usize] += u64::from(!is_null);
+                }
+                return Ok(());
+            }
+            let (_, rows) = chunk.into_rows()?;
+            let codes = layout.set_codes(&rows)?.expect("the table has a set column");
             let mut counts = vec![0; codes.values.len()];
             codes.codes.iter().for_each(|&code| counts[code as usize] += 1);
             for (value, count) in codes.values.into_iter().zip(counts) {
@@ -71,13 +97,78 @@ pub fn count_sets(
                     None => drop(rows_of.insert(value, count)),
                 }
             }
+            Ok(())
         })?;
+        let of_texts = by_code.iter().enumerate().filter(|(_, count)| **count > 0);
+        for (code, count) in of_texts {
+            let texts = texts.as_deref().expect("there are codes of its texts");
+            *rows_of.entry(encoded(texts, code)).or_default() += count;
+        }
+        if nulls > 0 {
+            let value = encoded(&StringArray::new_null(1), 0);
+            *rows_of.entry(value).or_default() += nulls;
+        }
         Ok(rows_of)
     })?;
     for (value, rows) in of_steps.into_iter().flatten() {
         *rows_of.entry(value).or_default() += rows;
     }
     Ok(())
+}
+
+/// Whether a code is among some that are wanted; may say so wrongly of several.
+fn has_any(codes: &[u64], wanted: &[u64]) -> bool {
+    match wanted {
+        [] => false,
+        // To look at all of them takes less than to stop at the first.
+        [wanted] => codes.iter().fold(false, |found, code| found | (code == wanted)),
+        _ => true,
+    }
+}
+
+/// What a code of no set that is wanted stands for.
+const NO_SET: u32 = u32::MAX;
+
+/// Some consecutive rows, as their set column lies.
+enum Chunk<'a> {
+    /// The first ordinal, codes into the segment's dictionary, and whether a row has none.
+    Codes { first: u64, codes: &'a [u64], is_null: &'a dyn Fn(usize) -> bool },
+    /// The first ordinal, and rows with the set column.
+    Rows { first: u64, rows: Rows },
+}
+
+impl Chunk<'_> {
+    fn into_rows(self) -> Result<(u64, Rows)> {
+        match self {
+            Chunk::Rows { first, rows } => Ok((first, rows)),
+            Chunk::Codes { .. } => unreachable!("codes come of a dictionary that was asked for"),
+        }
+    }
+}
+
+/// The texts that codes of the set column stand for, where it is a stream of texts.
+fn set_dictionary(layout: &Layout, piece: &Piece) -> Result<Option<Arc<StringArray>>> {
+    Ok(set_reader(layout, piece)?.dictionary().cloned())
+}
+
+fn set_reader(layout: &Layout, piece: &Piece) -> Result<SequentialReader> {
+    let columns = [set_column(layout)];
+    let projection = layout.projection(&columns);
+    SequentialReader::of_columns(piece.clone(), projection, layout, &columns)
+}
+
+/// For each text the position of its set among those wanted, and that of the set of nulls.
+fn sets_by_code(texts: &StringArray, sets: &[&[u8]]) -> Result<(Vec<u32>, Option<u32>)> {
+    let position = |value: &[u8]| sets.binary_search(&value).ok().map(|set| set as u32);
+    let of_null = position(&encoded(&StringArray::new_null(1), 0));
+    let of_text = |code: usize| position(&encoded(texts, code)).unwrap_or(NO_SET);
+    Ok(((0..texts.len()).map(of_text).collect(), of_null))
+}
+
+fn encoded(array: &dyn Array, row: usize) -> Box<[u8]> {
+    let mut value = Vec::new();
+    encode_value(array, row, &mut value);
+    value.into()
 }
 
 /// The results of some work on consecutive steps of a range, in order.
@@ -95,27 +186,37 @@ fn for_each_step<T: Send>(
     })
 }
 
-/// Calls `each` with the first ordinal of each chunk and with the sets of its rows.
+/// Calls `each` with the rows of a range, some at a time.
 fn for_each_chunk(
     layout: &Layout,
     piece: &Piece,
     range: Range<u64>,
     interrupt: &Interrupt,
-    mut each: impl FnMut(u64, SetCodes),
+    mut each: impl FnMut(Chunk<'_>) -> Result<()>,
 ) -> Result<()> {
-    let columns = [set_column(layout)];
-    let projection = layout.projection(&columns);
-    let mut reader = SequentialReader::of_columns(piece.clone(), projection, layout, &columns)?;
+    let mut reader = set_reader(layout, piece)?;
+    let has_codes = reader.dictionary().is_some();
     let mut from = range.start;
     while from < range.end {
         interrupt.check()?;
         let chunk = reader.chunk_rows();
         let to = (from + chunk - from % chunk).min(range.end);
-        let rows = match reader.read_columns(from..to, range.end - from)? {
-            Some(rows) => rows,
-            None => reader.read_rows(from..to)?,
-        };
-        each(from, layout.set_codes(&rows)?.expect("the table has a set column"));
+        let in_sequence = range.end - from;
+        let mut done = Ok(());
+        let by_code = has_codes
+            && reader.read_codes(from..to, in_sequence, |first, codes, is_null| {
+                if done.is_ok() {
+                    done = each(Chunk::Codes { first, codes, is_null });
+                }
+            })?;
+        done?;
+        if !by_code {
+            let rows = match reader.read_columns(from..to, in_sequence)? {
+                Some(rows) => rows,
+                None => reader.read_rows(from..to)?,
+            };
+            each(Chunk::Rows { first: from, rows })?;
+        }
         from = to;
     }
     Ok(())

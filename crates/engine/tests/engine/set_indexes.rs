@@ -502,3 +502,64 @@ fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
     wait(&table);
     assert_eq!(width(&table), 0.0);
 }
+
+/// A pass over a set column reads codes where it is a stream of texts, and values elsewhere: both find the same rows.
+#[test]
+fn sets_without_an_index_are_found_by_codes_and_by_values_alike() {
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("city", DataType::Utf8, true),
+    ]));
+    let rows = 50_000;
+    let city = |id: i64| match id * 7919 % 1009 {
+        0 => None,
+        n if n < 20 => Some(format!("a city of its own, {id}")),
+        n => Some(format!("city {n}")),
+    };
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..rows)),
+        Arc::new((0..rows).map(city).collect::<StringArray>()),
+    ];
+    let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
+    let mut answers = Vec::new();
+    for (streams, is_flushed) in [(vec!["city"], true), (vec!["id"], true), (vec!["city"], false)] {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let spec = TableSpec::new(columns.clone(), ["id"]).set("city").streams(streams);
+        let table = db.create_table("t", TableSpec { set_index: false, ..spec }).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+        if is_flushed {
+            db.flush().unwrap();
+        }
+        let snapshot = table.snapshot().unwrap();
+        let ids = |sets: &[Option<&str>]| -> Vec<i64> {
+            let sets: ArrayRef = Arc::new(StringArray::from(sets.to_vec()));
+            let selection = Selection { sets: Some(sets), ..Default::default() };
+            let scan = snapshot.scan(ScanRequest { selection, ..Default::default() }).unwrap();
+            let batches = scan.map(Result::unwrap);
+            batches
+                .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+                .collect()
+        };
+        let many: Vec<String> = (30..60).map(|n| format!("city {n}")).collect();
+        let many: Vec<Option<&str>> = many.iter().map(|name| Some(name.as_str())).collect();
+        let found = [
+            ids(&[Some("city 77")]),
+            ids(&[None]),
+            ids(&[Some("city 78"), None, Some("nowhere")]),
+            ids(&[Some("nowhere")]),
+            ids(&many),
+            ids(&[Some("a city of its own, 1009")]),
+        ];
+        let expected = |wanted: &[Option<&str>]| -> Vec<i64> {
+            (0..rows).filter(|&id| wanted.contains(&city(id).as_deref())).collect()
+        };
+        assert_eq!(found[0], expected(&[Some("city 77")]));
+        assert_eq!(found[1], expected(&[None]));
+        assert_eq!(found[2], expected(&[Some("city 78"), None]));
+        assert_eq!((found[3].len(), &found[4]), (0, &expected(&many)));
+        let sets = snapshot.sets().unwrap();
+        assert_eq!(sets.rows.iter().sum::<u64>(), rows as u64);
+        answers.push((sets.rows, found));
+    }
+    assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
+}

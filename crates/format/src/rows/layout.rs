@@ -10,6 +10,7 @@ use arrow_buffer::{Buffer, OffsetBuffer};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::lists::{decode_lists, encode_lists};
+use super::set_codes::Compared;
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{decode_column, encode_keys};
@@ -311,21 +312,57 @@ impl Layout {
     /// hash a row, none for a row in the same set as the one before it.
     pub fn set_codes(&self, rows: &Rows) -> Result<Option<SetCodes>> {
         let Some(column) = self.shared.schema.set_column() else { return Ok(None) };
-        let codes = match self.shared.places[column] {
-            Place::Key(position) => match rows.key_column(position) {
-                Some(column) => SetCodes::of_array(column),
-                None => SetCodes::of_key_column(rows.keys(), self.key_types(), position)?,
-            },
-            Place::Value(index) => {
-                let alone = !rows.has_keys() && rows.values().len() == 1;
-                match rows.values().get(if alone { 0 } else { index }) {
-                    Some(array) => SetCodes::of_array(array),
-                    // Written before the column was added.
-                    None => SetCodes::of_nulls(rows.len()),
-                }
+        let codes = match (self.set_array(rows, column), self.shared.places[column]) {
+            (Some(array), _) => SetCodes::of_array(array),
+            (None, Place::Key(position)) => {
+                SetCodes::of_key_column(rows.keys(), self.key_types(), position)?
             }
+            // Written before the column was added.
+            (None, Place::Value(_)) => SetCodes::of_nulls(rows.len()),
         };
         Ok(Some(codes))
+    }
+
+    /// Calls `each` with the rows that are in one of some sets, which are given by encoded values in order, and with the
+    /// number of that. Rows hold the set column as for [`Layout::set_codes`]; the table must have one.
+    pub fn for_each_in_sets(
+        &self,
+        rows: &Rows,
+        sets: &[&[u8]],
+        mut each: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        let column = self.shared.schema.set_column().expect("the table has a set column");
+        let (array, place) = (self.set_array(rows, column), self.shared.places[column]);
+        let compared = Compared::with(sets, array)?;
+        match (compared, array, place) {
+            (Some(compared), Some(array), _) => compared.in_array(array.as_string(), each),
+            (Some(compared), None, Place::Key(position)) => {
+                compared.in_keys(rows.keys(), self.key_types(), position, each)?;
+            }
+            _ => {
+                let SetCodes { values, codes } =
+                    self.set_codes(rows)?.expect("it has a set column");
+                let wanted: Vec<Option<usize>> =
+                    values.iter().map(|value| sets.binary_search(&&**value).ok()).collect();
+                if wanted.iter().any(Option::is_some) {
+                    let sets = codes.iter().map(|&code| wanted[code as usize]);
+                    sets.enumerate()
+                        .for_each(|(row, set)| set.iter().for_each(|&set| each(row, set)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The array of the set column, of rows that hold one.
+    fn set_array<'r>(&self, rows: &'r Rows, column: usize) -> Option<&'r ArrayRef> {
+        match self.shared.places[column] {
+            Place::Key(position) => rows.key_column(position),
+            Place::Value(index) => {
+                let alone = !rows.has_keys() && rows.values().len() == 1;
+                rows.values().get(if alone { 0 } else { index })
+            }
+        }
     }
 }
 

@@ -5,13 +5,13 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray};
+use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, StringArray};
 use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
-use crate::key::{encode_value, split_column};
+use crate::key::{decode_values, encode_value, split_column};
 
 /// The set of each row, as a code into the distinct set values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +81,64 @@ impl SetCodes {
                 coder.finish()
             }, panic!("{data_type} is not a set type")),
         }
+    }
+}
+
+/// Sets that rows are compared with one by one; of more, each row's is looked up.
+const COMPARED_MAX: usize = 8;
+
+/// Finds rows that are in one of a few sets, by comparing.
+pub(super) enum Compared {
+    /// By texts.
+    Texts(StringArray),
+    /// By encoded values.
+    Encoded(Vec<Box<[u8]>>),
+}
+
+impl Compared {
+    /// How rows are compared with these sets, given by encoded values, where they hold the set column as `array` or in
+    /// keys; `None` if that takes longer than to look them up.
+    pub fn with(sets: &[&[u8]], array: Option<&ArrayRef>) -> Result<Option<Compared>> {
+        if sets.len() > COMPARED_MAX {
+            return Ok(None);
+        }
+        Ok(match array {
+            None => Some(Compared::Encoded(sets.iter().map(|&set| set.into()).collect())),
+            Some(array) if *array.data_type() == DataType::Utf8 => {
+                let texts = decode_values(sets, &DataType::Utf8)?;
+                Some(Compared::Texts(texts.as_string::<i32>().clone()))
+            }
+            Some(_) => None,
+        })
+    }
+
+    /// Calls `each` with the rows of an array that are in a set, and with the number of that.
+    pub fn in_array(&self, array: &StringArray, mut each: impl FnMut(usize, usize)) {
+        let Compared::Texts(sets) = self else { unreachable!("arrays are compared by texts") };
+        let wanted: Vec<Option<&str>> = sets.iter().collect();
+        for (row, value) in array.iter().enumerate() {
+            if let Some(set) = wanted.iter().position(|set| *set == value) {
+                each(row, set);
+            }
+        }
+    }
+
+    /// The same, of the key column at `position`.
+    pub fn in_keys(
+        &self,
+        keys: &BinaryArray,
+        types: &[DataType],
+        position: usize,
+        mut each: impl FnMut(usize, usize),
+    ) -> Result<()> {
+        let Compared::Encoded(sets) = self else { unreachable!("keys are compared as they are") };
+        for (row, key) in keys.iter().enumerate() {
+            let value = split_column(key.expect("keys have no nulls"), types, position)?;
+            if let Some(set) = sets.iter().position(|set| **set == *value) {
+                each(row, set);
+            }
+        }
+        Ok(())
     }
 }
 

@@ -271,6 +271,43 @@ impl<'a> StreamView<'a> {
         self.rows
     }
 
+    /// Calls `each` with the codes of the texts `from..to`, some at a time, and the row of the first: any code for a null, and
+    /// none at all if all rows are null. Fails if the column is none of texts.
+    pub fn for_each_code(
+        &self,
+        from: usize,
+        to: usize,
+        mut each: impl FnMut(usize, &[u64]),
+    ) -> Result<()> {
+        assert!(from <= to && to <= self.rows, "rows {from}..{to} of {}", self.rows);
+        match (self.presence, &self.values) {
+            (Presence::None, _) => Ok(()),
+            (_, Values::Words { words, .. }) => {
+                let mut row = from;
+                words.for_each(from, to, |codes| {
+                    each(row, codes);
+                    row += codes.len();
+                });
+                Ok(())
+            }
+            (_, Values::Plain(_)) => Err(malformed("a column without codes")),
+        }
+    }
+
+    /// Whether a row has no value.
+    pub fn is_null(&self, row: usize) -> bool {
+        match self.presence {
+            Presence::All => false,
+            Presence::None => true,
+            Presence::Bitmap(bits) => bits[row / 8] >> (row % 8) & 1 == 0,
+        }
+    }
+
+    /// Whether any row has no value.
+    pub fn has_nulls(&self) -> bool {
+        !matches!(self.presence, Presence::All)
+    }
+
     /// The values `from..to`. Texts are looked up in `dictionary`. O(values) in typed loops; fails on a code that it does
     /// not have.
     pub fn decode(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, StringArray, new_null_array};
+use arrow_array::{Array, ArrayRef, StringArray, new_null_array};
 use arrow_schema::DataType;
 use drillcore_format::error::FormatError;
 use drillcore_format::page::PageKind;
@@ -11,7 +11,7 @@ use drillcore_format::rows::{Projection, Rows};
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::page::StreamView;
 
-use crate::error::Result;
+use crate::error::{Result, StorageError};
 use crate::pages::paged_file::PageRequest;
 use crate::segments::segment::Segment;
 
@@ -108,39 +108,108 @@ impl ColumnReader {
     /// The columns of some rows, all of one group; `None` if a column has no page there. The first call for a group reads
     /// its pages, past the cache.
     pub fn read(&mut self, ordinals: Range<u64>) -> Result<Option<Rows>> {
+        let Some((group, rows)) = self.load(&ordinals)? else { return Ok(None) };
+        let (_, pages) = self.group.as_ref().expect("it was just read");
+        let mut pages = pages.iter();
+        let mut arrays = Vec::with_capacity(self.columns.len());
+        for Column { data_type, stream, dictionary } in &self.columns {
+            let Some(stream) = *stream else {
+                arrays.push(new_null_array(data_type, rows.len()));
+                continue;
+            };
+            let page = pages.next().expect("each stream has a page here");
+            let dictionary = dictionary.as_deref();
+            let decoded = self
+                .view(page, group, data_type)
+                .and_then(|view| view.decode(rows.start, rows.end, data_type, dictionary));
+            arrays.push(decoded.map_err(|error| self.damaged(stream, group, error))?);
+        }
+        let values = arrays.split_off(self.key_positions.len());
+        let key_columns: Vec<(usize, ArrayRef)> =
+            self.key_positions.iter().copied().zip(arrays).collect();
+        Ok(Some(Rows::of_columns(rows.len(), key_columns, values)))
+    }
+
+    /// The texts of the only column, if it is a stream of texts.
+    pub fn dictionary(&self) -> Option<&Arc<StringArray>> {
+        match self.columns.as_slice() {
+            [Column { stream: Some(_), dictionary, .. }] => dictionary.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The codes of the only column, which is of texts, as [`ColumnReader::read`] has them: `each` gets the first ordinal of some
+    /// rows, their codes into the dictionary, and whether a row has none. False if the column has no page there.
+    pub fn for_each_code(
+        &mut self,
+        ordinals: Range<u64>,
+        mut each: impl FnMut(u64, &[u64], &dyn Fn(usize) -> bool),
+    ) -> Result<bool> {
+        let Some((group, rows)) = self.load(&ordinals)? else { return Ok(false) };
+        let (_, pages) = self.group.as_ref().expect("it was just read");
+        let Column { data_type, stream, dictionary } = &self.columns[0];
+        let entries = dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
+        let first = ordinals.start - rows.start as u64;
+        let codes = self.view(&pages[0], group, data_type).and_then(|view| {
+            let mut unknown = None;
+            view.for_each_code(rows.start, rows.end, |row, codes| {
+                // All bits that any code has: no code is above that, and mostly this is the only look at them.
+                if codes.iter().fold(0, |bits, code| bits | code) >= entries {
+                    unknown = unknown.or(codes.iter().copied().find(|&code| code >= entries));
+                }
+                if unknown.is_none() {
+                    let is_null = |at: usize| view.has_nulls() && view.is_null(row + at);
+                    each(first + row as u64, codes, &is_null);
+                }
+            })?;
+            match unknown {
+                Some(code) => {
+                    let detail = format!("code {code} in a dictionary of {entries}");
+                    Err(FormatError::malformed("stream page", detail))
+                }
+                None => Ok(()),
+            }
+        });
+        codes.map_err(|error| self.damaged(stream.unwrap_or(0), group, error))?;
+        Ok(true)
+    }
+
+    /// Reads the pages of the group that the ordinals lie in, unless they are in hand; gives it and the rows in it.
+    fn load(&mut self, ordinals: &Range<u64>) -> Result<Option<(usize, Range<usize>)>> {
         let group = (ordinals.start / self.group_rows()) as usize;
         let first = group as u64 * self.group_rows();
-        let rows_of_group = self.group_rows().min(self.segment.rows() - first);
-        assert!(ordinals.start < ordinals.end && ordinals.end <= first + rows_of_group);
+        let end = first + self.rows_of_group(group);
+        assert!(ordinals.start < ordinals.end && ordinals.end <= end);
         if !self.is_in_hand(ordinals.start) {
             self.group = None;
             let Some(pages) = self.read_group(group)? else { return Ok(None) };
             self.group = Some((group, pages));
         }
-        let (_, pages) = self.group.as_ref().expect("it was just read");
-        let mut pages = pages.iter();
-        let (from, to) = ((ordinals.start - first) as usize, (ordinals.end - first) as usize);
-        let mut arrays = Vec::with_capacity(self.columns.len());
-        for Column { data_type, stream, dictionary } in &self.columns {
-            let Some(stream) = *stream else {
-                arrays.push(new_null_array(data_type, to - from));
-                continue;
-            };
-            let page = pages.next().expect("each stream has a page here");
-            let decoded = StreamView::parse(page, data_type).and_then(|view| {
-                if view.rows() as u64 != rows_of_group {
-                    let detail = format!("{} rows of {rows_of_group}", view.rows());
-                    return Err(FormatError::malformed("stream page", detail));
-                }
-                view.decode(from, to, data_type, dictionary.as_deref())
-            });
-            let offset = self.directory.page(stream, group).map_or(0, |(offset, _)| offset);
-            arrays.push(decoded.map_err(|error| self.segment.damaged(offset, error))?);
+        Ok(Some((group, (ordinals.start - first) as usize..(ordinals.end - first) as usize)))
+    }
+
+    fn rows_of_group(&self, group: usize) -> u64 {
+        self.group_rows().min(self.segment.rows() - group as u64 * self.group_rows())
+    }
+
+    fn view<'p>(
+        &self,
+        page: &'p [u8],
+        group: usize,
+        data_type: &DataType,
+    ) -> std::result::Result<StreamView<'p>, FormatError> {
+        let view = StreamView::parse(page, data_type)?;
+        let expected = self.rows_of_group(group);
+        if view.rows() as u64 != expected {
+            let detail = format!("{} rows of {expected}", view.rows());
+            return Err(FormatError::malformed("stream page", detail));
         }
-        let values = arrays.split_off(self.key_positions.len());
-        let key_columns: Vec<(usize, ArrayRef)> =
-            self.key_positions.iter().copied().zip(arrays).collect();
-        Ok(Some(Rows::of_columns(to - from, key_columns, values)))
+        Ok(view)
+    }
+
+    fn damaged(&self, stream: usize, group: usize, error: FormatError) -> StorageError {
+        let offset = self.directory.page(stream, group).map_or(0, |(offset, _)| offset);
+        self.segment.damaged(offset, error)
     }
 
     /// The payloads of the pages of a group; `None` if a column has none there.
