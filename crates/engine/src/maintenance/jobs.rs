@@ -52,9 +52,11 @@ pub enum Job {
         runs: Vec<Arc<Run>>,
         is_oldest: bool,
     },
+    /// `gives_way`: it ends as soon as a call is about to merge all segments of the table.
     Merge {
         table: TableId,
         groups: Vec<MergeGroup>,
+        gives_way: bool,
     },
     /// `rows_done` shows how far it is.
     Index {
@@ -122,7 +124,15 @@ impl<'a> Picked<'a> {
             Job::Flush { table, runs, is_oldest } => {
                 flush(core, *table, runs, *is_oldest, interrupt)
             }
-            Job::Merge { table, groups } => merge(core, *table, groups, interrupt),
+            Job::Merge { table, groups, gives_way } => {
+                let go_on = || match *gives_way {
+                    true => {
+                        go_on(core, interrupt).and_then(|()| check_not_called_for(core, *table))
+                    }
+                    false => go_on(core, interrupt),
+                };
+                merge(core, *table, groups, &go_on)
+            }
             Job::Index { table, segment, indexed, rows_done } => {
                 set_indexing::index(core, *table, segment, indexed, rows_done)
             }
@@ -288,7 +298,7 @@ fn merge(
     core: &Core,
     table: TableId,
     groups: &[MergeGroup],
-    interrupt: &Interrupt,
+    go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Done> {
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
     let inputs = groups.iter().map(|MergeGroup { segments, is_oldest }| Input {
@@ -298,7 +308,7 @@ fn merge(
     });
     let within = Within {
         spare: Spare::Flushes,
-        go_on: &|| go_on(core, interrupt),
+        go_on,
         threads: core.options.maintenance_threads,
         bytes_per_thread: small_bytes(core),
     };
@@ -374,6 +384,16 @@ fn never_was(core: &Core, segment: &Segment) {
     segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
 }
 
+/// Ends a merge that a call is about to do together with all others.
+fn check_not_called_for(core: &Core, table: TableId) -> Result<()> {
+    match core.state().tables.get(&table) {
+        Some(table) if table.compact_calls > 0 => {
+            Err(Error::new(ErrorKind::Interrupted, "the table is about to be compacted"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Whether to go on with what need not be finished.
 pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
     interrupt.check()?;
@@ -401,7 +421,7 @@ fn give_back(core: &Core, job: &Job) {
             give_back_runs(&mut state, *table, runs);
         }
         Job::Flush { table, runs, .. } => give_back_runs(&mut state, *table, runs),
-        Job::Merge { table, groups } => {
+        Job::Merge { table, groups, .. } => {
             if let Some(entry) = state.tables.get_mut(table) {
                 groups.iter().for_each(|group| release(&mut entry.segments, &group.segments));
             }

@@ -82,6 +82,8 @@ fn flush_all(
     interrupt: &Interrupt,
     check: fn(&State) -> Result<()>,
 ) -> Result<()> {
+    let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+    let _called = Called::new(core, tables, |table| &mut table.flush_calls);
     let mut state = core.state();
     loop {
         check(&state)?;
@@ -115,6 +117,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
     let mut without_room = Ok(());
     for id in tables {
+        let _called = Called::new(core, vec![id], |table| &mut table.compact_calls);
         let mut state = core.state();
         loop {
             state.check_writable()?;
@@ -138,6 +141,44 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
         }
     }
     without_room
+}
+
+/// A call that does itself, at once, what workers do bit by bit. Until it is dropped they leave that alone: what they made
+/// would be made again, and the call would wait for it.
+struct Called<'a> {
+    core: &'a Core,
+    tables: Vec<TableId>,
+    calls: fn(&mut TableState) -> &mut u32,
+}
+
+impl<'a> Called<'a> {
+    fn new(
+        core: &'a Core,
+        tables: Vec<TableId>,
+        calls: fn(&mut TableState) -> &mut u32,
+    ) -> Called<'a> {
+        let mut state = core.state();
+        for id in &tables {
+            if let Some(table) = state.tables.get_mut(id) {
+                *calls(table) += 1;
+            }
+        }
+        drop(state);
+        Called { core, tables, calls }
+    }
+}
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        let mut state = self.core.state();
+        for id in &self.tables {
+            if let Some(table) = state.tables.get_mut(id) {
+                *(self.calls)(table) -= 1;
+            }
+        }
+        drop(state);
+        self.core.state_changed.notify_all();
+    }
 }
 
 /// Which jobs a worker takes.
@@ -244,7 +285,7 @@ pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
 
 /// Runs of one table that should become one run. Reserves memory for the copy.
 fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
-    let table = state.tables.get_mut(&id)?;
+    let table = state.tables.get_mut(&id).filter(|table| table.flush_calls == 0)?;
     let window = run_tiering(largest).pick(&run_candidates(&table.runs, visible))?;
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
@@ -277,14 +318,14 @@ pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
 /// that those are put off is noted.
 fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
     let small = jobs::small_bytes(core);
-    let table = state.tables.get_mut(&id)?;
+    let table = state.tables.get_mut(&id).filter(|table| table.compact_calls == 0)?;
     let mut groups = merge_groups(table, small, u64::MAX)?;
     if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
         let left = room::left(core, Spare::Flushes)?;
         groups = merge_groups(table, small, left)?;
     }
-    Some(take_groups(id, table, groups))
+    Some(take_groups(id, table, groups, true))
 }
 
 /// Segments that should become one, by their numbers, of `largest` bytes at most: those of levels that are many, or those
@@ -316,14 +357,19 @@ fn bytes_of(table: &TableState, groups: &[Vec<usize>]) -> u64 {
     groups.iter().flatten().map(|&number| table.segments[number].piece.disk_bytes()).sum()
 }
 
-fn take_groups(id: TableId, table: &mut TableState, groups: Vec<Vec<usize>>) -> Job {
+fn take_groups(
+    id: TableId,
+    table: &mut TableState,
+    groups: Vec<Vec<usize>>,
+    gives_way: bool,
+) -> Job {
     let take_group = |group: Vec<usize>| {
         let is_oldest = !hides_older(&table.segments, &group);
         let of_group = |(number, _): &(usize, _)| group.binary_search(number).is_ok();
         let slots = table.segments.iter_mut().enumerate().filter(of_group).map(|(_, slot)| slot);
         MergeGroup { segments: take(slots), is_oldest }
     };
-    Job::Merge { table: id, groups: groups.into_iter().map(take_group).collect() }
+    Job::Merge { table: id, groups: groups.into_iter().map(take_group).collect(), gives_way }
 }
 
 /// The oldest segment of a table that lacks postings, unless somebody works on it.
@@ -359,7 +405,7 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
     }
     let (what, bytes) = (format!("compacting table {:?}", table.name), bytes_of(table, &groups));
     room::check(core, Spare::Flushes, &what, bytes)?;
-    Ok(Some(take_groups(id, table, groups)))
+    Ok(Some(take_groups(id, table, groups, false)))
 }
 
 #[cfg(test)]

@@ -38,6 +38,10 @@ pub struct TableState {
     pub flush_put_off: Option<PutOff>,
     /// As `flush_put_off`, of merges and of writing postings.
     pub merge_put_off: Option<PutOff>,
+    /// Calls that are about to flush the runs: meanwhile none are compacted.
+    pub flush_calls: u32,
+    /// Calls that are about to merge the segments: meanwhile no others merge any.
+    pub compact_calls: u32,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -63,6 +67,8 @@ impl TableState {
             index_fault: None,
             flush_put_off: None,
             merge_put_off: None,
+            flush_calls: 0,
+            compact_calls: 0,
             appended_rows: 0,
             appended_batches: 0,
         }

@@ -163,3 +163,33 @@ fn an_upsert_table_is_at_most_half_as_long_again_as_its_rows() {
         assert!(of_table.rows <= most, "after {number}: {} rows", of_table.rows);
     }
 }
+
+/// Where a merge under way gives way to it, and where nothing is under way: the answer is the same.
+#[test]
+fn a_call_of_compact_beside_merges_under_way_loses_nothing_and_leaves_one_level() {
+    for round in 0..6u64 {
+        let db = database(256 << 10, 3);
+        let table = db.create_table("t", TableSpec::new(schema(), ["id"])).unwrap();
+        let mut rng = Rng::keyed(round, 0);
+        let (batches, rows_of_batch) = (24, 4_000);
+        for number in 0..batches {
+            let ids: Vec<i64> = (0..rows_of_batch).map(|_| rng.below(1 << 40) as i64).collect();
+            table.append(&batch(ids.into_iter(), number), OnError::Raise).unwrap();
+            db.flush().unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(round * 3));
+        std::thread::scope(|scope| {
+            scope.spawn(|| db.compact().unwrap());
+            scope.spawn(|| db.compact().unwrap());
+        });
+        let (of_table, writer) = settled(&db);
+        assert_eq!((of_table.levels, writer.failure), (1, None));
+        assert_eq!(of_table.rows as i64, batches * rows_of_batch);
+        let rows = rows(&table);
+        assert!(rows.is_sorted_by_key(|(id, _)| *id));
+        for number in 0..batches {
+            assert_eq!(rows.iter().filter(|(_, of)| *of == number).count() as i64, rows_of_batch);
+        }
+        assert!(db.verify().unwrap().faults.is_empty());
+    }
+}
