@@ -23,7 +23,7 @@ use crate::shape_check::{check_agrees, whole_key};
 use crate::source;
 
 /// Batches parsed ahead of each appending thread.
-const AHEAD: usize = 4;
+const AHEAD: usize = 2;
 /// Rejected rows printed one by one.
 const REJECTED_SHOWN: usize = 20;
 
