@@ -226,6 +226,7 @@ def test_the_stats_of_a_reader_are_its_own_and_leave_out_what_the_writer_knows(
         "segments_indexed",
         "rows_written",
         "stall_seconds",
+        "merge_stall_seconds",
         "failure",
     }
     assert list(stats) == list(of_writer)

@@ -1,5 +1,6 @@
 """Which columns lie by themselves, beside the rows, and that scans read these alone."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,3 +42,27 @@ def test_columns_that_cannot_be_streams_are_refused() -> None:
         with pytest.raises(drillcore.Error, match="rew"):
             db.create_table("t", schema, key="id", streams=["rew"])
         assert db.tables() == []
+
+
+def test_long_values_are_read_only_if_they_are_asked_for(tmp_path: Path) -> None:
+    documents = [f"document {i}: " + "words and more words, " * (i % 400) for i in range(2_000)]
+    batch = pa.table({"id": range(2_000), "n": [i * 7 for i in range(2_000)], "document": documents})
+    with drillcore.open(tmp_path / "t.drill") as db:
+        table = db.create_table("t", batch.schema, key="id", streams=[])
+        table.append(batch)
+        db.compact()
+
+        def long_values_read(call: Callable[[], object]) -> int:
+            before = db.stats()["long_values_read"]
+            call()
+            return db.stats()["long_values_read"] - before
+
+        assert long_values_read(lambda: table.sample(50, seed=1, columns=["n"]).arrow()) == 0
+        assert long_values_read(lambda: table.scan(columns=["id", "n"]).arrow()) == 0
+        assert long_values_read(lambda: table.get(1_999)) == 1
+        assert table.get(1_999)["document"] == documents[1_999]
+        assert table.scan().arrow() == batch
+        sample = table.sample(100, seed=3).arrow().to_pylist()
+        assert all(row["document"] == documents[row["id"]] for row in sample)
+        assert db.stats()["tables"][0]["segment_bytes"] < 1.2 * sum(map(len, documents))
+        assert db.verify().rows == 2_000

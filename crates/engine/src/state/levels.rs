@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_level_ends_where_keys_overlap() {
         assert_eq!(of(&[]), []);
-        assert_eq!(of(&[[5, 9]]), [0..1]);
-        assert_eq!(of(&[[5, 9], [10, 12], [0, 4], [20, 20]]), [0..4]);
+        assert_eq!(of(&[[5, 9]]), vec![0..1; 1]);
+        assert_eq!(of(&[[5, 9], [10, 12], [0, 4], [20, 20]]), vec![0..4; 1]);
         assert_eq!(of(&[[5, 9], [9, 12]]), [0..1, 1..2], "one key is in both");
         assert_eq!(of(&[[5, 9], [0, 5]]), [0..1, 1..2]);
         assert_eq!(of(&[[5, 9], [6, 7]]), [0..1, 1..2], "one lies in the other");

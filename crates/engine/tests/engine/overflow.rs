@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
@@ -104,13 +105,11 @@ fn long_values_come_back_from_every_read() {
             }
             let request = SampleRequest { n: 700, seed: Some(5), ..Default::default() };
             let sample = snapshot.sample(&request).unwrap();
-            let ids = sample.column(0).as_primitive::<arrow_array_types::Int64Type>().values();
+            let ids = sample.column(0).as_primitive::<Int64Type>().values();
             assert_eq!(sample, taken(&all, ids.iter().copied(), &["id", "note", "n", "body"]));
         }
     }
 }
-
-use drillcore::arrow_array::types as arrow_array_types;
 
 #[test]
 fn who_does_not_ask_for_a_long_value_reads_none() {
