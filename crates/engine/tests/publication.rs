@@ -312,13 +312,15 @@ fn explore(scenario: Scenario, schedules: usize) {
     explore_by(PctScheduler::new_from_seed(SEED, 3, schedules / 2), scenario);
 }
 
-/// Explores with a fault built in, and expects to be told so.
-fn expect_found(fault: PublicationFault, complaint: &str) {
+/// Explores with a fault built in, and expects one of its symptoms to be complained of: which comes first depends on how often
+/// threads meet elsewhere.
+fn expect_found(fault: PublicationFault, complaints: &[&str]) {
     fault.inject();
     let found = catch_unwind(AssertUnwindSafe(|| explore(IN_MEMORY, 2_000)));
     let found = found.expect_err("no schedule shows the fault");
     let text = found.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
-    assert!(text.contains(complaint), "found something else: {text}");
+    let is_expected = complaints.iter().any(|complaint| text.contains(complaint));
+    assert!(is_expected, "found something else: {text}");
 }
 
 #[test]
@@ -343,10 +345,12 @@ fn writers_that_wait_for_memory_are_woken_and_all_commits_become_visible() {
 
 #[test]
 fn a_commit_shown_before_it_is_logged_is_found() {
-    expect_found(PublicationFault::ShowBeforeLogging, "but the log ends at");
+    expect_found(PublicationFault::ShowBeforeLogging, &["but the log ends at"]);
 }
 
 #[test]
 fn a_visible_lsn_read_too_early_is_found() {
-    expect_found(PublicationFault::LookBeforeLocking, "is visible in part");
+    // Runs that were compacted with later ones meanwhile are left out, of some tables or of all.
+    let complaints = ["is visible in part", "is acknowledged, but not visible"];
+    expect_found(PublicationFault::LookBeforeLocking, &complaints);
 }
