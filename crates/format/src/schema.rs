@@ -392,7 +392,7 @@ impl Rollup {
         out.push(u8::from(self.discovers));
     }
 
-    /// Reads what [`Rollup::encode`] wrote, of a table whose key has so many columns.
+    /// Reads what [`Rollup::encode`] wrote. `key_columns` is the number of columns in the key of the table.
     fn decode(cursor: &mut Cursor<'_>, key_columns: usize) -> Result<Rollup> {
         let events = read_columns(cursor)?;
         let position = |number: u64| number.checked_sub(1).map(|position| position as usize);

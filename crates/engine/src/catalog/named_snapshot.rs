@@ -13,8 +13,7 @@ use drillcore_storage::files::lease::ManifestVersion;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
-use crate::maintenance::room::Spare;
-use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
+use crate::maintenance::segment_writing::{Input, Written, write_segments};
 use crate::pieces::piece::Piece;
 use crate::schema::name::check_name;
 use crate::state::core::Core;
@@ -105,12 +104,7 @@ fn write_runs(
             let lsns = covered(runs.iter().map(Piece::lsns));
             let is_oldest = segments.is_empty();
             let input = Input { pieces: runs.to_vec(), lsns, is_oldest };
-            let within = Within {
-                spare: Spare::Commits,
-                go_on: &go_on,
-                threads: core.options.maintenance_threads,
-                bytes_per_thread: jobs::flush_bytes_per_thread(core),
-            };
+            let within = jobs::within_flush(core, &go_on);
             match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
                 Written::Segments(written) => {

@@ -35,7 +35,7 @@ use crate::state::slots::{Slot, covered, release, replace};
 /// less, ...
 const FLUSH_PARTS: u64 = 32;
 const FLUSH_PARTS_OF_MEMORY: u64 = 16;
-/// ... but so many bytes at least; ...
+/// ... but never fewer bytes than this; ...
 const FLUSH_BYTES_MIN: u64 = 1 << 20;
 /// ... and parts of `segment_bytes` of a merge, which fewer wait for: a table is read the better, the fewer segments it has.
 const MERGE_PARTS: u64 = 4;
@@ -74,10 +74,16 @@ pub struct MergeGroup {
     pub is_oldest: bool,
 }
 
-/// Bytes that a thread should have of a flush.
-pub fn flush_bytes_per_thread(core: &Core) -> u64 {
+/// What bounds the writing of runs.
+pub fn within_flush<'a>(core: &Core, go_on: &'a (dyn Fn() -> Result<()> + Sync)) -> Within<'a> {
     let of_memory = core.options.memory_bytes / FLUSH_PARTS_OF_MEMORY;
-    (core.options.segment_bytes / FLUSH_PARTS).min(of_memory).max(FLUSH_BYTES_MIN)
+    let of_segment = core.options.segment_bytes / FLUSH_PARTS;
+    Within {
+        spare: Spare::Commits,
+        go_on,
+        threads: core.options.maintenance_threads,
+        bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
+    }
 }
 
 /// How many bytes of small neighbours are made one segment though their keys do not overlap.
@@ -240,12 +246,7 @@ fn flush(
             None => Ok(()),
         }
     };
-    let within = Within {
-        spare: Spare::Commits,
-        go_on: &go_on,
-        threads: core.options.maintenance_threads,
-        bytes_per_thread: flush_bytes_per_thread(core),
-    };
+    let within = within_flush(core, &go_on);
     let input = Input { pieces, lsns, is_oldest };
     let segments = match write_segments(core, table, &layout, vec![input], within)? {
         Written::Segments(mut segments) => segments.pop().expect("there was one input"),

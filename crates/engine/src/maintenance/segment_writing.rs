@@ -54,7 +54,7 @@ pub struct Within<'a> {
     pub go_on: &'a (dyn Fn() -> Result<()> + Sync),
     /// Threads that write side by side ...
     pub threads: usize,
-    /// ... where each has so many bytes of input.
+    /// ... if each has at least this many bytes of input.
     pub bytes_per_thread: u64,
 }
 

@@ -109,7 +109,7 @@ fn snapshots_delay(memory_bytes: u64, row_bytes: u64, bytes: u64) -> Duration {
     commit_delay(memory_bytes, bytes, excess, SNAPSHOTS_SLOWEST_SHARE)
 }
 
-/// How long a commit is slowed while a table of its has so many levels.
+/// How long a commit is slowed while its table with the most levels has `levels` of them.
 fn merges_delay(memory_bytes: u64, levels: u64, bytes: u64) -> Duration {
     let excess = excess(levels as f64, LEVELS_SLOW_FROM, LEVELS_SLOWEST_FROM);
     commit_delay(memory_bytes, bytes, excess, LEVELS_SLOWEST_SHARE)

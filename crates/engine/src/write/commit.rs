@@ -237,7 +237,7 @@ pub fn delete(
     Ok(lsn)
 }
 
-/// The encoded keys without those that have a null where the table has none: no row has them, and nobody could read them.
+/// Leaves out the keys that have a null in a column without nulls. No row has such a key, and its tombstone could not be decoded.
 fn without_impossible(
     schema: &TableSchema,
     keys: &[ArrayRef],

@@ -244,7 +244,7 @@ impl Segment {
     }
 
     /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected,
-    /// or those of one block. So many can be [read](Segment::read) at once, however long they are: the rows of a block
+    /// or those of one block. This part can be [read](Segment::read) at once, however long its rows are: the rows of a block
     /// are short, but for one. There is a row at least.
     ///
     /// Two index pages where rows are short, else some ten.

@@ -34,7 +34,7 @@ use crate::segments::streams_writer::StreamsWriter;
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
 /// An index page is closed at this size, so that the last block's entry still fits into one page.
 const INDEX_PAGE_BYTES: usize = PAGE_BYTES - HEADER_BYTES - 80;
-/// A block is closed once its long values have so many bytes: its rows may be read together.
+/// A block is closed when its long values reach this many bytes, because its rows may be read together.
 const BLOCK_EXTENT_BYTES: u64 = 256 << 10;
 
 /// A segment under construction.
