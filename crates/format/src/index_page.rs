@@ -1,6 +1,6 @@
 //! The partition index: where the blocks of a segment lie, by key and by ordinal.
 //!
-//! An *index page* describes consecutive blocks and is written right after them. Per block it holds
+//! An *index page* describes consecutive blocks; those of a segment lie together. Per block it holds
 //! a shortened separator key, where its rows end and where its bytes end, in arrays of fixed-width
 //! entries, so that it is searched as it lies. The filter over the keys of all its rows lies in pages of its own: so an
 //! index page is small, and who needs no filter reads none. Above the index pages lies the resident

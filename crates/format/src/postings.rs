@@ -4,7 +4,8 @@
 //! postings pages of [`PAGE_BYTES`]; none straddles two. A list of several chunks also has *skip
 //! tables*, each with the first ordinal and the place of [`TABLE_CHUNKS`] chunks, in the same pages;
 //! the set's directory entry names its skip tables. So the i-th member and the rank of an ordinal
-//! cost one skip table and one chunk, at most two page reads, however long the list is.
+//! cost one skip table and one chunk, at most two page reads, however long the list is. Where the table has weight columns,
+//! a list has *weight tables* of each, too.
 //!
 //! The *set directory* holds an entry per set, sorted by value, in pages of its own; a resident
 //! [`SetDirectorySummary`] holds the first value of each. [`PostingsWriter`] streams all of it in one
@@ -14,6 +15,7 @@
 mod chunk;
 mod directory;
 mod search;
+mod weights;
 mod writer;
 
 use crate::cursor::{Cursor, put_u16, put_u32};
@@ -22,6 +24,7 @@ use crate::page::PAGE_BYTES;
 
 pub use chunk::PostingChunk;
 pub use directory::{DirectoryPage, SetDirectorySummary, SetEntry};
+pub use weights::{GroupWeight, WEIGHT_GROUP, WeightGroup, WeightTables};
 pub use writer::PostingsWriter;
 
 /// The ordinals of a chunk; only the last chunk of a list may have fewer.

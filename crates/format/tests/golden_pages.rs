@@ -21,7 +21,9 @@ use drillcore_format::manifest_edit::{
     Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
-use drillcore_format::postings::{CHUNK, DirectoryPage, PostingsWriter, SetDirectorySummary};
+use drillcore_format::postings::{
+    CHUNK, DirectoryPage, GroupWeight, PostingsWriter, SetDirectorySummary, WEIGHT_GROUP,
+};
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{
@@ -338,9 +340,9 @@ fn an_index_page_and_a_summary_keep_their_bytes() {
     }));
 
     let mut summary = Summary::new();
-    summary.push(b"", 0, (40_960, 4096), 8192);
+    summary.push(b"", 0, 4096, (40_960, 8192));
     summary.push_weights(&[7, 1 << 70]);
-    summary.push(b"flight/000", 2000, (389_120, 4096), 4096);
+    summary.push(b"flight/000", 2000, 4096, (389_120, 4096));
     summary.push_weights(&[0, 5]);
     let mut payload = Vec::new();
     summary.encode(&mut payload);
@@ -403,9 +405,16 @@ fn postings_and_their_directory_keep_their_bytes() {
         (b"UA", (1000..1200).collect()),
     ];
     let mut bytes = Vec::new();
-    let mut writer = PostingsWriter::new(SegmentId(9), 8192);
+    let mut writer = PostingsWriter::new(SegmentId(9), 8192, 1);
+    // Each member weighs its ordinal.
+    let group = |of: &[u32]| {
+        let sum = of.iter().map(|&ordinal| u128::from(ordinal)).sum();
+        GroupWeight { sum, max: u64::from(of[of.len() - 1]) }
+    };
+    let groups = |list: &[u32]| list.chunks(WEIGHT_GROUP as usize).map(group).collect::<Vec<_>>();
     for (value, ordinals) in &lists {
-        writer.push(value, ordinals.iter().copied(), ordinals.len() as u64, false, &mut bytes);
+        let (len, weights) = (ordinals.len() as u64, [groups(ordinals)]);
+        writer.push(value, ordinals.iter().copied(), len, false, &weights, &mut bytes);
     }
     let summary = writer.finish(&mut bytes);
     summary.encode(&mut bytes);
@@ -417,7 +426,7 @@ fn postings_and_their_directory_keep_their_bytes() {
     let payload = read_page(postings, PageKind::Postings, address(8192)).unwrap();
     let directory =
         read_page(directory, PageKind::SetDirectory, address(8192 + PAGE_BYTES as u64)).unwrap();
-    let directory = DirectoryPage::parse(directory).unwrap();
+    let directory = DirectoryPage::parse(directory, 1).unwrap();
     for (value, ordinals) in &lists {
         let entry = directory.find(value).unwrap().unwrap();
         let read = |offset| {

@@ -132,6 +132,25 @@ pub fn weighs_only_the_first<'a>(
     }
 }
 
+/// Chooses a group of so many rows by weight, and then any of its rows.
+pub fn weighs_only_groups<'a>(
+    ids: &'a [i64],
+    weight: impl Fn(i64) -> f64,
+    group: usize,
+) -> impl FnMut(u64, u64) -> Vec<i64> + 'a {
+    let choose = choose_by_weight(ids, weight);
+    move |size, seed| {
+        let mut rng = Rng::keyed(seed, 0);
+        let mut draw = || {
+            let id = choose(&mut rng);
+            let at = ids.iter().position(|other| *other == id).expect("it was chosen among them");
+            let members = ids.chunks(group).nth(at / group).expect("a group of it");
+            members[rng.below(members.len() as u64) as usize]
+        };
+        (0..size).map(|_| draw()).collect()
+    }
+}
+
 fn choose_by_weight<'a>(
     ids: &'a [i64],
     weight: impl Fn(i64) -> f64,

@@ -177,6 +177,23 @@ impl Piece {
         }
     }
 
+    /// Appends the ordinals of the members at some positions, which ascend and may repeat. What has to be read is read
+    /// together.
+    pub fn members_at(
+        &self,
+        members: &Members,
+        positions: &[u64],
+        out: &mut Vec<u32>,
+    ) -> Result<()> {
+        if let Members::Segment(members) = members {
+            return Ok(members.ordinals_at(positions, out)?);
+        }
+        for &position in positions {
+            out.push(self.member(members, position)? as u32);
+        }
+        Ok(())
+    }
+
     /// Appends the ordinals of the members at `positions`.
     pub fn ordinals(
         &self,
@@ -217,12 +234,15 @@ impl Piece {
         }
     }
 
-    /// The row that holds the `target`-th unit of a weight column, and its units. On disk: one index page
-    /// and one block.
-    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
+    /// The rows that hold some units of a weight column, counted from 0 over all rows, each with its units. On disk: one index
+    /// page and one block each, which are read together.
+    pub fn rows_of_weight(&self, weight: usize, units: &[u128]) -> Result<Vec<(u64, u128)>> {
         match self {
-            Piece::Run(run) => Ok(run.weight(weight).row_of(target)),
-            Piece::Segment(segment) => Ok(segment.row_of_weight(weight, target)?),
+            Piece::Run(run) => {
+                let index = run.weight(weight);
+                Ok(units.iter().map(|&unit| index.row_of(unit)).collect())
+            }
+            Piece::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
         }
     }
 

@@ -108,7 +108,7 @@ impl Population {
     ) -> Result<(Vec<Place>, Probability)> {
         if let Population::Weight(column, weight) = self {
             let weighted = Weighted::new(selected.clone(), layout, *weight, &request.interrupt)?;
-            return draw_by_weight(&weighted, column, layout, drawn, request, rng);
+            return draw_by_weight(&weighted, column, drawn, request, rng);
         }
         let mut draws = self.draws(selected, layout, &request.interrupt)?;
         let population = draws.len();
@@ -152,9 +152,12 @@ pub trait Draws {
 /// Equally likely numbers, of rows or of events.
 pub struct ByNumber {
     population: u64,
-    place: Box<dyn Fn(u64) -> Result<Place>>,
+    places: Box<PlacesOf>,
     without: WithoutReplacement,
 }
+
+/// What has some numbers.
+type PlacesOf = dyn Fn(&[u64], &Interrupt) -> Result<Vec<Place>>;
 
 impl ByNumber {
     pub fn rows(selected: &Arc<Selected>) -> ByNumber {
@@ -162,7 +165,7 @@ impl ByNumber {
         let selected = selected.clone();
         ByNumber {
             population,
-            place: Box::new(move |number| selected.place(number)),
+            places: Box::new(move |numbers, interrupt| selected.places(numbers, interrupt)),
             without: WithoutReplacement::new(population),
         }
     }
@@ -171,7 +174,15 @@ impl ByNumber {
         let population = events.events()?;
         Ok(ByNumber {
             population,
-            place: Box::new(move |number| Ok(events.at(u128::from(number))?.0)),
+            places: Box::new(move |numbers, interrupt| {
+                let mut places = Vec::with_capacity(numbers.len());
+                for numbers in numbers.chunks(Interrupt::LOOKUPS) {
+                    interrupt.check()?;
+                    let units: Vec<u128> = numbers.iter().map(|&number| number.into()).collect();
+                    places.extend(events.at(&units)?.into_iter().map(|(place, _)| place));
+                }
+                Ok(places)
+            }),
             without: WithoutReplacement::new(population),
         })
     }
@@ -189,14 +200,7 @@ impl Draws for ByNumber {
         } else if !request.replace {
             self.without.draw_into(rng, n, &mut numbers);
         }
-        let mut places = Vec::with_capacity(numbers.len());
-        for (draw, number) in numbers.into_iter().enumerate() {
-            if draw % Interrupt::LOOKUPS == 0 {
-                request.interrupt.check()?;
-            }
-            places.push((self.place)(number)?);
-        }
-        Ok(places)
+        (self.places)(&numbers, &request.interrupt)
     }
 }
 
@@ -218,18 +222,9 @@ impl Draws for ByWeight {
     }
 
     fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
-        let mut places = Vec::with_capacity(n);
         let draws = if self.weighted.total() == 0 { 0 } else { n };
-        for draw in 0..draws {
-            if draw % Interrupt::LOOKUPS == 0 {
-                request.interrupt.check()?;
-            }
-            let (place, _) = self.weighted.draw(rng)?;
-            if request.replace || self.drawn.insert(place) {
-                places.push(place);
-            }
-        }
-        Ok(places)
+        let places = self.weighted.draw(rng, draws)?.into_iter().map(|(place, _)| place);
+        Ok(places.filter(|place| request.replace || self.drawn.insert(*place)).collect())
     }
 }
 
@@ -269,7 +264,6 @@ pub fn by_rejection(
 fn draw_by_weight(
     weighted: &Weighted,
     column: &str,
-    layout: &Layout,
     drawn: Vec<Place>,
     request: &SampleRequest,
     rng: &mut Rng,
@@ -283,16 +277,12 @@ fn draw_by_weight(
     let mut places = Vec::new();
     let mut probabilities = Vec::new();
     if request.replace && weighted.total() > 0 {
-        for draw in 0..n {
-            if draw % Interrupt::LOOKUPS == 0 {
-                request.interrupt.check()?;
-            }
-            let (place, units) = weighted.draw(rng)?;
+        for (place, units) in weighted.draw(rng, n)? {
             places.push(place);
             probabilities.push(units as f64 / weighted.total() as f64);
         }
     } else if n > 0 {
-        places = weighted.draw_different(rng, drawn, n, layout, &request.interrupt)?;
+        places = weighted.draw_different(rng, drawn, n)?;
     }
     if (places.len() as u64) < request.n && !request.at_most {
         let (n, found) = (request.n, places.len());

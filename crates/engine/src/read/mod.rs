@@ -5,6 +5,7 @@ pub mod resolved;
 pub mod partition;
 pub mod scan_ahead;
 pub mod scan;
+pub mod grouped_weights;
 pub mod weighted;
 pub mod count;
 pub mod sets;

@@ -81,17 +81,6 @@ pub fn rows_at(
     numbers: &[u64],
     interrupt: &Interrupt,
 ) -> Result<RecordBatch> {
-    let places = places_of(selected, numbers, interrupt)?;
+    let places = selected.places(numbers, interrupt)?;
     show(table, selected, columns, &places, None, interrupt)
-}
-
-fn places_of(selected: &Selected, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
-    let mut places = Vec::with_capacity(numbers.len());
-    for chunk in numbers.chunks(Interrupt::LOOKUPS) {
-        interrupt.check()?;
-        for &number in chunk {
-            places.push(selected.place(number)?);
-        }
-    }
-    Ok(places)
 }

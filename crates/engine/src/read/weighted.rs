@@ -2,31 +2,38 @@
 //!
 //! Weights are integers, so all units of weight of a selection are numbered through, a unit is drawn
 //! uniformly, and the row that holds it is found by running sums: exactly proportional, a few searches a
-//! draw. Inside a set the members' weights are read and added up once a selection.
+//! draw. What the draws of one call have to read is read together. Inside a set that is indexed on disk, groups of members take
+//! the place of members ([`crate::read::grouped_weights`]); of other sets the members' weights are read and added up once a
+//! selection.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use drillcore_format::rows::Layout;
+use drillcore_format::rows::{Layout, Projection};
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pieces::piece::{Members, Piece};
 use crate::pieces::weight_index::no_weight;
+use crate::read::grouped_weights::{GroupedMembers, Scale, Weighed};
 use crate::select::selection::{Part, Place, Selected};
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
 /// Tries per row after which draws by rejection are given up.
 const TRIES: usize = 16;
-/// Members whose weights are read at once.
+/// Members whose weights are read at once, and rows that are drawn at once.
 const CHUNK: usize = 4096;
 
 /// A selection with the weights of its parts.
 pub struct Weighted {
     selected: Arc<Selected>,
     weight: usize,
+    /// The weight column alone.
+    projection: Projection,
+    interrupt: Interrupt,
     parts: Vec<PartWeight>,
     /// The sum over the parts before each, then over all.
     starts: Vec<u128>,
@@ -34,40 +41,63 @@ pub struct Weighted {
 
 enum PartWeight {
     /// An interval of ordinals, before which the piece holds so many units.
-    Interval { before: u128 },
+    Interval {
+        before: u128,
+    },
     /// The running sums of the members, one a member.
-    Members { ends: Vec<u128> },
+    Members {
+        ends: Vec<u128>,
+    },
+    Grouped(GroupedMembers),
 }
 
 impl Weighted {
     /// Weighs a selection by the `weight`-th weight column of the table. On disk two ends of an interval
-    /// cost an index page and a block each; a set costs its members.
+    /// cost an index page and a block each, of an indexed set up to 127 rows; another set costs its members.
     pub fn new(
         selected: Arc<Selected>,
         layout: &Layout,
         weight: usize,
         interrupt: &Interrupt,
     ) -> Result<Weighted> {
-        let mut parts = Vec::with_capacity(selected.parts().len());
-        let mut starts = vec![0u128];
-        for part in selected.parts() {
-            let piece = &selected.pieces()[part.piece];
-            let (part, sum) = match part.members {
-                None => {
-                    let before = piece.weight_before(weight, part.from)?;
-                    let sum = piece.weight_before(weight, part.to)? - before;
-                    (PartWeight::Interval { before }, sum)
-                }
-                Some(_) => {
-                    let ends = member_sums(&selected, part, layout, weight, interrupt)?;
-                    let sum = ends.last().copied().unwrap_or(0);
-                    (PartWeight::Members { ends }, sum)
-                }
-            };
-            starts.push(starts[starts.len() - 1] + sum);
-            parts.push(part);
+        let value = layout.weight_values().nth(weight).expect("the weight was looked up");
+        let projection = layout.stored(false, vec![value]);
+        let interrupt = interrupt.clone();
+        let (parts, starts) = (Vec::with_capacity(selected.parts().len()), vec![0u128]);
+        let mut weighted = Weighted { selected, weight, projection, interrupt, parts, starts };
+        for part in weighted.selected.clone().parts() {
+            let (part, sum) = weighted.weigh(part)?;
+            weighted.starts.push(weighted.total() + sum);
+            weighted.parts.push(part);
         }
-        Ok(Weighted { selected, weight, parts, starts })
+        Ok(weighted)
+    }
+
+    fn weigh(&self, part: &Part) -> Result<(PartWeight, u128)> {
+        let piece = &self.selected.pieces()[part.piece];
+        Ok(match &part.members {
+            None => {
+                let before = piece.weight_before(self.weight, part.from)?;
+                let sum = piece.weight_before(self.weight, part.to)? - before;
+                (PartWeight::Interval { before }, sum)
+            }
+            Some(Members::Segment(members)) => {
+                let positions = part.from..part.to;
+                let grouped = GroupedMembers::new(members.clone(), positions, self.scale(piece))?;
+                let sum = grouped.total();
+                (PartWeight::Grouped(grouped), sum)
+            }
+            Some(_) => {
+                let ends = self.member_sums(part)?;
+                let sum = ends.last().copied().unwrap_or(0);
+                (PartWeight::Members { ends }, sum)
+            }
+        })
+    }
+
+    fn scale<'a>(&'a self, piece: &'a Piece) -> Scale<'a> {
+        let Weighted { weight, projection, interrupt, .. } = self;
+        Scale { piece, weight: *weight, projection, interrupt }
     }
 
     pub fn selected(&self) -> &Selected {
@@ -90,27 +120,69 @@ impl Weighted {
         })
     }
 
-    /// Draws a row with the chance of its weight, and says how many units it has. The total must be
+    /// Draws rows one after the other, each with the chance of its weight, and says how many units each has. The total must be
     /// above 0.
-    pub fn draw(&self, rng: &mut Rng) -> Result<(Place, u128)> {
-        self.at(rng.below_u128(self.total()))
+    pub fn draw(&self, rng: &mut Rng, n: usize) -> Result<Vec<(Place, u128)>> {
+        let mut drawn = Vec::with_capacity(n);
+        while drawn.len() < n {
+            self.interrupt.check()?;
+            let round = (n - drawn.len()).min(CHUNK);
+            let units: Vec<u128> = (0..round).map(|_| rng.below_u128(self.total())).collect();
+            drawn.extend(self.find(&units, Some(rng))?);
+        }
+        Ok(drawn)
     }
 
-    /// The row that holds a unit below the total, and how many it has.
-    pub fn at(&self, unit: u128) -> Result<(Place, u128)> {
-        let number = self.starts.partition_point(|&start| start <= unit) - 1;
+    /// The rows that hold some units below the total, and how many each has.
+    pub fn at(&self, units: &[u128]) -> Result<Vec<(Place, u128)>> {
+        self.find(units, None)
+    }
+
+    /// The rows that hold some units; with a generator, such as are as likely for units that were drawn.
+    fn find(&self, units: &[u128], mut rng: Option<&mut Rng>) -> Result<Vec<(Place, u128)>> {
+        let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
+        let part_of = |unit: u128| self.starts.partition_point(|&start| start <= unit) - 1;
+        let mut order: Vec<(usize, usize)> =
+            units.iter().map(|&unit| part_of(unit)).zip(0..).collect();
+        order.sort_unstable();
+        for of_part in order.chunk_by(|a, b| a.0 == b.0) {
+            let number = of_part[0].0;
+            let of_part = of_part.iter().map(|(_, draw)| *draw);
+            let start = self.starts[number];
+            let within: Vec<u128> = of_part.clone().map(|draw| units[draw] - start).collect();
+            let rows = self.find_in_part(number, within, rng.as_deref_mut())?;
+            let piece = self.selected.parts()[number].piece;
+            for (draw, (ordinal, units)) in of_part.zip(rows) {
+                found[draw] = (Place { piece, ordinal: ordinal as u32 }, units);
+            }
+        }
+        Ok(found)
+    }
+
+    fn find_in_part(
+        &self,
+        number: usize,
+        mut units: Vec<u128>,
+        rng: Option<&mut Rng>,
+    ) -> Result<Vec<Weighed>> {
         let part = &self.selected.parts()[number];
         let piece = &self.selected.pieces()[part.piece];
-        let unit = unit - self.starts[number];
-        let (ordinal, units) = match &self.parts[number] {
-            PartWeight::Interval { before } => piece.row_of_weight(self.weight, before + unit)?,
-            PartWeight::Members { ends } => {
-                let member = ends.partition_point(|&end| end <= unit);
-                let before = member.checked_sub(1).map_or(0, |previous| ends[previous]);
-                (part.ordinal(piece, part.from + member as u64)?, ends[member] - before)
+        match &self.parts[number] {
+            PartWeight::Interval { before } => {
+                units.iter_mut().for_each(|unit| *unit += before);
+                piece.rows_of_weight(self.weight, &units)
             }
-        };
-        Ok((Place { piece: part.piece, ordinal: ordinal as u32 }, units))
+            PartWeight::Grouped(members) => members.find(&units, rng, self.scale(piece)),
+            PartWeight::Members { ends } => {
+                let member = |unit: u128| {
+                    let member = ends.partition_point(|&end| end <= unit);
+                    let before = member.checked_sub(1).map_or(0, |previous| ends[previous]);
+                    let ordinal = part.ordinal(piece, part.from + member as u64)?;
+                    Ok((ordinal, ends[member] - before))
+                };
+                units.into_iter().map(member).collect()
+            }
+        }
     }
 
     /// Draws up to `n` different rows by successive draws, those in `places` first: each with the chance of its
@@ -123,8 +195,6 @@ impl Weighted {
         rng: &mut Rng,
         mut places: Vec<Place>,
         n: usize,
-        layout: &Layout,
-        interrupt: &Interrupt,
     ) -> Result<Vec<Place>> {
         let mut drawn: HashSet<Place> = places.iter().copied().collect();
         if self.total() == 0 {
@@ -132,25 +202,20 @@ impl Weighted {
         }
         // Past as many tries as there are rows, reading all their weights costs less.
         let rows = usize::try_from(self.selected.len()).unwrap_or(usize::MAX);
-        for attempt in 0..n.saturating_mul(TRIES).min(rows) {
-            if places.len() == n {
-                return Ok(places);
-            }
-            if attempt % Interrupt::LOOKUPS == 0 {
-                interrupt.check()?;
-            }
-            let (place, _) = self.draw(rng)?;
-            if drawn.insert(place) {
-                places.push(place);
-            }
+        let mut attempts = n.saturating_mul(TRIES).min(rows);
+        while places.len() < n && attempts > 0 {
+            let round = (n - places.len()).min(attempts).min(CHUNK);
+            attempts -= round;
+            let drawn_now = self.draw(rng, round)?.into_iter().map(|(place, _)| place);
+            places.extend(drawn_now.filter(|place| drawn.insert(*place)));
         }
         if places.len() == n {
             return Ok(places);
         }
-        let mut rest = self.remaining(&drawn, layout, interrupt)?;
+        let mut rest = self.remaining(&drawn)?;
         while places.len() < n && rest.total() > 0 {
             if places.len().is_multiple_of(CHUNK) {
-                interrupt.check()?;
+                self.interrupt.check()?;
             }
             places.push(rest.draw(rng));
         }
@@ -158,28 +223,48 @@ impl Weighted {
     }
 
     /// Every row with a weight that was not drawn yet.
-    fn remaining(
-        &self,
-        drawn: &HashSet<Place>,
-        layout: &Layout,
-        interrupt: &Interrupt,
-    ) -> Result<UnitTree> {
+    fn remaining(&self, drawn: &HashSet<Place>) -> Result<UnitTree> {
         let mut rest = Vec::new();
         for part in self.selected.parts() {
-            for_each_weight(
-                &self.selected,
-                part,
-                layout,
-                self.weight,
-                interrupt,
-                |place, unit| {
-                    if unit > 0 && !drawn.contains(&place) {
-                        rest.push((place, unit));
-                    }
-                },
-            )?;
+            self.for_each_weight(part, |place, unit| {
+                if unit > 0 && !drawn.contains(&place) {
+                    rest.push((place, unit));
+                }
+            })?;
         }
         Ok(UnitTree::new(rest))
+    }
+
+    fn member_sums(&self, part: &Part) -> Result<Vec<u128>> {
+        let mut ends = Vec::with_capacity(part.len() as usize);
+        let mut sum = 0u128;
+        self.for_each_weight(part, |_, unit| {
+            sum += u128::from(unit);
+            ends.push(sum);
+        })?;
+        Ok(ends)
+    }
+
+    /// Reads the weights of a part's rows, in order.
+    fn for_each_weight(&self, part: &Part, mut each: impl FnMut(Place, u64)) -> Result<()> {
+        let piece = &self.selected.pieces()[part.piece];
+        let (mut from, mut ordinals) = (part.from, Vec::new());
+        while from < part.to {
+            self.interrupt.check()?;
+            let to = part.to.min(from + CHUNK as u64);
+            ordinals.clear();
+            part.ordinals(piece, from..to, &mut ordinals)?;
+            let rows = match part.members {
+                None => piece.read(from, to, &self.projection)?,
+                Some(_) => piece.fetch(&ordinals, &self.projection, &self.interrupt)?,
+            };
+            let units = stored_units(rows.value(0)).map_err(no_weight)?;
+            for (&ordinal, unit) in ordinals.iter().zip(units) {
+                each(Place { piece: part.piece, ordinal }, unit);
+            }
+            from = to;
+        }
+        Ok(())
     }
 }
 
@@ -230,51 +315,4 @@ impl UnitTree {
         self.total -= u128::from(weight);
         place
     }
-}
-
-fn member_sums(
-    selected: &Selected,
-    part: &Part,
-    layout: &Layout,
-    weight: usize,
-    interrupt: &Interrupt,
-) -> Result<Vec<u128>> {
-    let mut ends = Vec::with_capacity(part.len() as usize);
-    let mut sum = 0u128;
-    for_each_weight(selected, part, layout, weight, interrupt, |_, unit| {
-        sum += u128::from(unit);
-        ends.push(sum);
-    })?;
-    Ok(ends)
-}
-
-/// Reads the weights of a part's rows, in order.
-fn for_each_weight(
-    selected: &Selected,
-    part: &Part,
-    layout: &Layout,
-    weight: usize,
-    interrupt: &Interrupt,
-    mut each: impl FnMut(Place, u64),
-) -> Result<()> {
-    let value = layout.weight_values().nth(weight).expect("the weight was looked up");
-    let projection = layout.stored(false, vec![value]);
-    let piece = &selected.pieces()[part.piece];
-    let (mut from, mut ordinals) = (part.from, Vec::new());
-    while from < part.to {
-        interrupt.check()?;
-        let to = part.to.min(from + CHUNK as u64);
-        ordinals.clear();
-        part.ordinals(piece, from..to, &mut ordinals)?;
-        let rows = match part.members {
-            None => piece.read(from, to, &projection)?,
-            Some(_) => piece.fetch(&ordinals, &projection, interrupt)?,
-        };
-        let units = stored_units(rows.value(0)).map_err(no_weight)?;
-        for (&ordinal, unit) in ordinals.iter().zip(units) {
-            each(Place { piece: part.piece, ordinal }, unit);
-        }
-        from = to;
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::pieces::piece::Piece;
 use crate::select::fetch::fetch;
-use crate::select::selection::{Part, Place, Selected};
+use crate::select::selection::{Part, Selected};
 
 /// Rows of a partition that is worth a thread's while ...
 pub const PARTITION_ROWS: u64 = 32 << 10;
@@ -66,8 +66,8 @@ fn bounds(selected: &Selected, count: usize, interrupt: &Interrupt) -> Result<Ve
     }
     let middle =
         |nth: u64| (u128::from(2 * nth + 1) * u128::from(rows) / u128::from(2 * looked_at)) as u64;
-    let places = (0..looked_at).map(|nth| selected.place(middle(nth)));
-    let places = places.collect::<Result<Vec<Place>>>()?;
+    let numbers: Vec<u64> = (0..looked_at).map(middle).collect();
+    let places = selected.places(&numbers, interrupt)?;
     let only_keys = Projection { keys: true, ..Default::default() };
     let found = fetch(selected.pieces(), &places, &only_keys, interrupt)?;
     let mut keys: Vec<&[u8]> = (0..found.len()).map(|row| found.key(row)).collect();

@@ -205,12 +205,33 @@ impl Selected {
         parts_of.map(|parts| (parts[0].piece, parts))
     }
 
-    /// The row with the given number, below `len`.
-    pub fn place(&self, number: u64) -> Result<Place> {
-        let (part, position) = self.fences.locate(number);
-        let part = &self.parts[part];
-        let ordinal = part.ordinal(&self.pieces[part.piece], part.from + position)?;
-        Ok(Place { piece: part.piece, ordinal: ordinal as u32 })
+    /// The rows with some numbers, each below `len`, in that order. What has to be read of indexes is read together.
+    pub fn places(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
+        let mut places = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(Interrupt::LOOKUPS) {
+            interrupt.check()?;
+            let located = numbers.iter().map(|&number| self.fences.locate(number));
+            let mut members = Vec::new();
+            for (part, position) in located {
+                let Part { piece, members: of_set, from, .. } = &self.parts[part];
+                if of_set.is_some() {
+                    members.push((part, from + position, places.len()));
+                }
+                places.push(Place { piece: *piece, ordinal: (from + position) as u32 });
+            }
+            members.sort_unstable();
+            for of_part in members.chunk_by(|a, b| a.0 == b.0) {
+                let part = &self.parts[of_part[0].0];
+                let positions: Vec<u64> =
+                    of_part.iter().map(|(_, position, _)| *position).collect();
+                let mut ordinals = Vec::with_capacity(positions.len());
+                part.ordinals_at(&self.pieces[part.piece], &positions, &mut ordinals)?;
+                for (&(.., at), ordinal) in of_part.iter().zip(ordinals) {
+                    places[at].ordinal = ordinal;
+                }
+            }
+        }
+        Ok(places)
     }
 }
 
@@ -225,6 +246,15 @@ impl Part {
             None => Ok(position),
             Some(members) => piece.member(members, position),
         }
+    }
+
+    /// Appends the ordinals at some positions, which lie in `from..to`, ascend and may repeat.
+    pub fn ordinals_at(&self, piece: &Piece, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
+        match &self.members {
+            None => out.extend(positions.iter().map(|&position| position as u32)),
+            Some(members) => piece.members_at(members, positions, out)?,
+        }
+        Ok(())
     }
 
     /// Appends the ordinals at `positions`, which lie in `from..to`.

@@ -16,6 +16,7 @@ mod overflow;
 mod predicate;
 mod pruning;
 mod reader;
+mod resident_index;
 mod rollup;
 mod set_indexes;
 mod several_threads;

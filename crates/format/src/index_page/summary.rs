@@ -16,9 +16,12 @@ pub struct Summary {
     separators: Vec<u8>,
     separator_ends: Vec<usize>,
     first_ordinals: Vec<u64>,
-    places: Vec<(u64, u32)>,
-    /// Bytes of the statistics page behind each index page.
-    statistics_bytes: Vec<u32>,
+    /// Where the index pages lie in the file, one behind the other ...
+    offset: u64,
+    /// ... and where each ends there, counted from the first.
+    page_ends: Vec<u64>,
+    /// The statistics pages, one for each index page.
+    statistics: Vec<(u64, u32)>,
     /// Per weight column, its sum over all rows before each page, then over all rows.
     weight_sums: Vec<Vec<u128>>,
 }
@@ -28,25 +31,29 @@ impl Summary {
         Summary::default()
     }
 
-    /// Adds the next index page: its first separator and ordinal, file offset and bytes, and the bytes of
-    /// the statistics page that lies right behind it.
+    /// Adds the next index page: its first separator and ordinal and its bytes, and where its statistics page lies.
     ///
-    /// The first page has ordinal 0; ordinals rise, separators do not fall.
+    /// The first page has ordinal 0; ordinals and places rise, separators do not fall.
     pub fn push(
         &mut self,
         first_separator: &[u8],
         first_ordinal: u64,
-        (offset, bytes): (u64, u32),
-        statistics_bytes: u32,
+        bytes: u32,
+        statistics: (u64, u32),
     ) {
-        if let Err(detail) = self.check_next(first_separator, first_ordinal, offset) {
+        if let Err(detail) = self.check_next(first_separator, first_ordinal, bytes, statistics) {
             panic!("index page {}: {detail}", self.len());
         }
         self.separators.extend_from_slice(first_separator);
         self.separator_ends.push(self.separators.len());
         self.first_ordinals.push(first_ordinal);
-        self.places.push((offset, bytes));
-        self.statistics_bytes.push(statistics_bytes);
+        self.page_ends.push(self.area_bytes() + u64::from(bytes));
+        self.statistics.push(statistics);
+    }
+
+    /// Says where in the file the first index page lies. The others follow it without a gap.
+    pub fn place_at(&mut self, offset: u64) {
+        self.offset = offset;
     }
 
     /// Adds the sums of the weight columns over the rows of the page just pushed.
@@ -81,8 +88,12 @@ impl Summary {
         &self,
         separator: &[u8],
         ordinal: u64,
-        offset: u64,
+        bytes: u32,
+        (statistics, _): (u64, u32),
     ) -> std::result::Result<(), &'static str> {
+        if bytes == 0 {
+            return Err("it has no bytes");
+        }
         let Some(last) = self.len().checked_sub(1) else {
             return if ordinal == 0 { Ok(()) } else { Err("the first ordinal is not 0") };
         };
@@ -92,7 +103,7 @@ impl Summary {
         if ordinal <= self.first_ordinals[last] {
             return Err("an ordinal is not ascending");
         }
-        if offset <= self.places[last].0 {
+        if statistics <= self.statistics[last].0 {
             return Err("an offset is not ascending");
         }
         Ok(())
@@ -101,14 +112,16 @@ impl Summary {
     /// Appends the payload of the summary's page.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.len() as u64);
+        put_varint(out, self.offset);
         let (mut ordinal, mut offset) = (0, 0);
         for page in 0..self.len() {
+            let (statistics, statistics_bytes) = self.statistics[page];
             put_bytes(out, self.separator(page));
             put_varint(out, self.first_ordinals[page] - ordinal);
-            put_varint(out, self.places[page].0 - offset);
-            put_varint(out, u64::from(self.places[page].1));
-            put_varint(out, u64::from(self.statistics_bytes[page]));
-            (ordinal, offset) = (self.first_ordinals[page], self.places[page].0);
+            put_varint(out, u64::from(self.place(page).1));
+            put_varint(out, statistics - offset);
+            put_varint(out, u64::from(statistics_bytes));
+            (ordinal, offset) = (self.first_ordinals[page], statistics);
         }
         put_varint(out, self.weight_sums.len() as u64);
         for ends in &self.weight_sums {
@@ -123,19 +136,23 @@ impl Summary {
         let mut cursor = Cursor::new(payload, "index summary");
         let count = cursor.varint()?;
         let mut summary = Summary::new();
+        summary.place_at(cursor.varint()?);
         let (mut ordinal, mut offset) = (0, 0);
         for _ in 0..count {
             let separator = cursor.bytes()?;
             ordinal = advance(ordinal, &mut cursor)?;
+            let bytes = page_bytes(&mut cursor)?;
             offset = advance(offset, &mut cursor)?;
-            let (bytes, statistics_bytes) = (page_bytes(&mut cursor)?, page_bytes(&mut cursor)?);
+            let statistics = (offset, page_bytes(&mut cursor)?);
             summary
-                .check_next(separator, ordinal, offset)
+                .check_next(separator, ordinal, bytes, statistics)
                 .map_err(|detail| cursor.error(detail))?;
-            if offset.checked_add(u64::from(bytes)).is_none() {
+            let end = summary.offset.checked_add(summary.area_bytes() + u64::from(bytes));
+            // Its filter lies behind its statistics.
+            if end.is_none() || offset > i64::MAX as u64 {
                 return Err(cursor.error("a position does not fit 64 bits"));
             }
-            summary.push(separator, ordinal, (offset, bytes), statistics_bytes);
+            summary.push(separator, ordinal, bytes, statistics);
         }
         let weights = cursor.varint()?;
         if weights > WEIGHTS_MAX {
@@ -159,18 +176,18 @@ impl Summary {
         self.separators.shrink_to_fit();
         self.separator_ends.shrink_to_fit();
         self.first_ordinals.shrink_to_fit();
-        self.places.shrink_to_fit();
-        self.statistics_bytes.shrink_to_fit();
+        self.page_ends.shrink_to_fit();
+        self.statistics.shrink_to_fit();
         self.weight_sums.iter_mut().for_each(Vec::shrink_to_fit);
     }
 
     /// The number of index pages.
     pub fn len(&self) -> usize {
-        self.places.len()
+        self.page_ends.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.page_ends.is_empty()
     }
 
     /// The index page that holds `ordinal`, if the segment does. The summary must not be empty.
@@ -186,13 +203,22 @@ impl Summary {
 
     /// File offset and bytes of an index page.
     pub fn place(&self, page: usize) -> (u64, u32) {
-        self.places[page]
+        let start = page.checked_sub(1).map_or(0, |previous| self.page_ends[previous]);
+        (self.offset + start, (self.page_ends[page] - start) as u32)
+    }
+
+    /// Where the index pages lie in the file, and how many bytes they take in all.
+    pub fn area(&self) -> (u64, u64) {
+        (self.offset, self.area_bytes())
+    }
+
+    fn area_bytes(&self) -> u64 {
+        self.page_ends.last().copied().unwrap_or(0)
     }
 
     /// File offset and bytes of the statistics page of an index page's blocks.
     pub fn statistics_place(&self, page: usize) -> (u64, u32) {
-        let (offset, bytes) = self.places[page];
-        (offset + u64::from(bytes), self.statistics_bytes[page])
+        self.statistics[page]
     }
 
     pub fn first_ordinal(&self, page: usize) -> u64 {
@@ -210,8 +236,8 @@ impl Summary {
         self.separators.capacity()
             + self.separator_ends.capacity() * size_of::<usize>()
             + self.first_ordinals.capacity() * size_of::<u64>()
-            + self.places.capacity() * size_of::<(u64, u32)>()
-            + self.statistics_bytes.capacity() * size_of::<u32>()
+            + self.page_ends.capacity() * size_of::<u64>()
+            + self.statistics.capacity() * size_of::<(u64, u32)>()
             + self.weight_sums.iter().map(|sums| sums.capacity() * size_of::<u128>()).sum::<usize>()
     }
 }
@@ -236,7 +262,7 @@ mod tests {
     type Page = (Vec<u8>, u64, u64, u32);
 
     fn any_pages() -> impl Strategy<Value = Vec<Page>> {
-        let page = (prop::collection::vec(0u8..4, 0..4), 1u64..500, 1u64..100_000, any::<u32>());
+        let page = (prop::collection::vec(0u8..4, 0..4), 1u64..500, 1u64..100_000, 1..u32::MAX);
         prop::collection::vec(page, 1..40).prop_map(|mut pages| {
             let mut separators: Vec<Vec<u8>> = pages.iter().map(|page| page.0.clone()).collect();
             separators.sort();
@@ -254,16 +280,16 @@ mod tests {
     fn summary(pages: &[Page]) -> Summary {
         let mut summary = Summary::new();
         for (separator, ordinal, offset, bytes) in pages {
-            summary.push(separator, *ordinal, (*offset, *bytes), bytes / 2);
+            summary.push(separator, *ordinal, *bytes, (*offset, bytes / 2));
         }
+        summary.place_at(77);
         summary
     }
 
     #[test]
     fn weight_columns_past_all_bounds_are_refused_before_they_take_memory() {
         let mut bytes = Vec::new();
-        put_varint(&mut bytes, 0);
-        put_varint(&mut bytes, 1 << 20);
+        [0, 0, 1 << 20].into_iter().for_each(|number| put_varint(&mut bytes, number));
         assert!(Summary::decode(&bytes).is_err());
     }
 
@@ -289,9 +315,11 @@ mod tests {
             let by_ordinal = pages.iter().rposition(|page| page.1 <= ordinal).unwrap();
             prop_assert_eq!(summary.page_of_ordinal(ordinal), by_ordinal);
             let (offset, bytes) = (pages[by_ordinal].2, pages[by_ordinal].3);
-            prop_assert_eq!(summary.place(by_ordinal), (offset, bytes));
-            let behind = offset + u64::from(bytes);
-            prop_assert_eq!(summary.statistics_place(by_ordinal), (behind, bytes / 2));
+            prop_assert_eq!(summary.statistics_place(by_ordinal), (offset, bytes / 2));
+            let before: u64 = pages[..by_ordinal].iter().map(|page| u64::from(page.3)).sum();
+            prop_assert_eq!(summary.place(by_ordinal), (77 + before, bytes));
+            let all: u64 = pages.iter().map(|page| u64::from(page.3)).sum();
+            prop_assert_eq!(summary.area(), (77, all));
         }
 
         #[test]

@@ -1,5 +1,6 @@
 //! The set directory: how many members each set has and where they are listed.
 
+use super::weights::WeightTables;
 use super::{CHUNK, ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS, page_number, place_of};
 use crate::cursor::{Cursor, put_bytes, put_u16, put_u32, put_varint};
 use crate::error::{FormatError, Result};
@@ -11,6 +12,9 @@ const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
 
 /// Bytes of the end of an entry.
 const END_BYTES: usize = 4;
+
+/// A table has no more weight columns.
+const WEIGHTS_MAX: u64 = u8::MAX as u64;
 
 const PLACE_ALL: u8 = 0;
 const PLACE_CHUNK: u8 = 1;
@@ -24,6 +28,8 @@ pub struct SetEntry {
     /// The number of members, at least 1.
     pub count: u64,
     pub place: ListPlace,
+    /// Of each weight column.
+    pub weights: Vec<WeightTables>,
 }
 
 impl SetEntry {
@@ -42,10 +48,11 @@ impl SetEntry {
                 out.extend_from_slice(root.entries());
             }
         }
+        self.weights.iter().for_each(|tables| out.extend_from_slice(tables.entries()));
     }
 
     /// Reads an entry behind its value.
-    fn decode(value: &[u8], cursor: &mut Cursor<'_>) -> Result<SetEntry> {
+    fn decode(value: &[u8], weights: usize, cursor: &mut Cursor<'_>) -> Result<SetEntry> {
         let count = cursor.varint()?;
         let place = match cursor.u8()? {
             PLACE_ALL => ListPlace::All,
@@ -66,7 +73,9 @@ impl SetEntry {
         if !fits {
             return Err(cursor.error(format!("a set of {count} members at {place:?}")));
         }
-        Ok(SetEntry { value: value.into(), count, place })
+        let weights = (0..weights).map(|_| WeightTables::decode(count, cursor));
+        let weights = weights.collect::<Result<_>>()?;
+        Ok(SetEntry { value: value.into(), count, place, weights })
     }
 }
 
@@ -144,15 +153,17 @@ pub struct DirectoryPage<'a> {
     /// Where each entry ends.
     ends: &'a [u8],
     entries: &'a [u8],
+    /// How many weight columns each has something of.
+    weights: usize,
 }
 
 impl<'a> DirectoryPage<'a> {
-    /// Opens a set directory page's payload. Costs O(1).
-    pub fn parse(payload: &'a [u8]) -> Result<DirectoryPage<'a>> {
+    /// Opens a set directory page's payload, of a table of so many weight columns. Costs O(1).
+    pub fn parse(payload: &'a [u8], weights: usize) -> Result<DirectoryPage<'a>> {
         let mut cursor = Cursor::new(payload, "set directory page");
         let sets = cursor.u32()? as usize;
         let ends = cursor.take(sets.saturating_mul(END_BYTES))?;
-        let page = DirectoryPage { ends, entries: cursor.rest() };
+        let page = DirectoryPage { ends, entries: cursor.rest(), weights };
         if page.entry_start(sets) != page.entries.len() {
             let detail = format!("{sets} sets do not fill {} bytes", page.entries.len());
             return Err(cursor.error(detail));
@@ -191,7 +202,7 @@ impl<'a> DirectoryPage<'a> {
     /// The entry at a position, less than [`DirectoryPage::len`].
     pub fn entry(&self, number: usize) -> Result<SetEntry> {
         let (value, mut cursor) = self.value(number)?;
-        let entry = SetEntry::decode(value, &mut cursor)?;
+        let entry = SetEntry::decode(value, self.weights, &mut cursor)?;
         cursor.finish()?;
         Ok(entry)
     }
@@ -224,9 +235,15 @@ pub struct SetDirectorySummary {
     places: Vec<(u64, u32)>,
     sets: u64,
     end: u64,
+    weights: usize,
 }
 
 impl SetDirectorySummary {
+    /// Of a table of so many weight columns.
+    pub(super) fn of_weights(weights: usize) -> SetDirectorySummary {
+        SetDirectorySummary { weights, ..SetDirectorySummary::default() }
+    }
+
     pub(super) fn push(&mut self, first_value: &[u8], sets: u64, offset: u64, bytes: u32) {
         self.values.extend_from_slice(first_value);
         self.value_ends.push(self.values.len());
@@ -242,6 +259,7 @@ impl SetDirectorySummary {
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.sets);
         put_varint(out, self.end);
+        put_varint(out, self.weights as u64);
         put_varint(out, self.len() as u64);
         for page in 0..self.len() {
             put_bytes(out, self.first_value(page));
@@ -254,8 +272,12 @@ impl SetDirectorySummary {
     pub fn decode(payload: &[u8]) -> Result<SetDirectorySummary> {
         let mut cursor = Cursor::new(payload, "set directory summary");
         let (sets, end) = (cursor.varint()?, cursor.varint()?);
+        let weights = cursor.varint()?;
+        if weights > WEIGHTS_MAX {
+            return Err(cursor.error(format!("{weights} weight columns")));
+        }
         let count = cursor.varint()?;
-        let mut summary = SetDirectorySummary::default();
+        let mut summary = SetDirectorySummary::of_weights(weights as usize);
         for page in 0..count {
             let value = cursor.bytes()?;
             let (offset, bytes) = (cursor.varint()?, cursor.varint()?);
@@ -282,6 +304,11 @@ impl SetDirectorySummary {
 
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
+    }
+
+    /// How many weight columns the entries have something of.
+    pub fn weights(&self) -> usize {
+        self.weights
     }
 
     /// The number of sets in the segment.

@@ -22,10 +22,17 @@ struct Written {
 impl Written {
     fn new(lists: &Lists, rows: usize) -> Written {
         let mut bytes = Vec::new();
-        let mut writer = PostingsWriter::new(SEGMENT, START);
+        let mut writer = PostingsWriter::new(SEGMENT, START, 0);
         for (value, ordinals) in lists {
             let all = ordinals.len() == rows;
-            writer.push(value, ordinals.iter().copied(), ordinals.len() as u64, all, &mut bytes);
+            writer.push(
+                value,
+                ordinals.iter().copied(),
+                ordinals.len() as u64,
+                all,
+                &[],
+                &mut bytes,
+            );
             assert_eq!(writer.offset(), START + bytes.len() as u64);
         }
         let summary = writer.finish(&mut bytes);
@@ -47,8 +54,8 @@ impl Written {
 
     fn directory_page(&self, page: usize) -> DirectoryPage<'_> {
         let (offset, bytes) = self.summary.place(page);
-        DirectoryPage::parse(self.page(PageKind::SetDirectory, offset, bytes as usize).unwrap())
-            .unwrap()
+        let page = self.page(PageKind::SetDirectory, offset, bytes as usize).unwrap();
+        DirectoryPage::parse(page, 0).unwrap()
     }
 
     fn find(&self, value: &[u8]) -> Option<SetEntry> {
@@ -180,7 +187,7 @@ proptest! {
         if let Ok(table) = SkipTable::parse(&bytes, at) {
             table.chunk(table.chunk_of_ordinal(7));
         }
-        if let Ok(page) = DirectoryPage::parse(&bytes) {
+        if let Ok(page) = DirectoryPage::parse(&bytes, 1) {
             for entry in page.entries().flatten() {
                 let _ = page.find(&entry.value);
             }
@@ -243,11 +250,11 @@ fn thousands_of_tiny_sets_share_pages() {
 fn long_set_values_leave_the_writer_before_its_memory_grows() {
     let lists: Lists =
         (0..80u8).map(|i| ([&[i][..], &[7; 60_000]].concat(), vec![u32::from(i)])).collect();
-    let (mut bytes, mut writer) = (Vec::new(), PostingsWriter::new(SEGMENT, START));
+    let (mut bytes, mut writer) = (Vec::new(), PostingsWriter::new(SEGMENT, START, 0));
     let pushed: usize = lists
         .iter()
         .map(|(value, ordinals)| {
-            writer.push(value, ordinals.iter().copied(), 1, false, &mut bytes);
+            writer.push(value, ordinals.iter().copied(), 1, false, &[], &mut bytes);
             value.len()
         })
         .sum();
@@ -272,15 +279,15 @@ fn pages_are_filled_to_three_quarters_whatever_the_width() {
 #[test]
 #[should_panic(expected = "ordinals do not rise")]
 fn a_list_that_does_not_rise_is_a_bug_of_the_caller() {
-    let mut writer = PostingsWriter::new(SEGMENT, START);
-    writer.push(b"set", [1, 1].into_iter(), 2, false, &mut Vec::new());
+    let mut writer = PostingsWriter::new(SEGMENT, START, 0);
+    writer.push(b"set", [1, 1].into_iter(), 2, false, &[], &mut Vec::new());
 }
 
 #[test]
 #[should_panic(expected = "a set has other than 3 members")]
 fn a_wrong_count_is_a_bug_of_the_caller() {
-    let mut writer = PostingsWriter::new(SEGMENT, START);
-    writer.push(b"set", [1, 2].into_iter(), 3, false, &mut Vec::new());
+    let mut writer = PostingsWriter::new(SEGMENT, START, 0);
+    writer.push(b"set", [1, 2].into_iter(), 3, false, &[], &mut Vec::new());
 }
 
 #[test]
@@ -294,4 +301,52 @@ fn a_skip_table_that_runs_past_its_page_is_malformed() {
         SkipTable::parse(&payload, 0).unwrap().chunk(0),
         ItemPlace { page_offset: START, position: 9 }
     );
+}
+
+proptest! {
+    #[test]
+    fn groups_are_found_by_weight_and_by_number(
+        groups in prop::collection::vec((prop_oneof![Just(0), 0u64..5, any::<u64>()], 1..129u128), 1..400),
+        shares in prop::collection::vec(0.0..1.0, 20),
+        missing in 0..WEIGHT_GROUP
+    ) {
+        let group = |&(max, heavy): &(u64, u128)| GroupWeight { sum: u128::from(max) * heavy, max };
+        let groups: Vec<GroupWeight> = groups.iter().map(group).collect();
+        let (count, mut bytes) = (groups.len() as u64 * WEIGHT_GROUP - missing, Vec::new());
+        let mut writer = PostingsWriter::new(SEGMENT, START, 2);
+        let ones = vec![GroupWeight { sum: 1, max: 1 }; groups.len()];
+        writer.push(b"set", 0..count as u32, count, false, &[ones, groups.clone()], &mut bytes);
+        let summary = writer.finish(&mut bytes);
+        let page = |kind, offset: u64, len: u32| {
+            let start = (offset - START) as usize;
+            let address = PageAddress { segment: SEGMENT, offset };
+            read_page(&bytes[start..start + len as usize], kind, address).unwrap()
+        };
+        let (offset, len) = summary.place(0);
+        let directory = DirectoryPage::parse(page(PageKind::SetDirectory, offset, len), 2).unwrap();
+        let entry = directory.find(b"set").unwrap().unwrap();
+        prop_assert_eq!(entry.weights[0].total(), groups.len() as u128);
+        let tables = &entry.weights[1];
+        let payload = |table| page(PageKind::Postings, tables.place(table).page_offset, PAGE_BYTES as u32);
+        let mut found = Vec::new();
+        for number in 0..groups.len() as u64 {
+            let table = tables.table_of_group(number);
+            found.push(tables.group_of_number(table, payload(table), number).unwrap());
+        }
+        let mut before = 0;
+        for (number, (group, &weight)) in found.iter().zip(&groups).enumerate() {
+            prop_assert_eq!(*group, WeightGroup { number: number as u64, before, weight });
+            before += weight.sum;
+        }
+        prop_assert_eq!(tables.total(), before);
+        for share in shares {
+            let unit = (before as f64 * share) as u128;
+            if unit < before {
+                let table = tables.table_of_unit(unit);
+                let group = tables.group_of_unit(table, payload(table), unit).unwrap();
+                prop_assert!((group.before..group.before + group.weight.sum).contains(&unit));
+                prop_assert_eq!(group, found[group.number as usize]);
+            }
+        }
+    }
 }

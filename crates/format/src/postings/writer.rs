@@ -2,6 +2,7 @@
 
 use super::chunk::{chunk_len, put_chunk};
 use super::directory::{DirectoryBuilder, SetDirectorySummary};
+use super::weights::{GroupWeight, TABLE_GROUPS, WEIGHT_GROUP, WeightTables, put_table, table_len};
 use super::{
     CHUNK, ENTRY_BYTES, ItemPlace, ListPlace, ListRoot, SetEntry, TABLE_CHUNKS, put_place_entry,
 };
@@ -29,11 +30,13 @@ pub struct PostingsWriter {
     directory: DirectoryBuilder,
     summary: SetDirectorySummary,
     last_value: Option<Box<[u8]>>,
+    /// How many weight columns there are.
+    weights: usize,
 }
 
 impl PostingsWriter {
-    /// Starts at byte `file_offset` of the segment file, a multiple of [`PAGE_BYTES`].
-    pub fn new(segment: SegmentId, file_offset: u64) -> PostingsWriter {
+    /// Starts at byte `file_offset` of the segment file, a multiple of [`PAGE_BYTES`], for a table of so many weight columns.
+    pub fn new(segment: SegmentId, file_offset: u64, weights: usize) -> PostingsWriter {
         assert!(
             file_offset.is_multiple_of(PAGE_BYTES as u64),
             "postings at byte {file_offset} are not aligned"
@@ -43,8 +46,9 @@ impl PostingsWriter {
             offset: file_offset,
             page: Vec::new(),
             directory: DirectoryBuilder::default(),
-            summary: SetDirectorySummary::default(),
+            summary: SetDirectorySummary::of_weights(weights),
             last_value: None,
+            weights,
         }
     }
 
@@ -56,13 +60,15 @@ impl PostingsWriter {
 
     /// Adds a set: its value and its `count` ordinals, ascending. Values must rise from call to call.
     ///
-    /// `all` says that the set is the whole segment, the ordinals `0..count`; `ordinals` is not read.
+    /// `all` says that the set is the whole segment, the ordinals `0..count`; `ordinals` is not read. `weights` has the groups
+    /// of each weight column, as many of them for each set; those of a whole segment are in its index, too.
     pub fn push(
         &mut self,
         value: &[u8],
         ordinals: impl Iterator<Item = u32>,
         count: u64,
         all: bool,
+        weights: &[Vec<GroupWeight>],
         out: &mut Vec<u8>,
     ) {
         assert!(count > 0, "an empty set is not listed");
@@ -71,8 +77,10 @@ impl PostingsWriter {
             "set values do not rise"
         );
         let place = if all { ListPlace::All } else { self.put_list(ordinals, count, out) };
+        assert_eq!(weights.len(), self.weights, "each set has the same weights");
+        let weights = weights.iter().map(|groups| self.put_weights(groups, count, out)).collect();
         self.last_value = Some(value.into());
-        self.directory.push(&SetEntry { value: value.into(), count, place });
+        self.directory.push(&SetEntry { value: value.into(), count, place, weights });
         if self.directory.pending_bytes() > PENDING_BYTES_MAX {
             self.close_page(out);
         }
@@ -130,6 +138,22 @@ impl PostingsWriter {
             put_place_entry(&mut root, super::first_of_entry(entries, 0), place);
         }
         ListRoot::from_entries(&root)
+    }
+
+    fn put_weights(
+        &mut self,
+        groups: &[GroupWeight],
+        count: u64,
+        out: &mut Vec<u8>,
+    ) -> WeightTables {
+        assert_eq!(groups.len() as u64, count.div_ceil(WEIGHT_GROUP), "groups of {count} members");
+        let (mut tables, mut end) = (Vec::new(), 0u128);
+        for groups in groups.chunks(TABLE_GROUPS as usize) {
+            let place = self.put_item(table_len(groups), out, |page| put_table(groups, page));
+            end += groups.iter().map(|group| group.sum).sum::<u128>();
+            tables.push((end, place));
+        }
+        WeightTables::of(&tables)
     }
 
     /// Puts an item of `len` bytes into the open page, or into the next one if it does not fit.

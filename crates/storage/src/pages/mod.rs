@@ -2,6 +2,7 @@
 
 pub mod io_counts;
 mod shared_loads;
+mod shares;
 pub mod paged_file;
 pub(crate) mod page_writer;
 pub mod page_cache;

@@ -1,11 +1,13 @@
 //! The page cache: one per database, shared by everyone who reads segments.
 //!
 //! Loads are shared while under way (`SharedLoads`): of several threads that miss the same page, one reads it and the
-//! others wait for the result, an error too. What is *kept* is a byte budget, split between index-like pages and data
-//! blocks so that neither starves the other. Who may *fill* it with blocks is the reader's choice: point
+//! others wait for the result, an error too. What is *kept* is a byte budget, split between resident index pages, other
+//! pages that describe rows, and blocks of rows (`Shares`). Who may *fill* it with blocks is the reader's choice: point
 //! reads and samples do, scans and merges pass by it.
 
-use std::sync::Arc;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, StringArray};
 use drillcore_format::ids::SegmentId;
@@ -17,9 +19,11 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::Result;
 use crate::files::directory::Directory;
+use crate::files::reads::ReadBytes;
 use crate::pages::io_counts::IoCounts;
-use crate::pages::paged_file::PageRequest;
+use crate::pages::paged_file::{PageRequest, PagedFile};
 use crate::pages::shared_loads::SharedLoads;
+use crate::pages::shares::Shares;
 
 /// A list that mostly has one element, and then takes no memory of its own: a cached row should cost little else.
 pub type Few<T> = SmallVec<[T; 1]>;
@@ -32,8 +36,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
-/// The share of the budget that index-like pages may hold, in percent.
-const INDEX_SHARE_PERCENT: u64 = 40;
+/// Shares are balanced once in so many calls that read.
+const BALANCED_EVERY: u64 = 8;
 
 /// A byte budget of verified pages of the files of one directory.
 pub struct PageCache {
@@ -43,6 +47,15 @@ pub struct PageCache {
     blocks: Pages,
     counts: IoCounts,
     budget_bytes: u64,
+    shares: Mutex<Shares>,
+    /// How many calls have read something.
+    loads: AtomicU64,
+}
+
+/// A part of a cache's budget for index pages that somebody else holds, given back when this is dropped.
+pub(crate) struct ResidentShare {
+    cache: Arc<PageCache>,
+    bytes: u64,
 }
 
 /// A verified page as it is used.
@@ -76,14 +89,45 @@ impl Weighter<PageKey, Page> for PageWeighter {
 impl PageCache {
     /// A cache that keeps at most `budget_bytes` of pages.
     pub fn new(directory: Arc<dyn Directory>, budget_bytes: u64) -> PageCache {
-        let index_bytes = budget_bytes / 100 * INDEX_SHARE_PERCENT;
-        let block_bytes = budget_bytes - index_bytes;
+        let shares = Shares::of(budget_bytes);
         PageCache {
             directory,
-            index: Pages::new(index_bytes),
-            blocks: Pages::new(block_bytes),
+            index: Pages::new(shares.index()),
+            blocks: Pages::new(shares.blocks()),
             counts: IoCounts::default(),
             budget_bytes,
+            shares: Mutex::new(shares),
+            loads: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a part of the budget for index pages that the caller will hold, if they fit the share for that.
+    pub(crate) fn reserve(cache: &Arc<PageCache>, bytes: u64) -> Option<ResidentShare> {
+        let mut shares = cache.lock_shares();
+        if !shares.reserve(bytes) {
+            return None;
+        }
+        cache.apply(&shares);
+        Some(ResidentShare { cache: cache.clone(), bytes })
+    }
+
+    fn lock_shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn apply(&self, shares: &Shares) {
+        self.index.kept.set_capacity(shares.index());
+        self.blocks.kept.set_capacity(shares.blocks());
+    }
+
+    /// Once in a while gives what one kind of pages does not use to the other.
+    fn balance(&self) {
+        let number = self.loads.fetch_add(1, Ordering::Relaxed);
+        if number.is_multiple_of(BALANCED_EVERY)
+            && let Ok(mut shares) = self.shares.try_lock()
+            && shares.balance(self.index.kept.weight(), self.blocks.kept.weight())
+        {
+            self.apply(&shares);
         }
     }
 
@@ -163,10 +207,22 @@ impl PageCache {
         positions: &[usize],
         take: impl Fn(usize, &[u8]) -> Result<T>,
     ) -> Vec<Result<T>> {
+        self.balance();
         let missing: Vec<PageRequest<'_>> = positions.iter().map(|&at| wanted[at]).collect();
         missing.iter().for_each(|page| self.counts.count(page.kind, u64::from(page.bytes)));
         let take = |number: usize, payload: &[u8]| take(positions[number], payload);
         PageRequest::read_many(&*self.directory, &missing, take)
+    }
+
+    /// Ranges of a file, which hold pages of some kind, read together and not kept.
+    pub(crate) fn read_ranges(
+        &self,
+        file: &PagedFile,
+        ranges: &[Range<u64>],
+        kind: PageKind,
+    ) -> Vec<Result<ReadBytes>> {
+        ranges.iter().for_each(|range| self.counts.count(kind, range.end - range.start));
+        file.read_ranges(&*self.directory, ranges)
     }
 
     /// How reads of several pages are made: a word for statistics.
@@ -176,7 +232,8 @@ impl PageCache {
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        self.index.kept.weight() + self.blocks.kept.weight()
+        let resident = self.lock_shares().resident();
+        resident + self.index.kept.weight() + self.blocks.kept.weight()
     }
 
     pub fn budget_bytes(&self) -> u64 {
@@ -192,6 +249,14 @@ impl PageCache {
     pub fn clear(&self) {
         self.index.kept.clear();
         self.blocks.kept.clear();
+    }
+}
+
+impl Drop for ResidentShare {
+    fn drop(&mut self) {
+        let mut shares = self.cache.lock_shares();
+        shares.release(self.bytes);
+        self.cache.apply(&shares);
     }
 }
 

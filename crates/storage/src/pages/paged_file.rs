@@ -1,5 +1,6 @@
 //! Files of pages: segments, and postings that lie beside one. How they are opened, read and removed.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use drillcore_format::error::FormatError;
@@ -10,7 +11,7 @@ use drillcore_format::page::{PageAddress, PageKind, read_page};
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
-use crate::files::reads::ReadRequest;
+use crate::files::reads::{ReadBytes, ReadRequest};
 
 /// The name of a file. Both kinds are numbered together.
 pub fn file_name(kind: FileKind, id: SegmentId) -> String {
@@ -53,19 +54,27 @@ pub struct PageRequest<'a> {
     pub kind: PageKind,
 }
 
-/// The payload of a file's footer page, and where the page lies.
-pub struct FooterPage {
-    pub payload: Vec<u8>,
-    pub offset: u64,
+/// Bytes at the end of a file that are read at once when it is opened. Of most files they have all that stays in memory.
+const END_BYTES: u64 = 16 << 10;
+
+/// The end of a file that is being opened, with its footer page.
+pub struct FileEnd {
+    /// The payload of the footer page ...
+    pub footer: Vec<u8>,
+    /// ... and where the page lies.
+    pub footer_offset: u64,
+    /// What was read, from this offset on.
+    bytes: Vec<u8>,
+    offset: u64,
 }
 
 impl PagedFile {
-    /// Opens a file, and reads its tail and its footer.
+    /// Opens a file, and reads its tail and its footer: mostly in one read.
     pub fn open(
         directory: &dyn Directory,
         kind: FileKind,
         id: SegmentId,
-    ) -> Result<(PagedFile, FooterPage)> {
+    ) -> Result<(PagedFile, FileEnd)> {
         let name = file_name(kind, id);
         let file = directory.open_pages(&name).context("open", &name)?;
         let bytes = file.byte_len().context("measure", &name)?;
@@ -76,11 +85,14 @@ impl PagedFile {
             return Err(opened.inconsistent(detail));
         }
         let tail_offset = bytes - TAIL_BYTES as u64;
-        let mut tail = [0; TAIL_BYTES];
-        opened.read_exact_at(&mut tail, tail_offset)?;
-        let place = read_tail(kind, &tail).map_err(|error| opened.damaged(tail_offset, error))?;
-        let payload = opened.read_whole_page(place, PageKind::Footer)?;
-        Ok((opened, FooterPage { payload, offset: place.0 }))
+        let offset = bytes.saturating_sub(END_BYTES);
+        let mut end = FileEnd { footer: Vec::new(), footer_offset: 0, bytes: Vec::new(), offset };
+        opened.read_into(&mut end.bytes, offset, bytes - offset)?;
+        let tail = end.bytes.last_chunk().expect("a file is as long as its tail");
+        let place = read_tail(kind, tail).map_err(|error| opened.damaged(tail_offset, error))?;
+        end.footer = end.page(&opened, place, PageKind::Footer)?;
+        end.footer_offset = place.0;
+        Ok((opened, end))
     }
 
     pub fn name(&self) -> &str {
@@ -98,7 +110,7 @@ impl PagedFile {
     }
 
     /// A page, checked, past the cache.
-    pub fn read_whole_page(&self, (offset, len): (u64, u32), kind: PageKind) -> Result<Vec<u8>> {
+    fn read_whole_page(&self, (offset, len): (u64, u32), kind: PageKind) -> Result<Vec<u8>> {
         let mut page = Vec::new();
         self.read_into(&mut page, offset, u64::from(len))?;
         Ok(self.payload(&page, kind, offset)?.to_vec())
@@ -118,6 +130,25 @@ impl PagedFile {
         }
         self.read_exact_at(&mut buffer[..len], offset)?;
         Ok(&buffer[..len])
+    }
+
+    /// Reads ranges of the file together.
+    pub fn read_ranges(
+        &self,
+        directory: &dyn Directory,
+        ranges: &[Range<u64>],
+    ) -> Vec<Result<ReadBytes>> {
+        let fits = |range: &Range<u64>| self.check_range(range.start, range.end - range.start);
+        if let Some(error) = ranges.iter().find_map(|range| fits(range).err()) {
+            return vec![Err(error)];
+        }
+        let request = |range: &Range<u64>| {
+            let len = (range.end - range.start) as usize;
+            ReadRequest { file: self.file.clone(), offset: range.start, len }
+        };
+        let requests: Vec<ReadRequest> = ranges.iter().map(request).collect();
+        let read = directory.read_many(&requests).into_iter();
+        read.map(|read| read.context("read", &self.name)).collect()
     }
 
     fn check_range(&self, offset: u64, len: u64) -> Result<()> {
@@ -167,6 +198,23 @@ impl PagedFile {
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         self.file.read_exact_at(buffer, offset).context("read", &self.name)
+    }
+}
+
+impl FileEnd {
+    /// The payload of a page of the file, checked: of what was read already, if it lies there.
+    pub fn page(
+        &self,
+        file: &PagedFile,
+        (offset, len): (u64, u32),
+        kind: PageKind,
+    ) -> Result<Vec<u8>> {
+        let start = offset.checked_sub(self.offset).and_then(|start| usize::try_from(start).ok());
+        let page = start.and_then(|start| self.bytes.get(start..)?.get(..len as usize));
+        match page {
+            Some(page) => Ok(file.payload(page, kind, offset)?.to_vec()),
+            None => file.read_whole_page((offset, len), kind),
+        }
     }
 }
 

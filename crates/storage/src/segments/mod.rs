@@ -2,7 +2,10 @@
 
 mod fit;
 mod windows;
+mod resident_index;
 pub mod segment;
+mod index;
+mod weights;
 mod extents;
 pub mod lookup;
 pub mod fetch;

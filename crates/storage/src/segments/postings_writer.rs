@@ -14,11 +14,12 @@ use crate::files::directory::Directory;
 use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
 use crate::segments::segment::{End, Segment};
+use crate::segments::weights::weights_of;
 
 /// Rows read at once, unless the names of their sets are long.
 const CHUNK_ROWS: u64 = 4096;
 
-/// Reads the set column of a segment once, past the cache, and lists the rows of the indexed sets in a new
+/// Reads the set column of a segment and its weights once, past the cache, and lists the rows of the indexed sets in a new
 /// file, which is durable afterwards. `go_on` hears after each chunk how many rows were read; if it says no,
 /// nothing is written, and the result is `None`.
 ///
@@ -32,8 +33,11 @@ pub fn write_postings(
 ) -> Result<Option<PostingsMeta>> {
     let layout = segment.layout();
     let column = layout.schema().set_column().expect("only tables with a set column index sets");
-    let projection = layout.projection(&[column]);
-    let mut lists = SetLists::new(indexed.clone());
+    let of_sets = layout.projection(&[column]);
+    let mut values: Vec<usize> = layout.weight_values().chain(of_sets.values.clone()).collect();
+    values.sort_unstable();
+    let projection = layout.stored(of_sets.keys, values);
+    let mut lists = SetLists::new(indexed.clone(), layout);
     let mut from = 0;
     while from < segment.rows() {
         let chunk = from..segment.rows().min(from + CHUNK_ROWS);
@@ -44,7 +48,8 @@ pub fn write_postings(
             file: segment.name().to_string(),
             detail: format!("the sets of the rows {from}..{to}: {error}"),
         };
-        lists.note(layout, &rows, from).map_err(fault)?;
+        let weights = weights_of(layout, &rows, &projection).map_err(fault)?;
+        lists.note(layout, &rows.narrow(&projection, &of_sets), &weights, from).map_err(fault)?;
         from = to;
         if !go_on(from) {
             return Ok(None);

@@ -14,24 +14,23 @@ use drillcore_format::dictionary::{Dictionaries, decode_dictionary};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
-use drillcore_format::index_page::{BlockPlace, IndexPage, Summary};
+use drillcore_format::index_page::{BlockPlace, Summary};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::Bound;
 use drillcore_format::manifest_edit::{PostingsMeta, SegmentMeta};
 use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::streams::directory::StreamColumn;
-use drillcore_format::weight::stored_units;
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::pages::page_cache::{Few, PageCache};
-use crate::pages::paged_file::{FooterPage, PageRequest, PagedFile, file_name, file_of};
+use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
+use crate::segments::resident_index::ResidentIndex;
 
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
@@ -45,6 +44,7 @@ pub struct Segment {
     pub(super) summary: Summary,
     /// Those of the file, or newer ones beside it.
     postings: Mutex<Option<Arc<SetPostings>>>,
+    pub(super) index: ResidentIndex,
     cache: Arc<PageCache>,
 }
 
@@ -73,18 +73,20 @@ impl Segment {
         layout: &Layout,
         cache: Arc<PageCache>,
     ) -> Result<Segment> {
-        let (file, footer) = open_file(directory, id)?;
-        let payload = file.read_whole_page(footer.summary, PageKind::Summary)?;
+        let (file, footer, end) = open_file(directory, id)?;
+        let payload = end.page(&file, footer.summary, PageKind::Summary)?;
         let summary =
             Summary::decode(&payload).map_err(|error| file.damaged(footer.summary.0, error))?;
         fit::check_resident(&footer, &summary, layout)
             .map_err(|detail| file.inconsistent(detail))?;
-        let (file, rows) = (Arc::new(file), footer.rows);
+        let (file, sizes) = (Arc::new(file), (footer.rows, layout.weight_count()));
         let indexed = || footer.indexed.clone();
-        let open = |place| SetPostings::open(file.clone(), place, indexed(), rows, cache.clone());
+        let open =
+            |place| SetPostings::open(file.clone(), &end, place, indexed(), sizes, cache.clone());
         let postings = footer.set_directory.map(open).transpose()?;
         let postings = Mutex::new(postings.map(Arc::new));
-        Ok(Segment { file, layout: layout.clone(), footer, summary, postings, cache })
+        let (layout, index) = (layout.clone(), ResidentIndex::default());
+        Ok(Segment { file, layout, footer, summary, postings, index, cache })
     }
 
     /// The commits whose rows a file holds, of whatever table.
@@ -203,8 +205,9 @@ impl Segment {
         directory: &dyn Directory,
         meta: PostingsMeta,
     ) -> Result<SetPostings> {
-        let (id, rows, set_column) = (self.id(), self.rows(), self.footer.set_column);
-        SetPostings::open_file(directory, meta, id, rows, set_column, self.cache.clone())
+        let (id, set_column) = (self.id(), self.footer.set_column);
+        let sizes = (self.rows(), self.layout.weight_count());
+        SetPostings::open_file(directory, meta, id, sizes, set_column, self.cache.clone())
     }
 
     /// Takes postings for the set index, unless there are newer ones. What was there is returned if it had a
@@ -294,12 +297,6 @@ impl Segment {
         Ok(bytes.saturating_add(extents))
     }
 
-    fn place_of_ordinal(&self, ordinal: u64) -> Result<(Arc<IndexPage>, BlockPlace)> {
-        let page = self.index_page(self.summary.page_of_ordinal(ordinal))?;
-        let place = page.block_of_ordinal(ordinal);
-        Ok((page, place))
-    }
-
     /// The rows `from..to`, read in sequence in large portions, without filling the cache. Their strings must fit
     /// an array; see [`Segment::portion`].
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
@@ -367,51 +364,6 @@ impl Segment {
         self.cache.counts().blocks_pruned.fetch_add(blocks, Ordering::Relaxed);
     }
 
-    /// The sum of a weight column over the rows before `ordinal`. At most one index page and one block.
-    pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
-        if ordinal == 0 {
-            return Ok(0);
-        }
-        if ordinal == self.rows() {
-            return Ok(self.summary.weight_before(weight, self.summary.len()));
-        }
-        let number = self.summary.page_of_ordinal(ordinal);
-        let page = self.index_page(number)?;
-        let place = page.block_of_ordinal(ordinal);
-        let before =
-            self.summary.weight_before(weight, number) + page.weight_before(weight, place.number);
-        let rows_before = (ordinal - place.first_ordinal) as usize;
-        if rows_before == 0 {
-            return Ok(before);
-        }
-        let units = self.block_weights(weight, &page, &place)?;
-        Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
-    }
-
-    /// The row that holds the `target`-th unit of a weight column, counted from 0 over all rows, and its
-    /// units. The target must be below the sum of all rows. One index page and one block.
-    pub fn row_of_weight(&self, weight: usize, target: u128) -> Result<(u64, u128)> {
-        let number = self.summary.page_of_weight(weight, target);
-        let page = self.index_page(number)?;
-        let in_page = target - self.summary.weight_before(weight, number);
-        let place = page.block_of_weight(weight, in_page);
-        let mut rest = in_page - page.weight_before(weight, place.number);
-        for (row, unit) in self.block_weights(weight, &page, &place)?.into_iter().enumerate() {
-            match rest.checked_sub(u128::from(unit)) {
-                None => return Ok((place.first_ordinal + row as u64, u128::from(unit))),
-                Some(left) => rest = left,
-            }
-        }
-        unreachable!(
-            "index pages sum up to what the summary says, and blocks to what their index page says"
-        )
-    }
-
-    /// The blocks of the segment with their index page, in order. For verification.
-    pub(crate) fn index_pages(&self) -> impl Iterator<Item = Result<Arc<IndexPage>>> + '_ {
-        (0..self.summary.len()).map(|number| self.index_page(number))
-    }
-
     /// The first key and the last, as the footer says.
     pub fn key_ends(&self) -> (&[u8], &[u8]) {
         (&self.footer.first_key, &self.footer.last_key)
@@ -439,63 +391,11 @@ impl Segment {
         builder.finish().map_err(|error| self.inconsistent(error.to_string()))
     }
 
-    /// The block with the first row at or past `bound`, or whose end it is, and its index page.
-    pub(crate) fn block_of_bound(&self, bound: &Bound) -> Result<(Arc<IndexPage>, BlockPlace)> {
-        let page = self.index_page(self.summary.page_of_bound(bound))?;
-        let place = page.block_of_bound(bound);
-        Ok((page, place))
-    }
-
-    pub(super) fn index_page(&self, number: usize) -> Result<Arc<IndexPage>> {
-        let mut pages = Segment::index_pages_of(&self.cache, &[(self, number)]);
-        pages.pop().expect("one page was asked for")
-    }
-
-    /// Index pages of some segments, read together.
-    pub(super) fn index_pages_of(
-        cache: &PageCache,
-        wanted: &[(&Segment, usize)],
-    ) -> Few<Result<Arc<IndexPage>>> {
-        let request = |&(segment, number)| Segment::index_page_request(segment, number);
-        let requests: Few<PageRequest<'_>> = wanted.iter().map(request).collect();
-        cache.index_pages(&requests, |position, payload| {
-            let (segment, number) = wanted[position];
-            segment.checked_index_page(number, payload)
-        })
-    }
-
-    fn index_page_request(&self, number: usize) -> PageRequest<'_> {
-        let (offset, bytes) = self.summary.place(number);
-        PageRequest { file: &self.file, offset, bytes, kind: PageKind::Index }
-    }
-
     /// What to ask the cache for, for the payload of a page of an index page's filter.
     pub(super) fn filter_request(&self, number: usize, filter_page: usize) -> PageRequest<'_> {
         let (offset, bytes) = self.summary.statistics_place(number);
         let offset = offset + u64::from(bytes) + (filter_page * PAGE_BYTES) as u64;
         PageRequest { file: &self.file, offset, bytes: PAGE_BYTES as u32, kind: PageKind::Filter }
-    }
-
-    fn checked_index_page(&self, number: usize, payload: &[u8]) -> Result<IndexPage> {
-        let (offset, _) = self.summary.place(number);
-        let page = IndexPage::parse(payload).map_err(|error| self.damaged(offset, error))?;
-        let ordinals = self.ordinals_of_page(number);
-        fit::check_index_page(&page, number, &self.summary, ordinals, self.bytes())
-            .map_err(|detail| self.damaged(offset, FormatError::malformed("index page", detail)))?;
-        Ok(page)
-    }
-
-    /// The rows of an index page.
-    pub(super) fn ordinals_of_page(&self, number: usize) -> Range<u64> {
-        self.first_ordinal(number)..self.first_ordinal(number + 1)
-    }
-
-    /// The first ordinal of an index page; of the page behind the last one the number of rows.
-    fn first_ordinal(&self, page: usize) -> u64 {
-        match page == self.summary.len() {
-            true => self.rows(),
-            false => self.summary.first_ordinal(page),
-        }
     }
 
     /// What to ask the cache for, for a page of streams.
@@ -530,28 +430,8 @@ impl Segment {
         &self.cache
     }
 
-    /// The weights of a block's rows, which sum to what its index page says.
-    fn block_weights(
-        &self,
-        weight: usize,
-        page: &IndexPage,
-        place: &BlockPlace,
-    ) -> Result<Vec<u64>> {
-        let value = self.layout.weight_values().nth(weight).expect("the weight was looked up");
-        let projection = self.layout.stored(false, vec![value]);
-        let payload = self.block(place)?;
-        let view = self.view(place, &payload, &[])?;
-        let mut builder = RowsBuilder::new(&projection, view.rows());
-        let damaged = |error| self.damaged(place.offset, error);
-        builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
-        let malformed = |detail| damaged(FormatError::malformed("block", detail));
-        let units = stored_units(builder.finish().map_err(damaged)?.value(0))
-            .map_err(|(row, why)| malformed(format!("the weight of row {row} is {why:?}")))?;
-        let expected = page.weight_of(weight, place.number);
-        if units.iter().map(|&unit| u128::from(unit)).sum::<u128>() != expected {
-            return Err(malformed(format!("its weights {weight} do not sum to {expected}")));
-        }
-        Ok(units)
+    pub(super) fn shared_cache(&self) -> &Arc<PageCache> {
+        &self.cache
     }
 
     /// Reads neighbouring blocks at once, into a buffer that serves one portion after the other, and appends
@@ -646,11 +526,15 @@ impl Segment {
 }
 
 /// The file of a segment with what its footer says.
-fn open_file(directory: &dyn Directory, id: SegmentId) -> Result<(PagedFile, SegmentFooter)> {
-    let (file, FooterPage { payload, offset }) = PagedFile::open(directory, FileKind::Segment, id)?;
-    let footer = SegmentFooter::decode(&payload).map_err(|error| file.damaged(offset, error))?;
+fn open_file(
+    directory: &dyn Directory,
+    id: SegmentId,
+) -> Result<(PagedFile, SegmentFooter, FileEnd)> {
+    let (file, end) = PagedFile::open(directory, FileKind::Segment, id)?;
+    let footer = SegmentFooter::decode(&end.footer)
+        .map_err(|error| file.damaged(end.footer_offset, error))?;
     if footer.segment != id {
         return Err(file.inconsistent(format!("the file holds segment {}", footer.segment)));
     }
-    Ok((file, footer))
+    Ok((file, footer, end))
 }

@@ -10,6 +10,7 @@ use drillcore_format::byte_bounds;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{FilterPlace, IndexPage, key_hash, may_contain};
 use drillcore_format::key::Bound;
+use drillcore_format::postings::WeightGroup;
 use drillcore_format::rows::Rows;
 use drillcore_format::statistics_page::Zones;
 use drillcore_format::streams::directory::StreamColumn;
@@ -19,7 +20,7 @@ use crate::files::directory::Directory;
 use crate::postings::set_lists::SetLists;
 use crate::segments::columns::ColumnReader;
 use crate::segments::segment::{End, Segment};
-use crate::segments::segment_writer::weight_units;
+use crate::segments::weights::weights_of;
 
 /// Pages kept while a segment is checked, read from its file and not taken from those that others keep.
 const CACHE_BYTES: u64 = 1 << 20;
@@ -45,7 +46,7 @@ pub fn check_segment(
     let distinct = !segment.layout().schema().repeats_keys();
     let mut last_key: Vec<u8> = Vec::new();
     let (mut next_ordinal, mut blocks) = (0u64, 0u64);
-    let mut sets = SetLists::new(segment.indexed());
+    let mut sets = SetLists::new(segment.indexed(), segment.layout());
     let mut streams = ColumnReader::of_each_stream(segment)?;
     for (number, page) in segment.index_pages().enumerate() {
         let page = page?;
@@ -90,8 +91,8 @@ pub fn check_segment(
                 last_key.extend_from_slice(key);
             }
             let decode = |source: FormatError| segment.damaged(page.block(0).offset, source);
-            for (sum, value) in sums.iter_mut().zip(segment.layout().weight_values()) {
-                let units = weight_units(rows.value(value)).map_err(decode)?;
+            let weights = weights_of(segment.layout(), &rows, &all).map_err(decode)?;
+            for (sum, units) in sums.iter_mut().zip(&weights) {
                 *sum += units.iter().map(|&unit| u128::from(unit)).sum::<u128>();
             }
             check_searches(segment, &page, next_ordinal, &rows)?;
@@ -108,7 +109,7 @@ pub fn check_segment(
                 return Err(fault(segment, detail));
             }
             segment.layout().decode(&rows, &lists).map_err(decode)?;
-            sets.note(segment.layout(), &rows, next_ordinal).map_err(decode)?;
+            sets.note(segment.layout(), &rows, &weights, next_ordinal).map_err(decode)?;
             next_ordinal = end;
         }
         for (weight, &sum) in sums.iter().enumerate() {
@@ -235,8 +236,10 @@ fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
             format!("{listed} sets are listed, but the rows have {}", sets.len()),
         ));
     }
-    for (value, ordinals) in sets.iter() {
-        let members = postings.members(value)?.expect("only indexed sets were noted");
+    let columns = segment.layout().weight_count();
+    for (value, list) in sets.iter() {
+        let (ordinals, members) = (&list.ordinals, postings.members(value)?);
+        let members = members.expect("only indexed sets were noted");
         if members.len() != ordinals.len() {
             let (found, expected) = (members.len(), ordinals.len());
             return Err(fault(segment, format!("a set lists {found} rows, but has {expected}")));
@@ -244,6 +247,17 @@ fn check_sets(segment: &Segment, sets: &SetLists) -> Result<()> {
         for (position, ordinal) in ordinals.iter().enumerate() {
             if members.ordinal(position as u64)? != u64::from(ordinal) {
                 return Err(fault(segment, format!("row {ordinal} is missing from its set")));
+            }
+        }
+        for weight in 0..columns {
+            let mut before = 0;
+            for (number, group) in (0u64..).zip(list.groups(weight, columns)) {
+                let expected = WeightGroup { number, before, weight: group };
+                if members.weight_group(weight, number)? != expected {
+                    let detail = format!("group {number} of a set weighs other than {expected:?}");
+                    return Err(fault(segment, detail));
+                }
+                before += group.sum;
             }
         }
     }

@@ -1,15 +1,14 @@
 //! Writing a segment: one pass over sorted rows, streamed to the file.
 //!
 //! Blocks are closed by encoded bytes. Those of an index page wait in memory, some MiB, while their long values are
-//! written; then come these blocks, the index page, its statistics page and its filter, and behind them the stream pages of
+//! written; then come these blocks, their statistics page and their filter, and behind them the stream pages of
 //! the groups that are whole. So memory does not grow with the blocks.
-//! What does grow is the summary (a few bytes per index page) and, where the
+//! What does grow are the index pages, which are written together at the end (some ten bytes a block), and, where the
 //! table has a set column, the posting lists: about a byte or two a row until the rows have passed.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use drillcore_format::block::{self, Apart};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
@@ -21,7 +20,6 @@ use drillcore_format::page::{HEADER_BYTES, PAGE_BYTES, PageKind, page_len};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::StatisticsPageBuilder;
-use drillcore_format::weight::stored_units;
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
@@ -29,6 +27,7 @@ use crate::pages::page_writer::PageWriter;
 use crate::postings::set_lists::SetLists;
 use crate::segments::extents_writer::LongValues;
 use crate::segments::streams_writer::StreamsWriter;
+use crate::segments::weights::weights_of;
 
 /// Encoded bytes of a block, so that it fills one page.
 const BLOCK_BYTES: usize = PAGE_BYTES - HEADER_BYTES;
@@ -44,7 +43,9 @@ pub struct SegmentWriter {
     footer: SegmentFooter,
     index: IndexPageBuilder,
     index_first_ordinal: u64,
-    /// The blocks of the index page.
+    /// The payloads of whole index pages.
+    index_pages: Vec<Vec<u8>>,
+    /// The blocks of the index page under construction.
     blocks: Vec<Vec<u8>>,
     block_bytes_waiting: u64,
     index_weights: Vec<u128>,
@@ -91,12 +92,13 @@ impl SegmentWriter {
             footer,
             index: IndexPageBuilder::new(),
             index_first_ordinal: 0,
+            index_pages: Vec::new(),
             blocks: Vec::new(),
             block_bytes_waiting: 0,
             index_weights: vec![0; layout.weight_count()],
             statistics: StatisticsPageBuilder::new(layout),
             summary: Summary::new(),
-            sets: SetLists::new(indexed),
+            sets: SetLists::new(indexed, layout),
             streams: StreamsWriter::new(layout),
             block_bytes: BLOCK_BYTES,
             index_page_bytes: INDEX_PAGE_BYTES,
@@ -111,15 +113,13 @@ impl SegmentWriter {
     /// Adds rows, which hold all columns and follow those before them in key order. Fails on values that do not
     /// decode; that the order is kept, is for the caller to see to.
     pub fn append(&mut self, rows: &Rows) -> Result<()> {
-        let noted = self.sets.note(&self.layout, rows, self.footer.rows);
+        let weights = weights_of(&self.layout, rows, &self.layout.all());
+        let weights = weights.map_err(|error| self.unwritable(error))?;
+        let noted = self.sets.note(&self.layout, rows, &weights, self.footer.rows);
         noted.map_err(|error| self.unwritable(error))?;
         let columns = self.layout.stored_columns(rows).map_err(|error| self.unwritable(error))?;
         let codes = self.streams.append(&self.layout, rows, &columns);
         self.statistics.begin_batch(columns);
-        let weights = self.layout.weight_values().map(|value| weight_units(rows.value(value)));
-        let weights: Vec<Vec<u64>> = weights
-            .collect::<std::result::Result<_, _>>()
-            .map_err(|error| self.unwritable(error))?;
         let mut from = 0;
         let mut long = LongValues::of(rows, from, self.file.position());
         while from < rows.len() {
@@ -152,13 +152,18 @@ impl SegmentWriter {
         self.file.position() + self.block_bytes_waiting
     }
 
-    /// Writes what follows the blocks and makes the file durable. The segment must have rows.
+    /// Writes the indexes and makes the file durable. The segment must have rows.
     pub fn finish(mut self) -> Result<()> {
         assert!(self.footer.rows > 0, "a segment has rows");
         if !self.index.is_empty() {
             self.put_index_page()?;
         }
         (self.footer.streams, self.footer.dictionaries) = self.streams.finish(&mut self.file);
+        self.summary.place_at(self.file.position());
+        for payload in std::mem::take(&mut self.index_pages) {
+            self.file.put_page(PageKind::Index, &payload, true);
+            self.file.write_portion()?;
+        }
         if !self.sets.indexed().is_none() {
             self.footer.indexed = self.sets.indexed().clone();
             self.footer.set_directory = Some(self.sets.write(self.footer.rows, &mut self.file)?);
@@ -222,13 +227,14 @@ impl SegmentWriter {
         let first = self.index.first_separator().to_vec();
         let FinishedIndexPage { payload, filter_pages } =
             self.index.finish(self.index_first_ordinal, first_offset);
-        let place = self.file.put_page(PageKind::Index, &payload, true);
         let statistics = self.statistics.finish();
-        let (_, statistics_bytes) = self.file.put_page(PageKind::Statistics, &statistics, true);
+        let statistics = self.file.put_page(PageKind::Statistics, &statistics, true);
         for page in filter_pages {
             self.file.put_page(PageKind::Filter, &page, true);
         }
-        self.summary.push(&first, self.index_first_ordinal, place, statistics_bytes);
+        let bytes = page_len(0, payload.len(), true) as u32;
+        self.summary.push(&first, self.index_first_ordinal, bytes, statistics);
+        self.index_pages.push(payload);
         self.summary.push_weights(&self.index_weights);
         self.index_weights.fill(0);
         self.footer.index_pages += 1;
@@ -242,11 +248,4 @@ impl SegmentWriter {
         let detail = format!("the rows that were to follow the first {rows} are damaged: {error}");
         StorageError::Inconsistent { file, detail }
     }
-}
-
-/// The weight of each row.
-pub(crate) fn weight_units(values: &ArrayRef) -> std::result::Result<Vec<u64>, FormatError> {
-    stored_units(values).map_err(|(row, why)| {
-        FormatError::malformed("block", format!("the weight of row {row} is {why:?}"))
-    })
 }

@@ -14,7 +14,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{decode_column, decode_values, has_more_columns, split_column};
 use drillcore_format::page::{HEADER_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{
-    DirectoryPage, PostingChunk, SetDirectorySummary, SetEntry, SkipTable,
+    DirectoryPage, PostingChunk, SetDirectorySummary, SetEntry, SkipTable, WEIGHT_GROUP,
 };
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
@@ -150,8 +150,10 @@ pub fn index_summary(parts: &[Vec<u8>]) -> Outcome {
     let step = summary.len().div_ceil(LOOKED_AT).max(1);
     for page in (0..summary.len()).step_by(step) {
         assert_eq!(summary.page_of_ordinal(summary.first_ordinal(page)), page);
-        let (offset, bytes) = summary.place(page);
-        assert!(summary.statistics_place(page).0 == offset + u64::from(bytes));
+        let ((offset, bytes), (area, area_bytes)) = (summary.place(page), summary.area());
+        assert!(offset >= area && offset + u64::from(bytes) <= area + area_bytes);
+        let (statistics, bytes) = summary.statistics_place(page);
+        assert!(statistics.checked_add(u64::from(bytes)).is_some());
         let around = bounds(&[summary.separator(page).to_vec()]);
         assert!(around.iter().all(|bound| summary.page_of_bound(bound) < summary.len()));
         for weight in 0..summary.weights() {
@@ -223,14 +225,36 @@ pub fn postings(parts: &[Vec<u8>]) -> Outcome {
             }
         }
     }
-    if let Some(directory) = outcome.note(DirectoryPage::parse(directory)) {
-        for entry in directory.entries().take(LOOKED_AT) {
-            if let Some(entry) = outcome.note(entry) {
-                use_list(&entry, page, &mut outcome);
+    for weights in 0..2 {
+        if let Some(directory) = outcome.note(DirectoryPage::parse(directory, weights)) {
+            for entry in directory.entries().take(LOOKED_AT) {
+                if let Some(entry) = outcome.note(entry) {
+                    use_list(&entry, page, &mut outcome);
+                    use_weights(&entry, page, &mut outcome);
+                }
             }
         }
     }
     outcome
+}
+
+/// Looks for groups of members by weight and by number, in tables of which every page is `page`.
+fn use_weights(entry: &SetEntry, page: &[u8], outcome: &mut Outcome) {
+    for tables in &entry.weights {
+        let total = tables.total();
+        for unit in [0, 1, total / 2, total.saturating_sub(1)].into_iter().filter(|&u| u < total) {
+            let table = tables.table_of_unit(unit);
+            if let Some(group) = outcome.note(tables.group_of_unit(table, page, unit)) {
+                assert!((group.before..group.before + group.weight.sum).contains(&unit));
+            }
+        }
+        for group in [0, 1, (entry.count - 1) / WEIGHT_GROUP] {
+            if group <= (entry.count - 1) / WEIGHT_GROUP {
+                let table = tables.table_of_group(group);
+                outcome.note(tables.group_of_number(table, page, group));
+            }
+        }
+    }
 }
 
 /// Searches a list, of which every page is `page`.
@@ -250,10 +274,12 @@ fn use_list(entry: &SetEntry, page: &[u8], outcome: &mut Outcome) {
     }
 }
 
-/// A set directory page: every entry, and each value looked for.
+/// A set directory page of a table of some weight columns: every entry, and each value looked for.
 pub fn set_directory(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
-    let Some(page) = outcome.note(DirectoryPage::parse(part(parts, 1))) else { return outcome };
+    let weights = part(parts, 0).first().map_or(0, |weights| usize::from(weights % 4));
+    let page = outcome.note(DirectoryPage::parse(part(parts, 1), weights));
+    let Some(page) = page else { return outcome };
     assert_eq!(page.is_empty(), page.entries().next().is_none());
     for entry in page.entries().take(LOOKED_AT) {
         if let Some(entry) = outcome.note(entry) {

@@ -17,7 +17,9 @@ use drillcore_format::index_page::IndexPage;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::{Edit, SegmentMeta, decode_edits, encode_edits};
 use drillcore_format::page::{PageAddress, PageKind, write_page};
-use drillcore_format::postings::{ListPlace, PostingsWriter};
+use drillcore_format::postings::{
+    GroupWeight, ListPlace, PostingsWriter, SetDirectorySummary, WEIGHT_GROUP,
+};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{SetColumn, TableSchema};
 use drillcore_sample::rng::Rng;
@@ -254,7 +256,9 @@ impl Folder {
             add("index_summary", String::new(), &[Vec::new(), summary]);
         }
         for directory in of_kind(PageKind::SetDirectory).into_iter().take(1) {
-            add("set_directory", String::new(), &[Vec::new(), directory.clone(), example.clone()]);
+            let summary = SetDirectorySummary::decode(&of_kind(PageKind::SetSummary)[0]);
+            let weights = vec![summary.expect("a healthy page").weights() as u8];
+            add("set_directory", String::new(), &[weights, directory.clone(), example.clone()]);
             for page in of_kind(PageKind::Postings).into_iter().take(1) {
                 add("postings", String::new(), &[vec![0, 0, 9, 0], page, directory.clone()]);
             }
@@ -385,10 +389,16 @@ fn of_schemas() -> Vec<Seed> {
 fn of_a_long_list() -> Seed {
     let (rows, mut file) = (2_000u32, Vec::new());
     let segment = SegmentId(1);
-    let mut writer = PostingsWriter::new(segment, 0);
+    let mut writer = PostingsWriter::new(segment, 0, 1);
     let mut push = |value: &[u8], list: Vec<u32>| {
         let (len, is_all) = (list.len() as u64, list.len() == rows as usize);
-        writer.push(value, list.into_iter(), len, is_all, &mut file);
+        let group = |of: &[u32]| {
+            let mut weight = GroupWeight::default();
+            of.iter().for_each(|&ordinal| weight.add(u64::from(ordinal % 7)));
+            weight
+        };
+        let weights = [list.chunks(WEIGHT_GROUP as usize).map(group).collect()];
+        writer.push(value, list.into_iter(), len, is_all, &weights, &mut file);
     };
     push(b"a", (0..rows).collect());
     push(b"b", (0..rows).step_by(3).collect());
@@ -402,7 +412,7 @@ fn of_a_long_list() -> Seed {
         pages.iter().find(|page| page[0] == kind as u8).expect("there is one")[1..].to_vec()
     };
     let (page, directory) = (of_kind(PageKind::Postings), of_kind(PageKind::SetDirectory));
-    let entry = drillcore_format::postings::DirectoryPage::parse(&directory)
+    let entry = drillcore_format::postings::DirectoryPage::parse(&directory, 1)
         .and_then(|page| page.find(b"b"))
         .expect("a healthy page")
         .expect("the set is there");

@@ -8,6 +8,7 @@ use drillcore::arrow_array::BinaryArray;
 use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::postings::WEIGHT_GROUP;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::columns::ColumnReader;
@@ -51,7 +52,7 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
         if let Some(Some(meta)) = outcome.note(written) {
             let postings = outcome.note(segment.open_postings(directory.as_ref(), meta));
             postings.into_iter().for_each(|postings| drop(segment.attach_postings(postings)));
-            use_sets(&segment, &mut outcome);
+            use_sets(&segment, layout.weight_count(), &mut outcome);
         }
     }
     outcome
@@ -118,7 +119,7 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
         });
     }
     use_weights(segment, layout, outcome);
-    use_sets(segment, outcome);
+    use_sets(segment, layout.weight_count(), outcome);
     (rows == few).then_some(everything).flatten()
 }
 
@@ -133,16 +134,15 @@ fn use_weights(segment: &Segment, layout: &Layout, outcome: &mut Outcome) {
             last = before.unwrap_or(last);
         }
         let Some(total) = outcome.note(segment.weight_before(weight, rows)) else { continue };
-        for unit in [0, 1, total / 3, total / 2, total.saturating_sub(1)] {
-            if unit < total {
-                let found = outcome.note(segment.row_of_weight(weight, unit));
-                assert!(found.is_none_or(|(row, units)| row < rows && units > 0));
-            }
+        let units = [0, 1, total / 3, total / 2, total.saturating_sub(1)];
+        let units: Vec<u128> = units.into_iter().filter(|unit| *unit < total).collect();
+        if let Some(found) = outcome.note(segment.rows_of_weight(weight, &units)) {
+            assert!(found.iter().all(|(row, units)| *row < rows && *units > 0));
         }
     }
 }
 
-fn use_sets(segment: &Segment, outcome: &mut Outcome) {
+fn use_sets(segment: &Segment, weights: usize, outcome: &mut Outcome) {
     let Some(postings) = segment.postings() else { return };
     let mut values: Vec<Vec<u8>> = vec![Vec::new(), vec![0], vec![1, 0xff]];
     outcome.note(postings.sets(|value, rows| {
@@ -171,6 +171,28 @@ fn use_sets(segment: &Segment, outcome: &mut Outcome) {
                 assert!(ordinals.is_sorted_by(|a, b| a < b), "ordinals ascend");
                 assert!(ordinals.iter().all(|ordinal| u64::from(*ordinal) < segment.rows()));
             }
+        }
+        if count == 0 {
+            continue;
+        }
+        let positions = [0, count / 2, count / 2, count - 1];
+        let mut ordinals = Vec::new();
+        if outcome.note(members.ordinals_at(&positions, &mut ordinals)).is_some() {
+            assert_eq!(ordinals.len(), positions.len());
+            assert!(ordinals.iter().all(|ordinal| u64::from(*ordinal) < segment.rows()));
+        }
+        for weight in 0..weights {
+            let total = members.weight(weight);
+            let units: Vec<u128> = [0, total / 2, total.saturating_sub(1)]
+                .into_iter()
+                .filter(|u| *u < total)
+                .collect();
+            if let Some(groups) = outcome.note(members.groups_of_units(weight, &units)) {
+                for (unit, group) in units.iter().zip(groups) {
+                    assert!((group.before..group.before + group.weight.sum).contains(unit));
+                }
+            }
+            outcome.note(members.weight_group(weight, (count - 1) / WEIGHT_GROUP));
         }
     }
 }

@@ -145,6 +145,39 @@ fn weighted_samples_are_in_proportion_to_live_weights_in_every_state() {
     }
 }
 
+/// Null hypotheses: those of the weighted battery, of sets whose members on disk are drawn by groups of 128: whole, and cut by a
+/// range on both sides. Whoever weighs groups alone is found out.
+#[test]
+fn weighted_samples_of_long_sets_on_disk_are_in_proportion() {
+    let long = Events { teams: 2, payload_bytes: 20 };
+    for kind in [Kind::Append, Kind::Upsert] {
+        let opened = Opened::new(kind);
+        long.append(&opened.table(), &(0..3_000).collect::<Vec<_>>());
+        opened.database().compact().unwrap();
+        let snapshot = opened.snapshot();
+        assert_eq!(snapshot.pieces(), 1);
+        for (low, high) in [(0, 3_000), (301, 2_404), (5, 255)] {
+            let sets = long.of_team(1).sets;
+            let selection = Selection { sets, ..id_range(low, high) };
+            let ids: Vec<i64> = (low..=high).filter(|id| id % 2 == 1 && *id < 3_000).collect();
+            for column in ["weight", "value"] {
+                let weight = |id| weight_of(column, id);
+                let population = Population::weighted(&ids, weight);
+                let mut draw = |replace, size, seed| {
+                    let by = Some(column);
+                    weighted_sample_ids(&snapshot, &selection, by, replace, size, seed)
+                };
+                let verdicts = weighted_battery(&population, &mut draw);
+                assert_fair(&format!("{low}..={high} by {column}, {kind:?}"), SEED, verdicts);
+                let mut groups = biased::weighs_only_groups(population.ids(), weight, 128);
+                let effort = Effort { size: 1_000, samples: repetitions(30), first_seed: SEED };
+                let verdict = weighted_shares(&population, effort, &mut groups);
+                assert_biased("weighs only groups", SEED, &verdict);
+            }
+        }
+    }
+}
+
 fn weighted_battery(
     population: &Population,
     draw: &mut dyn FnMut(bool, u64, u64) -> Vec<i64>,
@@ -270,7 +303,8 @@ struct Boundaries {
 fn boundaries() -> Boundaries {
     const DISK_ROWS: i64 = 3_000;
     let events = Events { teams: 4, payload_bytes: 1_000 };
-    let options = Options { cache_bytes: 8 << 20, ..Default::default() };
+    // So small that it does not keep the index as a whole.
+    let options = Options { cache_bytes: 16 << 10, ..Default::default() };
     let db = Database::in_memory(options).unwrap();
     let table = db.create_table("events", Events::spec()).unwrap();
     let append = |ids: Vec<i64>| {

@@ -1,0 +1,122 @@
+//! What is read to find rows: the index of a segment at once, and of a sample no more than the rows drawn.
+
+use std::sync::Arc;
+
+use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+use drillcore_sample::rng::Rng;
+
+const ROWS: i64 = 200_000;
+
+fn spec() -> TableSpec {
+    let columns = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("city", DataType::Utf8, false),
+        Field::new("weight", DataType::Float64, false),
+        Field::new("note", DataType::Utf8, false),
+    ]);
+    TableSpec::new(Arc::new(columns), ["id"]).set("city").weights(["weight"])
+}
+
+/// One segment of some hundred thousand rows of about 100 bytes, behind an empty cache of some bytes.
+fn opened(cache_bytes: u64) -> (Database, Table) {
+    let files = Arc::new(directory::MemoryDirectory::new());
+    let db = Database::open_in(files.clone(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let mut rng = Rng::keyed(7, 0);
+    for ids in (0..ROWS).collect::<Vec<_>>().chunks(20_000) {
+        let city = |id: &i64| if id % 100 == 0 { "small" } else { "large" };
+        let mut note =
+            |_: &i64| (0..5).map(|_| format!("{:016x}", rng.next_u64())).collect::<String>();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ids.to_vec())),
+            Arc::new(StringArray::from_iter_values(ids.iter().map(city))),
+            Arc::new(Float64Array::from_iter_values(ids.iter().map(|id| (1 + id % 9) as f64))),
+            Arc::new(StringArray::from_iter_values(ids.iter().map(&mut note))),
+        ];
+        table
+            .append(&RecordBatch::try_new(spec().columns, columns).unwrap(), OnError::Raise)
+            .unwrap();
+    }
+    db.compact().unwrap();
+    db.close().unwrap();
+    let db = Database::open_in(files, Options { cache_bytes, ..Options::default() }).unwrap();
+    let table = db.table("t").unwrap();
+    assert_eq!(table.snapshot().unwrap().pieces(), 1);
+    (db, table)
+}
+
+fn get(table: &Table, id: i64) {
+    let key: ArrayRef = Arc::new(Int64Array::from(vec![id]));
+    assert_eq!(table.snapshot().unwrap().get(&[key], None).unwrap().rows.num_rows(), 1);
+}
+
+#[test]
+fn the_index_of_a_segment_is_read_at_once_and_stays_while_the_segment_does() {
+    let (db, table) = opened(4 << 20);
+    let before = db.stats().unwrap();
+    // Of some ten index pages.
+    (0..40).for_each(|step| get(&table, step * (ROWS / 40)));
+    let after = db.stats().unwrap();
+    let index_reads = after.index_pages_read - before.index_pages_read;
+    assert!((1..=2).contains(&index_reads), "{index_reads} reads of index pages");
+    assert_eq!(after.blocks_read - before.blocks_read, 40);
+    let bytes = after.bytes_read - before.bytes_read;
+    assert!(after.cache_bytes > bytes - 8192, "{} of {bytes} read are held", after.cache_bytes);
+    // A merged segment has an index of its own; the old one goes.
+    let row = spec().columns;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(vec![ROWS / 2])),
+        Arc::new(StringArray::from(vec!["small"])),
+        Arc::new(Float64Array::from(vec![1.0])),
+        Arc::new(StringArray::from(vec!["x"])),
+    ];
+    for _ in 0..5 {
+        table
+            .append(&RecordBatch::try_new(row.clone(), columns.clone()).unwrap(), OnError::Raise)
+            .unwrap();
+        db.compact().unwrap();
+        (0..40).for_each(|step| get(&table, step * (ROWS / 40)));
+    }
+    let last = db.stats().unwrap();
+    assert!(last.cache_bytes <= 4 << 20, "{} bytes are held", last.cache_bytes);
+}
+
+#[test]
+fn a_cache_too_small_for_the_index_reads_it_page_by_page_within_its_budget() {
+    let (db, table) = opened(40 << 10);
+    let before = db.stats().unwrap();
+    (0..40).for_each(|step| get(&table, (step * 7919) % ROWS));
+    let after = db.stats().unwrap();
+    assert!(after.index_pages_read - before.index_pages_read > 10);
+    assert!(after.cache_bytes <= 40 << 10, "{} bytes are held", after.cache_bytes);
+    assert_eq!(after.blocks_read - before.blocks_read, 40);
+}
+
+/// Pages of all kinds that a sample read, behind an empty cache.
+fn pages_of_a_sample(n: u64, city: &str, weight: Option<&str>) -> u64 {
+    let (db, table) = opened(16 << 20);
+    let snapshot = table.snapshot().unwrap();
+    let sets: ArrayRef = Arc::new(StringArray::from(vec![city]));
+    let selection = Selection { sets: Some(sets), ..Selection::default() };
+    let before = db.stats().unwrap();
+    let weight = weight.map(Into::into);
+    let request = SampleRequest { n, selection, weight, seed: Some(3), ..Default::default() };
+    assert_eq!(snapshot.sample(&request).unwrap().num_rows() as u64, n);
+    let after = db.stats().unwrap();
+    let pages = |stats: &Stats| stats.blocks_read + stats.set_pages_read + stats.index_pages_read;
+    pages(&after) - pages(&before)
+}
+
+#[test]
+fn a_sample_of_a_set_costs_the_rows_drawn_with_weights_and_without() {
+    for (n, city) in [(1, "large"), (1, "small"), (100, "large"), (100, "small")] {
+        // The directory, a list's tables and chunks of some members each, and the blocks; the index once.
+        let uniform = pages_of_a_sample(n, city, None);
+        assert!(uniform <= 8 + 3 * n, "{n} of {city}: {uniform} pages");
+        // Weights are 1 to 9, so that about two are drawn for each that is taken; each is drawn by itself.
+        let weighted = pages_of_a_sample(n, city, Some("weight"));
+        assert!(weighted <= 16 + 6 * n, "{n} of {city} by weight: {weighted} pages");
+    }
+}

@@ -1,0 +1,79 @@
+//! The index pages of a segment that stay in memory.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use drillcore_format::index_page::IndexPage;
+
+use crate::error::Result;
+use crate::pages::page_cache::{PageCache, ResidentShare};
+
+/// Bytes that come in about the time that a read of one page takes.
+const READ_WORTH_BYTES: u64 = 64 << 10;
+
+/// All index pages of a segment, once reading them was worth it.
+#[derive(Default)]
+pub(super) struct ResidentIndex {
+    held: OnceLock<Held>,
+    /// How many pages were asked for since the last attempt to read them all.
+    asked: AtomicU64,
+    loading: Mutex<()>,
+}
+
+struct Held {
+    pages: Box<[IndexPage]>,
+    _share: ResidentShare,
+}
+
+/// An index page in the hands of a reader.
+pub(crate) enum HeldIndexPage<'a> {
+    Resident(&'a IndexPage),
+    Cached(Arc<IndexPage>),
+}
+
+impl Deref for HeldIndexPage<'_> {
+    type Target = IndexPage;
+
+    fn deref(&self) -> &IndexPage {
+        match self {
+            HeldIndexPage::Resident(page) => page,
+            HeldIndexPage::Cached(page) => page,
+        }
+    }
+}
+
+impl ResidentIndex {
+    /// A page, if all are here.
+    pub fn page(&self, number: usize) -> Option<&IndexPage> {
+        self.held.get().map(|held| &held.pages[number])
+    }
+
+    /// Has all pages read, which take some bytes in the file and in memory, if that is worth it now that so many more were
+    /// asked for, and they fit the cache's share for this. Who asks while somebody does goes on without them; if they cannot be
+    /// read, whoever asks for one of them by itself is told why.
+    pub fn want(
+        &self,
+        asked: u64,
+        (file_bytes, held_bytes): (u64, u64),
+        cache: &Arc<PageCache>,
+        read: impl FnOnce() -> Result<Box<[IndexPage]>>,
+    ) {
+        if self.held.get().is_some() {
+            return;
+        }
+        let asked = self.asked.fetch_add(asked, Ordering::Relaxed) + asked;
+        if asked.saturating_mul(READ_WORTH_BYTES) < file_bytes {
+            return;
+        }
+        let Ok(_loading) = self.loading.try_lock() else { return };
+        if self.held.get().is_some() {
+            return;
+        }
+        self.asked.store(0, Ordering::Relaxed);
+        let Some(share) = PageCache::reserve(cache, held_bytes) else { return };
+        if let Ok(pages) = read() {
+            self.held.get_or_init(|| Held { pages, _share: share });
+        }
+    }
+}
