@@ -12,13 +12,13 @@ pub struct Arguments {
     /// Which benches to run; by default all.
     #[arg(value_enum)]
     pub benches: Vec<Bench>,
-    /// Rows of the table, of about 100 bytes each. They are also held in memory, but for `load`.
+    /// Rows of the table, of about 100 bytes each. They are also held in memory, but for `load` and `readers`.
     #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=1_000_000_000))]
     pub rows: u64,
-    /// MiB of rows that the engines of `load` hold in memory.
+    /// MiB of rows that the engines of `load` and `readers` hold in memory while they load.
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
-    /// Leave the other engines out of `load`, as for a profile.
+    /// Leave the other engines out of `load` and `readers`, as for a profile.
     #[arg(long)]
     pub without_peers: bool,
     /// Maximum number of threads that append or read.
@@ -47,6 +47,8 @@ pub enum Bench {
     Load,
     /// Single rows by key.
     Reads,
+    /// Single records by key, by many readers at once, past the system's cache.
+    Readers,
     /// All rows of one set.
     Sets,
     /// Random rows of a table, a key range and a set.
@@ -56,6 +58,13 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 6] =
-        [Bench::Ingest, Bench::Load, Bench::Reads, Bench::Sets, Bench::Sampling, Bench::Cold];
+    pub const ALL: [Bench; 7] = [
+        Bench::Ingest,
+        Bench::Load,
+        Bench::Reads,
+        Bench::Readers,
+        Bench::Sets,
+        Bench::Sampling,
+        Bench::Cold,
+    ];
 }

@@ -17,10 +17,14 @@ mod sqlite;
 mod loaded;
 mod ingest;
 mod records;
+mod record_table;
 #[cfg(feature = "rocksdb")]
 mod rocksdb_load;
+#[cfg(feature = "rocksdb")]
+mod rocksdb_reads;
 mod load;
 mod reads;
+mod readers;
 mod sets;
 mod sampling;
 mod cold;
@@ -72,6 +76,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Ingest => ingest::ingest(&setup)?,
             Bench::Load => load::load(&setup)?,
             Bench::Reads => reads::reads(&setup)?,
+            Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
             Bench::Cold => cold::cold(&setup)?,

@@ -4,19 +4,15 @@
 //! from everywhere. Both engines get little memory for rows, and so write each record several times.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
-use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
-use drillcore::{Database, OnError, Options, Selection, TableSpec};
+use drillcore::{Database, Options, Selection};
 
 use crate::engine::DRILLCORE;
 use crate::error::Result;
 use crate::file_pages::{sync, write_in_chunks};
-use crate::records::{
-    KEY_BYTES, RECORD_BYTES, Records, WRITTEN_OUT, WRITTEN_ROWS, check_rows, loaded,
-};
+use crate::record_table;
+use crate::records::{RECORD_BYTES, Records, WRITTEN_OUT, WRITTEN_ROWS, check_rows, loaded};
 use crate::report::{Report, grouped};
 #[cfg(feature = "rocksdb")]
 use crate::rocksdb_load;
@@ -69,28 +65,9 @@ pub fn load(setup: &Setup) -> Result<Report> {
 fn of_drillcore(folder: &Path, records: Records, threads: u32) -> Result<Outcome> {
     let options = Options { memory_bytes: records.memory_bytes, ..Options::default() };
     let db = Database::open(folder, options)?;
-    let columns: Vec<Field> =
-        [("high", DataType::Int64), ("low", DataType::Int64), ("value", DataType::Binary)]
-            .into_iter()
-            .map(|(name, of)| Field::new(name, of, false))
-            .collect();
-    let schema = Arc::new(Schema::new(columns));
-    let spec = TableSpec::new(schema.clone(), ["high", "low"]);
-    let table = db.create_table("records", spec)?;
+    let table = record_table::create(&db)?;
     let segments = || Ok(db.stats()?.tables[0].segments);
-    let append = |records: Vec<[u8; RECORD_BYTES]>| {
-        let number = |at: usize| -> ArrayRef {
-            let of = |record: &[u8; RECORD_BYTES]| {
-                i64::from_be_bytes(record[at..at + 8].try_into().expect("eight bytes"))
-            };
-            Arc::new(Int64Array::from_iter_values(records.iter().map(of)))
-        };
-        let values = records.iter().map(|record| &record[KEY_BYTES..]);
-        let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
-        let batch = RecordBatch::try_new(schema.clone(), vec![number(0), number(8), values]);
-        table.append(&batch.expect("three arrays of one length"), OnError::Raise)?;
-        Ok(())
-    };
+    let append = |records: Vec<[u8; RECORD_BYTES]>| record_table::append(&table, &records);
     let outcome =
         loaded(records, threads, append, segments, || Ok(db.flush()?), || Ok(db.compact()?))?;
     let rows = table.snapshot()?.count(&Selection::default())?;

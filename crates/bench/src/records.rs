@@ -26,6 +26,9 @@ const SEGMENTS: Metric = Metric::count("most files", "files");
 const MEMORY: Metric = Metric::count("memory gained", "MiB");
 pub const WRITTEN_ROWS: Metric = Metric::count("writes a row", "times");
 
+/// What a record is asked for by.
+pub type Key = [u8; KEY_BYTES];
+
 /// The records of one batch, by the number of the batch.
 #[derive(Clone, Copy)]
 pub struct Records {
@@ -69,6 +72,15 @@ pub fn check_rows(engine: &'static str, found: u64, records: Records) -> Result<
     }
     let (case, expected) = ("keys shuffled".to_string(), records.rows.to_string());
     Err(Error::Disagreement { bench: "load", case, engine, found: found.to_string(), expected })
+}
+
+/// A record that is asked for by its key is there, once.
+pub fn check_found(engine: &'static str, found: u64) -> Result<()> {
+    if found == 1 {
+        return Ok(());
+    }
+    let (case, expected) = ("one record".to_string(), "1".to_string());
+    Err(Error::Disagreement { bench: "readers", case, engine, found: found.to_string(), expected })
 }
 
 /// Appends all records with some threads, writes them out and merges them, and measures how that goes.

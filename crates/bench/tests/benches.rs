@@ -75,6 +75,24 @@ fn reads_measures_gets_with_and_without_caches_and_a_scan() {
 }
 
 #[test]
+fn readers_measures_gets_past_the_systems_cache_and_what_sharing_gains() {
+    let (printed, lines) = figures("readers");
+    let cases =
+        ["any record, 8 MiB of cache", "any record, 64 MiB of cache", "ten records, nothing kept"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    let value = |case: &str, engine: &str, metric: &str| {
+        let is_it = |line: &&Value| {
+            line["case"] == case && line["engine"] == engine && line["metric"] == metric
+        };
+        lines.iter().find(is_it).unwrap_or_else(|| panic!("{printed}"))["value"].as_f64().unwrap()
+    };
+    let alone = value(cases[2], "drillcore, a database each", "pages a read");
+    assert!((1.9..=2.1).contains(&alone), "an index page and a block: {alone}");
+    assert!(value(cases[2], "drillcore", "pages a read") < alone);
+    assert!(value(cases[0], "drillcore", "reads") > 0.0);
+}
+
+#[test]
 fn sets_measures_three_sizes_with_and_without_an_index() {
     check(
         "sets",

@@ -239,7 +239,11 @@ fn key_orders(
     [order(true), order(false)].into_iter().filter(|order| !order.is_empty()).collect()
 }
 
-/// The number of rows, where no row has to be read to know it.
+/// The share of rows that pass a test, where nothing is known of it, as a divisor: what DataFusion supposes of its own filters.
+const TEST_DIVISOR: usize = 5;
+
+/// The number of rows, where no row has to be read to know it, or else about how many: so that of two sides of a join the smaller
+/// one is held.
 fn known_rows(
     table: &TableSnapshot,
     condition: Option<&Arc<Condition>>,
@@ -248,12 +252,22 @@ fn known_rows(
     interrupt: &Interrupt,
 ) -> Result<Precision<usize>> {
     let is_indexed = condition.is_none_or(|condition| condition.is_exact());
-    if table.schema().merge != MergePolicy::Append || !is_indexed || wanted != Wanted::All {
-        return Ok(Precision::Absent);
+    let (selection, limit) = (selection(condition), limit.unwrap_or(usize::MAX));
+    let size = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
+    if table.schema().merge == MergePolicy::Append && is_indexed && wanted == Wanted::All {
+        let rows = table.count_interruptibly(&selection, interrupt).map_err(to_datafusion)?;
+        return Ok(Precision::Exact(size(rows).min(limit)));
     }
-    let rows = table.count_interruptibly(&selection(condition), interrupt);
-    let rows = usize::try_from(rows.map_err(to_datafusion)?).unwrap_or(usize::MAX);
-    Ok(Precision::Exact(rows.min(limit.unwrap_or(usize::MAX))))
+    let Some(rows) = table.count_at_most(&selection, interrupt).map_err(to_datafusion)? else {
+        return Ok(Precision::Absent);
+    };
+    let passing = size(rows) / if is_indexed { 1 } else { TEST_DIVISOR };
+    let rows = match wanted {
+        Wanted::All => passing,
+        Wanted::Rows { n, .. } => passing.min(size(n)),
+        Wanted::Share { share, .. } => (passing as f64 * share) as usize,
+    };
+    Ok(Precision::Inexact(rows.min(limit)))
 }
 
 impl DisplayAs for ScanExec {
@@ -368,9 +382,12 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        // Where all rows are counted without reading them, each that is found is one.
+        let is_tested = self.condition.as_ref().is_some_and(|condition| !condition.is_exact());
         let rows = match partition.and_then(|partition| self.partitions.get(partition)) {
-            Some(partition) => self.rows.map(|_| partition.candidates() as usize),
+            // Where all rows are counted without reading them, each that is found is one.
+            Some(partition) => self.rows.map(|_| {
+                partition.candidates() as usize / if is_tested { TEST_DIVISOR } else { 1 }
+            }),
             None => self.rows,
         };
         let statistics = Statistics::new_unknown(&self.schema());

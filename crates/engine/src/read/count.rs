@@ -45,6 +45,21 @@ impl TableSnapshot {
         }
     }
 
+    /// At least as many rows as are selected, from indexes alone: what a predicate tests, and in an upsert or rollup table
+    /// versions of rows that newer ones replace, are counted as if they passed. `None` if only a pass over the rows could tell.
+    pub fn count_at_most(
+        &self,
+        selection: &Selection,
+        interrupt: &Interrupt,
+    ) -> Result<Option<u64>> {
+        let TableVersion { layout, pieces, schema, .. } = self.table();
+        let scope = selection.check(schema)?.scope;
+        if scope.takes_a_pass(pieces) {
+            return Ok(None);
+        }
+        Ok(Some(scope.select(layout, pieces.clone(), interrupt)?.len()))
+    }
+
     /// The exact number of events folded into the selected rows of a rollup table, from running sums unless
     /// rows have to be tested; in another table, of rows.
     pub fn count_events(&self, selection: &Selection) -> Result<u64> {

@@ -103,8 +103,17 @@ impl PageCache {
 
     /// Takes a part of the budget for index pages that the caller will hold, if they fit the share for that.
     pub(crate) fn reserve(cache: &Arc<PageCache>, bytes: u64) -> Option<ResidentShare> {
+        PageCache::reserve_within(cache, bytes, u64::MAX)
+    }
+
+    /// The same, if no more than `most` are taken in all then.
+    pub(crate) fn reserve_within(
+        cache: &Arc<PageCache>,
+        bytes: u64,
+        most: u64,
+    ) -> Option<ResidentShare> {
         let mut shares = cache.lock_shares();
-        if !shares.reserve(bytes) {
+        if shares.resident().saturating_add(bytes) > most || !shares.reserve(bytes) {
             return None;
         }
         cache.apply(&shares);

@@ -12,6 +12,9 @@ use crate::pages::paged_file::file_name;
 
 /// Bytes are handed to the file in portions of this size.
 const PORTION_BYTES: usize = 256 << 10;
+/// A long file is made durable so far whenever it has grown by this much: else all of it would be left for the end, when
+/// the device has no time for anybody else.
+const SYNC_BYTES: u64 = 32 << 20;
 
 /// A file of pages under construction.
 pub struct PageWriter {
@@ -23,6 +26,7 @@ pub struct PageWriter {
     /// Bytes not yet handed to the file, which begin at byte `written`.
     pending: Vec<u8>,
     written: u64,
+    synced: u64,
 }
 
 impl PageWriter {
@@ -33,7 +37,16 @@ impl PageWriter {
     ) -> Result<PageWriter> {
         let name = file_name(kind, id);
         let file = directory.create(&name).context("create", &name)?;
-        Ok(PageWriter { directory, file, kind, name, id, pending: Vec::new(), written: 0 })
+        Ok(PageWriter {
+            directory,
+            file,
+            kind,
+            name,
+            id,
+            pending: Vec::new(),
+            written: 0,
+            synced: 0,
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -91,6 +104,10 @@ impl PageWriter {
         self.file.write_all(&self.pending).context("write", &self.name)?;
         self.written += self.pending.len() as u64;
         self.pending.clear();
+        if self.written - self.synced >= SYNC_BYTES {
+            self.file.sync().context("sync", &self.name)?;
+            self.synced = self.written;
+        }
         Ok(())
     }
 }

@@ -202,6 +202,12 @@ impl PagedFile {
 }
 
 impl FileEnd {
+    /// Bytes of the file that were read already.
+    pub fn bytes_at(&self, offset: u64, len: u64) -> Option<&[u8]> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        self.bytes.get(start..)?.get(..usize::try_from(len).ok()?)
+    }
+
     /// The payload of a page of the file, checked: of what was read already, if it lies there.
     pub fn page(
         &self,
@@ -209,9 +215,7 @@ impl FileEnd {
         (offset, len): (u64, u32),
         kind: PageKind,
     ) -> Result<Vec<u8>> {
-        let start = offset.checked_sub(self.offset).and_then(|start| usize::try_from(start).ok());
-        let page = start.and_then(|start| self.bytes.get(start..)?.get(..len as usize));
-        match page {
+        match self.bytes_at(offset, u64::from(len)) {
             Some(page) => Ok(file.payload(page, kind, offset)?.to_vec()),
             None => file.read_whole_page((offset, len), kind),
         }

@@ -13,10 +13,10 @@ use crate::error::Result;
 use crate::pages::page_cache::Few;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
-use crate::segments::windows::block_windows;
+use crate::segments::windows::read_ahead;
 
-/// Index pages that are read together.
-const PAGES_AT_ONCE: usize = 64;
+/// Index pages that are looked at together: some MiB, where they are not resident.
+const PAGES_AT_ONCE: usize = 1024;
 
 /// Rows of one segment that are wanted: their ordinals ascend, or they descend.
 #[derive(Clone, Copy)]
@@ -66,56 +66,69 @@ pub fn fetch(
         for (in_page, page) in pages.iter().zip(Segment::index_pages_of(cache, &numbers)) {
             in_blocks(wanted, in_page, &*page?, &mut blocks);
         }
-        for window in block_windows(&blocks, |block| block.place.bytes) {
-            let requests: Vec<_> = window
-                .iter()
-                .map(|block| wanted[block.wanted].segment.block_request(&block.place))
-                .collect();
-            let payloads = cache.payloads(&requests).into_iter().collect::<Result<Few<_>>>()?;
-            let has_extents =
-                has_extents && window.iter().any(|block| block.place.extent_bytes > 0);
-            let mut ahead = ExtentsAhead::default();
-            for (number, (block, payload)) in window.iter().zip(&payloads).enumerate() {
-                if !go_on() {
-                    return Ok(());
+        let read = |window: &[InBlock]| {
+            let request =
+                |block: &InBlock| wanted[block.wanted].segment.block_request(&block.place);
+            let requests: Vec<_> = window.iter().map(request).collect();
+            cache.payloads(&requests)
+        };
+        let goes_on = read_ahead(
+            &blocks,
+            |block| block.place.bytes,
+            read,
+            |window, payloads| {
+                let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
+                let has_extents =
+                    has_extents && window.iter().any(|block| block.place.extent_bytes > 0);
+                let mut ahead = ExtentsAhead::default();
+                for (number, (block, payload)) in window.iter().zip(&payloads).enumerate() {
+                    if !go_on() {
+                        return Ok(false);
+                    }
+                    let (Wanted { segment, ordinals }, place) =
+                        (wanted[block.wanted], &block.place);
+                    let extents = match has_extents {
+                        false => Vec::new(),
+                        true => ahead.next(cache, |further| {
+                            let at = number + further;
+                            let Some(block) = window.get(at) else { return Ok(None) };
+                            let segment = wanted[block.wanted].segment;
+                            let places = match block.place.extent_bytes {
+                                0 => Vec::new(),
+                                _ => {
+                                    let view = segment.view(&block.place, &payloads[at], &[])?;
+                                    let rows = rows_in_block(wanted, block).collect::<Vec<_>>();
+                                    let (offset, rows) = (block.place.offset, Picked::Rows(&rows));
+                                    segment.extents_of(offset, &view, projection, rows)?
+                                }
+                            };
+                            Ok(Some((segment, places)))
+                        })?,
+                    };
+                    if dictionaries.0 != Some(block.wanted) {
+                        dictionaries = (Some(block.wanted), segment.dictionaries(projection)?);
+                    }
+                    let view =
+                        segment.view(place, payload, &dictionaries.1)?.with_extents(&extents);
+                    in_block.clear();
+                    in_block.extend(rows_in_block(wanted, block));
+                    let rest = ordinals.len() - block.ordinals.start;
+                    let rows = builder.get_or_insert_with(|| RowsBuilder::new(projection, rest));
+                    rows.append_rows(&view, &in_block)
+                        .map_err(|error| segment.damaged(place.offset, error))?;
+                    let is_last = block.ordinals.end == ordinals.len();
+                    if (is_last || rows.string_bytes() >= bytes_max)
+                        && let Some(rows) = builder.take()
+                        && !each(block.wanted, segment.finish(rows)?)
+                    {
+                        return Ok(false);
+                    }
                 }
-                let (Wanted { segment, ordinals }, place) = (wanted[block.wanted], &block.place);
-                let extents = match has_extents {
-                    false => Vec::new(),
-                    true => ahead.next(cache, |further| {
-                        let at = number + further;
-                        let Some(block) = window.get(at) else { return Ok(None) };
-                        let segment = wanted[block.wanted].segment;
-                        let places = match block.place.extent_bytes {
-                            0 => Vec::new(),
-                            _ => {
-                                let view = segment.view(&block.place, &payloads[at], &[])?;
-                                let rows = rows_in_block(wanted, block).collect::<Vec<_>>();
-                                let (offset, rows) = (block.place.offset, Picked::Rows(&rows));
-                                segment.extents_of(offset, &view, projection, rows)?
-                            }
-                        };
-                        Ok(Some((segment, places)))
-                    })?,
-                };
-                if dictionaries.0 != Some(block.wanted) {
-                    dictionaries = (Some(block.wanted), segment.dictionaries(projection)?);
-                }
-                let view = segment.view(place, payload, &dictionaries.1)?.with_extents(&extents);
-                in_block.clear();
-                in_block.extend(rows_in_block(wanted, block));
-                let rest = ordinals.len() - block.ordinals.start;
-                let rows = builder.get_or_insert_with(|| RowsBuilder::new(projection, rest));
-                rows.append_rows(&view, &in_block)
-                    .map_err(|error| segment.damaged(place.offset, error))?;
-                let is_last = block.ordinals.end == ordinals.len();
-                if (is_last || rows.string_bytes() >= bytes_max)
-                    && let Some(rows) = builder.take()
-                    && !each(block.wanted, segment.finish(rows)?)
-                {
-                    return Ok(());
-                }
-            }
+                Ok(true)
+            },
+        );
+        if !goes_on? {
+            return Ok(());
         }
     }
     Ok(())

@@ -1,8 +1,8 @@
 //! The index pages of a segment: where its blocks lie.
 //!
-//! They lie side by side in the file. Once as many of them were asked for as make reading all of them worth its time, they are
-//! read together and stay as long as the segment is open, if they fit the share of the page cache that is for this. Until then,
-//! and else, they come through the cache one by one.
+//! They lie side by side in the file. They are read together when the segment is opened, unless there are many, or else once as
+//! many of them were asked for as make reading all of them worth its time; and they stay as long as the segment is open, if they fit
+//! the share of the page cache that is for this. Until then, and else, they come through the cache one by one.
 
 use std::ops::Range;
 
@@ -13,13 +13,15 @@ use drillcore_format::page::PageKind;
 
 use crate::error::Result;
 use crate::pages::page_cache::{Few, PageCache};
-use crate::pages::paged_file::PageRequest;
+use crate::pages::paged_file::{FileEnd, PageRequest};
 use crate::segments::fit;
 use crate::segments::resident_index::HeldIndexPage;
 use crate::segments::segment::Segment;
 
 /// Bytes that are asked for at once.
 const PORTION_BYTES: u64 = 256 << 10;
+/// Index pages of all segments together that are read when segments are opened: some ten milliseconds.
+const EARLY_BYTES_MAX: u64 = 32 << 20;
 /// Of portions that are under way at the same time.
 const PORTIONS_AT_ONCE: usize = 16;
 
@@ -90,10 +92,32 @@ impl Segment {
     }
 
     fn make_resident(&self, asked: u64) {
-        let bytes = self.summary.area().1;
-        let held_bytes = bytes + (self.summary.len() * size_of::<IndexPage>()) as u64;
-        let read = || self.read_index_pages();
-        self.index.want(asked, (bytes, held_bytes), self.shared_cache(), read);
+        let sizes = (self.summary.area().1, self.held_index_bytes());
+        self.index.want(asked, sizes, self.shared_cache(), || self.read_index_pages());
+    }
+
+    /// Reads all index pages of a segment that is being opened, or takes them from the end of its file, which was read
+    /// already: as long as those of all segments are few, and so take little time. Others are read when they are asked for.
+    pub(super) fn hold_index_early(&self, end: &FileEnd) {
+        let (offset, bytes) = self.summary.area();
+        let taken = end.bytes_at(offset, bytes);
+        let most = if taken.is_some() { u64::MAX } else { EARLY_BYTES_MAX };
+        let held_bytes = self.held_index_bytes();
+        let Some(share) = PageCache::reserve_within(self.shared_cache(), held_bytes, most) else {
+            return;
+        };
+        self.index.hold(share, || match taken {
+            None => self.read_index_pages(),
+            Some(bytes) => {
+                let mut pages = Vec::with_capacity(self.summary.len());
+                self.take_pages(0..self.summary.len(), offset, bytes, &mut pages)?;
+                Ok(pages.into())
+            }
+        });
+    }
+
+    fn held_index_bytes(&self) -> u64 {
+        self.summary.area().1 + (self.summary.len() * size_of::<IndexPage>()) as u64
     }
 
     fn read_index_pages(&self) -> Result<Box<[IndexPage]>> {
@@ -113,17 +137,28 @@ impl Segment {
             let ranges: Vec<Range<u64>> = together.iter().map(|(_, range)| range.clone()).collect();
             let loaded = self.cache().read_ranges(self.file(), &ranges, PageKind::Index);
             for ((pages, range), bytes) in together.iter().zip(loaded) {
-                let bytes = bytes?;
-                for number in pages.clone() {
-                    let (offset, len) = self.summary.place(number);
-                    let at = (offset - range.start) as usize;
-                    let page = &bytes.as_slice()[at..at + len as usize];
-                    let payload = self.file().payload(page, PageKind::Index, offset)?;
-                    read.push(self.checked_index_page(number, payload)?);
-                }
+                self.take_pages(pages.clone(), range.start, bytes?.as_slice(), &mut read)?;
             }
         }
         Ok(read.into())
+    }
+
+    /// Takes index pages out of bytes of the file, which begin at `start`.
+    fn take_pages(
+        &self,
+        numbers: Range<usize>,
+        start: u64,
+        bytes: &[u8],
+        pages: &mut Vec<IndexPage>,
+    ) -> Result<()> {
+        for number in numbers {
+            let (offset, len) = self.summary.place(number);
+            let at = (offset - start) as usize;
+            let payload =
+                self.file().payload(&bytes[at..at + len as usize], PageKind::Index, offset)?;
+            pages.push(self.checked_index_page(number, payload)?);
+        }
+        Ok(())
     }
 
     fn index_page_request(&self, number: usize) -> PageRequest<'_> {

@@ -17,10 +17,10 @@ use crate::error::Result;
 use crate::pages::page_cache::Few;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
-use crate::segments::windows::block_windows;
+use crate::segments::windows::read_ahead;
 
 /// Keys that are looked up together.
-const KEYS_AT_ONCE: usize = 256;
+const KEYS_AT_ONCE: usize = 4096;
 
 /// The newest rows of some keys.
 pub struct Hits {
@@ -83,11 +83,13 @@ impl Segment {
                 continue;
             }
             let dictionaries = self.dictionaries(projection)?;
-            for window in block_windows(&candidates, |candidate| candidate.place.bytes) {
-                let blocks: Few<_> =
-                    window.iter().map(|candidate| self.block_request(&candidate.place)).collect();
-                let payloads = self.cache().payloads(&blocks).into_iter();
-                let payloads = payloads.collect::<Result<Few<_>>>()?;
+            let read = |window: &[Candidate<'_>]| {
+                let block = |candidate: &Candidate<'_>| self.block_request(&candidate.place);
+                self.cache().payloads(&window.iter().map(block).collect::<Few<_>>())
+            };
+            let bytes = |candidate: &Candidate<'_>| candidate.place.bytes;
+            let wants_more = read_ahead(&candidates, bytes, read, |window, payloads| {
+                let payloads = payloads.into_iter().collect::<Result<Few<_>>>()?;
                 // Of each key the block and the row in it, if it is there.
                 let found_in = |(candidate, payload): (&Candidate<'_>, _)| {
                     let view = self.view(&candidate.place, payload, &dictionaries)?;
@@ -100,7 +102,7 @@ impl Segment {
                 let mut ahead = ExtentsAhead::default();
                 for (number, (candidate, (row, view))) in window.iter().zip(&views).enumerate() {
                     if !go_on() {
-                        break;
+                        return Ok(false);
                     }
                     let place = &candidate.place;
                     let extents = match has_extents {
@@ -133,10 +135,14 @@ impl Segment {
                         let rows = self.finish(full)?;
                         hits.push(Hits { found: std::mem::take(&mut found), rows });
                         if hit_bytes > bytes_max {
-                            return Ok(hits);
+                            return Ok(false);
                         }
                     }
                 }
+                Ok(true)
+            });
+            if !wants_more? && hit_bytes > bytes_max {
+                return Ok(hits);
             }
         }
         if let Some(builder) = builder {

@@ -9,14 +9,16 @@ use drillcore_format::index_page::IndexPage;
 use crate::error::Result;
 use crate::pages::page_cache::{PageCache, ResidentShare};
 
-/// Bytes that come in about the time that a read of one page takes.
+/// Bytes that come in about the time that a read of one page takes by itself ...
 const READ_WORTH_BYTES: u64 = 64 << 10;
+/// ... and as one of many that are read together.
+const READ_TOGETHER_WORTH_BYTES: u64 = 8 << 10;
 
 /// All index pages of a segment, once reading them was worth it.
 #[derive(Default)]
 pub(super) struct ResidentIndex {
     held: OnceLock<Held>,
-    /// How many pages were asked for since the last attempt to read them all.
+    /// What the pages that were asked for since the last attempt to read them all were worth, in bytes.
     asked: AtomicU64,
     loading: Mutex<()>,
 }
@@ -62,8 +64,8 @@ impl ResidentIndex {
         if self.held.get().is_some() {
             return;
         }
-        let asked = self.asked.fetch_add(asked, Ordering::Relaxed) + asked;
-        if asked.saturating_mul(READ_WORTH_BYTES) < file_bytes {
+        let worth = READ_WORTH_BYTES + (asked - 1) * READ_TOGETHER_WORTH_BYTES;
+        if self.asked.fetch_add(worth, Ordering::Relaxed) + worth < file_bytes {
             return;
         }
         let Ok(_loading) = self.loading.try_lock() else { return };
@@ -72,6 +74,11 @@ impl ResidentIndex {
         }
         self.asked.store(0, Ordering::Relaxed);
         let Some(share) = PageCache::reserve(cache, held_bytes) else { return };
+        self.hold(share, read);
+    }
+
+    /// Has all pages read now, for a share of the cache.
+    pub fn hold(&self, share: ResidentShare, read: impl FnOnce() -> Result<Box<[IndexPage]>>) {
         if let Ok(pages) = read() {
             self.held.get_or_init(|| Held { pages, _share: share });
         }

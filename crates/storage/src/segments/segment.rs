@@ -86,7 +86,9 @@ impl Segment {
         let postings = footer.set_directory.map(open).transpose()?;
         let postings = Mutex::new(postings.map(Arc::new));
         let (layout, index) = (layout.clone(), ResidentIndex::default());
-        Ok(Segment { file, layout, footer, summary, postings, index, cache })
+        let segment = Segment { file, layout, footer, summary, postings, index, cache };
+        segment.hold_index_early(&end);
+        Ok(segment)
     }
 
     /// The commits whose rows a file holds, of whatever table.

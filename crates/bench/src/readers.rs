@@ -1,0 +1,253 @@
+//! Bench `readers`: single records by key, asked for by many readers at once, past the cache of the system.
+//!
+//! The table is larger than the engine's cache, so almost every read asks the device. In the last case it is the other way
+//! round: a hundred readers want the same ten records, and nothing is kept; what they share are the reads under way.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use drillcore::directory::{Directory, LocalDirectory, ReadFile, ReadMode};
+use drillcore::{Database, Options, ReadOptions, TableSnapshot};
+use drillcore_sample::rng::Rng;
+
+use crate::engine::{DRILLCORE, pages_read};
+use crate::error::{Error, Result};
+use crate::file_pages::PAGE_BYTES;
+use crate::metric::{Metric, micros, quantile};
+use crate::record_table::{self, get};
+use crate::records::{Key, RECORD_BYTES, Records};
+use crate::report::{Report, grouped};
+#[cfg(feature = "rocksdb")]
+use crate::rocksdb_reads;
+use crate::setup::Setup;
+use crate::trial::{Contender, Outcome, Role};
+
+/// Readers at once.
+const READERS: [u32; 3] = [1, 8, 100];
+/// MiB of cache.
+const CACHES: [u64; 2] = [8, 64];
+/// Records of a round for all readers together, at most.
+const GETS_MAX: u64 = 20_000;
+/// Records that the readers of the last case share, and how many these are.
+const HOT: usize = 10;
+const SHARERS: u32 = 100;
+/// Keys that are asked for, at most: from all over the table.
+const KEYS_MAX: u64 = 1 << 20;
+
+const RATE: Metric = Metric::rate("reads", "reads/s");
+const TIMES: [(Metric, f64); 6] = [
+    (Metric::time("median"), 0.5),
+    (Metric::time("90th percentile"), 0.9),
+    (Metric::time("95th percentile"), 0.95),
+    (Metric::time("99th percentile"), 0.99),
+    (Metric::time("99.9th percentile"), 0.999),
+    (Metric::time("longest"), 1.0),
+];
+const MEAN: Metric = Metric::time("mean");
+const PAGES: Metric = Metric::count("pages a read", "pages");
+const KIBS: Metric = Metric::count("KiB a read", "KiB");
+
+pub fn readers(setup: &Setup) -> Result<Report> {
+    let mut trial = setup.trial("readers");
+    let memory_bytes = u64::from(setup.arguments.memory) << 20;
+    let records = Records { rows: setup.arguments.rows, seed: setup.arguments.seed, memory_bytes };
+    trial.announce("loading the records")?;
+    let folder = setup.fresh_folder()?;
+    let ours = folder.path().join(DRILLCORE);
+    load(&ours, records)?;
+    #[cfg(feature = "rocksdb")]
+    if !setup.arguments.without_peers {
+        rocksdb_reads::load(folder.path(), records)?;
+    }
+    let keys = keys(records);
+    let gets = (records.rows / 20).clamp(100, GETS_MAX);
+    let mode = ReadMode { direct_io: true, ..ReadMode::default() };
+    let device = LocalDirectory::open_for(&ours, mode).map_err(Error::io("open", &ours))?;
+    let (file, pages) = longest_file(&device, &ours)?;
+    for cache in CACHES {
+        for readers in READERS {
+            let work = Work { keys: &keys, readers, gets, seed: setup.arguments.seed };
+            let db = open(&ours, cache << 20)?;
+            let table = record_table::open(&db)?;
+            #[cfg(feature = "rocksdb")]
+            let peers = peers(setup, folder.path(), cache << 20)?;
+            let mut contenders = vec![
+                Contender::new(DRILLCORE, readers, Role::Subject, |round| {
+                    measured(&db, work, round, |_| |key| get(&table, key))
+                }),
+                Contender::new("pread 4 KiB", readers, Role::Floor, |round| {
+                    work.run(round, |reader| {
+                        let mut rng = Rng::keyed(!round, u64::from(reader));
+                        let (file, path) = (&file, &ours);
+                        move |_| read_page(&**file, rng.below(pages), path)
+                    })
+                }),
+            ];
+            #[cfg(feature = "rocksdb")]
+            for peer in &peers {
+                contenders.push(Contender::new(peer.name, readers, Role::Peer, move |round| {
+                    work.run(round, |_| |key| peer.get(key))
+                }));
+            }
+            trial.compare(&format!("any record, {cache} MiB of cache"), None, &mut contenders)?;
+        }
+    }
+    let hot: Vec<Key> = keys.chunks(keys.len() / HOT).map(|some| some[0]).take(HOT).collect();
+    let work = Work { keys: &hot, readers: SHARERS, gets, seed: setup.arguments.seed };
+    let db = open(&ours, 0)?;
+    let table = record_table::open(&db)?;
+    // Nobody shares with anybody.
+    let alone: Vec<Database> = (0..SHARERS).map(|_| open(&ours, 0)).collect::<Result<_>>()?;
+    let tables: Vec<TableSnapshot> = alone.iter().map(record_table::open).collect::<Result<_>>()?;
+    #[cfg(feature = "rocksdb")]
+    let peers = peers(setup, folder.path(), 0)?;
+    let mut contenders = vec![
+        Contender::new(DRILLCORE, SHARERS, Role::Subject, |round| {
+            measured(&db, work, round, |_| |key| get(&table, key))
+        }),
+        Contender::new("drillcore, a database each", SHARERS, Role::Subject, |round| {
+            let read = || {
+                alone
+                    .iter()
+                    .map(reads)
+                    .try_fold((0, 0), |sum, next| next.map(|n| (sum.0 + n.0, sum.1 + n.1)))
+            };
+            let before = read()?;
+            let outcome = work.run(round, |reader| {
+                let table = &tables[reader as usize];
+                move |key| get(table, key)
+            })?;
+            Ok(with_reads(outcome, work, before, read()?))
+        }),
+    ];
+    #[cfg(feature = "rocksdb")]
+    for peer in &peers {
+        contenders.push(Contender::new(peer.name, SHARERS, Role::Peer, move |round| {
+            work.run(round, |_| |key| peer.get(key))
+        }));
+    }
+    trial.compare("ten records, nothing kept", None, &mut contenders)?;
+    let (rows, gets) = (grouped(records.rows), grouped(gets));
+    Ok(trial.finish(format!("{rows} records of {RECORD_BYTES} bytes, {gets} reads a round")))
+}
+
+#[cfg(feature = "rocksdb")]
+fn peers(setup: &Setup, folder: &Path, cache_bytes: u64) -> Result<Vec<rocksdb_reads::Peer>> {
+    match setup.arguments.without_peers {
+        true => Ok(Vec::new()),
+        false => rocksdb_reads::Peer::both(folder, cache_bytes),
+    }
+}
+
+/// What readers do in a round.
+#[derive(Clone, Copy)]
+struct Work<'a> {
+    keys: &'a [Key],
+    readers: u32,
+    gets: u64,
+    seed: u64,
+}
+
+impl Work<'_> {
+    /// Has all readers ask for their part of the keys, each of `get` which it is given by number.
+    fn run<G: FnMut(&Key) -> Result<()>>(
+        self,
+        round: u64,
+        get: impl Fn(u32) -> G + Sync,
+    ) -> Result<Outcome> {
+        let each = self.gets.div_ceil(u64::from(self.readers));
+        let work = |reader: u32| -> Result<Vec<f64>> {
+            let (mut get, mut seconds) = (get(reader), Vec::with_capacity(each as usize));
+            let mut rng = Rng::keyed(self.seed, (round << 32) | u64::from(reader));
+            for _ in 0..each {
+                let key = &self.keys[rng.below(self.keys.len() as u64) as usize];
+                let started = Instant::now();
+                get(key)?;
+                seconds.push(started.elapsed().as_secs_f64());
+            }
+            Ok(seconds)
+        };
+        let started = Instant::now();
+        let done: Vec<Result<Vec<f64>>> = thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..self.readers).map(|reader| scope.spawn(move || work(reader))).collect();
+            let join = |reader: thread::ScopedJoinHandle<'_, _>| reader.join();
+            readers.into_iter().map(|reader| join(reader).expect("it does not panic")).collect()
+        });
+        let elapsed = started.elapsed().as_secs_f64();
+        let mut seconds = done.into_iter().collect::<Result<Vec<_>>>()?.concat();
+        let mut values = vec![(RATE, seconds.len() as f64 / elapsed)];
+        values.push((MEAN, micros(seconds.iter().sum::<f64>() / seconds.len() as f64)));
+        values.extend(TIMES.map(|(time, share)| (time, micros(quantile(&mut seconds, share)))));
+        Ok(Outcome { values, answer: None })
+    }
+}
+
+/// A round of ours, with what it read.
+fn measured<G: FnMut(&Key) -> Result<()>>(
+    db: &Database,
+    work: Work<'_>,
+    round: u64,
+    get: impl Fn(u32) -> G + Sync,
+) -> Result<Outcome> {
+    let before = reads(db)?;
+    let outcome = work.run(round, get)?;
+    Ok(with_reads(outcome, work, before, reads(db)?))
+}
+
+fn with_reads(outcome: Outcome, work: Work<'_>, before: (u64, u64), after: (u64, u64)) -> Outcome {
+    let gets = (work.gets.div_ceil(u64::from(work.readers)) * u64::from(work.readers)) as f64;
+    let kibs = (after.1 - before.1) as f64 / 1024.0;
+    outcome.with(PAGES, (after.0 - before.0) as f64 / gets).with(KIBS, kibs / gets)
+}
+
+/// Pages and bytes read so far.
+fn reads(db: &Database) -> Result<(u64, u64)> {
+    Ok((pages_read(db)?, db.stats()?.bytes_read))
+}
+
+fn load(folder: &Path, records: Records) -> Result<()> {
+    let options = Options { memory_bytes: records.memory_bytes, ..Options::default() };
+    let db = Database::open(folder, options)?;
+    let table = record_table::create(&db)?;
+    for number in 0..records.batches() {
+        record_table::append(&table, &records.batch(number))?;
+    }
+    db.compact()?;
+    Ok(db.close()?)
+}
+
+fn open(folder: &Path, cache_bytes: u64) -> Result<Database> {
+    let options = ReadOptions { cache_bytes, direct_io: true, ..ReadOptions::default() };
+    Ok(Database::open_read_only(folder, options)?)
+}
+
+/// Some of the keys, the same number of each batch, shuffled as they are noise.
+fn keys(records: Records) -> Vec<Key> {
+    let step = records.rows.div_ceil(KEYS_MAX).max(1) as usize;
+    let of_batch = |number: u64| records.batch(number).into_iter().step_by(step);
+    let key = |record: [u8; RECORD_BYTES]| *record.first_chunk().expect("a record has a key");
+    (0..records.batches()).flat_map(of_batch).map(key).collect()
+}
+
+/// The file of most records, and its pages.
+fn longest_file(device: &LocalDirectory, folder: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
+    let mut longest = None;
+    for name in device.list().map_err(Error::io("list", folder))? {
+        let file = device.open_pages(&name).map_err(Error::io("open", folder))?;
+        let pages = file.byte_len().map_err(Error::io("look at", folder))? / PAGE_BYTES as u64;
+        if longest.as_ref().is_none_or(|(_, most)| *most < pages) {
+            longest = Some((file, pages));
+        }
+    }
+    Ok(longest.expect("a database has files"))
+}
+
+fn read_page(file: &dyn ReadFile, page: u64, path: &Path) -> Result<()> {
+    let mut buffer = [0; PAGE_BYTES];
+    let read = file.read_exact_at(&mut buffer, page * PAGE_BYTES as u64);
+    std::hint::black_box(buffer);
+    read.map_err(Error::io("read", path))
+}

@@ -1,0 +1,52 @@
+//! Records in a table of Drillcore: a key of two numbers and a value.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::{Database, OnError, Table, TableSnapshot, TableSpec};
+
+use crate::engine::DRILLCORE;
+use crate::error::Result;
+use crate::records::{KEY_BYTES, Key, RECORD_BYTES, check_found};
+
+const RECORDS: &str = "records";
+
+fn schema() -> SchemaRef {
+    let columns =
+        [("high", DataType::Int64), ("low", DataType::Int64), ("value", DataType::Binary)];
+    let field = |(name, of)| Field::new(name, of, false);
+    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<Field>>()))
+}
+
+/// Makes the table.
+pub fn create(db: &Database) -> Result<Table> {
+    Ok(db.create_table(RECORDS, TableSpec::new(schema(), ["high", "low"]))?)
+}
+
+/// The records that are there.
+pub fn open(db: &Database) -> Result<TableSnapshot> {
+    Ok(db.table(RECORDS)?.snapshot()?)
+}
+
+pub fn append(table: &Table, records: &[[u8; RECORD_BYTES]]) -> Result<()> {
+    let number = |at: usize| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(records.iter().map(|record| number_at(record, at))))
+    };
+    let values = records.iter().map(|record| &record[KEY_BYTES..]);
+    let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
+    let batch = RecordBatch::try_new(schema(), vec![number(0), number(8), values]);
+    table.append(&batch.expect("three arrays of one length"), OnError::Raise)?;
+    Ok(())
+}
+
+/// Reads the record of a key, which must be there.
+pub fn get(table: &TableSnapshot, key: &Key) -> Result<()> {
+    let number = |at| -> ArrayRef { Arc::new(Int64Array::from(vec![number_at(key, at)])) };
+    let found = table.get(&[number(0), number(8)], None)?;
+    check_found(DRILLCORE, found.rows.num_rows() as u64)
+}
+
+fn number_at(bytes: &[u8], at: usize) -> i64 {
+    i64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
