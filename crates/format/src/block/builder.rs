@@ -13,8 +13,8 @@ use arrow_schema::DataType;
 
 use super::byte_list::ListView;
 use super::section::{
-    BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, Presence, Section, StringValues, bit,
-    check_code,
+    BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, PackedView, Presence, Section, StringValues,
+    bit, check_code,
 };
 use super::{BlockView, EXTENTS, malformed};
 use crate::byte_bounds;
@@ -226,6 +226,16 @@ struct FixedBuilder<T: ArrowPrimitiveType> {
     nulls: NullBufferBuilder,
 }
 
+/// Rows in a row that are worth unpacking together.
+const TOGETHER_MIN: usize = 16;
+
+fn for_each_number(numbers: PackedView<'_>, picked: Picked<'_>, mut each: impl FnMut(u64)) {
+    match picked {
+        Picked::Range(from, to) if to - from >= TOGETHER_MIN => numbers.for_each(from, to, each),
+        _ => picked.for_each(|row| each(numbers.get(row))),
+    }
+}
+
 impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
     fn append(
         &mut self,
@@ -243,13 +253,15 @@ impl<T: ArrowPrimitiveType<Native: Fixed>> ColumnBuilder for FixedBuilder<T> {
                 append_fixed(out, bytes, T::Native::WIDTH, picked, T::Native::read_le);
             }
             FixedValues::Packed { least, distances } => {
-                picked.for_each(|row| out.push(least.plus(distances.get(row))));
+                for_each_number(distances, picked, |distance| out.push(least.plus(distance)));
             }
-            FixedValues::Scaled { scale, least, distances } => picked.for_each(|row| {
-                // Only bytes that break the promise of the format can overflow; those read as some value.
-                let integer = least.wrapping_add(distances.get(row) as i64);
-                out.push(T::Native::of_scaled(integer, scale));
-            }),
+            FixedValues::Scaled { scale, least, distances } => {
+                for_each_number(distances, picked, |distance| {
+                    // Only bytes that break the promise of the format can overflow; those read as some value.
+                    let integer = least.wrapping_add(distance as i64);
+                    out.push(T::Native::of_scaled(integer, scale));
+                });
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::error::Result;
 use crate::key::fixed::Fixed;
-use crate::packed::{packed_at, packed_len, width_of};
+use crate::packed::{packed_at, packed_len, unpack, width_of};
 
 /// A code is a byte.
 pub(super) const DICTIONARY_ENTRIES_MAX: usize = 256;
@@ -108,6 +108,9 @@ pub(super) struct PackedView<'a> {
     bytes: &'a [u8],
 }
 
+/// Numbers that are unpacked together.
+const TOGETHER: usize = 128;
+
 impl<'a> PackedView<'a> {
     /// Takes the list that `bytes` begin with; gives what follows it.
     fn parse(width: u8, row_count: usize, bytes: &'a [u8]) -> Result<(PackedView<'a>, &'a [u8])> {
@@ -135,6 +138,24 @@ impl<'a> PackedView<'a> {
     #[inline]
     pub fn get(&self, row: usize) -> u64 {
         packed_at(self.bytes, self.width, row)
+    }
+
+    /// Calls `each` with the numbers of some rows in a row, which are unpacked together.
+    pub fn for_each(&self, from: usize, end: usize, mut each: impl FnMut(u64)) {
+        let mut next = from;
+        let mut together = [0; TOGETHER];
+        while next < end {
+            // Eight numbers end with a byte.
+            let first = next - next % 8;
+            let len = (end - first).min(TOGETHER);
+            unpack(
+                &self.bytes[first / 8 * usize::from(self.width)..],
+                self.width,
+                &mut together[..len],
+            );
+            together[next - first..len].iter().for_each(|&number| each(number));
+            next = first + len;
+        }
     }
 }
 

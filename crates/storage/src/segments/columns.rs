@@ -151,10 +151,12 @@ impl ColumnReader {
         let entries = dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
         let first = ordinals.start - rows.start as u64;
         let codes = self.view(&pages[0], group, data_type).and_then(|view| {
-            let mut unknown = None;
+            let (mut unknown, last) = (None, entries.wrapping_sub(1));
             view.for_each_code(rows.start, rows.end, |row, codes| {
-                // All bits that any code has: no code is above that, and mostly this is the only look at them.
-                if codes.iter().fold(0, |bits, code| bits | code) >= entries {
+                // The upper bit is set by a code that is negative, or above the last: looked at for all codes together, without a
+                // comparison of each.
+                let sign = |bits: u64, code: &u64| bits | code | last.wrapping_sub(*code);
+                if codes.iter().fold(0, sign) >> 63 != 0 {
                     unknown = unknown.or(codes.iter().copied().find(|&code| code >= entries));
                 }
                 if unknown.is_none() {
