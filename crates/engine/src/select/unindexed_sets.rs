@@ -21,8 +21,8 @@ const STEP_ROWS: u64 = 1 << 16;
 const THREAD_ROWS: u64 = 32 << 10;
 
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
-/// four bytes a row. Reads the set column there, but for blocks in which statistics say that no such value is,
-/// with all cores.
+/// four bytes a row. Reads the set column there with all cores: its stream, or else blocks, but for those in which statistics
+/// say that no such value is.
 pub fn list_members(
     layout: &Layout,
     piece: &Piece,
@@ -36,7 +36,12 @@ pub fn list_members(
     let wanted: Vec<u64> = codes.filter(|(set, _)| **set != NO_SET).map(|(_, code)| code).collect();
     let of_steps = for_each_step(range, |step| {
         let mut members = vec![Vec::new(); sets.len()];
-        for ordinals in may_hold(layout, piece, sets, step)? {
+        // Codes are read in less time than statistics.
+        let parts = match by_code {
+            Some(_) => vec![step],
+            None => may_hold(layout, piece, sets, step)?,
+        };
+        for ordinals in parts {
             for_each_chunk(layout, piece, ordinals, interrupt, |chunk| match (chunk, &by_code) {
                 (Chunk::Codes { codes, .. }, Some((_, None))) if !has_any(codes, &wanted) => Ok(()),
                 (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {

@@ -58,6 +58,15 @@ impl StreamColumn {
 }
 
 impl StreamDirectory {
+    /// The heap bytes held.
+    pub fn allocated_bytes(&self) -> usize {
+        let of_streams = self
+            .streams
+            .iter()
+            .map(|stream| size_of::<Stream>() + stream.page_bytes.capacity() * size_of::<u32>());
+        self.groups.capacity() * size_of::<u64>() + of_streams.sum::<usize>()
+    }
+
     /// Appends the payload of the directory page.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.group_rows);

@@ -15,10 +15,13 @@ use crate::error::{Result, StorageError};
 use crate::pages::paged_file::PageRequest;
 use crate::segments::segment::Segment;
 
+/// Bytes of a directory of streams that stays in memory: of some dozen columns of a hundred million rows.
+const DIRECTORY_HELD_MAX: usize = 1 << 20;
+
 /// Reads some columns of a segment in sequence, a group of rows at a time.
 pub struct ColumnReader {
     segment: Arc<Segment>,
-    directory: StreamDirectory,
+    directory: Arc<StreamDirectory>,
     /// Positions in the key of the columns wanted of it; their streams come first.
     key_positions: Vec<usize>,
     columns: Vec<Column>,
@@ -229,13 +232,20 @@ impl ColumnReader {
 }
 
 impl Segment {
-    /// The directory of the streams, if there are any.
-    fn stream_directory(&self) -> Result<Option<StreamDirectory>> {
+    /// The directory of the streams, if there are any. Once it was asked for, it stays, unless it is long.
+    fn stream_directory(&self) -> Result<Option<Arc<StreamDirectory>>> {
         let Some(place) = self.footer.streams else { return Ok(None) };
+        if let Some(known) = self.streams.get() {
+            return Ok(Some(known.clone()));
+        }
         let payload =
             self.cache().payload(self.stream_request(place, PageKind::StreamDirectory))?;
         let decoded = StreamDirectory::decode(&payload, self.rows());
-        decoded.map(Some).map_err(|error| self.damaged(place.0, error))
+        let decoded = Arc::new(decoded.map_err(|error| self.damaged(place.0, error))?);
+        if decoded.allocated_bytes() <= DIRECTORY_HELD_MAX {
+            let _ = self.streams.set(decoded.clone());
+        }
+        Ok(Some(decoded))
     }
 
     /// How many columns the key had when the segment was written.

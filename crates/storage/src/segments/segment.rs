@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arrow_array::StringArray;
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
@@ -21,7 +21,7 @@ use drillcore_format::page::{PAGE_BYTES, PageKind};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
-use drillcore_format::streams::directory::StreamColumn;
+use drillcore_format::streams::directory::{StreamColumn, StreamDirectory};
 
 use crate::error::{Result, StorageError};
 use crate::files::directory::Directory;
@@ -45,6 +45,8 @@ pub struct Segment {
     /// Those of the file, or newer ones beside it.
     postings: Mutex<Option<Arc<SetPostings>>>,
     pub(super) index: ResidentIndex,
+    /// The directory of the streams, once it was asked for.
+    pub(super) streams: OnceLock<Arc<StreamDirectory>>,
     cache: Arc<PageCache>,
 }
 
@@ -86,7 +88,8 @@ impl Segment {
         let postings = footer.set_directory.map(open).transpose()?;
         let postings = Mutex::new(postings.map(Arc::new));
         let (layout, index) = (layout.clone(), ResidentIndex::default());
-        let segment = Segment { file, layout, footer, summary, postings, index, cache };
+        let streams = OnceLock::new();
+        let segment = Segment { file, layout, footer, summary, postings, index, streams, cache };
         segment.hold_index_early(&end);
         Ok(segment)
     }
@@ -147,7 +150,8 @@ impl Segment {
     /// Bytes held in memory for as long as the segment is open.
     pub fn resident_bytes(&self) -> u64 {
         let postings = self.postings().map_or(0, |postings| postings.resident_bytes());
-        postings + (self.summary.allocated_bytes() + size_of::<Segment>()) as u64
+        let streams = self.streams.get().map_or(0, |streams| streams.allocated_bytes());
+        postings + (self.summary.allocated_bytes() + streams + size_of::<Segment>()) as u64
     }
 
     /// What the manifest keeps of the segment.
