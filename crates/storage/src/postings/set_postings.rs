@@ -296,7 +296,7 @@ impl SegmentMembers {
         Ok(groups)
     }
 
-    /// The group of a number, with the positions from [`WEIGHT_GROUP`] times that on: a page of postings.
+    /// The group of a number, with the positions from 128 times that on: a page of postings.
     pub fn weight_group(&self, weight: usize, number: u64) -> Result<WeightGroup> {
         let tables = self.weight_tables(weight);
         let table = tables.table_of_group(number);
