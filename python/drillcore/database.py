@@ -62,7 +62,8 @@ def open(
         Memory budget for rows, over all tables. Flushed rows that only snapshots hold are not included
         (``stats()["snapshot_row_bytes"]``). If all of these together exceed twice the budget, appends slow down.
     cache_bytes
-        Memory budget of the page cache.
+        Memory budget of the page cache. Up to half of it is for index pages, which stay while their segments are
+        open: about 0.3 bytes for each row of 100 bytes.
     threads
         Number of background threads for maintenance. By default half of the cores, and at least two.
     direct_io

@@ -54,7 +54,7 @@ pub struct Options {
     /// much, writers slow down, and from four times on a 64th of the limit goes in a second. At least
     /// [`Options::MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
-    /// The limit on cached pages of segments.
+    /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
     pub cache_bytes: u64,
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.
@@ -87,7 +87,7 @@ pub struct Options {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
-    /// The limit on cached pages of segments.
+    /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
     pub cache_bytes: u64,
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
     /// what they take. Where the file system cannot do that, they are read as usual.

@@ -43,6 +43,8 @@ pub struct Stats {
     pub row_bytes: u64,
     /// Bytes of pages in the cache.
     pub cache_bytes: u64,
+    /// Of these, index pages that stay while their segments are open.
+    pub cache_index_bytes: u64,
     /// The most bytes that the cache takes.
     pub cache_bytes_limit: u64,
     /// Bytes of the log.
@@ -291,6 +293,7 @@ impl Stats {
         Stats {
             row_bytes: meter.bytes(),
             cache_bytes: cache.bytes(),
+            cache_index_bytes: cache.index_bytes(),
             reads_by: cache.reads_by(),
             cache_bytes_limit: cache.budget_bytes(),
             rows_examined: examined.total(),
@@ -330,6 +333,7 @@ impl Stats {
             ("buffered_bytes", self.buffered_bytes.to_string()),
             ("row_bytes", self.row_bytes.to_string()),
             ("cache_bytes", self.cache_bytes.to_string()),
+            ("cache_index_bytes", self.cache_index_bytes.to_string()),
             ("cache_bytes_limit", self.cache_bytes_limit.to_string()),
             ("held_back_bytes", of_writer(|writer| writer.held_back_bytes)),
             ("untried_leases", messages(|writer| &writer.untried_leases)),

@@ -59,6 +59,9 @@ fn the_index_of_a_segment_is_read_at_once_and_stays_while_the_segment_does() {
     // Several index pages.
     assert!((1..=2).contains(&opened.index_pages_read), "{} reads", opened.index_pages_read);
     assert!(opened.bytes_read > 30_000 && opened.cache_bytes >= opened.bytes_read);
+    assert_eq!(opened.cache_index_bytes, opened.cache_bytes);
+    // A block of some thirty rows has its place, its key and a sum of weights there.
+    assert!(opened.cache_index_bytes < ROWS as u64, "{} bytes", opened.cache_index_bytes);
     (0..40).for_each(|step| get(&table, step * (ROWS / 40)));
     let after = db.stats().unwrap();
     assert_eq!(after.index_pages_read, opened.index_pages_read);

@@ -241,8 +241,12 @@ impl PageCache {
 
     /// The bytes held.
     pub fn bytes(&self) -> u64 {
-        let resident = self.lock_shares().resident();
-        resident + self.index.kept.weight() + self.blocks.kept.weight()
+        self.index_bytes() + self.index.kept.weight() + self.blocks.kept.weight()
+    }
+
+    /// Those of index pages that stay while their segments are open.
+    pub fn index_bytes(&self) -> u64 {
+        self.lock_shares().resident()
     }
 
     pub fn budget_bytes(&self) -> u64 {
