@@ -19,6 +19,13 @@ use crate::select::selection::{Part, Selected};
 /// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
 /// segments stays within a few MiB.
 const CHUNK_ROWS: u64 = 2048;
+/// Of sets with at least one in so many rows of a piece columns are read: then nearly every block has a member ...
+const DENSE_SHARE: u64 = 16;
+/// ... but if more columns than these are wanted, of which all rows would be unpacked, it must be one in fewer.
+const FEW_COLUMNS: usize = 8;
+const DENSE_SHARE_OF_MANY: u64 = 2;
+/// Members that are worth a look at how dense they lie.
+const DENSE_MIN: u64 = 1024;
 /// Members of a set that are looked up at once.
 const MEMBERS_AHEAD: u64 = 256;
 /// Rows whose zones are looked at together, so that their memory is bounded.
@@ -120,6 +127,9 @@ impl PieceSource {
         let (piece, projection) = (self.piece.clone(), self.projection.clone());
         let reader = match self.rest {
             Rest::Interval { .. } if chunk_rows >= CHUNK_ROWS => {
+                SequentialReader::of_columns(piece, projection, layout, columns)?
+            }
+            Rest::Members { ref sets, .. } if are_dense(sets, columns.len(), &piece)? => {
                 SequentialReader::of_columns(piece, projection, layout, columns)?
             }
             _ => SequentialReader::of_rows(piece, projection),
@@ -227,31 +237,91 @@ impl PieceSource {
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {
-        let Rest::Members { sets, next } = &mut self.rest else {
+        let Rest::Members { next, .. } = &self.rest else {
             unreachable!("asked for by next_chunk")
         };
-        if next.is_empty() {
-            *next = next_ordinals(&self.piece, sets, self.direction, CHUNK_ROWS as usize)?;
-            // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
-            let is_in_order = match self.direction {
-                Direction::Forward => next.is_sorted_by(|a, b| a < b),
-                Direction::Reverse => next.is_sorted_by(|a, b| a > b),
-            };
-            if let Some(segment) = self.piece.segment()
-                && !is_in_order
-            {
-                return Err(segment.inconsistent("the rows of its sets overlap".into()).into());
-            }
-        }
-        if next.is_empty() {
+        if next.is_empty() && !self.look_up_members()? {
             return Ok(None);
         }
+        if let Some(found) = self.next_members_by_columns()? {
+            return Ok(Some(found));
+        }
+        let Rest::Members { next, .. } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
         let bytes_max = byte_bounds::chunk();
         let rows = self.piece.fetch_some(next, &self.projection, bytes_max, &self.interrupt)?;
         let later = next.split_off(rows.len());
         let ordinals = std::mem::replace(next, later);
         Ok(Some((rows, Ordinals::Listed(ordinals))))
     }
+}
+
+impl PieceSource {
+    /// Looks up some more ordinals of members; says whether there are any.
+    fn look_up_members(&mut self) -> Result<bool> {
+        let Rest::Members { sets, next } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
+        let known = next.len();
+        next.extend(next_ordinals(&self.piece, sets, self.direction, CHUNK_ROWS as usize)?);
+        // No row is in two sets, and in each they ascend: so says the list of a segment, if it is not damaged.
+        let fresh = &next[known.saturating_sub(1)..];
+        let is_in_order = match self.direction {
+            Direction::Forward => fresh.is_sorted_by(|a, b| a < b),
+            Direction::Reverse => fresh.is_sorted_by(|a, b| a > b),
+        };
+        match self.piece.segment() {
+            Some(segment) if !is_in_order => {
+                Err(segment.inconsistent("the rows of its sets overlap".into()).into())
+            }
+            _ => Ok(next.len() > known),
+        }
+    }
+
+    /// The next members of one chunk of the piece, out of columns, where there are some and enough of its rows are members.
+    fn next_members_by_columns(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        if !self.reader.has_columns() {
+            return Ok(None);
+        }
+        let step = self.reader.chunk_rows();
+        let chunk_of = |ordinal: u32| u64::from(ordinal) / step;
+        let is_in_one = |next: &[u32]| chunk_of(next[0]) == chunk_of(next[next.len() - 1]);
+        while matches!(&self.rest, Rest::Members { next, .. } if is_in_one(next))
+            && self.look_up_members()?
+        {}
+        let Rest::Members { next, .. } = &mut self.rest else {
+            unreachable!("asked for by next_chunk")
+        };
+        let chunk = chunk_of(next[0]);
+        let len = next.iter().take_while(|&&ordinal| chunk_of(ordinal) == chunk).count();
+        let (first, last) = (next[0].min(next[len - 1]), next[0].max(next[len - 1]));
+        let range = u64::from(first)..u64::from(last) + 1;
+        if (len as u64) < (range.end - range.start) / DENSE_SHARE {
+            return Ok(None);
+        }
+        let Some(rows) = self.reader.read_columns(range, u64::MAX)? else { return Ok(None) };
+        let later = next.split_off(len);
+        let ordinals = std::mem::replace(next, later);
+        let within: Vec<u32> = ordinals.iter().map(|ordinal| ordinal - first).collect();
+        Ok(Some((rows.take(&within), Ordinals::Listed(ordinals))))
+    }
+}
+
+/// Whether some sets have so many of the rows from their first member to their last that reading columns of all of these takes
+/// less than the blocks of the members. Two pages of postings for each end of each set.
+fn are_dense(sets: &[MembersAhead], columns: usize, piece: &Piece) -> Result<bool> {
+    let members: u64 = sets.iter().map(|set| set.part.len()).sum();
+    if members < DENSE_MIN {
+        return Ok(false);
+    }
+    let (mut first, mut last) = (u64::MAX, 0);
+    for MembersAhead { part, .. } in sets {
+        first = first.min(part.ordinal(piece, part.from)?);
+        last = last.max(part.ordinal(piece, part.to - 1)?);
+    }
+    let share = if columns <= FEW_COLUMNS { DENSE_SHARE } else { DENSE_SHARE_OF_MANY };
+    Ok(members >= (last - first) / share)
 }
 
 impl RowSource for PieceSource {

@@ -48,6 +48,11 @@ impl SequentialReader {
         Ok(SequentialReader { piece, projection, columns: reader })
     }
 
+    /// Whether there are columns to read.
+    pub fn has_columns(&self) -> bool {
+        self.columns.is_some()
+    }
+
     /// How many rows are best read at once: from multiple to multiple of that.
     pub fn chunk_rows(&self) -> u64 {
         let of_group = self.columns.as_ref().map(ColumnReader::group_rows);

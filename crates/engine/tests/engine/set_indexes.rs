@@ -563,3 +563,66 @@ fn sets_without_an_index_are_found_by_codes_and_by_values_alike() {
     }
     assert!(answers.windows(2).all(|pair| pair[0] == pair[1]));
 }
+
+/// Rows of sets that most blocks have are read by columns; those of small ones are not.
+#[test]
+fn large_sets_are_read_by_columns_in_both_directions_and_give_the_same_rows() {
+    let files = Arc::new(directory::MemoryDirectory::new());
+    let db = Database::open_in(files, Options::default()).unwrap();
+    let columns = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("city", DataType::Utf8, true),
+        Field::new("n", DataType::Int64, false),
+    ]);
+    let columns = Arc::new(columns);
+    let spec = TableSpec::new(columns.clone(), ["id"]).set("city");
+    let table = db.create_table("t", spec).unwrap();
+    // A third each, a few of another, and some without a set.
+    let city = |id: i64| match id % 100 {
+        0 => None,
+        1 => (id % 5_000 == 1).then_some("few"),
+        other => Some(["a", "b", "c"][other as usize % 3]),
+    };
+    let ids: Vec<i64> = (0..100_000).collect();
+    let of_columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from(ids.clone())),
+        Arc::new(ids.iter().map(|id| city(*id)).collect::<StringArray>()),
+        Arc::new(Int64Array::from_iter_values(ids.iter().map(|id| id * 7))),
+    ];
+    table.append(&RecordBatch::try_new(columns, of_columns).unwrap(), OnError::Raise).unwrap();
+    db.compact().unwrap();
+    let snapshot = table.snapshot().unwrap();
+    let key =
+        |id: i64| -> Option<Vec<ArrayRef>> { Some(vec![Arc::new(Int64Array::from(vec![id]))]) };
+    for (sets, is_large) in [(vec!["a"], true), (vec!["a", "c"], true), (vec!["few"], false)] {
+        for (low, high) in [(0, 100_000), (12_345, 81_234)] {
+            for reverse in [false, true] {
+                let values: ArrayRef = Arc::new(StringArray::from(sets.clone()));
+                let between = Between { low: key(low), high: key(high), closed: Closed::Both };
+                let selection =
+                    Selection { sets: Some(values), between: Some(between), ..Default::default() };
+                let request = ScanRequest { selection, reverse, ..ScanRequest::default() };
+                let before = db.stats().unwrap();
+                let batches = snapshot.scan(request).unwrap().map(Result::unwrap);
+                let found: Vec<(i64, i64)> = batches
+                    .flat_map(|batch| {
+                        let number = |column: usize| {
+                            batch.column(column).as_primitive::<Int64Type>().values().to_vec()
+                        };
+                        number(0).into_iter().zip(number(2)).collect::<Vec<_>>()
+                    })
+                    .collect();
+                let is_in = |id: &i64| city(*id).is_some_and(|city| sets.contains(&city));
+                let mut expected: Vec<(i64, i64)> =
+                    (low..=high.min(99_999)).filter(is_in).map(|id| (id, id * 7)).collect();
+                if reverse {
+                    expected.reverse();
+                }
+                assert_eq!(found, expected, "{sets:?} {low}..={high} {reverse}");
+                let after = db.stats().unwrap();
+                let by_columns = after.stream_pages_read > before.stream_pages_read;
+                assert_eq!(by_columns, is_large, "{sets:?}");
+            }
+        }
+    }
+}
