@@ -98,7 +98,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     let work = Work { keys: &hot, readers: SHARERS, gets, seed: setup.arguments.seed };
     let db = open(&ours, 0)?;
     let table = record_table::open(&db)?;
-    // Nobody shares with anybody.
+    // One database for each reader, so no reads are shared.
     let alone: Vec<Database> = (0..SHARERS).map(|_| open(&ours, 0)).collect::<Result<_>>()?;
     let tables: Vec<TableSnapshot> = alone.iter().map(record_table::open).collect::<Result<_>>()?;
     #[cfg(feature = "rocksdb")]

@@ -20,7 +20,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Opened anew, with so much of block cache each, past the cache of the system.
+    /// Opens both anew, each with a block cache of `cache_bytes`, past the cache of the system.
     pub fn both(folder: &Path, cache_bytes: u64) -> Result<Vec<Peer>> {
         NAMES
             .into_iter()

@@ -19,9 +19,9 @@ use crate::select::selection::{Part, Selected};
 /// Rows a source reads at once, unless they are long ([`byte_bounds::chunk`]). Few enough that a merge of many
 /// segments stays within a few MiB.
 const CHUNK_ROWS: u64 = 2048;
-/// Of sets with at least one in so many rows of a piece columns are read: then nearly every block has a member ...
+/// Columns are read of sets that have at least one row in this many: then nearly every block has a member ...
 const DENSE_SHARE: u64 = 16;
-/// ... but if more columns than these are wanted, of which all rows would be unpacked, it must be one in fewer.
+/// ... but more columns than this are read only of sets with one row in fewer, because all their rows are unpacked.
 const FEW_COLUMNS: usize = 8;
 const DENSE_SHARE_OF_MANY: u64 = 2;
 /// Members that are worth a look at how dense they lie.
@@ -308,8 +308,8 @@ impl PieceSource {
     }
 }
 
-/// Whether some sets have so many of the rows from their first member to their last that reading columns of all of these takes
-/// less than the blocks of the members. Two pages of postings for each end of each set.
+/// Whether the members lie so densely between the first and the last that reading columns of all rows there costs less than
+/// reading the members' blocks. Two pages of postings for each end of each set.
 fn are_dense(sets: &[MembersAhead], columns: usize, piece: &Piece) -> Result<bool> {
     let members: u64 = sets.iter().map(|set| set.part.len()).sum();
     if members < DENSE_MIN {

@@ -158,7 +158,7 @@ pub struct DirectoryPage<'a> {
 }
 
 impl<'a> DirectoryPage<'a> {
-    /// Opens a set directory page's payload, of a table of so many weight columns. Costs O(1).
+    /// Opens a set directory page's payload; `weights` is the number of the table's weight columns. Costs O(1).
     pub fn parse(payload: &'a [u8], weights: usize) -> Result<DirectoryPage<'a>> {
         let mut cursor = Cursor::new(payload, "set directory page");
         let sets = cursor.u32()? as usize;
@@ -239,7 +239,7 @@ pub struct SetDirectorySummary {
 }
 
 impl SetDirectorySummary {
-    /// Of a table of so many weight columns.
+    /// An empty summary for a table with this number of weight columns.
     pub(super) fn of_weights(weights: usize) -> SetDirectorySummary {
         SetDirectorySummary { weights, ..SetDirectorySummary::default() }
     }

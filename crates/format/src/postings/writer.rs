@@ -35,7 +35,8 @@ pub struct PostingsWriter {
 }
 
 impl PostingsWriter {
-    /// Starts at byte `file_offset` of the segment file, a multiple of [`PAGE_BYTES`], for a table of so many weight columns.
+    /// Starts at byte `file_offset` of the segment file, a multiple of [`PAGE_BYTES`]. `weights` is the number of the table's
+    /// weight columns.
     pub fn new(segment: SegmentId, file_offset: u64, weights: usize) -> PostingsWriter {
         assert!(
             file_offset.is_multiple_of(PAGE_BYTES as u64),

@@ -36,7 +36,7 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
-/// Shares are balanced once in so many calls that read.
+/// Every eighth call that reads balances the shares.
 const BALANCED_EVERY: u64 = 8;
 
 /// A byte budget of verified pages of the files of one directory.

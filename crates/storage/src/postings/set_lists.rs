@@ -41,7 +41,7 @@ impl SetList {
         self.ordinals.push(ordinal);
     }
 
-    /// What each group weighs, by one of so many weight columns.
+    /// What each group weighs by one weight column; `columns` is the number of all weight columns.
     pub fn groups(&self, weight: usize, columns: usize) -> impl Iterator<Item = GroupWeight> + '_ {
         self.groups.iter().copied().skip(weight).step_by(columns)
     }

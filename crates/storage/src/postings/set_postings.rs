@@ -60,7 +60,8 @@ impl From<FormatError> for SearchFault {
 }
 
 impl SetPostings {
-    /// Opens postings in a file by reading the page that sums up their directory: those of so many rows and weight columns.
+    /// Opens postings in a file by reading the page that sums up their directory. The segment has `rows` rows, and its table `weights` weight
+    /// columns.
     pub(crate) fn open(
         file: Arc<PagedFile>,
         end: &FileEnd,

@@ -51,9 +51,9 @@ impl ResidentIndex {
         self.held.get().map(|held| &held.pages[number])
     }
 
-    /// Has all pages read, which take some bytes in the file and in memory, if that is worth it now that so many more were
-    /// asked for, and they fit the cache's share for this. Who asks while somebody does goes on without them; if they cannot be
-    /// read, whoever asks for one of them by itself is told why.
+    /// Reads all pages once the pages that were asked for make that worth it, and if they fit the cache's share. `asked` is the
+    /// number of pages of this call; the two sizes are those in the file and in memory. Only one thread reads; others go on page
+    /// by page. If the read fails, the reads of single pages report why.
     pub fn want(
         &self,
         asked: u64,
