@@ -6,6 +6,7 @@
 //! [`directory`] says where each lies. Drawn in `docs/format.md`, section "Column streams".
 
 pub mod group;
+pub mod frames;
 pub mod words;
 pub mod page;
 pub mod directory;

@@ -277,19 +277,33 @@ impl<'a> StreamView<'a> {
         &self,
         from: usize,
         to: usize,
-        mut each: impl FnMut(usize, &[u64]),
+        each: impl FnMut(usize, &[u64]),
     ) -> Result<()> {
         assert!(from <= to && to <= self.rows, "rows {from}..{to} of {}", self.rows);
         match (self.presence, &self.values) {
             (Presence::None, _) => Ok(()),
-            (_, Values::Words { words, .. }) => {
-                let mut row = from;
-                words.for_each(from, to, |codes| {
-                    each(row, codes);
-                    row += codes.len();
-                });
-                Ok(())
-            }
+            (_, Values::Words { words, .. }) => words.for_each(from, to, each),
+            (_, Values::Plain(_)) => Err(malformed("a column without codes")),
+        }
+    }
+
+    /// Calls `each` with the rows from `from` to `to` that have a code. Fails if the column is none of texts.
+    pub fn find_code(
+        &self,
+        from: usize,
+        to: usize,
+        code: u64,
+        mut each: impl FnMut(usize),
+    ) -> Result<()> {
+        assert!(from <= to && to <= self.rows, "rows {from}..{to} of {}", self.rows);
+        match (self.presence, &self.values) {
+            (Presence::None, _) => Ok(()),
+            (_, Values::Words { words, .. }) => words.find(from, to, code, |row| {
+                // A null has any code.
+                if !self.is_null(row) {
+                    each(row);
+                }
+            }),
             (_, Values::Plain(_)) => Err(malformed("a column without codes")),
         }
     }
@@ -329,8 +343,9 @@ impl<'a> StreamView<'a> {
         match (data_type, &self.values) {
             (DataType::Boolean, Values::Words { words, .. }) => {
                 let mut values = Vec::with_capacity(to - from);
-                words
-                    .for_each(from, to, |words| values.extend(words.iter().map(|&word| word != 0)));
+                words.for_each(from, to, |_, words| {
+                    values.extend(words.iter().map(|&word| word != 0));
+                })?;
                 let values = BooleanBuffer::collect_bool(values.len(), |at| values[at]);
                 Ok(Arc::new(BooleanArray::new(values, nulls)))
             }
@@ -363,9 +378,9 @@ fn fixed<T: ArrowPrimitiveType<Native: Fixed>>(
             .collect()),
         Values::Words { scale, exceptions, words } => {
             let mut values = Vec::with_capacity(to - from);
-            words.for_each(from, to, |words| {
+            words.for_each(from, to, |_, words| {
                 values.extend(words.iter().map(|&word| of_word::<T::Native>(word, *scale)));
-            });
+            })?;
             for exception in exceptions.chunks_exact(2 + width) {
                 let (at, value) = exception.split_at(2);
                 let at = usize::from(u16::from_le_bytes(at.try_into().expect("two bytes")));
@@ -392,7 +407,7 @@ fn texts(
     let mean = bytes.len() / entries.len().max(1) + 1;
     let mut copied: Vec<u8> = Vec::with_capacity((to - from) * mean);
     let (mut unknown, mut too_long) = (None, false);
-    words.for_each(from, to, |codes| {
+    words.for_each(from, to, |_, codes| {
         for &code in codes {
             if too_long {
                 return;
@@ -407,7 +422,7 @@ fn texts(
             too_long = copied.len() > byte_bounds::array();
             offsets.push(copied.len() as i32);
         }
-    });
+    })?;
     if let Some(code) = unknown {
         return Err(malformed(format!("code {code} in a dictionary of {}", entries.len())));
     }

@@ -1,156 +1,103 @@
-//! Lists of 64-bit words, bit-packed in frames.
-//!
-//! Each frame of [`FRAME`] words has a reference and the width of its widest distance from it: *frame of reference*
-//! (Goldstein, Ramakrishnan and Shaft, *Compressing Relations and Indexes*, ICDE 1998). Where the steps from word to
-//! word need fewer bits than the words, as in times that rise, the steps are packed instead.
+//! Lists of 64-bit words, cut into [frames](crate::streams::frames).
 
-use crate::cursor::{Cursor, put_u64};
+use std::ops::Range;
+
+use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
-use crate::packed::{packed_len, put_packed, unpack, width_of};
-
-/// Words of a frame; the last one of a list may have fewer.
-pub const FRAME: usize = 1024;
-/// The words themselves: the least of a frame, then each one's distance from it.
-const DISTANCES: u8 = 1;
-/// From each word to the next, wrapping: the frame's first word, the least step, then each step's distance from that.
-const STEPS: u8 = 2;
+use crate::streams::frames::{FRAME, FrameView, put_frame};
 
 const WORDS: &str = "packed words";
 
-/// How a frame is written.
-struct Frame {
-    reference: u64,
-    /// Of steps.
-    least: u64,
-    width: u8,
-}
-
 /// Appends a list of words; its length is not part of it. O(words).
 pub fn put_words(words: &[u64], out: &mut Vec<u8>) {
-    let distances: Vec<Frame> = words.chunks(FRAME).map(Frame::of_distances).collect();
-    let steps: Vec<Frame> = words.chunks(FRAME).map(Frame::of_steps).collect();
-    let bytes = |frames: &[Frame], header: usize| -> usize {
-        let lens = words.chunks(FRAME).map(<[u64]>::len);
-        frames.iter().zip(lens).map(|(frame, len)| header + packed_len(len, frame.width)).sum()
-    };
-    if bytes(&steps, STEPS_HEADER) < bytes(&distances, DISTANCES_HEADER) {
-        out.push(STEPS);
-        for Frame { reference, least, width } in &steps {
-            put_u64(out, *reference);
-            put_u64(out, *least);
-            out.push(*width);
-        }
-        for (frame, words) in steps.iter().zip(words.chunks(FRAME)) {
-            let step = |pair: &[u64]| pair[1].wrapping_sub(pair[0]).wrapping_sub(frame.least);
-            // The first word is the reference.
-            let packed = std::iter::once(0).chain(words.windows(2).map(step));
-            put_packed(packed, frame.width, out);
-        }
-    } else {
-        out.push(DISTANCES);
-        for Frame { reference, width, .. } in &distances {
-            put_u64(out, *reference);
-            out.push(*width);
-        }
-        for (frame, words) in distances.iter().zip(words.chunks(FRAME)) {
-            put_packed(words.iter().map(|word| word - frame.reference), frame.width, out);
-        }
+    let (mut frames, mut bytes) = (Vec::new(), 0);
+    for frame in words.chunks(FRAME) {
+        put_frame(frame, &mut frames);
+        put_varint(out, (frames.len() - bytes) as u64);
+        bytes = frames.len();
     }
-}
-
-const DISTANCES_HEADER: usize = 8 + 1;
-const STEPS_HEADER: usize = 8 + 8 + 1;
-
-impl Frame {
-    fn of_distances(words: &[u64]) -> Frame {
-        let (least, greatest) = words
-            .iter()
-            .fold((u64::MAX, 0), |(least, greatest), &word| (least.min(word), greatest.max(word)));
-        Frame { reference: least, least: 0, width: width_of(greatest - least) }
-    }
-
-    fn of_steps(words: &[u64]) -> Frame {
-        let steps = || words.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]) as i64);
-        let least = steps().min().unwrap_or(0) as u64;
-        let widest = steps().map(|step| (step as u64).wrapping_sub(least)).max().unwrap_or(0);
-        Frame { reference: words[0], least, width: width_of(widest) }
-    }
+    out.append(&mut frames);
 }
 
 /// A list of words, opened for reading.
 #[derive(Debug, Clone)]
 pub struct WordsView<'a> {
     len: usize,
-    steps: bool,
-    headers: &'a [u8],
-    packed: &'a [u8],
-    /// Where each frame begins in `packed`.
-    starts: Vec<usize>,
+    /// Of each frame.
+    frames: Vec<&'a [u8]>,
 }
 
 impl<'a> WordsView<'a> {
-    /// Takes the `len` words that fill `bytes`. O(frames); fails if they do not.
+    /// Takes the `len` words that fill `bytes`. O(frames), none of which is looked at; fails if they do not.
     pub fn parse(bytes: &'a [u8], len: usize) -> Result<WordsView<'a>> {
-        let mut cursor = Cursor::new(bytes, WORDS);
-        let steps = match cursor.u8()? {
-            DISTANCES => false,
-            STEPS => true,
-            other => return Err(cursor.error(format!("form {other}"))),
+        let mut lens = Cursor::new(bytes, WORDS);
+        let mut frames = lens.clone();
+        (0..len).step_by(FRAME).try_for_each(|_| frames.varint().map(|_| ()))?;
+        let take = |_| {
+            let bytes = usize::try_from(lens.varint()?).unwrap_or(usize::MAX);
+            frames.take(bytes)
         };
-        let header = if steps { STEPS_HEADER } else { DISTANCES_HEADER };
-        let frames = len.div_ceil(FRAME);
-        let headers = cursor.take(frames.saturating_mul(header))?;
-        let packed = cursor.rest();
-        let (mut starts, mut end) = (Vec::with_capacity(frames), 0);
-        for (number, header) in headers.chunks_exact(header).enumerate() {
-            let width = header[header.len() - 1];
-            if u32::from(width) > u64::BITS {
-                return Err(cursor.error(format!("words of {width} bits")));
-            }
-            starts.push(end);
-            end += packed_len(FRAME.min(len - number * FRAME), width);
-        }
-        if end != packed.len() {
-            return Err(cursor.error(format!("{} bytes of words, not {end}", packed.len())));
-        }
-        Ok(WordsView { len, steps, headers, packed, starts })
+        let all = (0..len).step_by(FRAME).map(take).collect::<Result<_>>()?;
+        frames.finish()?;
+        Ok(WordsView { len, frames: all })
     }
 
-    /// Calls `each` with the words `from..to`, some at a time. O(words), and those before them in the first frame.
-    pub fn for_each(&self, from: usize, to: usize, mut each: impl FnMut(&[u64])) {
-        assert!(from <= to && to <= self.len, "words {from}..{to} of {}", self.len);
+    /// Calls `each` with the words `from..to`, some at a time, and the position of the first of them. O(words), and those
+    /// before them in the first frame. Fails on a frame that is malformed.
+    pub fn for_each(
+        &self,
+        from: usize,
+        to: usize,
+        mut each: impl FnMut(usize, &[u64]),
+    ) -> Result<()> {
         let mut scratch = [0u64; FRAME];
+        self.for_each_frame(from, to, |frame, first, within| {
+            frame.read(&mut scratch[..within.end]);
+            each(first + within.start, &scratch[within]);
+        })
+    }
+
+    /// Calls `each` with the positions from `from` to `to` at which a word is. O(words), of which few are unpacked. Fails on a
+    /// frame that is malformed.
+    pub fn find(
+        &self,
+        from: usize,
+        to: usize,
+        wanted: u64,
+        mut each: impl FnMut(usize),
+    ) -> Result<()> {
+        let mut scratch = [0u64; FRAME];
+        self.for_each_frame(from, to, |frame, first, within| {
+            if frame.may_hold(wanted) {
+                frame.read(&mut scratch[..within.end]);
+                let positions = within.filter(|&at| scratch[at] == wanted);
+                positions.for_each(|at| each(first + at));
+            }
+        })
+    }
+
+    /// Calls `each` with every frame of the words `from..to`, the position of its first word, and which of its words are among
+    /// them.
+    fn for_each_frame(
+        &self,
+        from: usize,
+        to: usize,
+        mut each: impl FnMut(&FrameView<'_>, usize, Range<usize>),
+    ) -> Result<()> {
+        assert!(from <= to && to <= self.len, "words {from}..{to} of {}", self.len);
         let mut next = from;
         while next < to {
-            let frame = next / FRAME;
-            let first = frame * FRAME;
-            let end = to.min(first + FRAME) - first;
-            self.read_frame(frame, &mut scratch[..end]);
-            each(&scratch[next - first..end]);
-            next = first + end;
+            let first = next / FRAME * FRAME;
+            let end = to.min(first + FRAME);
+            let len = FRAME.min(self.len - first);
+            each(
+                &FrameView::parse(self.frames[next / FRAME], len)?,
+                first,
+                next - first..end - first,
+            );
+            next = end;
         }
-    }
-
-    /// Writes the first words of a frame.
-    fn read_frame(&self, frame: usize, out: &mut [u64]) {
-        let header = if self.steps { STEPS_HEADER } else { DISTANCES_HEADER };
-        let header = &self.headers[frame * header..(frame + 1) * header];
-        let word =
-            |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
-        let (reference, width) = (word(0), header[header.len() - 1]);
-        unpack(&self.packed[self.starts[frame]..], width, out);
-        if self.steps {
-            let least = word(8);
-            let mut last = reference;
-            out[0] = reference;
-            for step in &mut out[1..] {
-                last = last.wrapping_add(least).wrapping_add(*step);
-                *step = last;
-            }
-        } else {
-            // Only bytes that break the promise of the format can overflow; those read as some word.
-            out.iter_mut().for_each(|word| *word = word.wrapping_add(reference));
-        }
+        Ok(())
     }
 }
 
@@ -161,28 +108,37 @@ mod tests {
 
     use super::*;
 
+    /// Lists for each form, and of several forms one after the other.
     fn words() -> impl Strategy<Value = Vec<u64>> {
         let len = prop_oneof![1..40usize, FRAME - 1..FRAME + 2, 2 * FRAME..3 * FRAME];
-        (len, any::<u64>(), 0..=64u32, any::<bool>()).prop_flat_map(|(len, base, bits, rising)| {
+        (len, any::<u64>(), 0..=64u32, 0..5u8).prop_flat_map(|(len, base, bits, shape)| {
             let noise = vec(any::<u64>(), len);
             noise.prop_map(move |noise| {
                 let small = |word: u64| word.checked_shr(64 - bits).unwrap_or(0);
                 let mut last = base;
-                let word = |word: u64| match rising {
-                    true => {
+                let word = |(at, &word): (usize, &u64)| match shape {
+                    0 => base.wrapping_add(small(word)),
+                    1 => {
                         last = last.wrapping_add(small(word));
                         last
                     }
-                    false => base.wrapping_add(small(word)),
+                    2 => base.wrapping_add(small(noise[at / 50])),
+                    3 if word % 64 > 0 => base.wrapping_add(word % 7),
+                    3 => base.wrapping_add(small(word)),
+                    _ => base.wrapping_add(noise[word as usize % noise.len().min(5)] % 60_000),
                 };
-                noise.into_iter().map(word).collect()
+                noise.iter().enumerate().map(word).collect()
             })
         })
     }
 
     fn read(view: &WordsView<'_>, from: usize, to: usize) -> Vec<u64> {
         let mut read = Vec::new();
-        view.for_each(from, to, |words| read.extend_from_slice(words));
+        let extend = |at, words: &[u64]| {
+            assert_eq!(at, from + read.len());
+            read.extend_from_slice(words);
+        };
+        view.for_each(from, to, extend).unwrap();
         read
     }
 
@@ -196,22 +152,21 @@ mod tests {
             let (a, b) = (usize::from(ends.0) % words.len(), usize::from(ends.1) % words.len());
             let (from, to) = (a.min(b), a.max(b) + 1);
             prop_assert_eq!(read(&view, from, to), &words[from..to]);
+            for wanted in [words[from], words[to - 1].wrapping_add(1)] {
+                let mut found = Vec::new();
+                view.find(from, to, wanted, |at| found.push(at)).unwrap();
+                let expected: Vec<usize> = (from..to).filter(|&at| words[at] == wanted).collect();
+                prop_assert_eq!(found, expected);
+            }
             prop_assert!(WordsView::parse(&bytes[..bytes.len() - 1], words.len()).is_err());
         }
 
         #[test]
         fn random_bytes_never_panic(bytes in vec(any::<u8>(), 0..200), len in 0..3000usize) {
             if let Ok(view) = WordsView::parse(&bytes, len) {
-                read(&view, 0, len);
+                let _ = view.for_each(0, len, |_, _| ());
+                let _ = view.find(0, len, 7, |_| ());
             }
         }
-    }
-
-    #[test]
-    fn words_that_rise_evenly_take_no_bits() {
-        let words: Vec<u64> = (0..2048).map(|at| 1_000_000 + at * 700).collect();
-        let mut bytes = Vec::new();
-        put_words(&words, &mut bytes);
-        assert_eq!(bytes.len(), 1 + 2 * STEPS_HEADER);
     }
 }
