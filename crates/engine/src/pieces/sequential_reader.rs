@@ -82,6 +82,20 @@ impl SequentialReader {
         }
     }
 
+    /// The same, the ordinals that have a code: see [`ColumnReader::find_code`].
+    pub fn find_code(
+        &mut self,
+        ordinals: Range<u64>,
+        in_sequence: u64,
+        code: u64,
+        each: impl FnMut(u64),
+    ) -> Result<bool> {
+        match self.worth_reading(&ordinals, in_sequence) {
+            Some(columns) => Ok(columns.find_code(ordinals, code, each)?),
+            None => Ok(false),
+        }
+    }
+
     /// The texts that codes of the only column stand for, if it is a stream of texts.
     pub fn dictionary(&self) -> Option<&Arc<StringArray>> {
         self.columns.as_ref()?.dictionary()

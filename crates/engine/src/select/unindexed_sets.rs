@@ -20,6 +20,9 @@ const STEP_ROWS: u64 = 1 << 16;
 /// Rows that are worth a thread's while.
 const THREAD_ROWS: u64 = 32 << 10;
 
+/// As many codes are looked for one after the other.
+const FEW_CODES: usize = 4;
+
 /// Lists the rows of each of some sets, given by their encoded values in order, among the ordinals `range`:
 /// four bytes a row. Reads the set column there with all cores: its stream, or else blocks, but for those in which statistics
 /// say that no such value is.
@@ -34,6 +37,11 @@ pub fn list_members(
     let by_code = dictionary.as_deref().map(|texts| sets_by_code(texts, sets)).transpose()?;
     let codes = by_code.iter().flat_map(|(by_code, _)| by_code.iter().zip(0u64..));
     let wanted: Vec<u64> = codes.filter(|(set, _)| **set != NO_SET).map(|(_, code)| code).collect();
+    // Few codes are found without unpacking them all, but not those of nulls, which are any.
+    let few = match by_code {
+        Some((_, None)) if wanted.len() <= FEW_CODES => Some(wanted.as_slice()),
+        _ => None,
+    };
     let of_steps = for_each_step(range, |step| {
         let mut members = vec![Vec::new(); sets.len()];
         // Codes are read in less time than statistics.
@@ -42,26 +50,31 @@ pub fn list_members(
             None => may_hold(layout, piece, sets, step)?,
         };
         for ordinals in parts {
-            for_each_chunk(layout, piece, ordinals, interrupt, |chunk| match (chunk, &by_code) {
-                (Chunk::Codes { codes, .. }, Some((_, None))) if !has_any(codes, &wanted) => Ok(()),
-                (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
-                    for (row, &code) in codes.iter().enumerate() {
-                        let set = by_code[code as usize];
-                        if set == NO_SET && of_null.is_none() {
-                            continue;
-                        }
-                        let set = if is_null(row) { *of_null } else { Some(set) };
-                        if let Some(set) = set.filter(|&set| set != NO_SET) {
-                            members[set as usize].push((first + row as u64) as u32);
-                        }
+            for_each_chunk(layout, piece, ordinals, few, interrupt, |chunk| {
+                match (chunk, &by_code) {
+                    (Chunk::Found { ordinal, code }, Some((by_code, _))) => {
+                        members[by_code[code as usize] as usize].push(ordinal as u32);
+                        Ok(())
                     }
-                    Ok(())
-                }
-                (chunk, _) => {
-                    let (first, rows) = chunk.into_rows()?;
-                    Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
-                        members[set].push((first + row as u64) as u32);
-                    })?)
+                    (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
+                        for (row, &code) in codes.iter().enumerate() {
+                            let set = by_code[code as usize];
+                            if set == NO_SET && of_null.is_none() {
+                                continue;
+                            }
+                            let set = if is_null(row) { *of_null } else { Some(set) };
+                            if let Some(set) = set.filter(|&set| set != NO_SET) {
+                                members[set as usize].push((first + row as u64) as u32);
+                            }
+                        }
+                        Ok(())
+                    }
+                    (chunk, _) => {
+                        let (first, rows) = chunk.into_rows()?;
+                        Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
+                            members[set].push((first + row as u64) as u32);
+                        })?)
+                    }
                 }
             })?;
         }
@@ -83,7 +96,7 @@ pub fn count_sets(
     let of_steps = for_each_step(0..piece.rows(), |step| {
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
         let (mut by_code, mut nulls) = (vec![0u64; texts.as_ref().map_or(0, |t| t.len())], 0u64);
-        for_each_chunk(layout, piece, step, interrupt, |chunk| {
+        for_each_chunk(layout, piece, step, None, interrupt, |chunk| {
             if let Chunk::Codes { codes, is_null, .. } = chunk {
                 for (row, &code) in codes.iter().enumerate() {
                     let is_null = is_null(row);
@@ -121,16 +134,6 @@ pub fn count_sets(
     Ok(())
 }
 
-/// Whether a code is among some that are wanted; may say so wrongly of several.
-fn has_any(codes: &[u64], wanted: &[u64]) -> bool {
-    match wanted {
-        [] => false,
-        // To look at all of them takes less than to stop at the first.
-        [wanted] => codes.iter().fold(false, |found, code| found | (code == wanted)),
-        _ => true,
-    }
-}
-
 /// What a code of no set that is wanted stands for.
 const NO_SET: u32 = u32::MAX;
 
@@ -138,6 +141,8 @@ const NO_SET: u32 = u32::MAX;
 enum Chunk<'a> {
     /// The first ordinal, codes into the segment's dictionary, and whether a row has none.
     Codes { first: u64, codes: &'a [u64], is_null: &'a dyn Fn(usize) -> bool },
+    /// One row, whose code is among those that were sought.
+    Found { ordinal: u64, code: u64 },
     /// The first ordinal, and rows with the set column.
     Rows { first: u64, rows: Rows },
 }
@@ -146,7 +151,9 @@ impl Chunk<'_> {
     fn into_rows(self) -> Result<(u64, Rows)> {
         match self {
             Chunk::Rows { first, rows } => Ok((first, rows)),
-            Chunk::Codes { .. } => unreachable!("codes come of a dictionary that was asked for"),
+            Chunk::Codes { .. } | Chunk::Found { .. } => {
+                unreachable!("codes come of a dictionary that was asked for")
+            }
         }
     }
 }
@@ -166,7 +173,12 @@ fn set_reader(layout: &Layout, piece: &Piece) -> Result<SequentialReader> {
 fn sets_by_code(texts: &StringArray, sets: &[&[u8]]) -> Result<(Vec<u32>, Option<u32>)> {
     let position = |value: &[u8]| sets.binary_search(&value).ok().map(|set| set as u32);
     let of_null = position(&encoded(&StringArray::new_null(1), 0));
-    let of_text = |code: usize| position(&encoded(texts, code)).unwrap_or(NO_SET);
+    let mut value = Vec::new();
+    let of_text = |code: usize| {
+        value.clear();
+        encode_value(texts, code, &mut value);
+        position(&value).unwrap_or(NO_SET)
+    };
     Ok(((0..texts.len()).map(of_text).collect(), of_null))
 }
 
@@ -191,11 +203,13 @@ fn for_each_step<T: Send>(
     })
 }
 
-/// Calls `each` with the rows of a range, some at a time.
+/// Calls `each` with the rows of a range, some at a time; or, where they lie as codes, with those that have one of the codes
+/// sought.
 fn for_each_chunk(
     layout: &Layout,
     piece: &Piece,
     range: Range<u64>,
+    sought: Option<&[u64]>,
     interrupt: &Interrupt,
     mut each: impl FnMut(Chunk<'_>) -> Result<()>,
 ) -> Result<()> {
@@ -208,12 +222,22 @@ fn for_each_chunk(
         let to = (from + chunk - from % chunk).min(range.end);
         let in_sequence = range.end - from;
         let mut done = Ok(());
-        let by_code = has_codes
-            && reader.read_codes(from..to, in_sequence, |first, codes, is_null| {
-                if done.is_ok() {
-                    done = each(Chunk::Codes { first, codes, is_null });
-                }
-            })?;
+        let mut each_of = |chunk: Chunk<'_>| {
+            if done.is_ok() {
+                done = each(chunk);
+            }
+        };
+        let by_code = match sought {
+            _ if !has_codes => false,
+            Some(sought) => sought.iter().try_fold(true, |_, &code| {
+                reader.find_code(from..to, in_sequence, code, |ordinal| {
+                    each_of(Chunk::Found { ordinal, code });
+                })
+            })?,
+            None => reader.read_codes(from..to, in_sequence, |first, codes, is_null| {
+                each_of(Chunk::Codes { first, codes, is_null });
+            })?,
+        };
         done?;
         if !by_code {
             let rows = match reader.read_columns(from..to, in_sequence)? {

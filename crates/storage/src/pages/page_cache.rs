@@ -3,7 +3,7 @@
 //! Loads are shared while under way (`SharedLoads`): of several threads that miss the same page, one reads it and the
 //! others wait for the result, an error too. What is *kept* is a byte budget, split between resident index pages, other
 //! pages that describe rows, and blocks of rows (`Shares`). Who may *fill* it with blocks is the reader's choice: point
-//! reads and samples do, scans and merges pass by it.
+//! reads and samples do, columns do while there is room, scans of blocks and merges pass by it.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,6 +36,8 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
+/// A pass leaves this part of the room for blocks free: the cache is cut into shards, of which some are full sooner.
+const ROOM_LEFT_SHARE: u64 = 8;
 /// Every eighth call that reads balances the shares.
 const BALANCED_EVERY: u64 = 8;
 
@@ -186,11 +188,19 @@ impl PageCache {
         let load = |positions: &[usize]| {
             self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
         };
-        let payload = |page| match page {
-            Page::Payload(payload) => payload,
-            _ => unreachable!("its key says what it is"),
+        pages.get_many(wanted, load).into_iter().map(|page| page.map(payload_of)).collect()
+    }
+
+    /// The payloads of pages of which a pass reads all: they are kept while there is room for more blocks, and drive out
+    /// nothing. Otherwise as [`PageCache::payloads`].
+    pub fn payloads_if_room(&self, wanted: &[PageRequest<'_>]) -> Few<Result<Arc<[u8]>>> {
+        let load = |positions: &[usize]| {
+            self.read(wanted, positions, |_, payload| Ok(Page::Payload(Arc::from(payload))))
         };
-        pages.get_many(wanted, load).into_iter().map(|page| page.map(payload)).collect()
+        let pages = self.blocks.get_many_if(wanted, load, |kept| {
+            kept.weight() + kept.capacity() / ROOM_LEFT_SHARE < kept.capacity()
+        });
+        pages.into_iter().map(|page| page.map(payload_of)).collect()
     }
 
     /// The payload of one such page.
@@ -285,6 +295,16 @@ impl Pages {
         wanted: &[PageRequest<'_>],
         load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
     ) -> Few<Result<Page>> {
+        self.get_many_if(wanted, load, |_| true)
+    }
+
+    /// Keeps a page that was loaded if `is_kept` says so of those that are kept already.
+    fn get_many_if(
+        &self,
+        wanted: &[PageRequest<'_>],
+        load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
+        is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
+    ) -> Few<Result<Page>> {
         let key = |page: &PageRequest<'_>| (page.file.id(), page.offset, page.kind);
         if let [page] = wanted
             && let Some(found) = self.kept.get(&key(page))
@@ -293,7 +313,19 @@ impl Pages {
         }
         let keys: Vec<PageKey> = wanted.iter().map(key).collect();
         let find = |key: &PageKey| self.kept.get(key);
-        self.loads.get_many(&keys, find, load, |key, page| self.kept.insert(key, page)).into()
+        let keep = |key, page| {
+            if is_kept(&self.kept) {
+                self.kept.insert(key, page);
+            }
+        };
+        self.loads.get_many(&keys, find, load, keep).into()
+    }
+}
+
+fn payload_of(page: Page) -> Arc<[u8]> {
+    match page {
+        Page::Payload(payload) => payload,
+        _ => unreachable!("its key says what it is"),
     }
 }
 
@@ -406,6 +438,30 @@ mod tests {
             assert_eq!(directory.calls.load(Ordering::SeqCst), calls);
             assert_eq!(directory.reads.load(Ordering::SeqCst), 4);
         }
+    }
+
+    #[test]
+    fn a_pass_fills_what_is_free_and_drives_out_nothing() {
+        let (directory, file) = file_of_blocks();
+        let cache = cache(&directory, 2 << 20);
+        let reads = || directory.reads.swap(0, Ordering::SeqCst);
+        let all: Vec<_> = (0..PAGES).map(|number| block(&file, number)).collect();
+        let pass = || {
+            for (number, payload) in cache.payloads_if_room(&all).into_iter().enumerate() {
+                assert_eq!(*payload.unwrap(), [number as u8; PAYLOAD_BYTES]);
+            }
+        };
+        assert!(cache.payloads(&all[500..550]).iter().all(Result::is_ok));
+        reads();
+        pass();
+        let (of_first, held) = (reads(), cache.bytes());
+        assert_eq!(of_first, PAGES - 50, "what is kept is not read again");
+        pass();
+        let of_second = reads();
+        assert!(of_second < of_first - 100, "{of_second} after {of_first}: some stay");
+        assert!(cache.payloads(&all[500..550]).iter().all(Result::is_ok));
+        assert_eq!(reads(), 0, "a pass drives out nothing");
+        assert!(held < cache.budget_bytes());
     }
 
     #[test]

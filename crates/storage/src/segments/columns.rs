@@ -26,7 +26,7 @@ pub struct ColumnReader {
     key_positions: Vec<usize>,
     columns: Vec<Column>,
     /// The group that was read last: its number and the payloads of its pages, one for each stream wanted.
-    group: Option<(usize, Vec<Vec<u8>>)>,
+    group: Option<(usize, Vec<Arc<[u8]>>)>,
 }
 
 struct Column {
@@ -109,7 +109,7 @@ impl ColumnReader {
     }
 
     /// The columns of some rows, all of one group; `None` if a column has no page there. The first call for a group reads
-    /// its pages, past the cache.
+    /// its pages; the cache keeps them while it has room.
     pub fn read(&mut self, ordinals: Range<u64>) -> Result<Option<Rows>> {
         let Some((group, rows)) = self.load(&ordinals)? else { return Ok(None) };
         let (_, pages) = self.group.as_ref().expect("it was just read");
@@ -179,6 +179,26 @@ impl ColumnReader {
         Ok(true)
     }
 
+    /// Calls `each` with those of some ordinals whose text has a code, as [`ColumnReader::for_each_code`] has them, which need not
+    /// be unpacked for that. False if the column has no page there.
+    pub fn find_code(
+        &mut self,
+        ordinals: Range<u64>,
+        code: u64,
+        mut each: impl FnMut(u64),
+    ) -> Result<bool> {
+        let Some((group, rows)) = self.load(&ordinals)? else { return Ok(false) };
+        let (_, pages) = self.group.as_ref().expect("it was just read");
+        let Column { data_type, stream, .. } = &self.columns[0];
+        let first = ordinals.start - rows.start as u64;
+        self.view(&pages[0], group, data_type)
+            .and_then(|view| {
+                view.find_code(rows.start, rows.end, code, |row| each(first + row as u64))
+            })
+            .map_err(|error| self.damaged(stream.unwrap_or(0), group, error))?;
+        Ok(true)
+    }
+
     /// Reads the pages of the group that the ordinals lie in, unless they are in hand; gives it and the rows in it.
     fn load(&mut self, ordinals: &Range<u64>) -> Result<Option<(usize, Range<usize>)>> {
         let group = (ordinals.start / self.group_rows()) as usize;
@@ -218,7 +238,7 @@ impl ColumnReader {
     }
 
     /// The payloads of the pages of a group; `None` if a column has none there.
-    fn read_group(&self, group: usize) -> Result<Option<Vec<Vec<u8>>>> {
+    fn read_group(&self, group: usize) -> Result<Option<Vec<Arc<[u8]>>>> {
         let streams = self.columns.iter().filter_map(|column| column.stream);
         let places = streams.map(|stream| self.directory.page(stream, group));
         let Some(places) = places.collect::<Option<Vec<(u64, u32)>>>() else { return Ok(None) };
@@ -226,7 +246,7 @@ impl ColumnReader {
             .into_iter()
             .map(|place| self.segment.stream_request(place, PageKind::Stream))
             .collect();
-        let pages = self.segment.cache().read_past(&requests, |_, payload| Ok(payload.to_vec()));
+        let pages = self.segment.cache().payloads_if_room(&requests);
         pages.into_iter().collect::<Result<_>>().map(Some)
     }
 }
