@@ -48,6 +48,68 @@ impl<T> Mutex<T> {
     }
 }
 
+/// A value that is set once, and that any number of threads wait for. They go on all at once, without a lock that one has to
+/// give to the next.
+#[derive(Debug)]
+#[cfg(not(shuttle))]
+pub struct Latch<T>(sync::OnceLock<T>);
+
+#[cfg(not(shuttle))]
+impl<T> Default for Latch<T> {
+    fn default() -> Latch<T> {
+        Latch(sync::OnceLock::new())
+    }
+}
+
+#[cfg(not(shuttle))]
+impl<T: Clone> Latch<T> {
+    /// Sets the value, if it is not set yet.
+    pub fn set(&self, value: T) {
+        let _ = self.0.set(value);
+    }
+
+    pub fn get(&self) -> Option<T> {
+        self.0.get().cloned()
+    }
+
+    pub fn wait(&self) -> T {
+        self.0.wait().clone()
+    }
+}
+
+#[derive(Debug)]
+#[cfg(shuttle)]
+pub struct Latch<T>(Mutex<Option<T>>, Condvar);
+
+#[cfg(shuttle)]
+impl<T> Default for Latch<T> {
+    fn default() -> Latch<T> {
+        Latch(Mutex::new(None), Condvar::new())
+    }
+}
+
+#[cfg(shuttle)]
+impl<T: Clone> Latch<T> {
+    pub fn set(&self, value: T) {
+        self.0.lock().get_or_insert(value);
+        self.1.notify_all();
+    }
+
+    pub fn get(&self) -> Option<T> {
+        self.0.lock().clone()
+    }
+
+    pub fn wait(&self) -> T {
+        let mut value = self.0.lock();
+        loop {
+            match &*value {
+                Some(value) => return value.clone(),
+                None => value = self.1.wait(value),
+            }
+        }
+    }
+}
+
 /// The library's condition variable, for a [`Mutex`].
 #[derive(Debug, Default)]
 pub struct Condvar(sync::Condvar);

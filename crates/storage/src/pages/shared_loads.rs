@@ -2,7 +2,9 @@
 //!
 //! Whoever wants a page first loads it; who wants it before that is over waits, and gets what came of it, the error
 //! too. So a page that cannot be read costs each of its readers the time of one read, however many they are.
-//! Nothing is kept of a load that is over: later readers try anew.
+//! A page is shared until the last of those who waited for it has taken it, which on a busy machine is some time after it
+//! came: who wants it meanwhile gets it, too. Nothing is kept beyond that, and nothing of a load that failed: later
+//! readers try anew.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,18 +12,22 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::error::{Result, StorageError};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Latch, Mutex};
 
 /// The loads of one kind of things.
 pub struct SharedLoads<K, V> {
-    under_way: Mutex<HashMap<K, Arc<Load<V>>>>,
+    under_way: Mutex<HashMap<K, Shared<V>>>,
 }
 
-struct Load<V> {
-    end: Mutex<Option<End<V>>>,
-    ended: Condvar,
+type Load<V> = Latch<End<V>>;
+
+struct Shared<V> {
+    load: Arc<Load<V>>,
+    /// Who loads it and who waits for it, and has not taken it yet.
+    users: usize,
 }
 
+#[derive(Clone)]
 enum End<V> {
     Loaded(V),
     Failed(StorageError),
@@ -30,17 +36,24 @@ enum End<V> {
 }
 
 /// What one who wants something does about it.
-enum Role<'a, K: Hash + Eq, V> {
+enum Role<'a, K: Hash + Eq + Copy, V: Clone> {
     Loads(Loading<'a, K, V>),
-    Waits(Arc<Load<V>>),
+    Waits(Waiting<'a, K, V>),
 }
 
 /// Loads for all. However that ends, nobody is left waiting.
-struct Loading<'a, K: Hash + Eq, V> {
+struct Loading<'a, K: Hash + Eq + Copy, V: Clone> {
     loads: &'a SharedLoads<K, V>,
     key: K,
     load: Arc<Load<V>>,
     end: End<V>,
+}
+
+/// Waits for what another loads. Has it taken once this is dropped.
+struct Waiting<'a, K: Hash + Eq + Copy, V: Clone> {
+    loads: &'a SharedLoads<K, V>,
+    key: K,
+    load: Arc<Load<V>>,
 }
 
 impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
@@ -91,7 +104,12 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
                 }
             }
             for (position, load) in waiting {
-                results[position] = load.wait();
+                results[position] = match load.load.wait() {
+                    End::Loaded(loaded) => Some(Ok(loaded)),
+                    End::Failed(error) => Some(Err(error)),
+                    // Somebody else has to load.
+                    End::Abandoned => None,
+                };
             }
         }
         results.into_iter().flatten().collect()
@@ -99,32 +117,34 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
 
     fn role(&self, key: K) -> Role<'_, K, V> {
         match self.under_way.lock().entry(key) {
-            Entry::Occupied(load) => Role::Waits(load.get().clone()),
+            Entry::Occupied(mut shared) => {
+                let shared = shared.get_mut();
+                shared.users += 1;
+                Role::Waits(Waiting { loads: self, key, load: shared.load.clone() })
+            }
             Entry::Vacant(place) => {
-                let load = Arc::new(Load { end: Mutex::new(None), ended: Condvar::new() });
-                place.insert(load.clone());
+                let load = Arc::new(Load::default());
+                place.insert(Shared { load: load.clone(), users: 1 });
                 Role::Loads(Loading { loads: self, key, load, end: End::Abandoned })
             }
         }
     }
-}
 
-impl<V: Clone> Load<V> {
-    /// What came of it; `None` if nothing did, and somebody else has to load.
-    fn wait(&self) -> Option<Result<V>> {
-        let mut end = self.end.lock();
-        loop {
-            match &*end {
-                None => end = self.ended.wait(end),
-                Some(End::Loaded(loaded)) => return Some(Ok(loaded.clone())),
-                Some(End::Failed(error)) => return Some(Err(error.clone())),
-                Some(End::Abandoned) => return None,
+    /// One who wanted it has what came of the load.
+    fn leave(&self, key: K, load: &Arc<Load<V>>) {
+        let mut under_way = self.under_way.lock();
+        if let Entry::Occupied(mut shared) = under_way.entry(key)
+            && Arc::ptr_eq(&shared.get().load, load)
+        {
+            shared.get_mut().users -= 1;
+            if shared.get().users == 0 || !matches!(load.get(), Some(End::Loaded(_))) {
+                shared.remove();
             }
         }
     }
 }
 
-impl<K: Hash + Eq, V: Clone> Loading<'_, K, V> {
+impl<K: Hash + Eq + Copy, V: Clone> Loading<'_, K, V> {
     /// What all get once this is dropped.
     fn ends(&mut self, result: Result<V>) -> Result<V> {
         self.end = match &result {
@@ -135,12 +155,16 @@ impl<K: Hash + Eq, V: Clone> Loading<'_, K, V> {
     }
 }
 
-impl<K: Hash + Eq, V> Drop for Loading<'_, K, V> {
+impl<K: Hash + Eq + Copy, V: Clone> Drop for Waiting<'_, K, V> {
     fn drop(&mut self) {
-        // Who comes from now on loads anew; who came before holds the load.
-        self.loads.under_way.lock().remove(&self.key);
-        *self.load.end.lock() = Some(std::mem::replace(&mut self.end, End::Abandoned));
-        self.load.ended.notify_all();
+        self.loads.leave(self.key, &self.load);
+    }
+}
+
+impl<K: Hash + Eq + Copy, V: Clone> Drop for Loading<'_, K, V> {
+    fn drop(&mut self) {
+        self.load.set(std::mem::replace(&mut self.end, End::Abandoned));
+        self.loads.leave(self.key, &self.load);
     }
 }
 
@@ -221,6 +245,25 @@ mod tests {
     }
 
     #[test]
+    fn a_page_is_shared_until_all_who_waited_for_it_have_it() {
+        let loads: SharedLoads<u8, u64> = SharedLoads::new();
+        let Role::Loads(mut own) = loads.role(1) else { panic!("nobody else loads it") };
+        let Role::Waits(first) = loads.role(1) else { panic!("it is under way") };
+        assert!(own.ends(Ok(5)).is_ok());
+        drop(own);
+        let panics = || panic!("it is there");
+        assert_eq!(
+            get(&loads, 1, || None, panics, |_| ()).unwrap(),
+            5,
+            "who comes late has it, too"
+        );
+        assert!(matches!(first.load.wait(), End::Loaded(5)));
+        drop(first);
+        assert!(lock_is_empty(&loads));
+        assert_eq!(get(&loads, 1, || None, || Ok(6), |_| ()).unwrap(), 6);
+    }
+
+    #[test]
     fn what_is_kept_while_a_reader_comes_to_load_it_is_not_loaded_twice() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
         let looks = AtomicUsize::new(0);
@@ -297,7 +340,7 @@ mod tests {
         assert!(lock_is_empty(&loads));
     }
 
-    fn lock_is_empty<K: Hash + Eq, V>(loads: &SharedLoads<K, V>) -> bool {
+    fn lock_is_empty<K, V>(loads: &SharedLoads<K, V>) -> bool {
         loads.under_way.lock().is_empty()
     }
 }
