@@ -15,13 +15,13 @@ pub const KEY_BYTES: usize = 16;
 const VALUE_BYTES: usize = 100;
 pub const RECORD_BYTES: usize = KEY_BYTES + VALUE_BYTES;
 /// How often is looked how far the load is.
-const TICK: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_secs(1);
 
 const ACKNOWLEDGED: Metric = Metric::rate("acknowledged", "rows/s");
 pub const WRITTEN_OUT: Metric = Metric::rate("written out", "rows/s");
 const MERGED: Metric = Metric::rate("merged", "rows/s");
 /// The rate of the slowest tick over that of the median one.
-const STEADINESS: Metric = Metric::rate("slowest half second", "of the median");
+const STEADINESS: Metric = Metric::rate("slowest second", "of the median");
 const SEGMENTS: Metric = Metric::count("most files", "files");
 const MEMORY: Metric = Metric::count("memory gained", "MiB");
 pub const WRITTEN_ROWS: Metric = Metric::count("writes a row", "times");

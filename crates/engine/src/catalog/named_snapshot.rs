@@ -104,7 +104,7 @@ fn write_runs(
             let lsns = covered(runs.iter().map(Piece::lsns));
             let is_oldest = segments.is_empty();
             let input = Input { pieces: runs.to_vec(), lsns, is_oldest };
-            let within = jobs::within_flush(core, &go_on);
+            let within = jobs::within_flush(core, &go_on, &|_| ());
             match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
                 Written::Segments(written) => {

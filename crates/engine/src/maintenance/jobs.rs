@@ -16,6 +16,7 @@ use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::leaving::Leaving;
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
@@ -75,12 +76,17 @@ pub struct MergeGroup {
 }
 
 /// What bounds the writing of runs.
-pub fn within_flush<'a>(core: &Core, go_on: &'a (dyn Fn() -> Result<()> + Sync)) -> Within<'a> {
+pub fn within_flush<'a>(
+    core: &Core,
+    go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    written: &'a (dyn Fn(u64) + Sync),
+) -> Within<'a> {
     let of_memory = core.options.memory_bytes / FLUSH_PARTS_OF_MEMORY;
     let of_segment = core.options.segment_bytes / FLUSH_PARTS;
     Within {
         spare: Spare::Commits,
         go_on,
+        written,
         threads: core.options.maintenance_threads,
         bytes_per_thread: of_segment.min(of_memory).max(FLUSH_BYTES_MIN),
     }
@@ -246,7 +252,10 @@ fn flush(
             None => Ok(()),
         }
     };
-    let within = within_flush(core, &go_on);
+    let rows = runs.iter().map(|run| run.rows()).sum();
+    let leaving = Leaving::new(core, rows, total_bytes(runs));
+    let written = |rows| leaving.wrote(rows);
+    let within = within_flush(core, &go_on, &written);
     let input = Input { pieces, lsns, is_oldest };
     let segments = match write_segments(core, table, &layout, vec![input], within)? {
         Written::Segments(mut segments) => segments.pop().expect("there was one input"),
@@ -268,6 +277,7 @@ fn flush(
     if let Some(why) = not_noted(core, &mut manifest, &edits, &segments)? {
         return Ok(Done::PutOff(why));
     }
+    drop(leaving);
     let mut state = core.state();
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
@@ -310,6 +320,7 @@ fn merge(
     let within = Within {
         spare: Spare::Flushes,
         go_on,
+        written: &|_| (),
         threads: core.options.maintenance_threads,
         bytes_per_thread: small_bytes(core),
     };

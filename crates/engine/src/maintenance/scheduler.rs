@@ -39,7 +39,7 @@ const COMPACTED_RUN_SHARE: u64 = 8;
 const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
 /// Flushes start when runs fill this share of the budget, and write this share at once.
 const FLUSH_START_SHARE: u64 = 2;
-const FLUSH_SHARE: u64 = 4;
+pub const FLUSH_SHARE: u64 = 4;
 /// Levels merged at once.
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;

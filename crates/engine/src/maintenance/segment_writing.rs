@@ -46,12 +46,15 @@ pub enum Written {
     Nothing(Error),
 }
 
-/// What bounds the writing of segments.
+/// What bounds the writing of segments, and who hears of it.
+#[derive(Clone, Copy)]
 pub struct Within<'a> {
     /// The room that it must leave on the disk.
     pub spare: Spare,
     /// Asked before each batch of rows, by any thread; its error ends the writing, and nothing stays.
     pub go_on: &'a (dyn Fn() -> Result<()> + Sync),
+    /// Hears how many rows were written, from any thread.
+    pub written: &'a (dyn Fn(u64) + Sync),
     /// Threads that write side by side ...
     pub threads: usize,
     /// ... if each has at least this many bytes of input.
@@ -97,7 +100,8 @@ pub fn write_segments(
         let writer =
             SegmentWriter::create(core.directory.clone(), partition.id, table, layout, lsns)?;
         let go_on = || failure.get().map_or_else(within.go_on, |error: &Error| Err(error.clone()));
-        if !write_rows(core, layout, writer, &partition.rows, is_oldest, within.spare, &go_on)? {
+        let within = Within { go_on: &go_on, ..within };
+        if !write_rows(core, layout, writer, &partition.rows, is_oldest, within)? {
             core.removals.defer(Segment::file_name(partition.id), 0, ManifestVersion::EVERYTHING);
             core.removals.sweep();
             return Ok(None);
@@ -163,8 +167,7 @@ fn write_rows(
     mut writer: SegmentWriter,
     rows: &Selected,
     is_oldest: bool,
-    spare: Spare,
-    go_on: &dyn Fn() -> Result<()>,
+    within: Within<'_>,
 ) -> Result<bool> {
     let parts = rows.parts().iter();
     let share = parts.map(|part| {
@@ -180,16 +183,17 @@ fn write_rows(
     let mut merger = Merger::new(sources.collect(), Direction::Forward, fold, BATCH_ROWS)?;
     let mut looked_for = 0;
     while let Some(rows) = merger.next_rows()? {
-        go_on()?;
+        (within.go_on)()?;
         let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
         let here = rows.string_bytes() as u64;
         if writer.bytes() + here >= looked_for {
             looked_for = writer.bytes() + here + LOOK_BYTES;
             let rest = total.saturating_sub(writer.bytes());
             let ahead = (here + LOOK_BYTES).min(rest.max(here));
-            room::check(core, spare, "the next part of a segment", ahead)?;
+            room::check(core, within.spare, "the next part of a segment", ahead)?;
         }
         writer.append(&rows)?;
+        (within.written)(rows.len() as u64);
     }
     let has_rows = writer.rows() > 0;
     if has_rows {

@@ -2,8 +2,8 @@
 //!
 //! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower.
 //!
-//! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`: near it writers are
-//! slowed, and at it they wait. What was written out goes once no snapshot reads it, and nothing but its holder can
+//! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`, less what a flush takes at
+//! once: near it writers are slowed, and at it they wait. What was written out goes once no snapshot reads it, and nothing but its holder can
 //! let go of a snapshot, so for these rows writers are slowed only, and never stopped: the one who holds the snapshot
 //! may be the one who writes.
 
@@ -14,10 +14,15 @@ use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::maintenance::scheduler::FLUSH_SHARE;
 use crate::state::core::Core;
+use crate::state::guarded::State;
 
-/// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.
-const SLOW_FROM_PERCENT: u64 = 75;
+/// Above this share of what they may fill, in percent, writers are slowed, the more the nearer the limit.
+const SLOW_FROM_PERCENT: u64 = 80;
+/// This share of `memory_bytes` is kept free for rows that were written out and have not left memory yet: as much as a
+/// flush takes at once.
+const LEAVING_SHARE: u64 = FLUSH_SHARE;
 /// The longest a writer is slowed before the limit.
 const SLOW_MAX: Duration = Duration::from_millis(5);
 /// All rows in memory may take this many times `memory_bytes` before writers are slowed for the sake of rows that
@@ -51,11 +56,11 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         is_stalled = true;
         core.state().merge_stall += merge_started.elapsed();
     }
-    let limit = core.options.memory_bytes;
+    let limit = memory_bytes - memory_bytes / LEAVING_SHARE;
     let mut state = core.state();
     loop {
         state.check_writable()?;
-        if state.buffered_bytes + bytes <= limit || state.buffered_bytes == 0 {
+        if used(&state, memory_bytes) + bytes <= limit || state.buffered_bytes == 0 {
             break;
         }
         state.check_flushes_go_on()?;
@@ -65,8 +70,9 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     }
     state.buffered_bytes += bytes;
     let slow_from = limit / 100 * SLOW_FROM_PERCENT;
-    let excess = state.buffered_bytes.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
+    let used = used(&state, memory_bytes);
     drop(state);
+    let excess = used.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
     if excess > 0.0 {
         is_stalled = true;
         thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));
@@ -75,6 +81,13 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         core.state().stall += started.elapsed();
     }
     Ok(())
+}
+
+/// The rows that wait to be written out. What flushes under way have written is not among them, as far as room is kept for
+/// that.
+fn used(state: &State, memory_bytes: u64) -> u64 {
+    let leaving = state.leaving_bytes.min(memory_bytes / LEAVING_SHARE);
+    state.buffered_bytes.saturating_sub(leaving)
 }
 
 /// The levels of the one of some tables that has most of them. One whose merges were put off does not count: to wait for

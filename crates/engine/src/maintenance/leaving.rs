@@ -1,0 +1,46 @@
+//! Rows that a flush has written and that are still in memory, because a flush ends as a whole.
+//!
+//! Writers may fill their place already: room for one flush is kept free for that. So memory is given back as it is
+//! written, not all at the end, and writers go on at an even pace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::state::core::Core;
+
+/// What one flush has written so far. It counts as leaving until this is dropped.
+pub struct Leaving<'a> {
+    core: &'a Core,
+    /// Of all its rows ...
+    rows: u64,
+    /// ... and what they take in memory.
+    bytes: u64,
+    rows_written: AtomicU64,
+}
+
+impl<'a> Leaving<'a> {
+    /// Nothing yet, of a flush of some rows that take `bytes` in memory.
+    pub fn new(core: &'a Core, rows: u64, bytes: u64) -> Leaving<'a> {
+        Leaving { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
+    }
+
+    /// Counts rows that were written; any thread does.
+    pub fn wrote(&self, rows: u64) {
+        let mut state = self.core.state();
+        let before = self.rows_written.fetch_add(rows, Ordering::Relaxed);
+        state.leaving_bytes += self.bytes_of(before + rows) - self.bytes_of(before);
+        drop(state);
+        self.core.state_changed.notify_all();
+    }
+
+    /// Fewer rows than there were may be written, but not more.
+    fn bytes_of(&self, rows: u64) -> u64 {
+        (u128::from(self.bytes) * u128::from(rows.min(self.rows)) / u128::from(self.rows)) as u64
+    }
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let written = self.bytes_of(self.rows_written.load(Ordering::Relaxed));
+        self.core.state().leaving_bytes -= written;
+    }
+}
