@@ -14,8 +14,12 @@ use drillcore_sample::rng::Rng;
 const ROWS: i64 = 70_001;
 
 fn database() -> Database {
+    with_cache(64 << 20)
+}
+
+fn with_cache(cache_bytes: u64) -> Database {
     let files = Arc::new(directory::MemoryDirectory::new());
-    let options = Options { maintenance_threads: 1, cache_bytes: 64 << 20, ..Default::default() };
+    let options = Options { maintenance_threads: 1, cache_bytes, ..Default::default() };
     Database::open_in(files, options).unwrap()
 }
 
@@ -158,11 +162,18 @@ fn pages_of(database: &Database, table: &Table, columns: &[&str]) -> (u64, u64) 
 
 #[test]
 fn a_scan_reads_the_pages_of_its_columns_and_no_other() {
-    let database = database();
     let batch = rows(0..ROWS, 2);
-    let table = database.create_table("t", TableSpec::new(batch.schema(), ["id"])).unwrap();
-    table.append(&batch, OnError::Raise).unwrap();
-    database.compact().unwrap();
+    let with_cache = |cache_bytes| {
+        let database = with_cache(cache_bytes);
+        let table = database.create_table("t", TableSpec::new(batch.schema(), ["id"])).unwrap();
+        table.append(&batch, OnError::Raise).unwrap();
+        database.compact().unwrap();
+        (database, table)
+    };
+    let (database, table) = with_cache(64 << 20);
+    assert_eq!(pages_of(&database, &table, &["price"]), (3 + 1, 0));
+    assert_eq!(pages_of(&database, &table, &["price"]), (0, 0), "the cache has room for them");
+    let (database, table) = with_cache(0);
     // One page for each of three groups; the first time the directory, and the dictionary of a text.
     assert_eq!(pages_of(&database, &table, &["price"]), (3 + 1, 0));
     assert_eq!(pages_of(&database, &table, &["price"]), (3, 0));
@@ -224,7 +235,7 @@ fn a_table_of_a_thousand_columns_has_small_groups() {
 #[test]
 fn pieces_whose_keys_do_not_overlap_are_read_one_after_the_other() {
     for merge in [Merge::Append, Merge::Upsert] {
-        let database = database();
+        let database = with_cache(0);
         let _hold = database.hold_maintenance();
         let all = rows(0..ROWS, 5);
         let spec = TableSpec::new(all.schema(), ["id"]).merge(merge.clone());
