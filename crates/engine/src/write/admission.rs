@@ -58,6 +58,7 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     }
     let limit = memory_bytes - memory_bytes / LEAVING_SHARE;
     let mut state = core.state();
+    let mut has_called = false;
     loop {
         state.check_writable()?;
         if used(&state, memory_bytes) + bytes <= limit || state.buffered_bytes == 0 {
@@ -65,7 +66,11 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         }
         state.check_flushes_go_on()?;
         is_stalled = true;
-        core.state_changed.notify_all();
+        if !has_called {
+            // Once: writers that wait would wake each other for ever.
+            core.state_changed.notify_all();
+            has_called = true;
+        }
         state = core.wait_or_stop(state, interrupt)?;
     }
     state.buffered_bytes += bytes;
