@@ -49,8 +49,8 @@ const MAINTENANCE_THREADS_MIN: usize = 2;
 pub struct Options {
     /// What an acknowledged commit outlasts.
     pub durability: Durability,
-    /// The limit on rows in memory, with what merging them needs. Writers slow down near three quarters of it and wait
-    /// there: the rest is for rows that a flush has written and still holds. Rows that were written out and that only snapshots hold come on top: once all together take twice as
+    /// The limit on rows in memory, with what merging them needs. Writers slow down near it and wait at
+    /// it. Rows that were written out and that only snapshots hold come on top: once all together take twice as
     /// much, writers slow down, and from four times on a 64th of the limit goes in a second. At least
     /// [`Options::MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,

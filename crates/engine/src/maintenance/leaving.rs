@@ -1,13 +1,13 @@
-//! Rows that a flush has written and that are still in memory, because a flush ends as a whole.
+//! How much of its rows a flush has yet to write.
 //!
-//! Writers may fill their place already: room for one flush is kept free for that. So memory is given back as it is
-//! written, not all at the end, and writers go on at an even pace.
+//! They stay in memory until the flush ends as a whole. But writers are kept from what it has not written beforehand, and may
+//! fill that bit by bit: so they go on at an even pace, and do not wait for its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::state::core::Core;
 
-/// What one flush has written so far. It counts as leaving until this is dropped.
+/// What one flush has yet to write; nothing once this is dropped.
 pub struct Leaving<'a> {
     core: &'a Core,
     /// Of all its rows ...
@@ -18,8 +18,9 @@ pub struct Leaving<'a> {
 }
 
 impl<'a> Leaving<'a> {
-    /// Nothing yet, of a flush of some rows that take `bytes` in memory.
+    /// A flush of some rows that take `bytes` in memory.
     pub fn new(core: &'a Core, rows: u64, bytes: u64) -> Leaving<'a> {
+        core.state().unwritten_bytes += bytes;
         Leaving { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
     }
 
@@ -27,7 +28,7 @@ impl<'a> Leaving<'a> {
     pub fn wrote(&self, rows: u64) {
         let mut state = self.core.state();
         let before = self.rows_written.fetch_add(rows, Ordering::Relaxed);
-        state.leaving_bytes += self.bytes_of(before + rows) - self.bytes_of(before);
+        state.unwritten_bytes -= self.bytes_of(before + rows) - self.bytes_of(before);
         drop(state);
         self.core.state_changed.notify_all();
     }
@@ -41,6 +42,6 @@ impl<'a> Leaving<'a> {
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let written = self.bytes_of(self.rows_written.load(Ordering::Relaxed));
-        self.core.state().leaving_bytes -= written;
+        self.core.state().unwritten_bytes -= self.bytes - written;
     }
 }

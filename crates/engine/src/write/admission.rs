@@ -2,8 +2,9 @@
 //!
 //! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower.
 //!
-//! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`, less what a flush takes at
-//! once: near it writers are slowed, and at it they wait. What was written out goes once no snapshot reads it, and nothing but its holder can
+//! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`: near it writers are
+//! slowed, and at it they wait. While a flush is under way, what it has yet to write counts twice, so it makes room as it
+//! goes on, and not all at its end. What was written out goes once no snapshot reads it, and nothing but its holder can
 //! let go of a snapshot, so for these rows writers are slowed only, and never stopped: the one who holds the snapshot
 //! may be the one who writes.
 
@@ -18,11 +19,8 @@ use crate::maintenance::scheduler::FLUSH_SHARE;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 
-/// Above this share of what they may fill, in percent, writers are slowed, the more the nearer the limit.
-const SLOW_FROM_PERCENT: u64 = 80;
-/// This share of `memory_bytes` is kept free for rows that were written out and have not left memory yet: as much as a
-/// flush takes at once.
-const LEAVING_SHARE: u64 = FLUSH_SHARE;
+/// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.
+const SLOW_FROM_PERCENT: u64 = 75;
 /// The longest a writer is slowed before the limit.
 const SLOW_MAX: Duration = Duration::from_millis(5);
 /// All rows in memory may take this many times `memory_bytes` before writers are slowed for the sake of rows that
@@ -56,12 +54,12 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         is_stalled = true;
         core.state().merge_stall += merge_started.elapsed();
     }
-    let limit = memory_bytes - memory_bytes / LEAVING_SHARE;
+    let limit = memory_bytes;
     let mut state = core.state();
     let mut has_called = false;
     loop {
         state.check_writable()?;
-        if used(&state, memory_bytes) + bytes <= limit || state.buffered_bytes == 0 {
+        if used(&state, limit) + bytes <= limit || state.buffered_bytes == 0 {
             break;
         }
         state.check_flushes_go_on()?;
@@ -75,7 +73,7 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     }
     state.buffered_bytes += bytes;
     let slow_from = limit / 100 * SLOW_FROM_PERCENT;
-    let used = used(&state, memory_bytes);
+    let used = used(&state, limit);
     drop(state);
     let excess = used.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
     if excess > 0.0 {
@@ -88,11 +86,9 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     Ok(())
 }
 
-/// The rows that wait to be written out. What flushes under way have written is not among them, as far as room is kept for
-/// that.
+/// The bytes of rows that wait to be written out, and what flushes under way have yet to write, up to what one takes at once.
 fn used(state: &State, memory_bytes: u64) -> u64 {
-    let leaving = state.leaving_bytes.min(memory_bytes / LEAVING_SHARE);
-    state.buffered_bytes.saturating_sub(leaving)
+    state.buffered_bytes + state.unwritten_bytes.min(memory_bytes / FLUSH_SHARE)
 }
 
 /// The levels of the one of some tables that has most of them. One whose merges were put off does not count: to wait for
