@@ -54,12 +54,11 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         is_stalled = true;
         core.state().merge_stall += merge_started.elapsed();
     }
-    let limit = memory_bytes;
     let mut state = core.state();
     let mut has_called = false;
     loop {
         state.check_writable()?;
-        if used(&state, limit) + bytes <= limit || state.buffered_bytes == 0 {
+        if used(&state, memory_bytes) + bytes <= memory_bytes || state.buffered_bytes == 0 {
             break;
         }
         state.check_flushes_go_on()?;
@@ -72,10 +71,10 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         state = core.wait_or_stop(state, interrupt)?;
     }
     state.buffered_bytes += bytes;
-    let slow_from = limit / 100 * SLOW_FROM_PERCENT;
-    let used = used(&state, limit);
+    let slow_from = memory_bytes / 100 * SLOW_FROM_PERCENT;
+    let used = used(&state, memory_bytes);
     drop(state);
-    let excess = used.saturating_sub(slow_from) as f64 / (limit - slow_from) as f64;
+    let excess = used.saturating_sub(slow_from) as f64 / (memory_bytes - slow_from) as f64;
     if excess > 0.0 {
         is_stalled = true;
         thread::sleep(SLOW_MAX.mul_f64((excess * excess).min(1.0)));

@@ -29,7 +29,7 @@ const MARKED: u8 = 6;
 
 const FRAME_OF_WORDS: &str = "frame of words";
 
-/// The widest distances whose different values are counted, in a bitmap of so many bits.
+/// Distances of more bits are not counted by value: that takes a bitmap of 2^bits.
 const COUNTED_BITS: u8 = 16;
 
 /// What decides the form of a frame.
@@ -53,6 +53,11 @@ pub(super) fn put_frame(words: &[u64], out: &mut Vec<u8>) {
     let count = words.len();
     let distances = || words.iter().map(|word| word - sizes.least);
     let runs = || words.chunk_by(|a, b| a == b);
+    let put_runs = |out: &mut Vec<u8>| {
+        out.push(sizes.width);
+        put_u16(out, sizes.runs as u16);
+        put_packed(runs().map(|run| run[0] - sizes.least), sizes.width, out);
+    };
     let forms = [DISTANCES, STEPS, RUNS, PATCHED, CODES, MARKED];
     let best = forms.into_iter().min_by_key(|form| sizes.bytes(*form, count));
     let start = out.len();
@@ -69,15 +74,11 @@ pub(super) fn put_frame(words: &[u64], out: &mut Vec<u8>) {
             put_packed(packed, sizes.step_width, out);
         }
         RUNS => {
-            out.push(sizes.width);
-            put_u16(out, sizes.runs as u16);
-            put_packed(runs().map(|run| run[0] - sizes.least), sizes.width, out);
+            put_runs(out);
             put_packed(runs().map(|run| run.len() as u64 - 1), POSITION_BITS, out);
         }
         MARKED => {
-            out.push(sizes.width);
-            put_u16(out, sizes.runs as u16);
-            put_packed(runs().map(|run| run[0] - sizes.least), sizes.width, out);
+            put_runs(out);
             let begins = words.windows(2).map(|pair| u64::from(pair[0] != pair[1]));
             put_packed(std::iter::once(1).chain(begins), 1, out);
         }
@@ -129,14 +130,14 @@ impl Sizes {
             patches,
             entries: Vec::new(),
         };
-        // Of as many different words as half of the bits name, a list takes too much.
+        // Where runs are long, they take less than any list.
         if (2..=COUNTED_BITS).contains(&width) && runs > words.len() / 8 {
             sizes.entries = occurring(words, least, width);
         }
         sizes
     }
 
-    /// Bytes of `count` words in a form; as many as none takes if they are not worth it.
+    /// Bytes of `count` words in a form; `usize::MAX` if they have no such form.
     fn bytes(&self, form: u8, count: usize) -> usize {
         let body = match form {
             DISTANCES => packed_len(count, self.width),
@@ -258,8 +259,7 @@ impl<'a> FrameView<'a> {
                 Form::Steps { least, width, packed: cursor.take(packed_len(len, width))? }
             }
             RUNS => {
-                let (width, count) = (take_width(cursor)?, take_count(cursor, len)?);
-                let values = cursor.take(packed_len(count, width))?;
+                let (width, count, values) = take_listed(cursor, len)?;
                 let lens = cursor.take(packed_len(count, POSITION_BITS))?;
                 let sum: u64 = (0..count).map(|run| packed_at(lens, POSITION_BITS, run) + 1).sum();
                 if sum != len as u64 {
@@ -268,8 +268,7 @@ impl<'a> FrameView<'a> {
                 Form::Runs { width, values, lens, count }
             }
             MARKED => {
-                let (width, count) = (take_width(cursor)?, take_count(cursor, len)?);
-                let values = cursor.take(packed_len(count, width))?;
+                let (width, count, values) = take_listed(cursor, len)?;
                 let marks = cursor.take(packed_len(len, 1))?;
                 let marked = marks.iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
                 if marks[0] & 1 == 0 || marked != count {
@@ -292,8 +291,7 @@ impl<'a> FrameView<'a> {
                 Form::Patched { wide, width, packed, places, uppers, count }
             }
             CODES => {
-                let (width, count) = (take_width(cursor)?, take_count(cursor, len)?);
-                let entries = cursor.take(packed_len(count, width))?;
+                let (width, count, entries) = take_listed(cursor, len)?;
                 let codes = cursor.take(packed_len(len, code_width(count)))?;
                 Form::Codes { width, entries, codes, count }
             }
@@ -391,6 +389,12 @@ fn take_width(cursor: &mut Cursor<'_>) -> Result<u8> {
         true => Ok(width),
         false => Err(cursor.error(format!("words of {width} bits"))),
     }
+}
+
+/// The width of some distances, their number, and they: one for each run, or for each entry.
+fn take_listed<'a>(cursor: &mut Cursor<'a>, len: usize) -> Result<(u8, usize, &'a [u8])> {
+    let (width, count) = (take_width(cursor)?, take_count(cursor, len)?);
+    Ok((width, count, cursor.take(packed_len(count, width))?))
 }
 
 /// How many runs, patches or entries a frame has.

@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_page_is_shared_until_all_who_waited_for_it_have_it() {
         let loads: SharedLoads<u8, u64> = SharedLoads::new();
-        let Role::Loads(mut own) = loads.role(1) else { panic!("nobody else loads it") };
+        let Role::Loads(mut own) = loads.role(1) else { panic!("no other reader loads it") };
         let Role::Waits(first) = loads.role(1) else { panic!("it is under way") };
         assert!(own.ends(Ok(5)).is_ok());
         drop(own);

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::state::core::Core;
 
 /// What one flush has yet to write; nothing once this is dropped.
-pub struct Leaving<'a> {
+pub struct Unwritten<'a> {
     core: &'a Core,
     /// Of all its rows ...
     rows: u64,
@@ -17,11 +17,11 @@ pub struct Leaving<'a> {
     rows_written: AtomicU64,
 }
 
-impl<'a> Leaving<'a> {
+impl<'a> Unwritten<'a> {
     /// A flush of some rows that take `bytes` in memory.
-    pub fn new(core: &'a Core, rows: u64, bytes: u64) -> Leaving<'a> {
+    pub fn new(core: &'a Core, rows: u64, bytes: u64) -> Unwritten<'a> {
         core.state().unwritten_bytes += bytes;
-        Leaving { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
+        Unwritten { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
     }
 
     /// Counts rows that were written; any thread does.
@@ -39,7 +39,7 @@ impl<'a> Leaving<'a> {
     }
 }
 
-impl Drop for Leaving<'_> {
+impl Drop for Unwritten<'_> {
     fn drop(&mut self) {
         let written = self.bytes_of(self.rows_written.load(Ordering::Relaxed));
         self.core.state().unwritten_bytes -= self.bytes - written;
