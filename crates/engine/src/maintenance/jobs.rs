@@ -16,10 +16,10 @@ use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::flush_progress::FlushProgress;
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
-use crate::maintenance::unwritten::Unwritten;
 use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::MemoryMeter;
@@ -253,8 +253,8 @@ fn flush(
         }
     };
     let rows = runs.iter().map(|run| run.rows()).sum();
-    let unwritten = Unwritten::new(core, rows, total_bytes(runs));
-    let written = |rows| unwritten.wrote(rows);
+    let progress = FlushProgress::new(core, rows, total_bytes(runs));
+    let written = |rows| progress.wrote(rows);
     let within = within_flush(core, &go_on, &written);
     let input = Input { pieces, lsns, is_oldest };
     let segments = match write_segments(core, table, &layout, vec![input], within)? {
@@ -277,7 +277,7 @@ fn flush(
     if let Some(why) = not_noted(core, &mut manifest, &edits, &segments)? {
         return Ok(Done::PutOff(why));
     }
-    drop(unwritten);
+    drop(progress);
     let mut state = core.state();
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();

@@ -2,7 +2,7 @@
 
 pub mod tiering;
 pub mod room;
-pub mod unwritten;
+pub mod flush_progress;
 pub mod segment_writing;
 pub mod set_indexing;
 pub mod jobs;

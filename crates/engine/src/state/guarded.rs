@@ -32,8 +32,8 @@ pub struct State {
     pub underway: u32,
     /// Bytes of all runs in `tables`, of appends about to be among them, and of compactions under way.
     pub buffered_bytes: u64,
-    /// Of those, what flushes under way have yet to write.
-    pub unwritten_bytes: u64,
+    /// Of those, what flushes under way have written already.
+    pub flushed_bytes: u64,
     /// How long appends were made to wait, and how long of that for merges.
     pub stall: Duration,
     pub merge_stall: Duration,
@@ -69,7 +69,7 @@ impl State {
             holds: 0,
             underway: 0,
             buffered_bytes: 0,
-            unwritten_bytes: 0,
+            flushed_bytes: 0,
             stall: Duration::ZERO,
             merge_stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),

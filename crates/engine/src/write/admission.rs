@@ -3,8 +3,8 @@
 //! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower.
 //!
 //! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`: near it writers are
-//! slowed, and at it they wait. While a flush is under way, what it has yet to write counts twice, so it makes room as it
-//! goes on, and not all at its end. What was written out goes once no snapshot reads it, and nothing but its holder can
+//! slowed, and at it they wait. A flush gives memory back at its end only, but room for the rows of one is kept free, and
+//! that may be filled as they are written: so writers go on at an even pace. What was written out goes once no snapshot reads it, and nothing but its holder can
 //! let go of a snapshot, so for these rows writers are slowed only, and never stopped: the one who holds the snapshot
 //! may be the one who writes.
 
@@ -85,9 +85,12 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
     Ok(())
 }
 
-/// The bytes of rows that wait to be written out, and what flushes under way have yet to write, up to what one takes at once.
+/// The bytes of rows in memory, and the room kept for what a flush takes at once, less what flushes under way have written.
+/// While no flush may begin, none is kept: writers would wait for it in vain.
 fn used(state: &State, memory_bytes: u64) -> u64 {
-    state.buffered_bytes + state.unwritten_bytes.min(memory_bytes / FLUSH_SHARE)
+    let of_flush = memory_bytes / FLUSH_SHARE;
+    let kept = if state.holds > 0 { 0 } else { of_flush.saturating_sub(state.flushed_bytes) };
+    state.buffered_bytes + kept
 }
 
 /// The levels of the one of some tables that has most of them. One whose merges were put off does not count: to wait for

@@ -1,14 +1,14 @@
-//! How much of its rows a flush has yet to write.
+//! How much of its rows a flush has written.
 //!
-//! They stay in memory until the flush ends as a whole. But writers are kept from what it has not written beforehand, and may
-//! fill that bit by bit: so they go on at an even pace, and do not wait for its end.
+//! They stay in memory until the flush ends as a whole. But room for the rows of one flush is kept free, which writers may
+//! fill as the flush goes on: so they go on at an even pace, and do not wait for its end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::state::core::Core;
 
-/// What one flush has yet to write; nothing once this is dropped.
-pub struct Unwritten<'a> {
+/// What one flush has written and not given back yet; nothing once this is dropped.
+pub struct FlushProgress<'a> {
     core: &'a Core,
     /// Of all its rows ...
     rows: u64,
@@ -17,18 +17,17 @@ pub struct Unwritten<'a> {
     rows_written: AtomicU64,
 }
 
-impl<'a> Unwritten<'a> {
-    /// A flush of some rows that take `bytes` in memory.
-    pub fn new(core: &'a Core, rows: u64, bytes: u64) -> Unwritten<'a> {
-        core.state().unwritten_bytes += bytes;
-        Unwritten { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
+impl<'a> FlushProgress<'a> {
+    /// A flush of some rows that take `bytes` in memory, of which it has written none.
+    pub fn new(core: &'a Core, rows: u64, bytes: u64) -> FlushProgress<'a> {
+        FlushProgress { core, rows: rows.max(1), bytes, rows_written: AtomicU64::new(0) }
     }
 
     /// Counts rows that were written; any thread does.
     pub fn wrote(&self, rows: u64) {
         let mut state = self.core.state();
         let before = self.rows_written.fetch_add(rows, Ordering::Relaxed);
-        state.unwritten_bytes -= self.bytes_of(before + rows) - self.bytes_of(before);
+        state.flushed_bytes += self.bytes_of(before + rows) - self.bytes_of(before);
         drop(state);
         self.core.state_changed.notify_all();
     }
@@ -39,9 +38,9 @@ impl<'a> Unwritten<'a> {
     }
 }
 
-impl Drop for Unwritten<'_> {
+impl Drop for FlushProgress<'_> {
     fn drop(&mut self) {
         let written = self.bytes_of(self.rows_written.load(Ordering::Relaxed));
-        self.core.state().unwritten_bytes -= self.bytes - written;
+        self.core.state().flushed_bytes -= written;
     }
 }
