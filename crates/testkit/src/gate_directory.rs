@@ -1,12 +1,13 @@
-//! A folder in which writing of segments can be held up, so that a flush or a merge stays half-way for as long as a
-//! test wants to look.
+//! A folder in which writing of segments can be held up or slowed down, so that a flush or a merge stays half-way for as
+//! long as a test wants to look.
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use drillcore_storage::files::directory::{Directory, Lock, ReadFile, WriteFile};
 use drillcore_storage::files::reads::{ReadBytes, ReadRequest};
-use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
+use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// A folder around another one. Clones share the gate, which is open at first.
 #[derive(Clone)]
@@ -24,6 +25,8 @@ struct Gate {
 #[derive(Default)]
 struct GateState {
     is_shut: bool,
+    /// What each write to a segment takes.
+    pause: Duration,
     waiting: usize,
 }
 
@@ -43,6 +46,11 @@ impl GateDirectory {
         self.gate.changed.notify_all();
     }
 
+    /// From now on each write to a segment takes so long, to those that were begun before, too.
+    pub fn slow_down(&self, pause: Duration) {
+        self.state().pause = pause;
+    }
+
     /// How many wait.
     pub fn waiting(&self) -> usize {
         self.state().waiting
@@ -51,12 +59,14 @@ impl GateDirectory {
     fn state(&self) -> MutexGuard<'_, GateState> {
         self.gate.state.lock()
     }
+}
 
+impl Gate {
     fn pass(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.waiting += 1;
         while state.is_shut {
-            state = self.gate.changed.wait(state);
+            state = self.changed.wait(state);
         }
         state.waiting -= 1;
     }
@@ -80,10 +90,11 @@ impl Directory for GateDirectory {
     }
 
     fn create(&self, name: &str) -> io::Result<Box<dyn WriteFile>> {
-        if name.starts_with("segment-") {
-            self.pass();
+        if !name.starts_with("segment-") {
+            return self.inner.create(name);
         }
-        self.inner.create(name)
+        self.gate.pass();
+        Ok(Box::new(SlowFile { inner: self.inner.create(name)?, gate: self.gate.clone() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -108,5 +119,25 @@ impl Directory for GateDirectory {
 
     fn is_locked_here(&self, name: &str) -> bool {
         self.inner.is_locked_here(name)
+    }
+}
+
+/// A segment under construction.
+struct SlowFile {
+    inner: Box<dyn WriteFile>,
+    gate: Arc<Gate>,
+}
+
+impl WriteFile for SlowFile {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let pause = self.gate.state.lock().pause;
+        if !pause.is_zero() {
+            thread::sleep(pause);
+        }
+        self.inner.write_all(bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.inner.sync()
     }
 }

@@ -1,7 +1,7 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
@@ -16,7 +16,8 @@ use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::maintenance::flush_progress::FlushProgress;
+use crate::maintenance::giving_way::{GivingWay, Urgent};
+use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
@@ -57,6 +58,8 @@ pub enum Job {
     Merge {
         table: TableId,
         groups: Vec<MergeGroup>,
+        /// How many levels fewer the table will have.
+        levels_less: usize,
         gives_way: bool,
     },
     /// `rows_done` shows how far it is.
@@ -121,12 +124,13 @@ impl<'a> Picked<'a> {
         }
     }
 
-    /// Does the job and installs its result. If it fails or is put off, its inputs come back into play.
+    /// Does the job and installs its result. If it fails or is put off, its inputs come back into play. A long one lets
+    /// `urgent` be done meanwhile.
     ///
     /// # Errors
     /// `Interrupted` if the interrupt said stop; `Closed` if the database is closing and the job can do without.
     /// Others leave the files in doubt: nothing must be written after them.
-    pub fn run(mut self, interrupt: &Interrupt) -> Result<Done> {
+    pub fn run(mut self, interrupt: &Interrupt, urgent: Urgent<'_>) -> Result<Done> {
         let core = self.core;
         let job = self.job.as_ref().expect("it is there until it is dropped");
         let done = match job {
@@ -136,17 +140,23 @@ impl<'a> Picked<'a> {
             Job::Flush { table, runs, is_oldest } => {
                 flush(core, *table, runs, *is_oldest, interrupt)
             }
-            Job::Merge { table, groups, gives_way } => {
-                let go_on = || match *gives_way {
-                    true => {
-                        go_on(core, interrupt).and_then(|()| check_not_called_for(core, *table))
-                    }
-                    false => go_on(core, interrupt),
+            Job::Merge { table, groups, levels_less, gives_way } => {
+                let giving_way =
+                    GivingWay::new(urgent, all_segments(groups).map(Segment::disk_bytes).sum());
+                let go_on = || {
+                    giving_way.between_batches();
+                    go_on(core, interrupt)?;
+                    if *gives_way { check_not_called_for(core, *table) } else { Ok(()) }
                 };
-                merge(core, *table, groups, &go_on)
+                merge(core, *table, groups, *levels_less, &go_on)
             }
             Job::Index { table, segment, indexed, rows_done } => {
-                set_indexing::index(core, *table, segment, indexed, rows_done)
+                let giving_way = GivingWay::new(urgent, segment.disk_bytes());
+                let rows_done = |rows| {
+                    rows_done.store(rows, Ordering::Relaxed);
+                    giving_way.between_batches();
+                };
+                set_indexing::index(core, *table, segment, indexed, &rows_done)
             }
         };
         self.is_done = matches!(done, Ok(Done::Installed));
@@ -309,6 +319,7 @@ fn merge(
     core: &Core,
     table: TableId,
     groups: &[MergeGroup],
+    levels_less: usize,
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Done> {
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
@@ -317,10 +328,13 @@ fn merge(
         lsns: covered(segments.iter().map(|segment| segment.lsns())),
         is_oldest: *is_oldest,
     });
+    let progress =
+        MergeProgress::new(core, table, all_segments(groups).map(Segment::rows).sum(), levels_less);
+    let written = |rows| progress.wrote(rows);
     let within = Within {
         spare: Spare::Flushes,
         go_on,
-        written: &|_| (),
+        written: &written,
         threads: core.options.maintenance_threads,
         bytes_per_thread: small_bytes(core),
     };
@@ -414,6 +428,10 @@ pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {
     core.state().tables.get(&table).map(|entry| entry.layout.clone())
+}
+
+fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {
+    groups.iter().flat_map(|group| &group.segments).map(|segment| &**segment)
 }
 
 fn total_bytes(runs: &[Arc<Run>]) -> u64 {

@@ -2,7 +2,8 @@
 
 pub mod tiering;
 pub mod room;
-pub mod flush_progress;
+pub mod progress;
+pub mod giving_way;
 pub mod segment_writing;
 pub mod set_indexing;
 pub mod jobs;

@@ -58,7 +58,7 @@ pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> R
         match Picked::choose(core, state, |state| {
             pick_run_compaction(state, table, visible, largest)
         }) {
-            Ok(job) => job.run(&Interrupt::never())?.or_error()?,
+            Ok(job) => job.run(&Interrupt::never(), &nothing)?.or_error()?,
             Err(_nothing_to_do) => return Ok(()),
         }
     }
@@ -102,7 +102,7 @@ fn flush_all(
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
             Ok(job) => {
-                job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error()?;
+                job.run(interrupt, &nothing).inspect_err(|error| core.fail(error))?.or_error()?;
                 core.state()
             }
         };
@@ -117,7 +117,7 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
     let mut without_room = Ok(());
     for id in tables {
-        let _called = Called::new(core, vec![id], |table| &mut table.compact_calls);
+        let called = Called::new(core, vec![id], |table| &mut table.compact_calls);
         let mut state = core.state();
         loop {
             state.check_writable()?;
@@ -134,7 +134,10 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
                 })
             };
             if let Ok(job) = Picked::choose(core, state, choose) {
-                done = job.run(interrupt).inspect_err(|error| core.fail(error))?.or_error();
+                // Workers may go on with what is newer.
+                drop(called);
+                let done_now = job.run(interrupt, &nothing);
+                done = done_now.inspect_err(|error| core.fail(error))?.or_error();
             }
             without_room = without_room.and(done);
             break;
@@ -186,7 +189,20 @@ impl Drop for Called<'_> {
 pub enum Duty {
     /// Compaction in memory and flushes only: memory must not wait behind a long merge.
     Memory,
+    /// That, and merges of fewer bytes than half of these.
+    Before(u64),
     Everything,
+}
+
+impl Duty {
+    /// The most bytes that a merge may take.
+    fn largest_merge(self) -> u64 {
+        match self {
+            Duty::Memory => 0,
+            Duty::Before(bytes) => bytes / 2,
+            Duty::Everything => u64::MAX,
+        }
+    }
 }
 
 /// What a worker thread does until the database is closed.
@@ -202,16 +218,40 @@ pub fn work(core: &Core, duty: Duty) {
                 core.wait_until(state, next_try)
             }
             Ok(job) => {
-                match job.run(&Interrupt::never()) {
-                    // Readers may have moved on.
-                    Ok(_) => core.removals.sweep(),
-                    Err(error) => core.fail(&error),
-                }
+                finish(core, job);
                 core.state()
             }
         };
     }
 }
+
+/// Does a worker's job, and what is more urgent before it goes on.
+fn finish(core: &Core, job: Picked<'_>) {
+    match job.run(&Interrupt::never(), &|bytes| go_before(core, bytes)) {
+        // Readers may have moved on.
+        Ok(_) => core.removals.sweep(),
+        Err(error) => core.fail(&error),
+    }
+}
+
+/// Does what should not wait for a job over `bytes`, until there is no more of it.
+fn go_before(core: &Core, bytes: u64) {
+    loop {
+        let state = core.state();
+        if state.closed || state.holds > 0 || state.failure.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let choose = |state: &mut State| pick(core, state, Duty::Before(bytes), now);
+        match Picked::choose(core, state, choose) {
+            Ok(job) => finish(core, job),
+            Err(_nothing_to_do) => return,
+        }
+    }
+}
+
+/// For calls whose threads do nothing else.
+fn nothing(_bytes: u64) {}
 
 /// The most urgent job: memory first, then the length of lists. While the database is being closed, only what
 /// closing itself would have to do.
@@ -253,12 +293,16 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
             return Some(job);
         }
     }
-    if duty == Duty::Memory {
+    let largest = duty.largest_merge();
+    if largest == 0 {
         return None;
     }
     let due = |&table: &TableId| is_due(&state.tables[&table].merge_put_off, now);
     let tables: Vec<TableId> = tables.into_iter().filter(due).collect();
-    let merge = tables.iter().find_map(|&table| pick_merge(core, state, table, now));
+    let merge = tables.iter().find_map(|&table| pick_merge(core, state, table, largest, now));
+    if duty != Duty::Everything {
+        return merge;
+    }
     // Last, so that what is about to be merged away is not indexed.
     let job = merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)));
     if job.is_none() {
@@ -314,15 +358,21 @@ pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
     Some(Job::Flush { table: id, runs, is_oldest })
 }
 
-/// Segments of one table that should be merged, and fit on the disk once more. If they do not, fewer or smaller ones; and
-/// that those are put off is noted.
-fn pick_merge(core: &Core, state: &mut State, id: TableId, now: Instant) -> Option<Job> {
+/// Segments of one table, of `largest` bytes at most, that should be merged, and fit on the disk once more. If they do not,
+/// fewer or smaller ones; and that those are put off is noted.
+fn pick_merge(
+    core: &Core,
+    state: &mut State,
+    id: TableId,
+    largest: u64,
+    now: Instant,
+) -> Option<Job> {
     let small = jobs::small_bytes(core);
     let table = state.tables.get_mut(&id).filter(|table| table.compact_calls == 0)?;
-    let mut groups = merge_groups(table, small, u64::MAX)?;
+    let mut groups = merge_groups(table, small, largest)?;
     if let Err(why) = room::check(core, Spare::Flushes, "a merge", bytes_of(table, &groups)) {
         table.merge_put_off = Some(PutOff::again(table.merge_put_off.as_ref(), why, now));
-        let left = room::left(core, Spare::Flushes)?;
+        let left = room::left(core, Spare::Flushes)?.min(largest);
         groups = merge_groups(table, small, left)?;
     }
     Some(take_groups(id, table, groups, true))
@@ -363,13 +413,18 @@ fn take_groups(
     groups: Vec<Vec<usize>>,
     gives_way: bool,
 ) -> Job {
+    let mut numbers = groups.concat();
+    numbers.sort_unstable();
+    let inputs = numbers.iter().map(|&number| &*table.segments[number].piece);
+    let levels_less = levels(inputs).len().saturating_sub(1);
     let take_group = |group: Vec<usize>| {
         let is_oldest = !hides_older(&table.segments, &group);
         let of_group = |(number, _): &(usize, _)| group.binary_search(number).is_ok();
         let slots = table.segments.iter_mut().enumerate().filter(of_group).map(|(_, slot)| slot);
         MergeGroup { segments: take(slots), is_oldest }
     };
-    Job::Merge { table: id, groups: groups.into_iter().map(take_group).collect(), gives_way }
+    let groups = groups.into_iter().map(take_group).collect();
+    Job::Merge { table: id, groups, levels_less, gives_way }
 }
 
 /// The oldest segment of a table that lacks postings, unless somebody works on it.

@@ -1,7 +1,6 @@
 //! Listing the rows of a segment's sets after it was written.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use drillcore_format::ids::TableId;
 use drillcore_format::indexed_sets::IndexedSets;
@@ -24,7 +23,8 @@ const ROW_BYTES: u64 = 4;
 
 /// Lists the rows of the indexed sets of a segment, and attaches the list to it. Gives up without a word when
 /// the database closes, or the list would not help any more. What keeps it from being written is noted with
-/// the table, and no failure of the database: answers do without. If that is too little room, it is put off.
+/// the table, and no failure of the database: answers do without. If that is too little room, it is put off. `rows_done`
+/// hears how many rows were looked at, between batches.
 ///
 /// # Errors
 /// The manifest or the folder could not be written.
@@ -33,7 +33,7 @@ pub fn index(
     table: TableId,
     segment: &Arc<Segment>,
     indexed: &IndexedSets,
-    rows_done: &AtomicU64,
+    rows_done: &dyn Fn(u64),
 ) -> Result<Done> {
     let needed = segment.rows().saturating_mul(ROW_BYTES);
     if let Err(why) = room::check(core, Spare::Flushes, "a set index", needed) {
@@ -48,7 +48,7 @@ pub fn index(
     };
     let file = core.new_segment_id();
     let written = write_postings(core.directory.clone(), file, segment, indexed, |rows| {
-        rows_done.store(rows, Ordering::Relaxed);
+        rows_done(rows);
         helps(&core.state())
     });
     let opened = written.and_then(|meta| match meta {

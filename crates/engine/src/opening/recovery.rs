@@ -370,7 +370,7 @@ fn make_room(core: &Core) -> Result<()> {
             pick_flush(state, largest?, visible, core.options.memory_bytes / 4)
         };
         match Picked::choose(core, core.state(), of_largest) {
-            Ok(job) => job.run(&core.options.interrupt)?.or_error()?,
+            Ok(job) => job.run(&core.options.interrupt, &|_| ())?.or_error()?,
             Err(_nothing_to_flush) => return Ok(()),
         }
     }

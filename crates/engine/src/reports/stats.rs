@@ -106,7 +106,7 @@ pub struct WriterStats {
     pub wal_syncs: u64,
     /// How long appends were made to wait, all together.
     pub stall_seconds: f64,
-    /// Of that, for merges: a table had more than 24 levels.
+    /// Of that, for merges: a table had more than 16 levels left to merge.
     pub merge_stall_seconds: f64,
     /// How often neighbouring runs were made one.
     pub memory_compactions: u64,

@@ -26,6 +26,8 @@ pub struct TableState {
     pub segments: Vec<Slot<Segment>>,
     /// How many levels the segments make.
     pub levels: usize,
+    /// Of the segments, what is being merged.
+    pub merging: Vec<Arc<Merging>>,
     pub runs: Vec<Slot<Run>>,
     /// Of the segments, those whose postings are being written.
     pub indexing: Vec<Indexing>,
@@ -40,7 +42,7 @@ pub struct TableState {
     pub merge_put_off: Option<PutOff>,
     /// Calls that are about to flush the runs: meanwhile none are compacted.
     pub flush_calls: u32,
-    /// Calls that are about to merge the segments: meanwhile no others merge any.
+    /// Calls that are about to merge the segments: until they begin, no others merge any.
     pub compact_calls: u32,
     pub appended_rows: u64,
     pub appended_batches: u64,
@@ -52,6 +54,22 @@ pub struct Indexing {
     pub rows_done: Arc<AtomicU64>,
 }
 
+/// Segments that are being made one level.
+pub struct Merging {
+    /// How many levels fewer there will be.
+    pub levels_less: usize,
+    pub rows: u64,
+    pub rows_written: AtomicU64,
+}
+
+impl Merging {
+    /// The levels that it has done away with, as a share of its rows, while they are all still there.
+    fn levels_done(&self) -> f64 {
+        let written = self.rows_written.load(Ordering::Relaxed).min(self.rows);
+        self.levels_less as f64 * written as f64 / self.rows as f64
+    }
+}
+
 impl TableState {
     pub fn new(name: &str, schema: TableSchema, flushed: Lsn) -> TableState {
         TableState {
@@ -61,6 +79,7 @@ impl TableState {
             flushed,
             segments: Vec::new(),
             levels: 0,
+            merging: Vec::new(),
             runs: Vec::new(),
             indexing: Vec::new(),
             is_indexed: false,
@@ -86,6 +105,12 @@ impl TableState {
     pub fn segments_changed(&mut self) {
         self.is_indexed = false;
         self.levels = levels(self.segments.iter().map(|slot| &*slot.piece)).len();
+    }
+
+    /// The levels that are left to merge: those there are, less what merges under way have done.
+    pub fn levels_left(&self) -> f64 {
+        let done: f64 = self.merging.iter().map(|merging| merging.levels_done()).sum();
+        self.levels as f64 - done
     }
 
     /// Rows of segments whose postings are not all there yet, without those that were read for them.

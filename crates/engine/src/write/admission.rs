@@ -1,6 +1,7 @@
 //! How fast writers may fill memory: at once while there is plenty, slower the less is left.
 //!
-//! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower.
+//! Writers also wait for merges: where these lag, levels pile up on disk, and each of them makes reads slower. Of the levels
+//! that a merge will do away with, fewer and fewer count as it goes on, so that writers are not held up until it ends.
 //!
 //! Two things hold rows in memory. What waits to be written out is bounded by `memory_bytes`: near it writers are
 //! slowed, and at it they wait. A flush gives memory back at its end only, but room for the rows of one is kept free, and
@@ -18,6 +19,7 @@ use crate::error::Result;
 use crate::maintenance::scheduler::FLUSH_SHARE;
 use crate::state::core::Core;
 use crate::state::guarded::State;
+use crate::state::table_state::TableState;
 
 /// Above this share of `memory_bytes`, in percent, writers are slowed, the more the nearer the limit.
 const SLOW_FROM_PERCENT: u64 = 75;
@@ -30,11 +32,11 @@ const SNAPSHOTS_SLOW_FROM: u64 = 2;
 const SNAPSHOTS_SLOWEST_FROM: u64 = 4;
 /// ... which is: this share of `memory_bytes` a second.
 const SNAPSHOTS_SLOWEST_SHARE: f64 = 64.0;
-/// A table may have this many levels before its writers are slowed for the sake of merges. Without lag it has three of
-/// each size, and those being merged ...
-const LEVELS_SLOW_FROM: u64 = 24;
+/// A table may have this many levels left to merge before its writers are slowed for their sake. Without lag it has three
+/// of each size, and those being merged ...
+const LEVELS_SLOW_FROM: u64 = 16;
 /// ... and at this many, they are as slow as they get ...
-const LEVELS_SLOWEST_FROM: u64 = 48;
+const LEVELS_SLOWEST_FROM: u64 = 56;
 /// ... which is: this share of `memory_bytes` a second.
 const LEVELS_SLOWEST_SHARE: f64 = 16.0;
 /// One commit is never slowed for longer, by either.
@@ -93,13 +95,13 @@ fn used(state: &State, memory_bytes: u64) -> u64 {
     state.buffered_bytes + kept
 }
 
-/// The levels of the one of some tables that has most of them. One whose merges were put off does not count: to wait for
-/// those would be in vain.
-fn levels(core: &Core, tables: &[TableId]) -> u64 {
+/// The levels left to merge of the one of some tables that has most of them. One whose merges were put off does not count: to
+/// wait for those would be in vain.
+fn levels(core: &Core, tables: &[TableId]) -> f64 {
     let state = core.state();
     let tables = tables.iter().filter_map(|id| state.tables.get(id));
     let merging = tables.filter(|table| table.merge_put_off.is_none());
-    merging.map(|table| table.levels as u64).max().unwrap_or(0)
+    merging.map(TableState::levels_left).fold(0.0, f64::max)
 }
 
 /// Slows a commit for as long as `delay` says, and returns whether it had to. Ends early once that is less.
@@ -125,9 +127,9 @@ fn snapshots_delay(memory_bytes: u64, row_bytes: u64, bytes: u64) -> Duration {
     commit_delay(memory_bytes, bytes, excess, SNAPSHOTS_SLOWEST_SHARE)
 }
 
-/// How long a commit is slowed while its table with the most levels has `levels` of them.
-fn merges_delay(memory_bytes: u64, levels: u64, bytes: u64) -> Duration {
-    let excess = excess(levels as f64, LEVELS_SLOW_FROM, LEVELS_SLOWEST_FROM);
+/// How long a commit is slowed while its table with the most levels to merge has `levels` of them.
+fn merges_delay(memory_bytes: u64, levels: f64, bytes: u64) -> Duration {
+    let excess = excess(levels, LEVELS_SLOW_FROM, LEVELS_SLOWEST_FROM);
     commit_delay(memory_bytes, bytes, excess, LEVELS_SLOWEST_SHARE)
 }
 
@@ -161,10 +163,10 @@ mod tests {
     #[test]
     fn levels_slow_writers_smoothly() {
         const MEMORY: u64 = 64 << 20;
-        let delay = |levels| merges_delay(MEMORY, levels, 1 << 20).as_secs_f64();
-        assert_eq!(delay(24), 0.0);
-        assert_eq!((delay(36), delay(48)), (0.0625, 0.25));
+        let delay = |levels| merges_delay(MEMORY, f64::from(levels), 1 << 20).as_secs_f64();
+        assert_eq!(delay(16), 0.0);
+        assert_eq!((delay(36), delay(56)), (0.0625, 0.25));
         assert_eq!(delay(1_000), 0.25, "no slower");
-        assert!((24..48).all(|levels| delay(levels + 1) - delay(levels) < 0.03));
+        assert!((16..56).all(|levels| delay(levels + 1) - delay(levels) < 0.02));
     }
 }

@@ -7,5 +7,6 @@ mod damage;
 mod interrupts;
 mod log_power_cuts;
 mod reads;
+mod slow_merges;
 mod small_disk;
 mod strange_files;

@@ -1,0 +1,63 @@
+//! A merge that takes long: on a slow disk, while more is flushed.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use drillcore::directory::MemoryDirectory;
+use drillcore::*;
+use drillcore_testkit::gate_directory::GateDirectory;
+
+const LONG_ROWS: i64 = 200_000;
+const SHORT_ROWS: i64 = 1_000;
+/// Levels that make a merge due.
+const LEVELS: i64 = 4;
+
+/// Rows with keys from everywhere, and with nothing to compress.
+fn batch(rows: std::ops::Range<i64>) -> RecordBatch {
+    let noise = |row: i64| row.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(rows.clone().map(noise)));
+    let values = Int64Array::from_iter_values(rows.map(|row| noise(noise(row) ^ row)));
+    RecordBatch::try_from_iter([("id", ids), ("value", Arc::new(values))]).unwrap()
+}
+
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn short_merges_go_before_a_long_one_that_is_under_way() {
+    let files = GateDirectory::new(Arc::new(MemoryDirectory::new()));
+    let options = Options { maintenance_threads: 1, ..Options::default() };
+    let db = Database::open_in(Arc::new(files.clone()), options).unwrap();
+    let spec = TableSpec::new(batch(0..1).schema(), ["id"]);
+    let table = db.create_table("t", spec).unwrap();
+    let mut next = 0;
+    let mut flush = |rows: i64| {
+        for _ in 0..LEVELS {
+            table.append(&batch(next..next + rows), OnError::Raise).unwrap();
+            next += rows;
+            db.flush().unwrap();
+        }
+    };
+    let stats = || db.stats().unwrap().writer.unwrap();
+
+    flush(LONG_ROWS);
+    files.slow_down(Duration::from_millis(50));
+    flush(SHORT_ROWS);
+    let (flushed, short) = (LEVELS * (LONG_ROWS + SHORT_ROWS), LEVELS * SHORT_ROWS);
+    wait("nothing was merged", || stats().merges > 0);
+    assert_eq!(stats().rows_written as i64, flushed + short, "the long one was first");
+
+    files.slow_down(Duration::ZERO);
+    wait("the long merge did not end", || stats().merges > 1);
+    assert_eq!(stats().rows_written as i64, 2 * flushed);
+    let rows = table.snapshot().unwrap().count(&Selection::default()).unwrap();
+    assert_eq!(rows as i64, flushed);
+    db.close().unwrap();
+}
