@@ -3,8 +3,6 @@
 //! Every encoding grows with the rows it holds, and the smallest of several does so too. What can
 //! shrink is a length's varint, by a byte, when keys come to have less in common.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
@@ -14,7 +12,6 @@ use arrow_array::{
     PrimitiveArray,
 };
 use arrow_schema::DataType;
-use foldhash::fast::FixedState;
 
 use super::byte_list::ListSize;
 use super::{
@@ -25,6 +22,9 @@ use crate::extents::Reference;
 use crate::key::fixed::{Fixed, Scaling, with_fixed_type};
 use crate::key::shared_len;
 use crate::packed::{packed_len, put_packed, width_of};
+
+/// Different hashes of strings, as a block's dictionary tells them apart.
+const HASHES: usize = 512;
 
 /// Takes in consecutive rows of one column.
 pub(super) trait ColumnEncoder {
@@ -305,16 +305,29 @@ struct StringEncoder<'a, T: ByteArrayType<Offset = i32>> {
 }
 
 /// Different strings in order of appearance, and each row's code.
-#[derive(Default)]
 struct Dictionary<'a> {
-    /// The hash has no seed, so the same input takes the same time in every run; values chosen to collide cost
-    /// time, never a wrong answer.
-    known: HashMap<&'a [u8], u8, FixedState>,
     entries: Vec<&'a [u8]>,
+    /// For each hash, one more than the number of the last entry that has it; 0 for none.
+    last_with_hash: Box<[u16; HASHES]>,
+    /// For each entry the one before it with its hash, in the same way.
+    before: Vec<u16>,
     size: ListSize,
     codes: Vec<u8>,
     /// The last string looked up and its code.
     previous: Option<(&'a [u8], u8)>,
+}
+
+impl Default for Dictionary<'_> {
+    fn default() -> Self {
+        Dictionary {
+            entries: Vec::new(),
+            last_with_hash: Box::new([0; HASHES]),
+            before: Vec::new(),
+            size: ListSize::default(),
+            codes: Vec::new(),
+            previous: None,
+        }
+    }
 }
 
 impl<'a> Dictionary<'a> {
@@ -325,20 +338,31 @@ impl<'a> Dictionary<'a> {
             return true;
         };
         let code = match self.previous {
-            Some((previous, code)) if previous == string => code,
-            _ => match self.known.entry(string) {
-                Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => {
-                    let Ok(code) = u8::try_from(self.entries.len()) else { return false };
-                    self.entries.push(string);
-                    self.size.push(string.len());
-                    *entry.insert(code)
-                }
-            },
+            Some((previous, code)) if previous == string => Some(code),
+            _ => self.code_of(string),
         };
+        let Some(code) = code else { return false };
         self.previous = Some((string, code));
         self.codes.push(code);
         true
+    }
+
+    /// The code of a string, which becomes an entry if it is none; `None` if it is one too many.
+    fn code_of(&mut self, string: &'a [u8]) -> Option<u8> {
+        let last = &mut self.last_with_hash[hash_of(string)];
+        let mut number = *last;
+        while let Some(entry) = usize::from(number).checked_sub(1) {
+            if self.entries[entry] == string {
+                return Some(entry as u8);
+            }
+            number = self.before[entry];
+        }
+        let code = u8::try_from(self.entries.len()).ok()?;
+        self.entries.push(string);
+        self.before.push(*last);
+        *last = u16::from(code) + 1;
+        self.size.push(string.len());
+        Some(code)
     }
 
     /// The entry count less one, one code a row, the entries.
@@ -350,6 +374,31 @@ impl<'a> Dictionary<'a> {
     fn width(&self) -> u8 {
         width_of(self.entries.len().saturating_sub(1) as u64)
     }
+}
+
+/// A hash of a string's length, ends and middle: 8 bytes of each. A dictionary has 256 entries at most, so strings made to
+/// collide cost that many comparisons each, and never a wrong answer.
+fn hash_of(string: &[u8]) -> usize {
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |hash: u64, word: u64| (hash ^ word).wrapping_mul(SPREAD).rotate_left(32);
+    let len = string.len();
+    let word = |from: usize| {
+        let bytes = string[from..from + 8].try_into().expect("they are 8");
+        u64::from_le_bytes(bytes)
+    };
+    let mut hash = mix(0, len as u64);
+    match len {
+        0..8 => {
+            let word = string.iter().fold(0, |word, &byte| word << 8 | u64::from(byte));
+            hash = mix(hash, word);
+        }
+        8.. => {
+            for from in [0, (len - 8) / 2, len - 8] {
+                hash = mix(hash, word(from));
+            }
+        }
+    }
+    hash as usize % HASHES
 }
 
 impl<'a, T: ByteArrayType<Offset = i32>> StringEncoder<'a, T> {
