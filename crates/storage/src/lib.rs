@@ -6,6 +6,7 @@
 
 pub mod sync;
 pub mod error;
+pub(crate) mod few;
 pub mod files;
 pub mod log;
 pub mod manifest;

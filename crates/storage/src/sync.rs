@@ -3,8 +3,9 @@
 //! They are those of the standard library. Under `cfg(shuttle)` they are shuttle's, which runs one thread at
 //! a time and chooses at each use which one goes on, so that a test can try many orders of the same
 //! code (`crates/engine/tests/publication.rs`). Locks that are held only over code without such a use
-//! (folders in memory, the page cache, counters) need none of this: they are `parking_lot`'s. Those here are not: a
-//! fork tries locks that a thread may have held there, and `parking_lot` could wait for that thread.
+//! (folders in memory, lists, counters) need none of this: they are `parking_lot`'s. Those here are not: a
+//! fork tries locks that a thread may have held there, and `parking_lot` could wait for that thread. Neither are those of the
+//! page cache: `parking_lot` yields the processor while it waits, and with many readers a thread then gets it back late.
 //!
 //! A panic poisons no lock. What a lock guards is whole then, too: each change of it is one assignment or splice.
 

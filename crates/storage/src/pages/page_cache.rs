@@ -13,20 +13,17 @@ use arrow_array::{Array, StringArray};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::IndexPage;
 use drillcore_format::page::PageKind;
-use quick_cache::Weighter;
-use quick_cache::sync::Cache;
-use smallvec::{SmallVec, smallvec};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::error::Result;
+use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::reads::ReadBytes;
 use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::{PageRequest, PagedFile};
 use crate::pages::shared_loads::SharedLoads;
 use crate::pages::shares::Shares;
-
-/// A list that mostly has one element, and then takes no memory of its own: a cached row should cost little else.
-pub type Few<T> = SmallVec<[T; 1]>;
 
 /// Where a page lies, and as what it is read: a damaged file may name one place for two kinds.
 type PageKey = (SegmentId, u64, PageKind);
@@ -36,6 +33,11 @@ const ENTRY_OVERHEAD_BYTES: u64 = 96;
 /// The cache makes room for so many entries beforehand at most, whatever the budget; more come in
 /// nevertheless.
 const ENTRIES_FORESEEN_MAX: u64 = 1 << 20;
+/// The cache is cut into shards of at least this size, which have a lock each, so that readers seldom meet at one: not even
+/// where the system takes the processor from one who holds it ...
+const SHARD_BYTES_MIN: u64 = 1 << 20;
+/// ... but into no more of them.
+const SHARDS_MAX: u64 = 256;
 /// A pass leaves this part of the room for blocks free: the cache is cut into shards, of which some are full sooner.
 const ROOM_LEFT_SHARE: u64 = 8;
 /// Every eighth call that reads balances the shares.
@@ -214,8 +216,8 @@ impl PageCache {
         &self,
         wanted: &[PageRequest<'_>],
         take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Vec<Result<T>> {
-        let all: Vec<usize> = (0..wanted.len()).collect();
+    ) -> Few<Result<T>> {
+        let all: Few<usize> = (0..wanted.len()).collect();
         self.read(wanted, &all, take)
     }
 
@@ -225,9 +227,9 @@ impl PageCache {
         wanted: &[PageRequest<'_>],
         positions: &[usize],
         take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Vec<Result<T>> {
+    ) -> Few<Result<T>> {
         self.balance();
-        let missing: Vec<PageRequest<'_>> = positions.iter().map(|&at| wanted[at]).collect();
+        let missing: Few<PageRequest<'_>> = positions.iter().map(|&at| wanted[at]).collect();
         missing.iter().for_each(|page| self.counts.count(page.kind, u64::from(page.bytes)));
         let take = |number: usize, payload: &[u8]| take(positions[number], payload);
         PageRequest::read_many(&*self.directory, &missing, take)
@@ -286,14 +288,25 @@ impl Drop for ResidentShare {
 impl Pages {
     fn new(budget_bytes: u64) -> Pages {
         let foreseen = (budget_bytes / 4096).clamp(16, ENTRIES_FORESEEN_MAX) as usize;
-        let kept = Cache::with_weighter(foreseen, budget_bytes, PageWeighter);
+        let options = OptionsBuilder::new()
+            .shards((budget_bytes / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX) as usize)
+            .estimated_items_capacity(foreseen)
+            .weight_capacity(budget_bytes)
+            .build()
+            .expect("both capacities are given");
+        let kept = Cache::with_options(
+            options,
+            PageWeighter,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
         Pages { kept, loads: SharedLoads::new() }
     }
 
     fn get_many(
         &self,
         wanted: &[PageRequest<'_>],
-        load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
+        load: impl FnMut(&[usize]) -> Few<Result<Page>>,
     ) -> Few<Result<Page>> {
         self.get_many_if(wanted, load, |_| true)
     }
@@ -302,23 +315,18 @@ impl Pages {
     fn get_many_if(
         &self,
         wanted: &[PageRequest<'_>],
-        load: impl FnMut(&[usize]) -> Vec<Result<Page>>,
+        load: impl FnMut(&[usize]) -> Few<Result<Page>>,
         is_kept: impl Fn(&Cache<PageKey, Page, PageWeighter>) -> bool,
     ) -> Few<Result<Page>> {
         let key = |page: &PageRequest<'_>| (page.file.id(), page.offset, page.kind);
-        if let [page] = wanted
-            && let Some(found) = self.kept.get(&key(page))
-        {
-            return smallvec![Ok(found)];
-        }
-        let keys: Vec<PageKey> = wanted.iter().map(key).collect();
+        let keys: Few<PageKey> = wanted.iter().map(key).collect();
         let find = |key: &PageKey| self.kept.get(key);
         let keep = |key, page| {
             if is_kept(&self.kept) {
                 self.kept.insert(key, page);
             }
         };
-        self.loads.get_many(&keys, find, load, keep).into()
+        self.loads.get_many(&keys, find, load, keep)
     }
 }
 

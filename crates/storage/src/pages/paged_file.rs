@@ -9,6 +9,7 @@ use drillcore_format::ids::SegmentId;
 use drillcore_format::page::{PageAddress, PageKind, read_page};
 
 use crate::error::{IoContext, Result, StorageError};
+use crate::few::Few;
 use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::files::reads::{ReadBytes, ReadRequest};
@@ -229,14 +230,14 @@ impl PageRequest<'_> {
         directory: &dyn Directory,
         wanted: &[PageRequest<'_>],
         take: impl Fn(usize, &[u8]) -> Result<T>,
-    ) -> Vec<Result<T>> {
+    ) -> Few<Result<T>> {
         let request = |page: &PageRequest<'_>| {
             let (offset, len) = (page.offset, page.bytes as usize);
             page.file.check_range(offset, u64::from(page.bytes))?;
             Ok(ReadRequest { file: page.file.file.clone(), offset, len })
         };
-        let checked: Vec<Result<ReadRequest>> = wanted.iter().map(request).collect();
-        let requests: Vec<ReadRequest> =
+        let checked: Few<Result<ReadRequest>> = wanted.iter().map(request).collect();
+        let requests: Few<ReadRequest> =
             checked.iter().filter_map(|request| request.as_ref().ok().cloned()).collect();
         let mut read = directory.read_many(&requests).into_iter();
         let payload = |(number, request): (usize, Result<ReadRequest>)| {

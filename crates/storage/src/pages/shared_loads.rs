@@ -8,16 +8,25 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::error::{Result, StorageError};
-use crate::sync::{Latch, Mutex};
+use crate::few::Few;
+use crate::sync::{Latch, Mutex, MutexGuard};
+
+/// Parts with a lock each, so that loads of different things seldom meet at one.
+const PARTS: usize = 64;
 
 /// The loads of one kind of things.
 pub struct SharedLoads<K, V> {
-    under_way: Mutex<HashMap<K, Shared<V>>>,
+    under_way: Box<[Mutex<Loads<K, V>>]>,
+    hasher: RandomState,
 }
+
+type Loads<K, V> = HashMap<K, Shared<V>, RandomState>;
 
 type Load<V> = Latch<End<V>>;
 
@@ -58,7 +67,8 @@ struct Waiting<'a, K: Hash + Eq + Copy, V: Clone> {
 
 impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
     pub fn new() -> SharedLoads<K, V> {
-        SharedLoads { under_way: Mutex::default() }
+        let under_way = (0..PARTS).map(|_| Mutex::default()).collect();
+        SharedLoads { under_way, hasher: RandomState::default() }
     }
 
     /// Several things, in order: what `find` has, or a load under way brings, or else `load`. It is called once for all
@@ -68,13 +78,14 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         &self,
         keys: &[K],
         find: impl Fn(&K) -> Option<V>,
-        mut load: impl FnMut(&[usize]) -> Vec<Result<V>>,
+        mut load: impl FnMut(&[usize]) -> Few<Result<V>>,
         keep: impl Fn(K, V),
-    ) -> Vec<Result<V>> {
-        let mut results: Vec<Option<Result<V>>> =
+    ) -> Few<Result<V>> {
+        let mut results: Few<Option<Result<V>>> =
             keys.iter().map(|key| find(key).map(Ok)).collect();
         while results.iter().any(Option::is_none) {
-            let (mut positions, mut loading, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut positions, mut loading) = (Few::new(), Few::new());
+            let mut waiting: Few<(usize, Waiting<'_, K, V>)> = Few::new();
             for (position, key) in keys.iter().enumerate() {
                 if results[position].is_some() {
                     continue;
@@ -115,8 +126,14 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
         results.into_iter().flatten().collect()
     }
 
+    fn part(&self, key: &K) -> MutexGuard<'_, Loads<K, V>> {
+        // The low bits choose the place in a part's own table.
+        let part = (self.hasher.hash_one(key) >> 32) as usize % PARTS;
+        self.under_way[part].lock()
+    }
+
     fn role(&self, key: K) -> Role<'_, K, V> {
-        match self.under_way.lock().entry(key) {
+        match self.part(&key).entry(key) {
             Entry::Occupied(mut shared) => {
                 let shared = shared.get_mut();
                 shared.users += 1;
@@ -132,7 +149,7 @@ impl<K: Hash + Eq + Copy, V: Clone> SharedLoads<K, V> {
 
     /// One who wanted it has what came of the load.
     fn leave(&self, key: K, load: &Arc<Load<V>>) {
-        let mut under_way = self.under_way.lock();
+        let mut under_way = self.part(&key);
         if let Entry::Occupied(mut shared) = under_way.entry(key)
             && Arc::ptr_eq(&shared.get().load, load)
         {
@@ -176,6 +193,8 @@ mod tests {
     use std::thread;
     use std::time::{Duration, Instant};
 
+    use smallvec::smallvec;
+
     use super::*;
     use crate::error::IoContext;
 
@@ -190,7 +209,7 @@ mod tests {
         keep: impl Fn(V),
     ) -> Result<V> {
         let mut load = Some(load);
-        let load = |_: &[usize]| vec![load.take().expect("it is loaded once")()];
+        let load = |_: &[usize]| smallvec![load.take().expect("it is loaded once")()];
         let mut results = loads.get_many(&[key], |_| find(), load, |_, loaded| keep(loaded));
         results.pop().expect("one thing was asked for")
     }
@@ -211,7 +230,7 @@ mod tests {
             let readers: Vec<_> = (0..READERS).map(reader).collect();
             readers.into_iter().map(|reader| reader.join().unwrap()).collect()
         });
-        assert!(loads.under_way.lock().is_empty());
+        assert!(loads.under_way.iter().all(|part| part.lock().is_empty()));
         (results, started.elapsed())
     }
 
@@ -302,7 +321,7 @@ mod tests {
             calls.fetch_add(1, Ordering::SeqCst);
             // A thing that is asked for twice is loaded once.
             assert_eq!(positions, [0, 2, 4]);
-            vec![Ok(10), Err(StorageError::Locked), Ok(40)]
+            smallvec![Ok(10), Err(StorageError::Locked), Ok(40)]
         };
         let keep = |key, value| kept.lock().push((key, value));
         let results = loads.get_many(&[1, 2, 3, 1, 4], find, load, keep);
@@ -341,6 +360,6 @@ mod tests {
     }
 
     fn lock_is_empty<K, V>(loads: &SharedLoads<K, V>) -> bool {
-        loads.under_way.lock().is_empty()
+        loads.under_way.iter().all(|part| part.lock().is_empty())
     }
 }

@@ -10,7 +10,8 @@ use drillcore_format::page::PageKind;
 use drillcore_format::rows::Projection;
 
 use crate::error::Result;
-use crate::pages::page_cache::{Few, PageCache};
+use crate::few::Few;
+use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::PageRequest;
 use crate::segments::segment::Segment;
 

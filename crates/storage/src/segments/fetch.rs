@@ -10,7 +10,7 @@ use drillcore_format::index_page::{BlockPlace, IndexPage};
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::error::Result;
-use crate::pages::page_cache::Few;
+use crate::few::Few;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::read_ahead;

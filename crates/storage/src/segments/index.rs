@@ -12,7 +12,8 @@ use drillcore_format::key::Bound;
 use drillcore_format::page::PageKind;
 
 use crate::error::Result;
-use crate::pages::page_cache::{Few, PageCache};
+use crate::few::Few;
+use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest};
 use crate::segments::fit;
 use crate::segments::resident_index::HeldIndexPage;

@@ -14,7 +14,7 @@ use drillcore_format::rows::{Projection, Rows};
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::pages::page_cache::Few;
+use crate::few::Few;
 use crate::segments::extents::ExtentsAhead;
 use crate::segments::segment::Segment;
 use crate::segments::windows::read_ahead;

@@ -24,9 +24,10 @@ use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 use drillcore_format::streams::directory::{StreamColumn, StreamDirectory};
 
 use crate::error::{Result, StorageError};
+use crate::few::Few;
 use crate::files::directory::Directory;
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
-use crate::pages::page_cache::{Few, PageCache};
+use crate::pages::page_cache::PageCache;
 use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_of};
 use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;

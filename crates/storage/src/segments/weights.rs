@@ -10,7 +10,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::weight::stored_units;
 
 use crate::error::Result;
-use crate::pages::page_cache::Few;
+use crate::few::Few;
 use crate::segments::segment::Segment;
 use crate::segments::windows::block_windows;
 
