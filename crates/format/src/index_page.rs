@@ -318,10 +318,11 @@ impl IndexPage {
         if !fit {
             return Err("a position does not fit 64 bits".into());
         }
-        for number in 0..self.blocks {
-            let (rows, pages) =
-                (self.span(self.row_ends, number), self.span(self.page_ends, number));
-            let suffix = self.span(self.suffix_ends, number);
+        let spans = |ends: Entries| ends.spans(&self.payload, self.blocks);
+        let mut extents = self.extent_ends.map(spans);
+        let (suffixes, mut before) = (&self.payload[self.suffixes..self.suffixes_end], &[][..]);
+        let blocks = spans(self.row_ends).zip(spans(self.page_ends)).zip(spans(self.suffix_ends));
+        for (number, ((rows, pages), place)) in blocks.enumerate() {
             // Each row takes at least a byte of its block.
             if !(1..=pages.len() * PAGE_BYTES).contains(&rows.len())
                 || !(1..=BLOCK_PAGES_MAX as usize).contains(&pages.len())
@@ -330,21 +331,22 @@ impl IndexPage {
                     "block {number} has the rows {rows:?} and the pages {pages:?}"
                 ));
             }
-            if self.extent_span(number).is_some_and(|span| span.start > span.end) {
+            let extents = extents.as_mut().and_then(Iterator::next);
+            if extents.is_some_and(|span| span.start > span.end) {
                 return Err(format!("the extents of block {number} end before they begin"));
             }
-            if suffix.start > suffix.end || self.suffixes + suffix.end > self.suffixes_end {
-                return Err(format!("separator {number} has the range {suffix:?}"));
-            }
-            if number > 0 && self.suffix(number - 1) > self.suffix(number) {
+            let Some(suffix) = suffixes.get(place.clone()) else {
+                return Err(format!("separator {number} has the range {place:?}"));
+            };
+            if before > suffix {
                 return Err(format!("separator {number} is less than the one before"));
             }
-            for weight in 0..self.weights.len() {
-                if number > 0
-                    && self.weight_end(weight, number - 1) > self.weight_end(weight, number)
-                {
-                    return Err(format!("weight {weight} decreases at block {number}"));
-                }
+            before = suffix;
+        }
+        for (weight, ends) in self.weights.iter().enumerate() {
+            let end = |number| ends.get(&self.payload, number);
+            if let Some(number) = (1..self.blocks).find(|&number| end(number - 1) > end(number)) {
+                return Err(format!("weight {weight} decreases at block {number}"));
             }
         }
         Ok(())
@@ -488,6 +490,14 @@ struct Entries {
 }
 
 impl Entries {
+    /// From each end to the next, of the first `count`.
+    fn spans(self, payload: &[u8], count: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
+        (0..count).scan(0, move |start, number| {
+            let end = self.get(payload, number) as usize;
+            Some(std::mem::replace(start, end)..end)
+        })
+    }
+
     fn get(self, payload: &[u8], number: usize) -> u32 {
         let at = self.start + number * usize::from(self.width);
         match self.width {

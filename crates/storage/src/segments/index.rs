@@ -21,8 +21,9 @@ use crate::segments::segment::Segment;
 
 /// Bytes that are asked for at once.
 const PORTION_BYTES: u64 = 256 << 10;
-/// Index pages of all segments together that are read when segments are opened: some ten milliseconds.
-const EARLY_BYTES_MAX: u64 = 32 << 20;
+/// Index pages of all segments together that are read when segments are opened: less than a tenth of a second where a second brings
+/// a gigabyte.
+const EARLY_BYTES_MAX: u64 = 64 << 20;
 /// Of portions that are under way at the same time.
 const PORTIONS_AT_ONCE: usize = 16;
 
