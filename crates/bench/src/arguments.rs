@@ -12,10 +12,10 @@ pub struct Arguments {
     /// Which benches to run; by default all.
     #[arg(value_enum)]
     pub benches: Vec<Bench>,
-    /// Rows of the table, of about 100 bytes each. They are also held in memory, but for `load` and `readers`.
+    /// Rows of the table, of about 100 bytes each. They are also held in memory, but for `load`, `readers` and `draws`.
     #[arg(long, default_value_t = 300_000, value_parser = value_parser!(u64).range(ROWS_MIN..=1_000_000_000))]
     pub rows: u64,
-    /// MiB of rows that the engines of `load` and `readers` hold in memory while they load.
+    /// MiB of rows that the engines of `load`, `readers` and `draws` hold in memory while they load.
     #[arg(long, default_value_t = 64, value_parser = value_parser!(u32).range(1..=65_536))]
     pub memory: u32,
     /// Leave the other engines out of `load` and `readers`, as for a profile.
@@ -53,18 +53,21 @@ pub enum Bench {
     Sets,
     /// Random rows of a table, a key range and a set.
     Sampling,
+    /// Random records of a table that is larger than memory, from a database that was just opened.
+    Draws,
     /// Rows that are in no cache, many in a call, beside as many reads of the device.
     Cold,
 }
 
 impl Bench {
-    pub const ALL: [Bench; 7] = [
+    pub const ALL: [Bench; 8] = [
         Bench::Ingest,
         Bench::Load,
         Bench::Reads,
         Bench::Readers,
         Bench::Sets,
         Bench::Sampling,
+        Bench::Draws,
         Bench::Cold,
     ];
 }

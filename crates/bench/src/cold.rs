@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use drillcore::directory::{Directory, LocalDirectory, ReadMode, ReadRequest};
 use drillcore::{SampleRequest, TableSnapshot};
 use drillcore_sample::rng::Rng;
 
 use crate::engine::{self, DRILLCORE, EVENTS, of_set, pages_read};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::event::Answer;
-use crate::file_pages::{PAGE_BYTES, PageFile};
+use crate::file_pages::{DevicePages, PageFile};
 use crate::loaded::Loaded;
 use crate::metric::{Metric, micros};
 use crate::report::{Report, grouped};
@@ -36,13 +35,10 @@ enum Call {
 pub fn cold(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("cold");
     let loaded = Loaded::load(setup, &trial)?;
-    let (name, seed) = ("pages", setup.arguments.seed);
+    let seed = setup.arguments.seed;
     let folder = setup.fresh_folder()?;
-    PageFile::create(&folder.path().join(name), loaded.workload.bytes, seed)?;
-    let pages = loaded.workload.bytes.div_ceil(PAGE_BYTES as u64);
-    let mode = ReadMode { direct_io: true, ..ReadMode::default() };
-    let device =
-        LocalDirectory::open_for(folder.path(), mode).map_err(Error::io("open", folder.path()))?;
+    PageFile::create(&folder.path().join("pages"), loaded.workload.bytes, seed)?;
+    let device = DevicePages::open(folder.path())?;
     let mut cases: Vec<(String, u64, Call)> = Vec::new();
     for rows in ROWS {
         let shown = grouped(rows);
@@ -66,19 +62,8 @@ pub fn cold(setup: &Setup) -> Result<Report> {
             Ok(Outcome { values, answer: Some(answer) })
         };
         let floor = |round| {
-            let file = device.open_pages(name).map_err(Error::io("open", folder.path()))?;
             let mut rng = Rng::keyed(seed, round);
-            let mut offsets: Vec<u64> =
-                (0..rows).map(|_| rng.below(pages) * PAGE_BYTES as u64).collect();
-            offsets.sort_unstable();
-            let request = |offset| ReadRequest { file: file.clone(), offset, len: PAGE_BYTES };
-            let requests: Vec<ReadRequest> = offsets.into_iter().map(request).collect();
-            let started = Instant::now();
-            let read = device.read_many(&requests);
-            let seconds = started.elapsed().as_secs_f64();
-            for page in read {
-                page.map_err(Error::io("read", folder.path()))?;
-            }
+            let seconds = device.read_at_once(rows, &mut rng)?;
             let values = vec![(TIME, micros(seconds)), (READS, rows as f64)];
             Ok(Outcome { values, answer: None })
         };

@@ -6,7 +6,10 @@ use std::hint::black_box;
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
+use drillcore::directory::{Directory, LocalDirectory, ReadFile, ReadMode, ReadRequest};
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, Result};
@@ -52,6 +55,67 @@ impl PageFile {
             black_box(&chunk);
         }
         Ok(())
+    }
+}
+
+/// Pages of some files, past the system's cache: what there is to read at random, without any structure.
+pub struct DevicePages {
+    folder: PathBuf,
+    device: LocalDirectory,
+    /// Each with the number of the page behind its last one, counted over all files.
+    files: Vec<(u64, Arc<dyn ReadFile>)>,
+}
+
+impl DevicePages {
+    /// Those of all files of a folder.
+    pub fn open(folder: &Path) -> Result<DevicePages> {
+        let mode = ReadMode { direct_io: true, ..ReadMode::default() };
+        let device = LocalDirectory::open_for(folder, mode).map_err(Error::io("open", folder))?;
+        let (mut files, mut end) = (Vec::new(), 0);
+        for name in device.list().map_err(Error::io("list", folder))? {
+            let file = device.open_pages(&name).map_err(Error::io("open", folder))?;
+            let bytes = file.byte_len().map_err(Error::io("look at", folder))?;
+            end += bytes / PAGE_BYTES as u64;
+            files.push((end, file));
+        }
+        Ok(DevicePages { folder: folder.to_path_buf(), device, files })
+    }
+
+    /// Reads one page at random.
+    pub fn read_one(&self, rng: &mut Rng) -> Result<()> {
+        let (file, offset) = self.place(rng.below(self.pages()));
+        let mut page = [0; PAGE_BYTES];
+        let read = file.read_exact_at(&mut page, offset);
+        black_box(page);
+        read.map_err(Error::io("read", &self.folder))
+    }
+
+    /// Reads pages at random, all in one call, and returns the seconds it took.
+    pub fn read_at_once(&self, reads: u64, rng: &mut Rng) -> Result<f64> {
+        let mut pages: Vec<u64> = (0..reads).map(|_| rng.below(self.pages())).collect();
+        pages.sort_unstable();
+        let request = |page| {
+            let (file, offset) = self.place(page);
+            ReadRequest { file: file.clone(), offset, len: PAGE_BYTES }
+        };
+        let requests: Vec<ReadRequest> = pages.into_iter().map(request).collect();
+        let started = Instant::now();
+        let read = self.device.read_many(&requests);
+        let seconds = started.elapsed().as_secs_f64();
+        let failed = Error::io("read", &self.folder);
+        read.into_iter().try_for_each(|page| page.map(|_| ())).map_err(failed)?;
+        Ok(seconds)
+    }
+
+    fn pages(&self) -> u64 {
+        self.files.last().map_or(0, |(end, _)| *end)
+    }
+
+    /// The file of a page, and where in it that begins.
+    fn place(&self, page: u64) -> (&Arc<dyn ReadFile>, u64) {
+        let number = self.files.partition_point(|(end, _)| *end <= page);
+        let first = if number == 0 { 0 } else { self.files[number - 1].0 };
+        (&self.files[number].1, (page - first) * PAGE_BYTES as u64)
     }
 }
 

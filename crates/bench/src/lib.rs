@@ -27,6 +27,7 @@ mod reads;
 mod readers;
 mod sets;
 mod sampling;
+mod draws;
 mod cold;
 
 use std::fs;
@@ -79,6 +80,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
+            Bench::Draws => draws::draws(&setup)?,
             Bench::Cold => cold::cold(&setup)?,
         };
         print(&format!("\n{}", report.table()))?;

@@ -3,18 +3,15 @@
 //! The table is larger than the engine's cache, so almost every read asks the device. In the last case it is the other way
 //! round: a hundred readers want the same ten records, and nothing is kept; what they share are the reads under way.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use drillcore::directory::{Directory, LocalDirectory, ReadFile, ReadMode};
-use drillcore::{Database, Options, ReadOptions, TableSnapshot};
+use drillcore::{Database, TableSnapshot};
 use drillcore_sample::rng::Rng;
 
 use crate::engine::{DRILLCORE, pages_read};
-use crate::error::{Error, Result};
-use crate::file_pages::PAGE_BYTES;
+use crate::error::Result;
+use crate::file_pages::DevicePages;
 use crate::metric::{Metric, micros, quantile};
 use crate::record_table::{self, get};
 use crate::records::{Key, RECORD_BYTES, Records};
@@ -56,20 +53,18 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     trial.announce("loading the records")?;
     let folder = setup.fresh_folder()?;
     let ours = folder.path().join(DRILLCORE);
-    load(&ours, records)?;
+    record_table::load(&ours, records)?;
     #[cfg(feature = "rocksdb")]
     if !setup.arguments.without_peers {
         rocksdb_reads::load(folder.path(), records)?;
     }
     let keys = keys(records);
     let gets = (records.rows / 20).clamp(100, GETS_MAX);
-    let mode = ReadMode { direct_io: true, ..ReadMode::default() };
-    let device = LocalDirectory::open_for(&ours, mode).map_err(Error::io("open", &ours))?;
-    let (file, pages) = longest_file(&device, &ours)?;
+    let device = DevicePages::open(&ours)?;
     for cache in CACHES {
         for readers in READERS {
             let work = Work { keys: &keys, readers, gets, seed: setup.arguments.seed };
-            let db = open(&ours, cache << 20)?;
+            let db = record_table::open_cold(&ours, cache << 20)?;
             let table = record_table::open(&db)?;
             #[cfg(feature = "rocksdb")]
             let peers = peers(setup, folder.path(), cache << 20)?;
@@ -80,8 +75,8 @@ pub fn readers(setup: &Setup) -> Result<Report> {
                 Contender::new("pread 4 KiB", readers, Role::Floor, |round| {
                     work.run(round, |reader| {
                         let mut rng = Rng::keyed(!round, u64::from(reader));
-                        let (file, path) = (&file, &ours);
-                        move |_| read_page(&**file, rng.below(pages), path)
+                        let device = &device;
+                        move |_| device.read_one(&mut rng)
                     })
                 }),
             ];
@@ -96,10 +91,11 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     }
     let hot: Vec<Key> = keys.chunks(keys.len() / HOT).map(|some| some[0]).take(HOT).collect();
     let work = Work { keys: &hot, readers: SHARERS, gets, seed: setup.arguments.seed };
-    let db = open(&ours, 0)?;
+    let db = record_table::open_cold(&ours, 0)?;
     let table = record_table::open(&db)?;
     // One database for each reader, so no reads are shared.
-    let alone: Vec<Database> = (0..SHARERS).map(|_| open(&ours, 0)).collect::<Result<_>>()?;
+    let alone: Vec<Database> =
+        (0..SHARERS).map(|_| record_table::open_cold(&ours, 0)).collect::<Result<_>>()?;
     let tables: Vec<TableSnapshot> = alone.iter().map(record_table::open).collect::<Result<_>>()?;
     #[cfg(feature = "rocksdb")]
     let peers = peers(setup, folder.path(), 0)?;
@@ -134,7 +130,11 @@ pub fn readers(setup: &Setup) -> Result<Report> {
 }
 
 #[cfg(feature = "rocksdb")]
-fn peers(setup: &Setup, folder: &Path, cache_bytes: u64) -> Result<Vec<rocksdb_reads::Peer>> {
+fn peers(
+    setup: &Setup,
+    folder: &std::path::Path,
+    cache_bytes: u64,
+) -> Result<Vec<rocksdb_reads::Peer>> {
     match setup.arguments.without_peers {
         true => Ok(Vec::new()),
         false => rocksdb_reads::Peer::both(folder, cache_bytes),
@@ -208,46 +208,10 @@ fn reads(db: &Database) -> Result<(u64, u64)> {
     Ok((pages_read(db)?, db.stats()?.bytes_read))
 }
 
-fn load(folder: &Path, records: Records) -> Result<()> {
-    let options = Options { memory_bytes: records.memory_bytes, ..Options::default() };
-    let db = Database::open(folder, options)?;
-    let table = record_table::create(&db)?;
-    for number in 0..records.batches() {
-        record_table::append(&table, &records.batch(number))?;
-    }
-    db.compact()?;
-    Ok(db.close()?)
-}
-
-fn open(folder: &Path, cache_bytes: u64) -> Result<Database> {
-    let options = ReadOptions { cache_bytes, direct_io: true, ..ReadOptions::default() };
-    Ok(Database::open_read_only(folder, options)?)
-}
-
 /// Some of the keys, the same number of each batch, shuffled as they are noise.
 fn keys(records: Records) -> Vec<Key> {
     let step = records.rows.div_ceil(KEYS_MAX).max(1) as usize;
     let of_batch = |number: u64| records.batch(number).into_iter().step_by(step);
     let key = |record: [u8; RECORD_BYTES]| *record.first_chunk().expect("a record has a key");
     (0..records.batches()).flat_map(of_batch).map(key).collect()
-}
-
-/// The file of most records, and its pages.
-fn longest_file(device: &LocalDirectory, folder: &Path) -> Result<(Arc<dyn ReadFile>, u64)> {
-    let mut longest = None;
-    for name in device.list().map_err(Error::io("list", folder))? {
-        let file = device.open_pages(&name).map_err(Error::io("open", folder))?;
-        let pages = file.byte_len().map_err(Error::io("look at", folder))? / PAGE_BYTES as u64;
-        if longest.as_ref().is_none_or(|(_, most)| *most < pages) {
-            longest = Some((file, pages));
-        }
-    }
-    Ok(longest.expect("a database has files"))
-}
-
-fn read_page(file: &dyn ReadFile, page: u64, path: &Path) -> Result<()> {
-    let mut buffer = [0; PAGE_BYTES];
-    let read = file.read_exact_at(&mut buffer, page * PAGE_BYTES as u64);
-    std::hint::black_box(buffer);
-    read.map_err(Error::io("read", path))
 }

@@ -1,14 +1,15 @@
 //! Records in a table of Drillcore: a key of two numbers and a value.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use drillcore::{Database, OnError, Table, TableSnapshot, TableSpec};
+use drillcore::{Database, OnError, Options, ReadOptions, Table, TableSnapshot, TableSpec};
 
 use crate::engine::DRILLCORE;
 use crate::error::Result;
-use crate::records::{KEY_BYTES, Key, RECORD_BYTES, check_found};
+use crate::records::{KEY_BYTES, Key, RECORD_BYTES, Records, check_found};
 
 const RECORDS: &str = "records";
 
@@ -22,6 +23,24 @@ fn schema() -> SchemaRef {
 /// Makes the table.
 pub fn create(db: &Database) -> Result<Table> {
     Ok(db.create_table(RECORDS, TableSpec::new(schema(), ["high", "low"]))?)
+}
+
+/// Makes a database with the table, and loads records into it; they are written out and merged.
+pub fn load(folder: &Path, records: Records) -> Result<()> {
+    let options = Options { memory_bytes: records.memory_bytes, ..Options::default() };
+    let db = Database::open(folder, options)?;
+    let table = create(&db)?;
+    for number in 0..records.batches() {
+        append(&table, &records.batch(number))?;
+    }
+    db.compact()?;
+    Ok(db.close()?)
+}
+
+/// Opens that database past the system's cache.
+pub fn open_cold(folder: &Path, cache_bytes: u64) -> Result<Database> {
+    let options = ReadOptions { cache_bytes, direct_io: true, ..ReadOptions::default() };
+    Ok(Database::open_read_only(folder, options)?)
 }
 
 /// The records that are there.
