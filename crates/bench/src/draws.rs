@@ -27,8 +27,7 @@ const MEMORY: Metric = Metric::count("memory held", "MiB");
 
 pub fn draws(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("draws");
-    let memory_bytes = u64::from(setup.arguments.memory) << 20;
-    let records = Records { rows: setup.arguments.rows, seed: setup.arguments.seed, memory_bytes };
+    let records = Records::of(setup.arguments);
     trial.announce("loading the records")?;
     let folder = setup.fresh_folder()?;
     let ours = folder.path().join(DRILLCORE);

@@ -22,8 +22,8 @@ use crate::workload::BATCH_ROWS;
 
 pub fn load(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("load");
-    let memory_bytes = u64::from(setup.arguments.memory) << 20;
-    let records = Records { rows: setup.arguments.rows, seed: setup.arguments.seed, memory_bytes };
+    let records = Records::of(setup.arguments);
+    let memory_bytes = records.memory_bytes;
     let mut contenders = Vec::new();
     for threads in setup.thread_counts() {
         contenders.push(Contender::new(DRILLCORE, threads, Role::Subject, move |_| {

@@ -48,8 +48,7 @@ const KIBS: Metric = Metric::count("KiB a read", "KiB");
 
 pub fn readers(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("readers");
-    let memory_bytes = u64::from(setup.arguments.memory) << 20;
-    let records = Records { rows: setup.arguments.rows, seed: setup.arguments.seed, memory_bytes };
+    let records = Records::of(setup.arguments);
     trial.announce("loading the records")?;
     let folder = setup.fresh_folder()?;
     let ours = folder.path().join(DRILLCORE);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use drillcore_sample::rng::Rng;
 
+use crate::arguments::Arguments;
 use crate::error::{Error, Result};
 use crate::metric::{Metric, quantile};
 use crate::trial::Outcome;
@@ -39,6 +40,12 @@ pub struct Records {
 }
 
 impl Records {
+    /// Those that were asked for.
+    pub fn of(arguments: &Arguments) -> Records {
+        let Arguments { rows, seed, memory, .. } = *arguments;
+        Records { rows, seed, memory_bytes: u64::from(memory) << 20 }
+    }
+
     pub fn batches(self) -> u64 {
         self.rows.div_ceil(BATCH_ROWS as u64)
     }
@@ -70,8 +77,8 @@ pub fn check_rows(engine: &'static str, found: u64, records: Records) -> Result<
     if found == records.rows {
         return Ok(());
     }
-    let (case, expected) = ("keys shuffled".to_string(), records.rows.to_string());
-    Err(Error::Disagreement { bench: "load", case, engine, found: found.to_string(), expected })
+    let (case, expected) = (format!("{} rows", records.rows), records.rows.to_string());
+    Err(Error::Disagreement { bench: "records", case, engine, found: found.to_string(), expected })
 }
 
 /// A record that is asked for by its key is there, once.

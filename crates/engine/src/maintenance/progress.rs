@@ -58,7 +58,7 @@ pub struct MergeProgress<'a> {
 }
 
 impl<'a> MergeProgress<'a> {
-    /// A merge of some rows, which leaves so many levels less.
+    /// Starts to count a merge of `rows` rows that removes `levels_less` levels.
     pub fn new(core: &'a Core, table: TableId, rows: u64, levels_less: usize) -> MergeProgress<'a> {
         let rows_written = AtomicU64::new(0);
         let merging = Arc::new(Merging { levels_less, rows: rows.max(1), rows_written });
