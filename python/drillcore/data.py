@@ -56,13 +56,13 @@ class DeleteResult:
 
     Attributes
     ----------
-    keys
-        Number of keys given, including those without a row.
+    rows
+        Number of rows deleted.
     lsn
-        The commit's position in the order of all commits.
+        The commit's position in the order of all commits; if no row was deleted, that of the newest commit.
     """
 
-    keys: int
+    rows: int
     lsn: int
 
 

@@ -16,7 +16,7 @@ from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
-from drillcore.values import key_columns, many_keys, set_values
+from drillcore.values import Bounds, key_columns, many_keys, set_values
 
 if TYPE_CHECKING:
     from drillcore import _native
@@ -314,38 +314,81 @@ class Table(Reads):
         )
         return loader.load(stream, lambda: self._pin().lsn)
 
-    def delete(self, keys: Any) -> DeleteResult:
-        """Delete the rows with these keys as one commit. Keys without a row are ignored. Only for upsert tables.
+    def delete(
+        self,
+        keys: Any = None,
+        *,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        where: str | None = None,
+    ) -> DeleteResult:
+        """Delete rows as one commit: those with some keys, or all that a selection takes.
+
+        The delete takes what is committed before it. Snapshots taken before still show the rows, and later rows with the
+        same keys are new. Nothing is rewritten at once: files shrink as segments are merged, and ``erased_rows`` of
+        :meth:`stats` counts the rows that are left to reclaim.
 
         Parameters
         ----------
         keys
             As for :meth:`get_many`: tuples with one value per key column (plain values for a key of one column), or
-            Arrow data with the key columns.
+            Arrow data with the key columns. Keys without a row are ignored. Only for upsert tables.
+        between, closed, set, where
+            Which rows; see :class:`~drillcore.reads.Reads`. A row for which the condition is unknown stays. In a rollup
+            table, the condition is about dimensions and time, and events that come later count anew. A key range takes
+            the time to find its ends; any other selection takes the time to read its columns.
 
         Raises
         ------
         InvalidArgumentError
-            If the table does not have ``merge="upsert"``, or if a key does not fit.
+            If there is neither a key nor a selection (:meth:`truncate` deletes all rows), or both; if keys are given and
+            the table does not have ``merge="upsert"``; or if a key does not fit.
 
         Examples
         --------
         >>> db = drillcore.open(":memory:")
         >>> planes = db.create_table("planes", {"tail": "string", "seats": "int64"}, key="tail", merge="upsert")
-        >>> planes.append([{"tail": "N1", "seats": 50}, {"tail": "N2", "seats": 150}]).rows
+        >>> planes.append([{"tail": f"N{i}", "seats": 50 * i} for i in range(1, 9)]).rows
+        8
+        >>> planes.delete(["N1", "N9"]).rows
+        1
+        >>> planes.delete(where="seats > 300").rows
         2
-        >>> planes.delete(["N1", "N9"]).keys
+        >>> planes.delete(between=("N2", "N3")).rows
         2
         >>> len(planes), planes.get("N1")
-        (1, None)
+        (3, None)
         """
-        if self.merge != "upsert":
+        selects = not (between is None and set is None and where is None)
+        if keys is not None:
+            if selects:
+                raise InvalidArgumentError("delete takes keys, or between, set and where, not both; call it twice")
+            if self.merge != "upsert":
+                raise InvalidArgumentError(
+                    f"table {self.name!r} has merge={self.merge!r}, which cannot delete rows by their keys; "
+                    "give between, set or where"
+                )
+            return DeleteResult(*self._native.delete(many_keys(keys, key_columns(self.schema, self.key))))
+        if not selects:
             raise InvalidArgumentError(
-                f"table {self.name!r} has merge={self.merge!r}, which cannot delete rows; "
-                'create a table with merge="upsert" to delete rows'
+                "delete needs keys, between, set or where; to delete all rows, call truncate()"
             )
-        arrays = many_keys(keys, key_columns(self.schema, self.key))
-        return DeleteResult(len(arrays[0]), self._native.delete(arrays))
+        asked = self._selection(between, closed, set, where)
+        return DeleteResult(*self._native.delete_selected(asked))
+
+    def truncate(self) -> DeleteResult:
+        """Delete all rows as one commit; see :meth:`delete`.
+
+        Examples
+        --------
+        >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64"}, key="flight")
+        >>> t.append([{"flight": 1}, {"flight": 2}]).rows
+        2
+        >>> t.truncate().rows, len(t)
+        (2, 0)
+        """
+        return DeleteResult(*self._native.truncate())
 
     def stats(self) -> dict[str, Any]:
         """Return figures about this table: its entry in :meth:`Database.stats <drillcore.database.Database.stats>`.

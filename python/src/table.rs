@@ -6,8 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, Error, ErrorKind, Interrupt, OnError, SampleRequest, ScanRequest,
-    Selection, TableSchema, Unit,
+    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, OnError, SampleRequest,
+    ScanRequest, Selection, TableSchema, Unit,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -41,6 +41,19 @@ impl Table {
             false => Ok(&self.inner),
             true => Err(error::read_only(py, what)),
         }
+    }
+
+    /// Makes the call named `what`, which deletes rows, and returns how many there were, and the commit.
+    fn deleting(
+        &self,
+        py: Python<'_>,
+        what: &str,
+        delete: impl Fn(&drillcore::Table) -> drillcore::Result<DeleteResult> + Send + Sync,
+    ) -> PyResult<(u64, u64)> {
+        let writer = self.writer(py, what)?;
+        let call = |interrupt| delete(&writer.interrupted_by(interrupt));
+        let DeleteResult { rows, lsn, .. } = signals::call(py, call)?;
+        Ok((rows, lsn.into()))
     }
 }
 
@@ -172,12 +185,25 @@ impl Table {
         Ok(append_tuple(signals::call(py, append)?))
     }
 
-    /// Deletes by key, one array a key column, and returns the commit.
-    fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<u64> {
-        let writer = self.writer(py, "delete")?;
+    /// Deletes by key, one array a key column; returns the number of rows and the commit.
+    fn delete(&self, py: Python<'_>, keys: Vec<PyArray>) -> PyResult<(u64, u64)> {
         let keys = into_arrays(keys);
-        let lsn = signals::call(py, |interrupt| writer.interrupted_by(interrupt).delete(&keys))?;
-        Ok(lsn.into())
+        self.deleting(py, "delete", |writer| writer.delete(&keys))
+    }
+
+    /// Deletes what is selected; returns what `delete` does.
+    fn delete_selected(
+        &self,
+        py: Python<'_>,
+        selection: SelectionArgument,
+    ) -> PyResult<(u64, u64)> {
+        let selection = selection.into_selection(py, &self.inner.schema())?;
+        self.deleting(py, "delete", |writer| writer.delete_selected(&selection))
+    }
+
+    /// Deletes all rows; returns what `delete` does.
+    fn truncate(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
+        self.deleting(py, "truncate", drillcore::Table::truncate)
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {

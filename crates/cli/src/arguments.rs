@@ -40,11 +40,14 @@ pub enum Verb {
     /// Append files to a table. Creates the table if it does not exist.
     #[command(after_help = INGEST_EXAMPLES)]
     Ingest(Ingest),
-    /// Delete rows of an upsert table by key, and print how many were deleted.
+    /// Delete rows by key, key range, set or condition, and print how many were deleted. Deletes by key need an upsert table.
     #[command(after_help = "\
 Examples:
   drillcore delete fleet.drill planes N14228
-  drillcore delete fleet.drill planes --keys scrapped.csv")]
+  drillcore delete fleet.drill planes --keys scrapped.csv
+  drillcore delete flights.drill flights --to 2013-06-30
+  drillcore delete flights.drill flights --set UA --where \"dep_delay is null\"
+  drillcore delete flights.drill flights --all")]
     Delete(Delete),
     /// Add a column after the others. Existing rows are null there. In a rollup table, the column is a dimension.
     #[command(after_help = "\
@@ -390,11 +393,16 @@ pub struct Delete {
     #[command(flatten)]
     pub source: Source,
     /// The key: one value per key column.
-    #[arg(required_unless_present = "keys")]
+    #[arg(conflicts_with_all = ["keys", "all", "from", "to", "set", "null_set", "condition"])]
     pub key: Vec<String>,
     /// A file with the key columns; other columns are skipped. - is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["all", "from", "to", "set", "null_set", "condition"])]
     pub keys: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Delete all rows.
+    #[arg(long, conflicts_with_all = ["from", "to", "set", "null_set", "condition"])]
+    pub all: bool,
     /// Format of that file; by default its name decides, and standard input is CSV.
     #[arg(long, value_enum, requires = "keys")]
     pub format: Option<Format>,

@@ -1,18 +1,14 @@
-//! `drillcore delete`: rows of an upsert table, by key.
+//! `drillcore delete`: rows by key, or those that a selection takes.
 
-use std::collections::HashSet;
-
-use arrow_array::{ArrayRef, RecordBatch};
-use arrow_cast::display::array_value_to_string;
 use drillcore::{Interrupt, OnError, Table};
 
-use crate::arguments::Delete;
+use crate::arguments::{Delete, Selection};
 use crate::batches::{Reading, Taken};
 use crate::fault::Fault;
 use crate::input;
 use crate::opening::open;
 use crate::output::print_line;
-use crate::selection::key;
+use crate::selection::{key, selection};
 
 /// Keys of one commit.
 const BATCH_KEYS: usize = 8192;
@@ -23,11 +19,8 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
     let table = db.table(&arguments.source.table)?;
     let mut deleted = 0;
     let done = match &arguments.keys {
-        None => {
-            let key = key(&table.schema(), &arguments.key)?;
-            delete_keys(&table, &key, interrupt).map(|rows| deleted = rows)
-        }
         Some(file) => delete_keys_of(file, &table, arguments, interrupt, &mut deleted),
+        None => delete_at_once(&table, arguments, interrupt).map(|rows| deleted = rows),
     };
     if let Err(fault) = done {
         eprintln!("deleted {deleted} rows before the error");
@@ -35,6 +28,27 @@ pub fn delete(arguments: &Delete, interrupt: &Interrupt) -> Result<(), Fault> {
     }
     db.close()?;
     print_line(&format!("{deleted} rows deleted from {}", arguments.source.table))
+}
+
+/// Deletes one key or a selection, in one commit.
+fn delete_at_once(table: &Table, arguments: &Delete, interrupt: &Interrupt) -> Result<u64, Fault> {
+    let Selection { from, to, set, null_set, condition } = &arguments.selection;
+    let selects =
+        from.is_some() || to.is_some() || !set.is_empty() || *null_set || condition.is_some();
+    let deleted = if !arguments.key.is_empty() {
+        table.delete(&key(&table.schema(), &arguments.key)?)?
+    } else if arguments.all {
+        table.truncate()?
+    } else if selects {
+        let selection = selection(&table.schema(), &arguments.selection, interrupt)?;
+        table.interrupted_by(interrupt.clone()).delete_selected(&selection)?
+    } else {
+        return Err(Fault::wrong_call(
+            "nothing says which rows to delete; give a key, --keys, --from, --to, --set, --null-set or --where, or \
+             --all for all rows",
+        ));
+    };
+    Ok(deleted.rows)
 }
 
 fn delete_keys_of(
@@ -53,30 +67,8 @@ fn delete_keys_of(
     for batch in input.batches {
         interrupt.check()?;
         let keys = batch?.rows;
-        *deleted +=
-            delete_keys(table, keys.columns(), interrupt).map_err(|fault| fault.at(file))?;
+        let done = table.delete(keys.columns());
+        *deleted += done.map_err(|error| Fault::from(error).at(file))?.rows;
     }
     Ok(())
-}
-
-/// Deletes the rows with some keys, and returns how many there were: nobody else writes meanwhile.
-fn delete_keys(table: &Table, keys: &[ArrayRef], interrupt: &Interrupt) -> Result<u64, Fault> {
-    let schema = table.schema();
-    let names: Vec<String> =
-        schema.key.iter().map(|&column| schema.columns.field(column).name().clone()).collect();
-    let found = table.snapshot()?.get_interruptibly(keys, Some(&names), interrupt)?;
-    table.delete(keys)?;
-    Ok(distinct(&found.rows))
-}
-
-/// The number of different rows: a key may have been given more than once.
-fn distinct(rows: &RecordBatch) -> u64 {
-    let text = |row: usize| -> Vec<Option<String>> {
-        let value = |column: &ArrayRef| match column.is_null(row) {
-            true => None,
-            false => Some(array_value_to_string(column, row).expect("keys have a text")),
-        };
-        rows.columns().iter().map(value).collect()
-    };
-    (0..rows.num_rows()).map(text).collect::<HashSet<_>>().len() as u64
 }

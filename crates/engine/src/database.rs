@@ -24,11 +24,12 @@ use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
+use crate::roles::deleting::{DeleteResult, delete_keys, delete_selected};
 use crate::roles::reader::Reader;
 use crate::roles::writer::Writer;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
-use crate::select::selection::encode_sets;
+use crate::select::selection::{Selection, encode_sets};
 use crate::state::core::Core;
 use crate::write::commit::{self, AppendResult, TableShape};
 
@@ -514,14 +515,49 @@ impl Table {
         commit::append(self.database.core()?, batches, options, &self.database.interrupt)
     }
 
-    /// Deletes the rows with the given keys, one array a key column, as one commit, and returns that. A key
-    /// without a row is no error. For upsert tables only.
+    /// Deletes the rows with the given keys, one array a key column, as one commit. Keys without a row are passed over. For
+    /// upsert tables only. Other writers of the table wait while the keys are looked up.
     ///
     /// # Errors
     /// `InvalidArgument` for another kind of table or keys that do not fit, and as [`Table::append`].
-    pub fn delete(&self, keys: &[ArrayRef]) -> Result<Lsn> {
-        let shape = self.shape()?;
-        commit::delete(self.database.core()?, &self.name, shape, keys, &self.database.interrupt)
+    pub fn delete(&self, keys: &[ArrayRef]) -> Result<DeleteResult> {
+        let (core, shape) = (self.database.core()?, self.shape()?);
+        delete_keys(core, &self.name, &shape, keys, &self.database.interrupt)
+    }
+
+    /// Deletes the selected rows in one commit, of tables of every kind. It takes what is committed before it; snapshots
+    /// taken before still show the rows, and later rows with the same keys are new. A condition that is unknown of a row
+    /// does not delete it.
+    ///
+    /// A key range costs the finding of its ends in every piece; in an upsert or rollup table the rows in it are counted,
+    /// too. Another selection costs the reading of its columns; in an append or rollup table what is in memory is flushed
+    /// before. Files shrink as segments are merged: [`TableStats::erased_rows`](crate::TableStats::erased_rows) says how
+    /// many rows are left to reclaim.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if nothing is selected by ([`Table::truncate`] deletes all rows), if a condition on a rollup table
+    /// names a metric, or if the keys to delete from an upsert table are too many for one commit; and as
+    /// [`Table::append`].
+    pub fn delete_selected(&self, selection: &Selection) -> Result<DeleteResult> {
+        if selection.between.is_none() && selection.sets.is_none() && selection.predicate.is_none()
+        {
+            return Err(Error::invalid(
+                "the delete selects by nothing and would delete all rows; give a key range, sets or a condition, or \
+                 truncate the table",
+            ));
+        }
+        let interrupt = &self.database.interrupt;
+        delete_selected(self.database.core()?, &self.shape()?, selection, interrupt)
+    }
+
+    /// Deletes all rows in one commit, as [`Table::delete_selected`] does. Costs no reading but, in an upsert or rollup table,
+    /// the counting of its rows.
+    ///
+    /// # Errors
+    /// As [`Table::append`].
+    pub fn truncate(&self) -> Result<DeleteResult> {
+        let (interrupt, all) = (&self.database.interrupt, Selection::default());
+        delete_selected(self.database.core()?, &self.shape()?, &all, interrupt)
     }
 
     /// The table as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.

@@ -1,12 +1,11 @@
-//! Log files, which the write-ahead log and the manifest are, and the payload of a commit.
+//! Log files, which the write-ahead log and the manifest are.
 //!
 //! A log file is a header and frames back to back, numbered without gaps. A frame also says how far the log
 //! was on stable storage when the frame was written: its *mark*. [`frame_reader`](crate::frame_reader) says what
 //! that is for. Drawn in `docs/format.md`, section "Log files".
 
-use crate::cursor::{Cursor, put_u32, put_u64, put_varint};
+use crate::cursor::{put_u32, put_u64};
 use crate::error::{FormatError, Result};
-use crate::ids::TableId;
 
 /// The bytes before the first frame of a log file.
 pub const FILE_HEADER_BYTES: usize = 32;
@@ -239,62 +238,4 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes were sliced"))
-}
-
-/// Appends the payload of a commit's WAL frame: per table, the block of its new rows.
-pub fn encode_commit(batches: &[(TableId, &[u8])], out: &mut Vec<u8>) {
-    put_batch_count(batches.len(), out);
-    for (table, block) in batches {
-        put_batch(*table, block, out);
-    }
-}
-
-/// Begins a commit's payload; as many [`put_batch`] calls must follow.
-pub fn put_batch_count(count: usize, out: &mut Vec<u8>) {
-    put_varint(out, count as u64);
-}
-
-/// Appends one table's rows to a commit's payload.
-pub fn put_batch(table: TableId, block: &[u8], out: &mut Vec<u8>) {
-    put_u32(out, table.0);
-    put_u32(out, u32::try_from(block.len()).expect("a batch is shorter than 4 GiB"));
-    out.extend_from_slice(block);
-}
-
-/// Reads what [`encode_commit`] wrote.
-pub fn decode_commit(payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
-    let mut cursor = Cursor::new(payload, "commit");
-    let count = cursor.varint()?;
-    // No capacity from `count`: it is not to be trusted with memory before the batches are there.
-    let mut batches = Vec::new();
-    for _ in 0..count {
-        let table = TableId(cursor.u32()?);
-        let len = cursor.u32()? as usize;
-        batches.push((table, cursor.take(len)?));
-    }
-    cursor.finish()?;
-    Ok(batches)
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    proptest! {
-        #[test]
-        fn a_commit_reads_back_and_every_prefix_of_it_is_an_error(
-            batches in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..50)), 0..5)
-        ) {
-            let batches: Vec<(TableId, &[u8])> =
-                batches.iter().map(|(table, block)| (TableId(*table), &block[..])).collect();
-            let mut payload = Vec::new();
-            encode_commit(&batches, &mut payload);
-            prop_assert_eq!(decode_commit(&payload), Ok(batches));
-            for len in 0..payload.len() {
-                prop_assert!(decode_commit(&payload[..len]).is_err());
-            }
-        }
-    }
 }

@@ -10,6 +10,8 @@ use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
+use crate::logged_commit::{put_erased, read_erased};
+use crate::ordinal_intervals::OrdinalIntervals;
 use crate::schema::{TableSchema, put_column, read_column};
 
 /// What the manifest says about a live segment.
@@ -31,6 +33,8 @@ pub struct PinnedTable {
     pub schema: TableSchema,
     /// Oldest first.
     pub segments: Vec<SegmentMeta>,
+    /// Which rows of these were erased.
+    pub erased: Vec<(SegmentId, OrdinalIntervals)>,
 }
 
 /// What the manifest says about a postings file.
@@ -97,6 +101,11 @@ pub enum Edit {
         segment: SegmentId,
         postings: PostingsMeta,
     },
+    /// More rows of a table's segments were erased.
+    EraseRows {
+        table: TableId,
+        segments: Vec<(SegmentId, OrdinalIntervals)>,
+    },
 }
 
 mod tag {
@@ -113,6 +122,7 @@ mod tag {
     pub const ADD_COLUMN: u8 = 11;
     pub const INDEX_SETS: u8 = 12;
     pub const ATTACH_POSTINGS: u8 = 13;
+    pub const ERASE_ROWS: u8 = 14;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -170,6 +180,7 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
                 put_bytes(out, table.name.as_bytes());
                 table.schema.encode(out);
                 put_segments(&table.segments, out);
+                put_erased(&table.erased, out);
             }
         }
         Edit::DropSnapshot { name } => {
@@ -188,6 +199,10 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::ATTACH_POSTINGS, segment.0);
             put_varint(out, file.0);
             put_varint(out, *bytes);
+        }
+        Edit::EraseRows { table, segments } => {
+            put_tag(out, tag::ERASE_ROWS, u64::from(table.0));
+            put_erased(segments, out);
         }
     }
 }
@@ -267,6 +282,9 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             let (file, bytes) = (cursor.segment_id()?, cursor.varint()?);
             Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
         }
+        tag::ERASE_ROWS => {
+            Edit::EraseRows { table: cursor.table_id()?, segments: read_erased(cursor)? }
+        }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
@@ -276,7 +294,8 @@ fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
     let table = cursor.table_id()?;
     let name = cursor.str()?.to_string();
     let schema = TableSchema::decode(cursor)?;
-    Ok(PinnedTable { table, name, schema, segments: segment_metas(cursor)? })
+    let segments = segment_metas(cursor)?;
+    Ok(PinnedTable { table, name, schema, segments, erased: read_erased(cursor)? })
 }
 
 fn segment_metas(cursor: &mut Cursor<'_>) -> Result<Vec<SegmentMeta>> {
@@ -341,8 +360,17 @@ mod tests {
                 SegmentMeta { id, rows, bytes, lsns, blocks }
             });
         let segments = prop::collection::vec(meta.clone(), 0..3);
-        let pinned = (table(), ".{0,12}", any_schema(), segments).prop_map(
-            |(table, name, schema, segments)| PinnedTable { table, name, schema, segments },
+        let rows = prop::collection::btree_set(0u32..99, 0..9)
+            .prop_map(|ordinals| OrdinalIntervals::of(&ordinals.into_iter().collect::<Vec<_>>()));
+        let erased = prop::collection::vec((segment(), rows), 0..3);
+        let pinned = (table(), ".{0,12}", any_schema(), segments, erased.clone()).prop_map(
+            |(table, name, schema, segments, erased)| PinnedTable {
+                table,
+                name,
+                schema,
+                segments,
+                erased,
+            },
         );
         prop_oneof![
             (table(), ".{0,12}", any_schema())
@@ -370,6 +398,7 @@ mod tests {
             (segment(), segment(), any::<u64>()).prop_map(|(segment, file, bytes)| {
                 Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
             }),
+            (table(), erased).prop_map(|(table, segments)| Edit::EraseRows { table, segments }),
         ]
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
-use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, encode_commit};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{
@@ -17,9 +17,13 @@ use drillcore_format::index_page::{
 };
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
+use drillcore_format::logged_commit::{
+    Erased, Erasure, LoggedCommit, decode_commit, encode_commit,
+};
 use drillcore_format::manifest_edit::{
     Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
 use drillcore_format::postings::{
     CHUNK, DirectoryPage, GroupWeight, PostingsWriter, SetDirectorySummary, WEIGHT_GROUP,
@@ -73,20 +77,32 @@ fn a_wal_keeps_its_bytes() {
     let mut bytes = Vec::new();
     let header = FileHeader { kind: LogKind::Wal, nonce: 0x5eed, first: 5 };
     let mut writer = FrameWriter::begin(header, &mut bytes);
-    for commit in [&first[..], &second[..]] {
+    let range =
+        Erased::Range { low: Some(Bound::at_key(b"low")), high: Some(Bound::past_key(b"up")) };
+    let listed = vec![(SegmentId(3), OrdinalIntervals::new([0..7, 300..301]))];
+    let erasures = [
+        Erasure { table: TableId(1), rows: range },
+        Erasure { table: TableId(7), rows: Erased::Listed(listed) },
+    ];
+    let commits = [(&first[..], &[][..]), (&second[..], &[]), (&[], &erasures[..])];
+    for (batches, erasures) in commits {
         let mut payload = Vec::new();
-        encode_commit(commit, &mut payload);
+        encode_commit(batches, erasures, &mut payload);
         writer.put(&payload, &mut bytes);
     }
     writer.note_synced();
     writer.put_closing(&mut bytes);
     let pinned = golden("wal-v2.bin", &bytes);
     assert_eq!(FileHeader::read(&pinned, LogKind::Wal), Ok(header));
-    let commits: Vec<_> = frames(&pinned, LogKind::Wal)
+    let read: Vec<_> = frames(&pinned, LogKind::Wal)
         .into_iter()
-        .map(|(lsn, payload)| (lsn, drillcore_format::frame::decode_commit(payload).unwrap()))
+        .map(|(lsn, payload)| (lsn, decode_commit(payload).unwrap()))
         .collect();
-    assert_eq!(commits, [(5, first.to_vec()), (6, second.to_vec())]);
+    let commits = commits.map(|(batches, erasures)| LoggedCommit {
+        batches: batches.to_vec(),
+        erasures: erasures.to_vec(),
+    });
+    assert_eq!(read, (5..).zip(commits).collect::<Vec<_>>());
 }
 
 #[test]
@@ -137,7 +153,9 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         name: "flights".into(),
         schema: schema.clone(),
         segments: vec![segment.clone()],
+        erased: vec![(segment.id, OrdinalIntervals::of_range(5..9))],
     };
+    let erased = vec![(segment.id, OrdinalIntervals::new([5..9, 60_000..70_000]))];
     let added = Field::new("paid", DataType::Decimal128(12, 2), true);
     vec![
         vec![
@@ -148,6 +166,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         ],
         vec![Edit::CreateTable { table: TableId(3), name: "hourly".into(), schema: hourly }],
         vec![Edit::AddSegment { table, segment }, Edit::Flushed { table, lsn: Lsn(300) }],
+        vec![Edit::EraseRows { table, segments: erased }],
         vec![Edit::PinSnapshot { name: "monday".into(), lsn: Lsn(300), tables: vec![kept] }],
         vec![Edit::DropSnapshot { name: "monday".into() }],
         vec![Edit::AddColumn { table, column: Arc::new(added) }],

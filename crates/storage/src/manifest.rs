@@ -15,6 +15,7 @@ use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::{
     Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{IoContext, Result, StorageError};
@@ -49,6 +50,8 @@ pub struct ManifestTable {
     pub flushed: Lsn,
     /// Oldest first.
     pub segments: Vec<SegmentMeta>,
+    /// Which rows of these were erased.
+    pub erased: BTreeMap<SegmentId, OrdinalIntervals>,
 }
 
 /// All tables at one moment, kept for good.
@@ -190,6 +193,10 @@ impl ManifestState {
             edits.push(Edit::Flushed { table, lsn: entry.flushed });
             let segments = entry.segments.iter().cloned();
             edits.extend(segments.map(|segment| Edit::AddSegment { table, segment }));
+            if !entry.erased.is_empty() {
+                let erased = entry.erased.iter().map(|(id, rows)| (*id, rows.clone()));
+                edits.push(Edit::EraseRows { table, segments: erased.collect() });
+            }
         }
         for (name, PinnedSnapshot { lsn, tables }) in &self.snapshots {
             let (name, tables) = (name.clone(), tables.clone());
@@ -215,6 +222,7 @@ impl ManifestState {
                     schema: schema.clone(),
                     flushed: Lsn(0),
                     segments: Vec::new(),
+                    erased: BTreeMap::new(),
                 };
                 self.next_table = self.next_table.max(TableId(table.0 + 1));
                 if self.tables.insert(*table, entry).is_some() {
@@ -238,6 +246,7 @@ impl ManifestState {
                     let place =
                         place.ok_or_else(|| format!("segment {id} is removed but unknown"))?;
                     entry.segments.remove(place);
+                    entry.erased.remove(id);
                     first = first.min(place);
                 }
                 for segment in added {
@@ -250,6 +259,9 @@ impl ManifestState {
                 self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
             }
             Edit::PinSnapshot { name, lsn, tables } => {
+                for PinnedTable { segments, erased, .. } in tables {
+                    erased.iter().try_for_each(|(id, rows)| check_erased(segments, *id, rows))?;
+                }
                 let ids = tables.iter().flat_map(|table| &table.segments).map(|s| s.id.0 + 1);
                 let next = SegmentId(ids.max().unwrap_or(0));
                 self.next_segment = self.next_segment.max(next);
@@ -288,6 +300,14 @@ impl ManifestState {
                 }
                 self.next_segment = self.next_segment.max(SegmentId(postings.file.0 + 1));
                 self.postings.insert(*segment, *postings);
+            }
+            Edit::EraseRows { table, segments } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                for (id, rows) in segments {
+                    check_erased(&entry.segments, *id, rows)?;
+                    let erased = entry.erased.entry(*id).or_default();
+                    *erased = erased.union(rows);
+                }
             }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
@@ -357,6 +377,22 @@ impl ManifestState {
             let known: BTreeSet<SegmentId> = self.segments().collect();
             self.postings.retain(|segment, _| known.contains(segment));
         }
+    }
+}
+
+/// Whether rows of a segment can have been erased: those that it has.
+fn check_erased(
+    segments: &[SegmentMeta],
+    id: SegmentId,
+    rows: &OrdinalIntervals,
+) -> std::result::Result<(), String> {
+    match segments.iter().find(|segment| segment.id == id) {
+        None => Err(format!("rows of segment {id} are erased, but it is unknown")),
+        Some(segment) if u64::from(rows.end()) > segment.rows => {
+            let (last, rows) = (rows.end() - 1, segment.rows);
+            Err(format!("row {last} of segment {id} is erased, but it has {rows} rows"))
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -482,6 +518,34 @@ mod tests {
     }
 
     #[test]
+    fn erased_rows_add_up_and_go_with_their_segment() {
+        let directory = MemoryDirectory::new();
+        let (mut manifest, _) = open(&directory).unwrap();
+        let (table, id) = (TableId(1), SegmentId(2));
+        let flushed = Edit::Flushed { table, lsn: Lsn(9) };
+        let add = Edit::AddSegment { table, segment: segment(2, 1, 9) };
+        manifest.commit(&[create_table(), add, flushed]).unwrap();
+        let erase = |id: u64, rows: std::ops::Range<u32>| Edit::EraseRows {
+            table,
+            segments: vec![(SegmentId(id), OrdinalIntervals::of_range(rows))],
+        };
+        manifest.commit(&[erase(2, 0..3)]).unwrap();
+        manifest.commit(&[erase(2, 2..10)]).unwrap();
+        for _ in 0..2 {
+            let erased = &open(&directory).unwrap().1.tables[&table].erased;
+            assert_eq!(erased[&id], OrdinalIntervals::of_range(0..10));
+        }
+        let (mut manifest, mut state) = open(&directory).unwrap();
+        for (edit, message) in [(erase(3, 0..1), "unknown"), (erase(2, 4..11), "10 rows")] {
+            let refused = state.apply(&edit).unwrap_err();
+            assert!(refused.contains(message), "{refused}");
+        }
+        let gone = Edit::ReplaceSegments { table, removed: vec![id], added: vec![] };
+        manifest.commit(&[gone]).unwrap();
+        assert!(open(&directory).unwrap().1.tables[&table].erased.is_empty());
+    }
+
+    #[test]
     fn postings_stay_with_their_segment_for_as_long_as_anything_has_it() {
         let directory = MemoryDirectory::new();
         let (mut manifest, _) = open(&directory).unwrap();
@@ -499,7 +563,8 @@ mod tests {
         let (mut manifest, state) = reopened();
         assert_eq!(state.next_segment, SegmentId(8), "the file's number is taken");
         let (name, schema) = ("t".to_string(), state.tables[&table].schema.clone());
-        let pinned = PinnedTable { table, name, schema, segments: vec![segment(2, 1, 9)] };
+        let pinned =
+            PinnedTable { table, name, schema, segments: vec![segment(2, 1, 9)], erased: vec![] };
         let pin = Edit::PinSnapshot { name: "s".into(), lsn: Lsn(9), tables: vec![pinned] };
         manifest.commit(&[pin]).unwrap();
         manifest

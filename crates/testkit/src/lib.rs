@@ -7,6 +7,7 @@ pub mod rollup_shape;
 pub mod shape;
 pub mod model;
 pub mod read_back;
+pub mod hashed_condition;
 pub mod random_ops;
 pub mod cached_file;
 pub mod fault_directory;

@@ -86,6 +86,22 @@ impl ModelTable {
         }
     }
 
+    /// Deletes the rows that are shown and `is_deleted`, and says how many there were. What is selected of a rollup table
+    /// is the same for all events of a row.
+    pub fn delete_shown(&mut self, is_deleted: impl Fn(&ModelRow) -> bool) -> u64 {
+        let deleted: Vec<_> = self.rows().into_iter().filter(|row| is_deleted(row)).collect();
+        match self.shape.policy {
+            Policy::Upsert => {
+                let keys: Vec<_> = deleted.iter().map(|row| row.key.clone()).collect();
+                self.delete(&keys);
+            }
+            Policy::Append | Policy::Rollup(_) => self.changes.retain(|change| {
+                !is_deleted(change.row.as_ref().expect("only upsert tables delete keys"))
+            }),
+        }
+        deleted.len() as u64
+    }
+
     /// What the table shows: its rows in key order, ties in commit order.
     pub fn rows(&self) -> Vec<Arc<ModelRow>> {
         let mut changes = self.changes.clone();

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use drillcore::arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
@@ -66,15 +66,89 @@ pub fn create_tables(database: &Database) -> Result<()> {
 /// Commits one batch, and returns its LSN.
 pub fn append(database: &Database, writer: i32, number: u64) -> Result<Lsn> {
     if is_delete(number) {
-        let slots = deleted_slots(number);
-        let writers = Int64Array::from(vec![i64::from(writer); slots.len()]);
-        let keys: [ArrayRef; 2] = [Arc::new(writers), Arc::new(Int64Array::from(slots))];
-        return database.table("slots")?.delete(&keys);
+        return delete(database, writer.into(), number);
     }
     let batches = TABLES.map(|table| batch(table, i64::from(writer), number));
     let named: Vec<(&str, &RecordBatch)> =
         TABLES.into_iter().zip(&batches).filter(|(_, batch)| batch.num_rows() > 0).collect();
     Ok(database.append(&named)?.lsn)
+}
+
+/// Commits a batch that deletes rows: of one table by their keys, of one by their set and a condition, of one by a key range.
+fn delete(database: &Database, writer: i64, number: u64) -> Result<Lsn> {
+    let value = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+    let deleted = match deletes(number) {
+        Deletes::Slots(slots) => {
+            let writers = Int64Array::from(vec![writer; slots.len()]);
+            let keys: [ArrayRef; 2] = [Arc::new(writers), Arc::new(Int64Array::from(slots))];
+            database.table("slots")?.delete(&keys)?
+        }
+        Deletes::Batch(batch) => {
+            let sets = Some(value(batch as i64));
+            let predicate = Some(Arc::new(OfWriter::new(writer)) as Arc<dyn Predicate>);
+            let selection = Selection { sets, predicate, ..Default::default() };
+            database.table("a")?.delete_selected(&selection)?
+        }
+        Deletes::Buckets(buckets) => {
+            let end = |bucket: i64| Some(vec![value(writer), value(bucket)]);
+            let (low, high) = (end(*buckets.start()), end(*buckets.end()));
+            let between = Some(Between { low, high, closed: Closed::Both });
+            database.table("sums")?.delete_selected(&Selection { between, ..Default::default() })?
+        }
+    };
+    Ok(deleted.lsn)
+}
+
+/// What a batch deletes; there is a row among that.
+enum Deletes {
+    /// Of `slots`, also some without a row.
+    Slots(Vec<i64>),
+    /// Of `a`: all rows of an earlier batch.
+    Batch(u64),
+    /// Of `sums`.
+    Buckets(RangeInclusive<i64>),
+}
+
+fn deletes(number: u64) -> Deletes {
+    match number / 5 % 3 {
+        0 => Deletes::Slots(deleted_slots(number)),
+        1 => {
+            // Not one of the last: without it a table would look as it did before.
+            let has_rows = |batch: &u64| !positions("a", *batch).is_empty();
+            let batch = (1..number - 3).rev().find(has_rows);
+            Deletes::Batch(batch.expect("there is one in three"))
+        }
+        _ => Deletes::Buckets(0..=1),
+    }
+}
+
+/// The rows of one writer.
+#[derive(Debug)]
+struct OfWriter {
+    writer: i64,
+    columns: [String; 1],
+    text: String,
+}
+
+impl OfWriter {
+    fn new(writer: i64) -> OfWriter {
+        OfWriter { writer, columns: ["writer".into()], text: format!("writer = {writer}") }
+    }
+}
+
+impl Predicate for OfWriter {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let writers = rows.column(0).as_primitive::<Int64Type>();
+        Ok(writers.iter().map(|writer| writer.map(|writer| writer == self.writer)).collect())
+    }
+
+    fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 fn is_delete(number: u64) -> bool {
@@ -137,9 +211,12 @@ fn batch(table: &str, writer: i64, number: u64) -> RecordBatch {
 
 /// What a batch does to a table.
 fn apply(table: &str, number: u64, digest: &mut Digest) {
-    if table == "slots" && is_delete(number) {
-        for slot in deleted_slots(number) {
-            digest.remove(&slot);
+    if is_delete(number) {
+        match (table, deletes(number)) {
+            ("slots", Deletes::Slots(slots)) => digest.retain(|slot, _| !slots.contains(slot)),
+            ("a", Deletes::Batch(batch)) => digest.retain(|key, _| *key != batch as i64),
+            ("sums", Deletes::Buckets(buckets)) => digest.retain(|key, _| !buckets.contains(key)),
+            _ => {}
         }
     }
     let n = number as i64;

@@ -1,6 +1,6 @@
 //! Random operations on a database and on the model, compared as they go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +13,9 @@ use drillcore_sample::rng::Rng;
 use drillcore_storage::files::open_files::OpenFiles;
 
 use crate::cell::{Cell, rows_of};
-use crate::model::ModelTable;
-use crate::read_back::{check_table, random_key, random_sets};
+use crate::hashed_condition::HashedCondition;
+use crate::model::{ModelBetween, ModelSelection, ModelTable};
+use crate::read_back::{check_table, random_key, random_selection, random_sets, to_selection};
 use crate::shape::{Policy, Shape};
 
 /// Tables at once, at most.
@@ -142,7 +143,8 @@ impl RandomOps {
         match self.rng.below(100) {
             0..8 => self.create_table(),
             8..10 => self.drop_table(),
-            10..48 => self.append(),
+            10..42 => self.append(),
+            42..48 => self.delete_selected(),
             48..51 => self.add_column(),
             51..55 => self.switch_set_index(),
             55..62 => self.delete(),
@@ -310,12 +312,69 @@ impl RandomOps {
         self.log(format!("delete {} keys of {name}", keys.len()));
         let before = self.database().snapshot().unwrap().lsn();
         match self.database().table(name).unwrap().delete(&arrays) {
-            Ok(lsn) => {
-                assert_eq!(lsn, Lsn(before.0 + u64::from(!keys.is_empty())));
-                self.model.get_mut(name).expect("chosen above").delete(&keys);
+            Ok(deleted) => {
+                let keys: HashSet<Vec<Cell>> =
+                    keys.iter().map(|key| key.iter().map(Cell::normalised).collect()).collect();
+                let model = self.model.get_mut(name).expect("chosen above");
+                let rows = model.delete_shown(|row| keys.contains(&row.key));
+                assert_eq!(deleted.rows, rows);
+                assert_eq!(deleted.lsn, Lsn(before.0 + u64::from(rows > 0)));
             }
             Err(error) => self.check_too_large(&error),
         }
+    }
+
+    /// Deletes rows of one table by key range, sets, a condition, or all of them.
+    fn delete_selected(&mut self) {
+        let Some(name) = self.random_table() else { return self.append() };
+        self.make_room_under_hold(1);
+        let known = &self.model[&name];
+        let mut wanted = random_selection(known, &mut self.rng);
+        let fields = known.shape.columns.fields();
+        let columns: Vec<usize> = match known.shape.policy {
+            Policy::Rollup(_) => known.shape.key.clone(),
+            Policy::Append | Policy::Upsert => (0..fields.len()).collect(),
+        };
+        let column = columns[self.rng.below(columns.len() as u64) as usize];
+        let modulus = 1 + self.rng.below(4);
+        let condition = (self.rng.below(3) == 0)
+            .then(|| HashedCondition::new(fields[column].name(), modulus, self.rng.below(modulus)));
+        if condition.is_some() && self.rng.below(2) == 0 {
+            wanted = ModelSelection::default();
+        }
+        let is_reversed = wanted.between.as_ref().is_some_and(ModelBetween::is_reversed);
+        let predicate = condition.clone().map(|condition| Arc::new(condition) as Arc<_>);
+        let selection = Selection { predicate, ..to_selection(known, &wanted) };
+        let selects_by_nothing =
+            wanted.between.is_none() && wanted.sets.is_none() && condition.is_none();
+        self.log(format!("delete {wanted:?} and {condition:?} of {name}"));
+        let before = self.database().snapshot().unwrap().lsn();
+        let table = self.database().table(&name).unwrap();
+        let deleted = match selects_by_nothing {
+            true => {
+                let refused = table.delete_selected(&selection).unwrap_err();
+                assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+                table.truncate()
+            }
+            false => table.delete_selected(&selection),
+        };
+        let deleted = match deleted {
+            Ok(deleted) => deleted,
+            Err(error) if is_reversed => {
+                return assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+            }
+            Err(error) => return self.check_too_large(&error),
+        };
+        let model = self.model.get_mut(&name).expect("chosen among these");
+        let shape = model.clone();
+        let rows = model.delete_shown(|row| {
+            let passes = condition.as_ref().is_none_or(|test| test.passes(&row.cells[column]));
+            passes && shape.selects(row, &wanted)
+        });
+        self.log(format!("  {rows} rows"));
+        assert_eq!(deleted.rows, rows);
+        let lsn = self.database().snapshot().unwrap().lsn();
+        assert!(deleted.lsn == lsn && lsn.0 - before.0 <= 1 && (rows == 0 || lsn > before));
     }
 
     /// Long strings can make a batch larger than a commit may be. Then nothing is committed.

@@ -309,7 +309,7 @@ fn assert_same(found: &[Vec<Cell>], expected: &[Vec<Cell>], what: &str) {
 }
 
 /// The model's selection as the engine takes it.
-fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
+pub fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
     let column_type = |column: usize| model.shape.columns.field(column).data_type();
     let end = |cells: &Vec<Cell>| -> Vec<ArrayRef> {
         let columns = model.shape.key.iter();
@@ -331,7 +331,7 @@ fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
     Selection { between, sets, predicate: None }
 }
 
-fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {
+pub fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {
     let between = (rng.below(4) > 0).then(|| random_between(model, rng));
     let sets = model.shape.set.filter(|_| rng.below(2) == 0);
     let sets = sets.map(|column| random_set_cells(model, column, rng));

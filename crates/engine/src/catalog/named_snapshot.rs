@@ -96,7 +96,7 @@ fn write_runs(
 ) -> Result<()> {
     let go_on = || jobs::go_on(core, interrupt);
     for (name, table) in &version.tables {
-        let is_run = |piece: &Piece| matches!(piece, Piece::Run(_));
+        let is_run = |piece: &Piece| piece.run().is_some();
         let first_run = table.pieces.iter().position(is_run).unwrap_or(table.pieces.len());
         let (segments, runs) = table.pieces.split_at(first_run);
         let mut pieces = segments.to_vec();
@@ -108,7 +108,7 @@ fn write_runs(
             match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
                 Written::Segments(written) => {
-                    pieces.extend(written.into_iter().flatten().map(Piece::Segment));
+                    pieces.extend(written.into_iter().flatten().map(Piece::from));
                 }
             }
         }
@@ -146,6 +146,7 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         name: table.name.to_string(),
         schema: (*table.schema).clone(),
         segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
+        erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
     });
     let edit =
         Edit::PinSnapshot { name: name.to_string(), lsn: version.lsn, tables: tables.collect() };

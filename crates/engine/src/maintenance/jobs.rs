@@ -1,12 +1,14 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::manifest_edit::Edit;
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::log::wal::Wal;
@@ -16,6 +18,7 @@ use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::maintenance::fresh_pieces::FreshPieces;
 use crate::maintenance::giving_way::{GivingWay, Urgent};
 use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
@@ -31,7 +34,8 @@ use crate::policy::table_policy::TablePolicy;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
-use crate::state::slots::{Slot, covered, release, replace};
+use crate::state::slots::{Slot, covered, pieces_of, release, replace};
+use crate::state::table_state::TableState;
 
 /// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
 /// less, ...
@@ -199,48 +203,68 @@ fn note(core: &Core, job: &Job, done: &Done) {
     };
 }
 
+/// Pieces that were taken for a job, and the newest erasure that they know of. None if the table was dropped.
+fn inputs(
+    core: &Core,
+    table: TableId,
+    pieces: impl FnOnce(&TableState) -> Vec<Piece>,
+) -> Option<(Vec<Piece>, Lsn)> {
+    let mut state = core.state();
+    let entry = state.tables.get_mut(&table)?;
+    entry.settle(core.visible());
+    Some((pieces(entry), entry.erasures.settled()))
+}
+
 /// Several runs become one, in memory.
 fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     let Some(layout) = layout(core, table) else {
         core.state().buffered_bytes -= 2 * total_bytes(runs);
         return Ok(());
     };
-    let compacted = Arc::new(compacted(&layout, runs, &core.meter, &core.rows_examined)?);
+    let Some((pieces, since)) = inputs(core, table, |entry| pieces_of(&entry.runs, runs)) else {
+        core.state().buffered_bytes -= 2 * total_bytes(runs);
+        return Ok(());
+    };
+    let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?.map(Arc::new);
 
-    let mut state = core.state();
+    let fresh = compacted.iter().cloned().map(Piece::from).collect();
+    let mut fresh = FreshPieces::new(core, table, since, fresh);
+    let mut state = fresh.catch_up()?;
     state.counts.memory_compactions += 1;
     state.buffered_bytes -= 2 * total_bytes(runs);
     if state.tables.contains_key(&table) {
-        state.buffered_bytes += compacted.bytes();
+        state.buffered_bytes += compacted.iter().map(|run| run.bytes()).sum::<u64>();
         let entry = state.tables.get_mut(&table).expect("looked up above");
-        replace(&mut entry.runs, runs, vec![compacted]);
+        let erased = fresh.pieces.pop().and_then(|piece| piece.erased);
+        let slot = compacted.map(|run| Slot::new(run, erased));
+        replace(&mut entry.runs, runs, slot.into_iter().collect());
     }
     state.changed();
     Ok(())
 }
 
-/// One run with the rows of several neighbours.
+/// One run with the rows of several neighbours; none if all of them were erased.
 pub fn compacted(
     layout: &Layout,
-    runs: &[Arc<Run>],
+    runs: &[Piece],
     meter: &MemoryMeter,
     examined: &RowsExamined,
-) -> Result<Run> {
-    let pieces: Vec<Piece> = runs.iter().map(|run| Piece::Run(run.clone())).collect();
+) -> Result<Option<Run>> {
     // What is compacted is less than an array can hold.
     let all = layout.all();
     let sources =
-        pieces.into_iter().map(|piece| PieceSource::whole(piece, all.clone(), Direction::Forward));
+        runs.iter().map(|run| PieceSource::whole(run.clone(), all.clone(), Direction::Forward));
     let fold = TablePolicy::of(layout).fold();
     let mut merger =
         Merger::new(sources.collect(), Direction::Forward, fold, usize::MAX)?.in_one_batch();
-    let rows = merger.next_rows()?.expect("runs have rows");
+    let Some(rows) = merger.next_rows()? else { return Ok(None) };
     assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
-    let lsns = covered(runs.iter().map(|run| run.lsns()));
-    Ok(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns))
+    let lsns = covered(runs.iter().map(Piece::lsns));
+    Ok(Some(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns)))
 }
 
-/// The oldest runs of a table become a level on disk, and their commits leave the log.
+/// The oldest runs of a table become a level on disk, and their commits leave the log. Without runs, only what was erased
+/// of its segments is noted.
 fn flush(
     core: &Core,
     table: TableId,
@@ -248,12 +272,12 @@ fn flush(
     is_oldest: bool,
     interrupt: &Interrupt,
 ) -> Result<Done> {
-    let pieces = runs.iter().map(|run| Piece::Run(run.clone())).collect();
-    let lsns = covered(runs.iter().map(|run| run.lsns()));
-    let Some(layout) = layout(core, table) else {
+    let taken = inputs(core, table, |entry| pieces_of(&entry.runs, runs));
+    let (Some(layout), Some((pieces, since))) = (layout(core, table), taken) else {
         core.state().buffered_bytes -= total_bytes(runs);
         return Ok(Done::Installed);
     };
+    let lsns = runs.iter().map(|run| run.lsns()).reduce(LsnRange::join);
     let go_on = || {
         interrupt.check()?;
         match core.wal.get() {
@@ -266,37 +290,51 @@ fn flush(
     let progress = FlushProgress::new(core, rows, total_bytes(runs));
     let written = |rows| progress.wrote(rows);
     let within = within_flush(core, &go_on, &written);
-    let input = Input { pieces, lsns, is_oldest };
-    let segments = match write_segments(core, table, &layout, vec![input], within)? {
-        Written::Segments(mut segments) => segments.pop().expect("there was one input"),
+    let inputs = lsns.map(|lsns| Input { pieces, lsns, is_oldest });
+    let segments = match write_segments(core, table, &layout, inputs.into_iter().collect(), within)?
+    {
+        Written::Segments(segments) => segments.concat(),
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
+    let fresh = segments.iter().cloned().map(Piece::from).collect();
+    let mut fresh = FreshPieces::new(core, table, since, fresh);
+    drop(fresh.catch_up()?);
     let mut manifest = core.manifest();
-    let needed_from = {
-        let mut state = core.state();
-        if !state.tables.contains_key(&table) {
+    let (needed_from, unnoted) = {
+        let mut state = fresh.catch_up()?;
+        let Some(entry) = state.tables.get_mut(&table) else {
             state.buffered_bytes -= total_bytes(runs);
             segments.iter().for_each(|segment| never_was(core, segment));
             return Ok(Done::Installed);
-        }
-        state.needed_from(table, runs.len())
+        };
+        let unnoted = mem::take(&mut entry.unnoted);
+        (state.needed_from(table, runs.len()), unnoted)
     };
     let added = segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
-    let flushed = Edit::Flushed { table, lsn: lsns.last };
-    let edits: Vec<Edit> = added.chain([flushed, Edit::NextLsn(needed_from)]).collect();
-    if let Some(why) = not_noted(core, &mut manifest, &edits, &segments)? {
+    let flushed = lsns.map(|lsns| Edit::Flushed { table, lsn: lsns.last });
+    let (mut erased, noted) = fresh.erased();
+    erased.extend(unnoted.segments());
+    let erased = edit_of_erased(core, table, erased)?;
+    let edits = added.chain(flushed).chain(erased).chain([Edit::NextLsn(needed_from)]);
+    if let Some(why) = not_noted(core, &mut manifest, &edits.collect::<Vec<_>>(), &segments)? {
+        if let Some(entry) = core.state().tables.get_mut(&table) {
+            entry.unnoted.put_back(unnoted);
+        }
         return Ok(Done::PutOff(why));
     }
     drop(progress);
-    let mut state = core.state();
+    let mut state = fresh.catch_up()?;
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
     state.buffered_bytes -= total_bytes(runs);
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
-    replace(&mut entry.runs, runs, Vec::new());
-    entry.segments.extend(segments.into_iter().map(|piece| Slot { piece, taken: false }));
+    if let Some(lsns) = lsns {
+        replace(&mut entry.runs, runs, Vec::new());
+        entry.flushed = lsns.last;
+    }
+    let fresh = fresh.into_slots(entry, noted);
+    entry.segments.extend(fresh);
     entry.segments_changed();
-    entry.flushed = lsns.last;
     state.changed();
     drop(state);
     drop(manifest);
@@ -323,8 +361,14 @@ fn merge(
     go_on: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<Done> {
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
+    let of_groups = |entry: &TableState| {
+        let pieces = |group: &MergeGroup| pieces_of(&entry.segments, &group.segments);
+        groups.iter().flat_map(pieces).collect()
+    };
+    let Some((pieces, since)) = inputs(core, table, of_groups) else { return Ok(Done::Installed) };
+    let mut pieces = pieces.into_iter();
     let inputs = groups.iter().map(|MergeGroup { segments, is_oldest }| Input {
-        pieces: segments.iter().map(|segment| Piece::Segment(segment.clone())).collect(),
+        pieces: pieces.by_ref().take(segments.len()).collect(),
         lsns: covered(segments.iter().map(|segment| segment.lsns())),
         is_oldest: *is_oldest,
     });
@@ -342,26 +386,34 @@ fn merge(
         Written::Segments(merged) => merged,
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
-    let fresh = merged.concat();
+    let written = merged.concat();
+    let fresh = written.iter().cloned().map(Piece::from).collect();
+    let mut fresh = FreshPieces::new(core, table, since, fresh);
+    drop(fresh.catch_up()?);
     let mut manifest = core.manifest();
-    if !core.state().tables.contains_key(&table) {
-        fresh.iter().for_each(|segment| never_was(core, segment));
+    if !fresh.catch_up()?.tables.contains_key(&table) {
+        written.iter().for_each(|segment| never_was(core, segment));
         return Ok(Done::Installed);
     }
+    let (erased, noted) = fresh.erased();
+    let erased = edit_of_erased(core, table, erased)?;
     let edit = |(group, merged): (&MergeGroup, &Vec<Arc<Segment>>)| Edit::ReplaceSegments {
         table,
         removed: group.segments.iter().map(|segment| segment.id()).collect(),
         added: merged.iter().map(|segment| segment.meta()).collect(),
     };
-    let edits: Vec<Edit> = groups.iter().zip(&merged).map(edit).collect();
-    if let Some(why) = not_noted(core, &mut manifest, &edits, &fresh)? {
+    let edits: Vec<Edit> = groups.iter().zip(&merged).map(edit).chain(erased).collect();
+    if let Some(why) = not_noted(core, &mut manifest, &edits, &written)? {
         return Ok(Done::PutOff(why));
     }
-    let mut state = core.state();
+    let mut state = fresh.catch_up()?;
     state.counts.merges += 1;
-    state.counts.rows_written += fresh.iter().map(|segment| segment.rows()).sum::<u64>();
+    state.counts.rows_written += written.iter().map(|segment| segment.rows()).sum::<u64>();
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
+    entry.unnoted.forget(all_segments(groups).map(Segment::id));
+    let mut fresh = fresh.into_slots(entry, noted).into_iter();
     for (group, merged) in groups.iter().zip(merged) {
+        let merged = fresh.by_ref().take(merged.len()).collect();
         replace(&mut entry.segments, &group.segments, merged);
     }
     entry.segments_changed();
@@ -403,6 +455,22 @@ fn not_noted(
     let why = Error::from(error).if_lacking()?;
     fresh.iter().for_each(|segment| never_was(core, segment));
     Ok(Some(why))
+}
+
+/// Says in the manifest which rows of segments were erased. The commits that did it are made durable before: what the
+/// manifest says outlives a power cut.
+fn edit_of_erased(
+    core: &Core,
+    table: TableId,
+    segments: Vec<(SegmentId, OrdinalIntervals)>,
+) -> Result<Option<Edit>> {
+    if segments.is_empty() {
+        return Ok(None);
+    }
+    if let Some(wal) = core.wal.get() {
+        wal.make_durable()?;
+    }
+    Ok(Some(Edit::EraseRows { table, segments }))
 }
 
 /// Removes a segment that never got into the manifest.

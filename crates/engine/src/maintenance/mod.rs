@@ -5,6 +5,7 @@ pub mod room;
 pub mod progress;
 pub mod giving_way;
 pub mod segment_writing;
+pub mod fresh_pieces;
 pub mod set_indexing;
 pub mod jobs;
 pub mod scheduler;

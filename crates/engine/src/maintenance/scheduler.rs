@@ -4,6 +4,7 @@
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
 //! at once on disjoint inputs, and any thread may do any job.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -40,6 +41,8 @@ const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
 /// Flushes start when runs fill this share of the budget, and write this share at once.
 const FLUSH_START_SHARE: u64 = 2;
 pub const FLUSH_SHARE: u64 = 4;
+/// A segment is written anew once one row in this many was erased.
+const ERASED_SHARE: u64 = 10;
 /// Levels merged at once.
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
@@ -83,15 +86,30 @@ fn flush_all(
     check: fn(&State) -> Result<()>,
 ) -> Result<()> {
     let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
-    let _called = Called::new(core, tables, |table| &mut table.flush_calls);
+    flush_tables(core, tables, through, interrupt, check)
+}
+
+/// [`flush`] of one table.
+pub fn flush_table(core: &Core, table: TableId, through: Lsn, interrupt: &Interrupt) -> Result<()> {
+    flush_tables(core, vec![table], through, interrupt, State::check_writable)
+}
+
+fn flush_tables(
+    core: &Core,
+    tables: Vec<TableId>,
+    through: Lsn,
+    interrupt: &Interrupt,
+    check: fn(&State) -> Result<()>,
+) -> Result<()> {
+    let _called = Called::new(core, tables.clone(), |table| &mut table.flush_calls);
     let mut state = core.state();
     loop {
         check(&state)?;
-        let is_behind = |table: &TableState| {
-            table.runs.first().is_some_and(|slot| slot.piece.lsns().first <= through)
-        };
-        let tables = state.tables.iter().filter(|(_, table)| is_behind(table));
-        let behind: Vec<TableId> = tables.map(|(id, _)| *id).collect();
+        state.settle(core.visible());
+        let is_behind =
+            |table: &TableState| table.needed_from().is_some_and(|first| first <= through);
+        let is_asked = |id: &TableId| state.tables.get(id).is_some_and(is_behind);
+        let behind: Vec<TableId> = tables.iter().copied().filter(is_asked).collect();
         if behind.is_empty() {
             return Ok(());
         }
@@ -278,10 +296,9 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         }
     }
     if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
-        let behind =
-            state.tables.iter().filter(|(_, table)| !table.runs.is_empty() && may_flush(table));
-        let oldest =
-            behind.min_by_key(|(_, table)| table.runs[0].piece.lsns().first.0).map(|(id, _)| *id);
+        let behind = state.tables.iter().filter(|(_, table)| may_flush(table));
+        let behind = behind.filter_map(|(id, table)| Some((table.needed_from()?, *id)));
+        let oldest = behind.min().map(|(_, id)| id);
         if let Some(job) = oldest.and_then(|table| pick_flush(state, table, visible, u64::MAX)) {
             return Some(job);
         }
@@ -337,7 +354,7 @@ fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u6
 }
 
 /// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since
-/// runs reach the disk in commit order.
+/// runs reach the disk in commit order. Without runs, what was erased and the manifest does not say.
 pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64) -> Option<Job> {
     let table = state.tables.get_mut(&id)?;
     let mut bytes = 0;
@@ -352,7 +369,7 @@ pub fn pick_flush(state: &mut State, id: TableId, visible: Lsn, chunk_bytes: u64
         .count();
     let runs = take(&mut table.runs[..free]);
     let is_oldest = table.segments.is_empty();
-    if runs.is_empty() {
+    if runs.is_empty() && table.unnoted.since().is_none() {
         return None;
     }
     Some(Job::Flush { table: id, runs, is_oldest })
@@ -383,6 +400,9 @@ fn pick_merge(
 fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<usize>>> {
     let tiering = Tiering { fanout: SEGMENT_FANOUT, smallest: SEGMENT_SMALLEST_BYTES, largest };
     let segments = &table.segments;
+    if let Some(group) = to_reclaim(segments, largest, |erased, rows| erased == rows) {
+        return Some(vec![group]);
+    }
     let levels = levels(segments.iter().map(|slot| &*slot.piece));
     let candidates = level_candidates(segments, &levels);
     let mut window = tiering.pick(&candidates);
@@ -393,14 +413,31 @@ fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<
         let window = levels[window.start].start..levels[window.end - 1].end;
         return Some(groups_to_merge(segments, window, small));
     }
-    levels.into_iter().find_map(|level| {
+    let mut of_small = levels.into_iter().filter_map(|level| {
         let numbers = in_key_order(segments, level);
         let of_small = Tiering { largest: largest.min(small), ..tiering };
         let window = of_small.pick(&segment_candidates(segments, &numbers))?;
         let mut group = numbers[window].to_vec();
         group.sort_unstable();
-        Some(vec![group])
-    })
+        Some(group)
+    });
+    let much = |erased: u64, rows: u64| erased >= rows.div_ceil(ERASED_SHARE);
+    let group = of_small.next().or_else(|| to_reclaim(segments, largest, much))?;
+    Some(vec![group])
+}
+
+/// A segment of which so much was erased that it is worth writing anew, or is nothing to write.
+fn to_reclaim(
+    segments: &[Slot<Segment>],
+    largest: u64,
+    is_worth: impl Fn(u64, u64) -> bool,
+) -> Option<Vec<usize>> {
+    let is_wanted = |slot: &Slot<Segment>| {
+        let (rows, bytes) = (slot.piece.rows(), slot.piece.disk_bytes());
+        let erased = slot.erased.as_ref().map_or(0, |erased| erased.len().into());
+        erased > 0 && !slot.taken && bytes <= largest && is_worth(erased, rows)
+    };
+    segments.iter().position(is_wanted).map(|number| vec![number])
 }
 
 fn bytes_of(table: &TableState, groups: &[Vec<usize>]) -> u64 {
@@ -454,7 +491,12 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
     if table.segments.iter().any(|slot| slot.taken) {
         return Ok(None);
     }
-    let groups = groups_to_merge(&table.segments, 0..table.segments.len(), jobs::small_bytes(core));
+    let small = jobs::small_bytes(core);
+    let mut groups = groups_to_merge(&table.segments, 0..table.segments.len(), small);
+    let merged: HashSet<usize> = groups.iter().flatten().copied().collect();
+    // Of those that overlap no others, what was erased goes as well.
+    let alone = (0..table.segments.len()).filter(|number| !merged.contains(number));
+    groups.extend(alone.filter(|&n| table.segments[n].erased.is_some()).map(|n| vec![n]));
     if groups.is_empty() {
         return Ok(None);
     }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::maintenance::room::{self, Spare};
 use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
-use crate::pieces::piece::Piece;
+use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::without_tombstones;
 use crate::select::partitioning::split_by_keys;
@@ -40,7 +40,7 @@ pub struct Input {
 
 /// What came of writing pieces out.
 pub enum Written {
-    /// For each input. None, if tombstones were all there was, and nothing is left for them to hide.
+    /// For each input. None, if all rows were erased, or if tombstones were all there was, and nothing is left for them to hide.
     Segments(Vec<Vec<Arc<Segment>>>),
     /// Room or file descriptors were lacking; what was written was removed.
     Nothing(Error),
@@ -144,6 +144,10 @@ fn partitions(core: &Core, inputs: &[Input], within: &Within<'_>) -> Result<Vec<
     let mut partitions = Vec::new();
     for (number, input) in inputs.iter().enumerate() {
         let whole = Selected::whole(input.pieces.clone().into());
+        if whole.len() == 0 {
+            // All of it was erased.
+            continue;
+        }
         let bytes: u64 = input.pieces.iter().map(stored_bytes).sum();
         let worth = (bytes / within.bytes_per_thread.max(1)).min(within.threads as u64);
         let long = bytes.div_ceil(bytes_max).max(whole.len().div_ceil(PARTITION_ROWS_MAX));
@@ -204,8 +208,8 @@ fn write_rows(
 
 /// What a piece takes on disk, or would at most about.
 fn stored_bytes(piece: &Piece) -> u64 {
-    match piece {
-        Piece::Run(run) => run.bytes(),
-        Piece::Segment(segment) => segment.disk_bytes(),
+    match &piece.array {
+        SortedArray::Run(run) => run.bytes(),
+        SortedArray::Segment(segment) => segment.disk_bytes(),
     }
 }

@@ -3,4 +3,6 @@
 pub mod disjoint;
 pub mod merger;
 pub mod piece_source;
+pub mod passing;
+pub mod erasing;
 pub mod resolving;

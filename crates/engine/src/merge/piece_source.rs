@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
+use std::sync::Arc;
 
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
@@ -11,7 +12,8 @@ use drillcore_storage::segments::segment::End;
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::merger::{Direction, RowSource};
-use crate::pieces::piece::Piece;
+use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::piece::{Members, Piece};
 use crate::pieces::sequential_reader::SequentialReader;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Part, Selected};
@@ -40,6 +42,8 @@ pub struct PieceSource {
     chunk_rows: u64,
     direction: Direction,
     rest: Rest,
+    /// Of an interval, what is left out.
+    erased: Option<Arc<ErasedRows>>,
     pruning: Option<Pruning>,
     interrupt: Interrupt,
     /// The last key read, where the order of keys is checked.
@@ -72,10 +76,10 @@ enum Ordinals {
 }
 
 impl PieceSource {
-    /// All rows of a piece.
+    /// All rows of a piece but those that were erased.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
-        let rest = Rest::interval(0..piece.rows());
-        PieceSource::new(piece, projection, direction, rest)
+        let (rest, erased) = (Rest::interval(0..piece.rows()), piece.erased.clone());
+        PieceSource { erased, ..PieceSource::new(piece, projection, direction, rest) }
     }
 
     /// The selected rows of each piece that has some, with the number of the piece, oldest first. Rows of an interval
@@ -88,8 +92,13 @@ impl PieceSource {
         interrupt: &'a Interrupt,
     ) -> impl Iterator<Item = (usize, PieceSource)> + 'a {
         selected.by_piece().map(move |(number, parts)| {
+            let mut without = None;
             let rest = match parts {
                 [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
+                [Part { members: Some(Members::Live { erased, .. }), from, to, .. }] => {
+                    without = Some(erased.clone());
+                    Rest::interval(erased.outside(*from)..erased.outside(*to - 1) + 1)
+                }
                 _ => {
                     let sets = parts.iter().cloned().map(MembersAhead::new).collect();
                     Rest::Members { sets, next: Vec::new() }
@@ -98,7 +107,7 @@ impl PieceSource {
             let piece = selected.pieces()[number].clone();
             let source = PieceSource::new(piece, projection.clone(), direction, rest);
             let (pruning, interrupt) = (pruning.cloned(), interrupt.clone());
-            (number, PieceSource { pruning, interrupt, ..source })
+            (number, PieceSource { erased: without, pruning, interrupt, ..source })
         })
     }
 
@@ -110,6 +119,7 @@ impl PieceSource {
             chunk_rows: CHUNK_ROWS,
             direction,
             rest,
+            erased: None,
             pruning: None,
             interrupt: Interrupt::never(),
             last_key: None,
@@ -189,6 +199,15 @@ impl PieceSource {
     }
 
     fn next_interval(&mut self) -> Result<Option<(Rows, Ordinals)>> {
+        loop {
+            if let Some(chunk) = self.next_of_window()? {
+                return Ok(chunk);
+            }
+        }
+    }
+
+    /// The next rows of an interval, or that it has ended; nothing where all rows of a window were erased.
+    fn next_of_window(&mut self) -> Result<Option<Option<(Rows, Ordinals)>>> {
         let Rest::Interval { window, unseen } = &mut self.rest else {
             unreachable!("asked for by next_chunk")
         };
@@ -205,7 +224,12 @@ impl PieceSource {
             Direction::Forward => window.pop_front(),
             Direction::Reverse => window.pop_back(),
         };
-        let Some(mut range) = range else { return Ok(None) };
+        let Some(range) = range else { return Ok(Some(None)) };
+        let live = match &self.erased {
+            None => Some(range),
+            Some(erased) => erased.trimmed(range),
+        };
+        let Some(mut range) = live else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
         let chunk = take_next(&mut range.clone(), self.direction, len);
         let by_columns = self.reader.read_columns(chunk.clone(), range.end - range.start)?;
@@ -229,11 +253,22 @@ impl PieceSource {
             Direction::Forward => window.push_front(range),
             Direction::Reverse => window.push_back(range),
         }
-        let rows = match self.direction {
-            Direction::Forward => rows,
-            Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+        let erased = self.erased.as_ref().filter(|erased| erased.count_in(&chunk) > 0);
+        let Some(erased) = erased else {
+            let rows = match self.direction {
+                Direction::Forward => rows,
+                Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
+            };
+            return Ok(Some(Some((rows, Ordinals::Interval(chunk)))));
         };
-        Ok(Some((rows, Ordinals::Interval(chunk))))
+        let first = chunk.start as u32;
+        let mut live: Vec<u32> =
+            erased.outside_in(chunk).flatten().map(|ordinal| ordinal as u32).collect();
+        if self.direction == Direction::Reverse {
+            live.reverse();
+        }
+        let within: Vec<u32> = live.iter().map(|ordinal| ordinal - first).collect();
+        Ok(Some(Some((rows.take(&within), Ordinals::Listed(live)))))
     }
 
     fn next_members(&mut self) -> Result<Option<(Rows, Ordinals)>> {

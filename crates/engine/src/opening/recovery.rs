@@ -5,8 +5,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 use drillcore_format::block::{BlockView, RowsBuilder};
-use drillcore_format::frame::decode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
+use drillcore_format::logged_commit::{Erased, Erasure, LoggedCommit, decode_commit};
 use drillcore_format::manifest_edit::{Edit, SegmentMeta};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::error::StorageError;
@@ -22,12 +22,17 @@ use drillcore_storage::pages::paged_file::file_of;
 use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs::{self, Picked};
 use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
+use crate::merge::erasing::erased_by;
 use crate::options::{Durability, Options};
+use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
+use crate::select::key_range::KeyRange;
+use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::slots::Slot;
@@ -201,7 +206,8 @@ pub fn open_tables(
         for meta in entry.segments {
             let segment = open_described(id, &meta, &table.layout, &mut open)?;
             last = last.max(meta.lsns.last.0);
-            table.segments.push(Slot { piece: segment, taken: false });
+            let erased = entry.erased.get(&meta.id).cloned().and_then(ErasedRows::new);
+            table.segments.push(Slot::new(segment, erased));
         }
         table.segments_changed();
         last = last.max(entry.flushed.0);
@@ -222,7 +228,12 @@ pub fn open_snapshot(
         let name: Arc<str> = Arc::from(table.name.as_str());
         let segments = table.segments.iter();
         let pieces = segments
-            .map(|meta| open_described(table.table, meta, &layout, &mut open).map(Piece::Segment))
+            .map(|meta| {
+                let segment = open_described(table.table, meta, &layout, &mut open)?;
+                let mut erased = table.erased.iter().filter(|(id, _)| *id == meta.id);
+                let erased = erased.next().and_then(|(_, rows)| ErasedRows::new(rows.clone()));
+                Ok(Piece { erased, ..segment.into() })
+            })
             .collect::<Result<_>>()?;
         let opened = TableVersion::new(table.table, name.clone(), layout, pinned.lsn, pieces);
         version.tables.insert(name, Arc::new(opened));
@@ -252,10 +263,14 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
     let sync = core.options.durability == Durability::Fsync;
     let directory = core.directory.clone();
     let (wal, last) = Wal::recover(directory, sync, nonce, needed_from, |lsn, payload| {
-        for (table, block) in logged_batches(lsn, payload)? {
+        let commit = logged_commit(lsn, payload)?;
+        for (table, block) in commit.batches {
             replay_batch(core, table, lsn, block)?;
         }
         let mut state = core.state();
+        for erasure in commit.erasures {
+            erase_logged(&mut state, lsn, erasure)?;
+        }
         state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
         drop(state);
         core.show(lsn);
@@ -318,18 +333,55 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     let mut state = core.state();
     state.buffered_bytes += run.bytes();
     let table = state.tables.get_mut(&id).expect("recovery drops no tables");
-    table.runs.push(Slot { piece: run, taken: false });
+    table.runs.push(Slot::new(run, None));
     state.changed();
     Ok(())
 }
 
-/// The batches of a logged commit, one a table.
-pub fn logged_batches(lsn: Lsn, payload: &[u8]) -> Result<Vec<(TableId, &[u8])>> {
-    let batches =
+/// Erases what a logged commit erased of its table. A table that is gone was dropped, and segments that are gone were merged
+/// without these rows.
+pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()> {
+    let Erasure { table, rows } = erasure;
+    let Some(table) = state.tables.get_mut(&table) else { return Ok(()) };
+    let older = table.segments.iter().map(Piece::from).chain(table.runs.iter().map(Piece::from));
+    // Newer ones hold rows of later commits, and were written without those that this one erased.
+    let older: Vec<Piece> = older.filter(|piece| piece.lsns().last < lsn).collect();
+    let hidden = match rows {
+        Erased::Range { low, high } => {
+            let question = Question::of_range(KeyRange { low, high });
+            let hidden = older.into_iter().map(|piece| {
+                let erased = erased_by(&question, &table.layout, &piece, &Interrupt::never())?;
+                Ok((piece.array, erased))
+            });
+            hidden.collect::<Result<Vec<_>>>()?
+        }
+        Erased::Listed(segments) => {
+            let mut hidden = Vec::new();
+            for piece in older {
+                let Some(segment) = piece.segment() else { continue };
+                let listed = segments.iter().find(|(id, _)| *id == segment.id());
+                let Some((id, ordinals)) = listed else { continue };
+                if u64::from(ordinals.end()) > segment.rows() {
+                    let detail = format!("it erases rows that segment {id} does not have");
+                    return Err(damaged_commit(lsn, &detail));
+                }
+                hidden.push((piece.array, ordinals.clone()));
+            }
+            hidden
+        }
+    };
+    table.erase(&hidden, lsn);
+    state.changed();
+    Ok(())
+}
+
+/// What a logged commit did, once a table.
+pub fn logged_commit(lsn: Lsn, payload: &[u8]) -> Result<LoggedCommit<'_>> {
+    let commit =
         decode_commit(payload).map_err(|error| damaged_commit(lsn, &error).with_source(error))?;
     let mut tables = HashSet::new();
-    if batches.iter().all(|(table, _)| tables.insert(*table)) {
-        return Ok(batches);
+    if commit.batches.iter().all(|(table, _)| tables.insert(*table)) {
+        return Ok(commit);
     }
     Err(damaged_commit(lsn, &"a table has two batches"))
 }

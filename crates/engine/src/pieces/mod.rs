@@ -6,5 +6,7 @@ pub mod set_index;
 pub mod weight_index;
 pub mod extremes;
 pub mod run;
+pub mod live_weights;
+pub mod erased_rows;
 pub mod piece;
 pub mod sequential_reader;

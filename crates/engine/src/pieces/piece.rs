@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use arrow_array::BinaryArray;
 use drillcore_format::block::RowsBuilder;
-use drillcore_format::ids::LsnRange;
+use drillcore_format::ids::{LsnRange, SegmentId};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
 use drillcore_storage::postings::set_postings::SegmentMembers;
@@ -19,11 +20,19 @@ use drillcore_storage::segments::segment::{End, Segment};
 
 use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::{Error, Result};
+use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::run::Run;
 
-/// A run or a segment.
+/// A run or a segment, and which of its rows were erased.
 #[derive(Clone)]
-pub enum Piece {
+pub struct Piece {
+    pub array: SortedArray,
+    pub erased: Option<Arc<ErasedRows>>,
+}
+
+/// Where the rows of a piece lie.
+#[derive(Clone)]
+pub enum SortedArray {
     Run(Arc<Run>),
     Segment(Arc<Segment>),
 }
@@ -36,6 +45,11 @@ pub enum Members {
     Segment(SegmentMembers),
     /// Ordinals found one by one, of a run or a segment.
     Listed(Arc<[u32]>),
+    /// All `rows` rows but those that were erased.
+    Live {
+        rows: u64,
+        erased: Arc<ErasedRows>,
+    },
 }
 
 /// Rows of one piece that are wanted: their ordinals ascend, or they descend.
@@ -45,66 +59,99 @@ pub struct Wanted<'a> {
     pub ordinals: &'a [u32],
 }
 
-impl Piece {
-    pub fn rows(&self) -> u64 {
+impl SortedArray {
+    /// Which one it is: no other has the address while somebody holds this one.
+    pub fn address(&self) -> usize {
         match self {
-            Piece::Run(run) => run.rows(),
-            Piece::Segment(segment) => segment.rows(),
+            SortedArray::Run(run) => Arc::as_ptr(run).addr(),
+            SortedArray::Segment(segment) => Arc::as_ptr(segment).addr(),
+        }
+    }
+}
+
+impl From<Arc<Run>> for Piece {
+    fn from(run: Arc<Run>) -> Piece {
+        Piece { array: SortedArray::Run(run), erased: None }
+    }
+}
+
+impl From<Arc<Segment>> for Piece {
+    fn from(segment: Arc<Segment>) -> Piece {
+        Piece { array: SortedArray::Segment(segment), erased: None }
+    }
+}
+
+impl Piece {
+    /// Rows that it stores, also those that were erased.
+    pub fn rows(&self) -> u64 {
+        match &self.array {
+            SortedArray::Run(run) => run.rows(),
+            SortedArray::Segment(segment) => segment.rows(),
         }
     }
 
     pub fn lsns(&self) -> LsnRange {
-        match self {
-            Piece::Run(run) => run.lsns(),
-            Piece::Segment(segment) => segment.lsns(),
+        match &self.array {
+            SortedArray::Run(run) => run.lsns(),
+            SortedArray::Segment(segment) => segment.lsns(),
         }
+    }
+
+    /// How many of its rows were erased.
+    pub fn erased_rows(&self) -> u64 {
+        self.erased.as_ref().map_or(0, |erased| erased.len().into())
+    }
+
+    /// The number of the segment, if it is one, with its rows that were erased, if there are some.
+    pub fn erased_of_segment(&self) -> Option<(SegmentId, OrdinalIntervals)> {
+        Some((self.segment()?.id(), self.erased.as_ref()?.ordinals().clone()))
     }
 
     /// The run, if it is one.
     pub fn run(&self) -> Option<&Arc<Run>> {
-        match self {
-            Piece::Run(run) => Some(run),
-            Piece::Segment(_) => None,
+        match &self.array {
+            SortedArray::Run(run) => Some(run),
+            SortedArray::Segment(_) => None,
         }
     }
 
     /// The segment, if it is one.
     pub fn segment(&self) -> Option<&Arc<Segment>> {
-        match self {
-            Piece::Run(_) => None,
-            Piece::Segment(segment) => Some(segment),
+        match &self.array {
+            SortedArray::Run(_) => None,
+            SortedArray::Segment(segment) => Some(segment),
         }
     }
 
     /// Bytes of a row on average, encoded where it lies.
     pub fn mean_row_bytes(&self) -> u64 {
-        match self {
-            Piece::Run(run) => run.bytes() / run.rows().max(1),
-            Piece::Segment(segment) => segment.bytes() / segment.rows().max(1),
+        match &self.array {
+            SortedArray::Run(run) => run.bytes() / run.rows().max(1),
+            SortedArray::Segment(segment) => segment.bytes() / segment.rows().max(1),
         }
     }
 
     /// The ordinal of the first row at or past `bound`. On disk: one index page and one block at most.
     pub fn rank(&self, bound: &Bound) -> Result<u64> {
-        match self {
-            Piece::Run(run) => Ok(run.rank(bound)),
-            Piece::Segment(segment) => Ok(segment.rank(bound)?),
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.rank(bound)),
+            SortedArray::Segment(segment) => Ok(segment.rank(bound)?),
         }
     }
 
     /// The first key and the last. Reads nothing. There is a row at least.
     pub fn key_ends(&self) -> (&[u8], &[u8]) {
-        match self {
-            Piece::Run(run) => run.key_ends(),
-            Piece::Segment(segment) => segment.key_ends(),
+        match &self.array {
+            SortedArray::Run(run) => run.key_ends(),
+            SortedArray::Segment(segment) => segment.key_ends(),
         }
     }
 
     /// Whether the key lies between the piece's first key and its last: else no row has it. Reads nothing.
     pub fn spans(&self, key: &[u8]) -> bool {
-        match self {
-            Piece::Run(run) => run.spans(key),
-            Piece::Segment(segment) => segment.spans(key),
+        match &self.array {
+            SortedArray::Run(run) => run.spans(key),
+            SortedArray::Segment(segment) => segment.spans(key),
         }
     }
 
@@ -120,10 +167,13 @@ impl Piece {
         bytes_max: usize,
         interrupt: &Interrupt,
     ) -> Result<Vec<Hits>> {
+        if let Some(erased) = &self.erased {
+            return self.get_live(erased, keys, wanted, projection, bytes_max, interrupt);
+        }
         let asked = Asked::new(interrupt);
         let go_on = || asked.go_on_shortly();
-        let hits = match self {
-            Piece::Run(run) => {
+        let hits = match &self.array {
+            SortedArray::Run(run) => {
                 let wanted = wanted.iter().take_while(|_| go_on());
                 let find = |&key: &u32| Some((key, run.find(keys.value(key as usize))? as u32));
                 let found: Vec<(u32, u32)> = wanted.filter_map(find).collect();
@@ -132,7 +182,7 @@ impl Piece {
                     false => vec![Hits { found, rows: run.all(projection) }],
                 }
             }
-            Piece::Segment(segment) => {
+            SortedArray::Segment(segment) => {
                 segment.get(keys, wanted, projection, bytes_max, may_be_elsewhere, &go_on)?
             }
         };
@@ -140,27 +190,72 @@ impl Piece {
         Ok(hits)
     }
 
+    /// [`Piece::get`] where rows were erased: the newest of those that were not.
+    fn get_live(
+        &self,
+        erased: &ErasedRows,
+        keys: &BinaryArray,
+        wanted: &[u32],
+        projection: &Projection,
+        bytes_max: usize,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<Hits>> {
+        let mut found = Vec::new();
+        for &key in wanted {
+            interrupt.check()?;
+            let ordinal = self.find_live(erased, keys.value(key as usize))?;
+            found.extend(ordinal.map(|ordinal| (key, ordinal)));
+        }
+        let mut ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        // What is too much is read in part, and one byte more than may be shows that.
+        let rows =
+            self.fetch_some(&ordinals, projection, bytes_max.saturating_add(1), interrupt)?;
+        ordinals.truncate(rows.len());
+        found.retain_mut(|(_, ordinal)| match ordinals.binary_search(ordinal) {
+            Ok(row) => {
+                *ordinal = row as u32;
+                true
+            }
+            Err(_) => false,
+        });
+        Ok(if found.is_empty() { Vec::new() } else { vec![Hits { found, rows }] })
+    }
+
+    /// The newest row with a key that was not erased. On disk two index pages and two blocks.
+    fn find_live(&self, erased: &ErasedRows, key: &[u8]) -> Result<Option<u32>> {
+        if !self.spans(key) {
+            return Ok(None);
+        }
+        let range = self.rank(&Bound::at_key(key))?..self.rank(&Bound::past_key(key))?;
+        Ok(erased.trimmed(range).map(|range| range.end as u32 - 1))
+    }
+
     /// Whether any row has this key. The cost of [`Piece::get`].
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        match self {
-            Piece::Run(run) => Ok(run.find(key).is_some()),
-            Piece::Segment(segment) => Ok(segment.has_key(key)?),
+        if let Some(erased) = &self.erased {
+            return Ok(self.find_live(erased, key)?.is_some());
+        }
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.find(key).is_some()),
+            SortedArray::Segment(segment) => Ok(segment.has_key(key)?),
         }
     }
 
     /// The sets whose rows are listed.
     pub fn indexed(&self) -> IndexedSets {
-        match self {
-            Piece::Run(run) => run.indexed(),
-            Piece::Segment(segment) => segment.indexed(),
+        match &self.array {
+            SortedArray::Run(run) => run.indexed(),
+            SortedArray::Segment(segment) => segment.indexed(),
         }
     }
 
     /// The members of a set; `None` if the set is not indexed. On disk: one page of the set directory.
     pub fn members(&self, set: &[u8]) -> Result<Option<Members>> {
-        match self {
-            Piece::Run(run) => Ok(run.members(set).map(Members::Run)),
-            Piece::Segment(segment) => match segment.postings() {
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.members(set).map(Members::Run)),
+            SortedArray::Segment(segment) => match segment.postings() {
                 None => Ok(None),
                 Some(postings) => Ok(postings.members(set)?.map(Members::Segment)),
             },
@@ -169,9 +264,12 @@ impl Piece {
 
     /// The ordinal of the `position`-th member.
     pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
-        match (self, members) {
+        match (&self.array, members) {
             (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
-            (Piece::Run(run), Members::Run(range)) => Ok(run.member(range.start + position as u32)),
+            (_, Members::Live { erased, .. }) => Ok(erased.outside(position)),
+            (SortedArray::Run(run), Members::Run(range)) => {
+                Ok(run.member(range.start + position as u32))
+            }
             (_, Members::Segment(members)) => Ok(members.ordinal(position)?),
             _ => unreachable!("members are asked of the piece they came from"),
         }
@@ -202,9 +300,16 @@ impl Piece {
         out: &mut Vec<u32>,
     ) -> Result<()> {
         let range = positions.start as usize..positions.end as usize;
-        match (self, members) {
+        match (&self.array, members) {
             (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
-            (Piece::Run(run), Members::Run(all)) => {
+            (_, Members::Live { .. }) if positions.is_empty() => {}
+            (_, Members::Live { erased, .. }) => {
+                let (first, last) =
+                    (erased.outside(positions.start), erased.outside(positions.end - 1));
+                let parts = erased.outside_in(first..last + 1);
+                out.extend(parts.flatten().map(|ordinal| ordinal as u32));
+            }
+            (SortedArray::Run(run), Members::Run(all)) => {
                 let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
                 out.extend_from_slice(run.ordinals(&(from..to)));
             }
@@ -216,11 +321,12 @@ impl Piece {
 
     /// How many members have an ordinal below `ordinal`.
     pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
-        match (self, members) {
+        match (&self.array, members) {
             (_, Members::Listed(ordinals)) => {
                 Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
             }
-            (Piece::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
+            (_, Members::Live { erased, .. }) => Ok(erased.live_before(ordinal)),
+            (SortedArray::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
             (_, Members::Segment(members)) => Ok(members.rank(ordinal)?),
             _ => unreachable!("members are asked of the piece they came from"),
         }
@@ -228,21 +334,21 @@ impl Piece {
 
     /// The sum of a weight column over the rows before `ordinal`. On disk: one index page and one block.
     pub fn weight_before(&self, weight: usize, ordinal: u64) -> Result<u128> {
-        match self {
-            Piece::Run(run) => Ok(run.weight(weight).before(ordinal)),
-            Piece::Segment(segment) => Ok(segment.weight_before(weight, ordinal)?),
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.weight(weight).before(ordinal)),
+            SortedArray::Segment(segment) => Ok(segment.weight_before(weight, ordinal)?),
         }
     }
 
     /// The rows that hold some units of a weight column, counted from 0 over all rows, each with its units. On disk: one index
     /// page and one block each, which are read together.
     pub fn rows_of_weight(&self, weight: usize, units: &[u128]) -> Result<Vec<(u64, u128)>> {
-        match self {
-            Piece::Run(run) => {
+        match &self.array {
+            SortedArray::Run(run) => {
                 let index = run.weight(weight);
                 Ok(units.iter().map(|&unit| index.row_of(unit)).collect())
             }
-            Piece::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
+            SortedArray::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
         }
     }
 
@@ -287,9 +393,9 @@ impl Piece {
         projection: &Projection,
         bytes_max: usize,
     ) -> Result<Range<u64>> {
-        match self {
-            Piece::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
-            Piece::Segment(segment) => {
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.portion(ordinals, end, bytes_max)),
+            SortedArray::Segment(segment) => {
                 Ok(segment.portion(ordinals, end, projection, bytes_max as u64)?)
             }
         }
@@ -297,9 +403,9 @@ impl Piece {
 
     /// The rows `from..to` in sequence, past the cache. For many rows in a row.
     pub fn read(&self, from: u64, to: u64, projection: &Projection) -> Result<Rows> {
-        match self {
-            Piece::Run(run) => Ok(run.slice(from, to, projection)),
-            Piece::Segment(segment) => Ok(segment.read(from, to, projection)?),
+        match &self.array {
+            SortedArray::Run(run) => Ok(run.slice(from, to, projection)),
+            SortedArray::Segment(segment) => Ok(segment.read(from, to, projection)?),
         }
     }
 
@@ -311,9 +417,9 @@ impl Piece {
         ordinals: Range<u64>,
         columns: &[usize],
     ) -> Result<Option<Zones>> {
-        match self {
-            Piece::Run(_) => Ok(None),
-            Piece::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
+        match &self.array {
+            SortedArray::Run(_) => Ok(None),
+            SortedArray::Segment(segment) => Ok(Some(segment.zones(layout, ordinals, columns)?)),
         }
     }
 
@@ -327,23 +433,26 @@ impl Piece {
     }
 
     /// Calls `each` with every set and its number of rows, in value order; or says no, and does nothing, if not
-    /// all sets are listed.
+    /// all sets are listed, or not all rows count.
     pub fn list_sets(
         &self,
         interrupt: &Interrupt,
         mut each: impl FnMut(&[u8], u64),
     ) -> Result<bool> {
+        if self.erased.is_some() {
+            return Ok(false);
+        }
         let asked = Asked::new(interrupt);
         let mut listed = |value: &[u8], rows| {
             each(value, rows);
             asked.go_on_shortly()
         };
-        match self {
-            Piece::Run(run) if run.indexed().is_all() => {
+        match &self.array {
+            SortedArray::Run(run) if run.indexed().is_all() => {
                 run.sets().all(|(value, rows)| listed(value, rows));
             }
-            Piece::Run(_) => return Ok(false),
-            Piece::Segment(segment) => {
+            SortedArray::Run(_) => return Ok(false),
+            SortedArray::Segment(segment) => {
                 match segment.postings().filter(|postings| postings.indexed().is_all()) {
                     Some(postings) => postings.sets(listed)?,
                     None => return Ok(false),
@@ -367,9 +476,11 @@ pub fn fetch_together(
 ) -> Result<()> {
     let mut on_disk = Vec::new();
     for (number, Wanted { piece, ordinals }) in wanted.iter().enumerate() {
-        match piece {
-            Piece::Segment(segment) => on_disk.push((number, fetch::Wanted { segment, ordinals })),
-            Piece::Run(run) => {
+        match &piece.array {
+            SortedArray::Segment(segment) => {
+                on_disk.push((number, fetch::Wanted { segment, ordinals }))
+            }
+            SortedArray::Run(run) => {
                 let mut rest = *ordinals;
                 while !rest.is_empty() {
                     interrupt.check()?;
@@ -404,6 +515,7 @@ impl Members {
             Members::Run(range) => u64::from(range.end - range.start),
             Members::Segment(members) => members.len(),
             Members::Listed(ordinals) => ordinals.len() as u64,
+            Members::Live { rows, erased } => rows - u64::from(erased.len()),
         }
     }
 }

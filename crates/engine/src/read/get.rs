@@ -1,9 +1,9 @@
 //! Rows by their keys.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::byte_bounds;
-use drillcore_format::rows::Rows;
+use drillcore_format::rows::{Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -66,8 +66,42 @@ impl TableSnapshot {
             return Ok(Found { rows, positions: whole.positions });
         }
         let needed = layout.projection(&columns);
-        let with_flags = flagged(layout, &needed);
-        let read = with_flags.as_ref().unwrap_or(&needed);
+        let Newest { parts, found } = self.newest(&keys, &needed, interrupt)?;
+        let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+        let mut numbers = 0..picks.len() as u32;
+        let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
+        if picks.is_empty() {
+            return Ok(Found { rows: no_rows(layout, &columns), positions });
+        }
+        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, &columns)?, positions })
+    }
+
+    /// Those of some encoded keys that have a row, each once and in order. Not for tables whose rows are combined.
+    pub(crate) fn find_keys(
+        &self,
+        keys: &BinaryArray,
+        interrupt: &Interrupt,
+    ) -> Result<BinaryArray> {
+        let mut sorted: Vec<&[u8]> = keys.iter().flatten().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let sorted = BinaryArray::from_iter_values(sorted);
+        let nothing = self.table().layout.stored(false, Vec::new());
+        let Newest { found, .. } = self.newest(&sorted, &nothing, interrupt)?;
+        let with_row = sorted.iter().flatten().zip(&found).filter(|(_, row)| row.is_some());
+        Ok(BinaryArray::from_iter_values(with_row.map(|(key, _)| key)))
+    }
+
+    /// The newest row of each key, which is no tombstone.
+    fn newest(
+        &self,
+        keys: &BinaryArray,
+        needed: &Projection,
+        interrupt: &Interrupt,
+    ) -> Result<Newest> {
+        let layout = &self.table().layout;
+        let with_flags = flagged(layout, needed);
+        let read = with_flags.as_ref().unwrap_or(needed);
         let mut parts: Vec<Rows> = Vec::new();
         // The part and the row of each key that has one.
         let mut found: Vec<Option<(usize, usize)>> = vec![None; keys.len()];
@@ -78,7 +112,7 @@ impl TableSnapshot {
         let pieces = &self.table().pieces;
         for (older, piece) in pieces.iter().enumerate().rev() {
             let in_older = |key: &[u8]| pieces[..older].iter().any(|piece| piece.spans(key));
-            for hits in piece.get(&keys, &missing, &in_older, read, bytes_max - bytes, interrupt)? {
+            for hits in piece.get(keys, &missing, &in_older, read, bytes_max - bytes, interrupt)? {
                 if piece.segment().is_some() {
                     bytes += hits.rows.string_bytes();
                 }
@@ -99,14 +133,15 @@ impl TableSnapshot {
             let is_deleted =
                 |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
             found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
-            parts.iter_mut().for_each(|rows| *rows = rows.narrow(with_flags, &needed));
+            parts.iter_mut().for_each(|rows| *rows = rows.narrow(with_flags, needed));
         }
-        let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
-        let mut numbers = 0..picks.len() as u32;
-        let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
-        if picks.is_empty() {
-            return Ok(Found { rows: no_rows(layout, &columns), positions });
-        }
-        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, &columns)?, positions })
+        Ok(Newest { parts, found })
     }
+}
+
+/// The newest row of each key that was looked for, if there is one.
+struct Newest {
+    parts: Vec<Rows>,
+    /// The part and the row.
+    found: Vec<Option<(usize, usize)>>,
 }

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use arrow_buffer::BooleanBuffer;
 use drillcore_format::rows::{Layout, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
 use crate::merge::merger::{Direction, Merger};
+use crate::merge::passing::{for_each_tested, passing};
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::{PlacedSource, places, resolve};
 use crate::policy::fold::Fold;
@@ -99,20 +99,6 @@ impl TableSnapshot {
             None => Ok(passed.keep(question, select()?)),
         }
     }
-}
-
-/// Lists the rows that pass, of rows that are shown as they are stored. Reads the test's columns of all.
-pub fn passing(
-    selected: &Selected,
-    layout: &Layout,
-    test: &Test,
-    interrupt: &Interrupt,
-) -> Result<Selected> {
-    let mut ordinals = vec![Vec::new(); selected.pieces().len()];
-    for_each_tested(selected, layout, test, interrupt, |piece, tested, passes| {
-        ordinals[piece].extend(passes.set_indices().map(|row| tested[row]));
-    })?;
-    Ok(Selected::listed(selected.pieces().clone(), ordinals))
 }
 
 /// Counts what [`passing`] lists, with as many threads as there are cores where there is enough to test.
@@ -202,28 +188,4 @@ impl Placed {
         self.at += 1;
         Ok(Some(place))
     }
-}
-
-/// Calls `each` with chunks of a piece's selected rows: their ordinals, and which of them pass.
-fn for_each_tested(
-    selected: &Selected,
-    layout: &Layout,
-    test: &Test,
-    interrupt: &Interrupt,
-    mut each: impl FnMut(usize, &[u32], &BooleanBuffer),
-) -> Result<()> {
-    let projection = layout.projection(test.columns());
-    let pruning = Pruning::new(layout, Some(test));
-    let pruning = pruning.as_ref();
-    for (number, source) in
-        PieceSource::of(selected, &projection, Direction::Forward, pruning, interrupt)
-    {
-        let mut source = source.by_columns(layout, test.columns(), CHUNK_ROWS as u64)?;
-        while let Some((rows, ordinals)) = source.next_placed()? {
-            interrupt.check()?;
-            let passes = test.passes(&layout.decode(&rows, test.columns())?)?;
-            each(number, &ordinals, passes.values());
-        }
-    }
-    Ok(())
 }

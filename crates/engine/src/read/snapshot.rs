@@ -86,6 +86,10 @@ impl Snapshot {
 }
 
 impl TableSnapshot {
+    pub(crate) fn new(table: Arc<TableVersion>) -> TableSnapshot {
+        TableSnapshot { table }
+    }
+
     /// The table's name.
     pub fn name(&self) -> &str {
         &self.table.name

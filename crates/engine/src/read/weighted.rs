@@ -7,6 +7,7 @@
 //! selection.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use drillcore_format::rows::{Layout, Projection};
@@ -15,6 +16,8 @@ use drillcore_sample::rng::Rng;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::piece::{Members, Piece};
 use crate::pieces::weight_index::no_weight;
 use crate::read::grouped_weights::{GroupedMembers, Scale, Weighed};
@@ -26,11 +29,15 @@ pub(crate) const EVENTS: usize = 0;
 const TRIES: usize = 16;
 /// Members whose weights are read at once, and rows that are drawn at once.
 const CHUNK: usize = 4096;
+/// Rows that can be read one after the other in the time in which the units before one are looked up.
+const ROWS_PER_LOOKUP: u64 = 256;
 
 /// A selection with the weights of its parts.
 pub struct Weighted {
     selected: Arc<Selected>,
     weight: usize,
+    /// How many weight columns there are.
+    columns: usize,
     /// The weight column alone.
     projection: Projection,
     interrupt: Interrupt,
@@ -43,6 +50,11 @@ enum PartWeight {
     /// An interval of ordinals, before which the piece holds so many units.
     Interval {
         before: u128,
+    },
+    /// An interval with erased rows, before which the piece holds so many units of others.
+    Live {
+        before: u128,
+        weights: Arc<LiveWeights>,
     },
     /// The running sums of the members, one a member.
     Members {
@@ -64,7 +76,9 @@ impl Weighted {
         let projection = layout.stored(false, vec![value]);
         let interrupt = interrupt.clone();
         let (parts, starts) = (Vec::with_capacity(selected.parts().len()), vec![0u128]);
-        let mut weighted = Weighted { selected, weight, projection, interrupt, parts, starts };
+        let columns = layout.weight_values().count();
+        let mut weighted =
+            Weighted { selected, weight, columns, projection, interrupt, parts, starts };
         for part in weighted.selected.clone().parts() {
             let (part, sum) = weighted.weigh(part)?;
             weighted.starts.push(weighted.total() + sum);
@@ -81,6 +95,20 @@ impl Weighted {
                 let sum = piece.weight_before(self.weight, part.to)? - before;
                 (PartWeight::Interval { before }, sum)
             }
+            Some(Members::Live { erased, .. }) => {
+                let weights = self.live_weights(piece, erased)?;
+                let before = |position: u64| -> Result<u128> {
+                    if position == 0 {
+                        return Ok(0);
+                    }
+                    // Behind the last live row, where the intervals before the next one have not begun.
+                    let past = erased.outside(position - 1) + 1;
+                    let units = piece.weight_before(self.weight, past)?;
+                    Ok(weights.live_before(units, erased.intervals_before(past)))
+                };
+                let (before, to) = (before(part.from)?, before(part.to)?);
+                (PartWeight::Live { before, weights }, to - before)
+            }
             Some(Members::Segment(members)) => {
                 let positions = part.from..part.to;
                 let grouped = GroupedMembers::new(members.clone(), positions, self.scale(piece))?;
@@ -92,6 +120,34 @@ impl Weighted {
                 let sum = ends.last().copied().unwrap_or(0);
                 (PartWeight::Members { ends }, sum)
             }
+        })
+    }
+
+    /// The running sums of a piece's live rows: of few erased intervals from those of all rows, of many in one pass over the
+    /// weights, once a piece and erasure.
+    fn live_weights(&self, piece: &Piece, erased: &ErasedRows) -> Result<Arc<LiveWeights>> {
+        erased.weights(self.weight, self.columns, || {
+            if (erased.intervals() as u64) < piece.rows() / ROWS_PER_LOOKUP {
+                let before = |ordinal: u32| piece.weight_before(self.weight, ordinal.into());
+                let ends =
+                    |interval: Range<u32>| Ok((before(interval.start)?, before(interval.end)?));
+                return Ok(LiveWeights::new(erased.iter().map(ends).collect::<Result<Vec<_>>>()?));
+            }
+            let (mut intervals, mut ends) = (erased.iter().peekable(), Vec::new());
+            let (mut sum, mut start) = (0u128, 0u128);
+            let all = Part { piece: 0, members: None, from: 0, to: piece.rows() };
+            self.for_each_weight_of(piece, &all, |place, unit| {
+                let Some(interval) = intervals.peek() else { return };
+                if place.ordinal == interval.start {
+                    start = sum;
+                }
+                sum += u128::from(unit);
+                if place.ordinal + 1 == interval.end {
+                    ends.push((start, sum));
+                    intervals.next();
+                }
+            })?;
+            Ok(LiveWeights::new(ends))
         })
     }
 
@@ -172,6 +228,10 @@ impl Weighted {
                 units.iter_mut().for_each(|unit| *unit += before);
                 piece.rows_of_weight(self.weight, &units)
             }
+            PartWeight::Live { before, weights } => {
+                units.iter_mut().for_each(|unit| *unit = weights.unit(*unit + before));
+                piece.rows_of_weight(self.weight, &units)
+            }
             PartWeight::Grouped(members) => members.find(&units, rng, self.scale(piece)),
             PartWeight::Members { ends } => {
                 let member = |unit: u128| {
@@ -247,7 +307,15 @@ impl Weighted {
 
     /// Reads the weights of a part's rows, in order.
     fn for_each_weight(&self, part: &Part, mut each: impl FnMut(Place, u64)) -> Result<()> {
-        let piece = &self.selected.pieces()[part.piece];
+        self.for_each_weight_of(&self.selected.pieces()[part.piece], part, &mut each)
+    }
+
+    fn for_each_weight_of(
+        &self,
+        piece: &Piece,
+        part: &Part,
+        mut each: impl FnMut(Place, u64),
+    ) -> Result<()> {
         let (mut from, mut ordinals) = (part.from, Vec::new());
         while from < part.to {
             self.interrupt.check()?;

@@ -11,7 +11,7 @@ use drillcore_storage::segments::segment::Segment;
 
 use crate::error::{Error, Result};
 use crate::pieces::memory_meter::MemoryMeter;
-use crate::pieces::piece::Piece;
+use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::run::Run;
 use crate::state::core::Core;
@@ -148,6 +148,8 @@ pub struct TableStats {
     pub name: String,
     /// In an upsert table, with rows that newer ones replace and tombstones.
     pub rows: u64,
+    /// Of these, rows that were deleted by a condition and are left to reclaim.
+    pub erased_rows: u64,
     /// Pieces in memory.
     pub runs: u64,
     /// Bytes of these.
@@ -197,8 +199,9 @@ pub struct IndexedSetsStats {
 
 impl Stats {
     pub(crate) fn read(core: &Core) -> Result<Stats> {
-        let state = core.open_state()?;
+        let mut state = core.open_state()?;
         let visible = core.visible();
+        state.settle(visible);
         let tables = state.tables.values().map(|table| {
             let runs = table.runs.iter().map(|slot| &*slot.piece);
             let segments = table.segments.iter().map(|slot| &*slot.piece);
@@ -219,6 +222,7 @@ impl Stats {
                     .map(|put_off| put_off.why().to_string()),
                 appended_rows: Some(table.appended_rows),
                 appended_batches: Some(table.appended_batches),
+                erased_rows: table.pieces().iter().map(Piece::erased_rows).sum(),
                 ..TableStats::of(
                     &table.name,
                     runs.filter(|run| run.lsns().last <= visible),
@@ -273,6 +277,7 @@ impl Stats {
             let rows_to_index = rows_to_index(&table.schema, segments.clone());
             TableStats {
                 indexed_sets: IndexedSetsStats::of(&table.schema, rows_to_index, None),
+                erased_rows: table.pieces.iter().map(Piece::erased_rows).sum(),
                 ..TableStats::of(&table.name, runs, segments)
             }
         });
@@ -375,14 +380,14 @@ fn held_alone(state: &State, older: &[Arc<TableVersion>]) -> (u64, u64) {
     for version in older {
         let table = state.tables.get(&version.id);
         for piece in version.pieces.iter() {
-            match piece {
-                Piece::Run(run) => {
+            match &piece.array {
+                SortedArray::Run(run) => {
                     let mut runs = table.iter().flat_map(|table| &table.runs);
                     if !runs.any(|slot| Arc::ptr_eq(&slot.piece, run)) {
                         row_bytes += run.bytes();
                     }
                 }
-                Piece::Segment(segment) => {
+                SortedArray::Segment(segment) => {
                     if segment.is_to_be_removed() {
                         file_bytes += segment.disk_bytes();
                     }
@@ -426,6 +431,7 @@ impl TableStats {
             name: name.to_string(),
             rows: runs.clone().map(Run::rows).sum::<u64>()
                 + segments.clone().map(Segment::rows).sum::<u64>(),
+            erased_rows: 0,
             runs: runs.clone().count() as u64,
             run_bytes: runs.map(Run::bytes).sum(),
             segments: segments.clone().count() as u64,
@@ -444,6 +450,7 @@ impl TableStats {
         json_object(&[
             ("name", json_string(&self.name)),
             ("rows", self.rows.to_string()),
+            ("erased_rows", self.erased_rows.to_string()),
             ("runs", self.runs.to_string()),
             ("run_bytes", self.run_bytes.to_string()),
             ("segments", self.segments.to_string()),

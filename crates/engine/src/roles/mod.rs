@@ -1,4 +1,5 @@
 //! What a process is to a database: its only writer, or one of its readers.
 
+pub mod deleting;
 pub mod reader;
 pub mod writer;

@@ -38,8 +38,8 @@ use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
 use crate::opening::database_path::check_path;
 use crate::opening::recovery::{
-    self, check_log_reaches, logged_batches, logged_rows, open_described, open_snapshot,
-    open_tables,
+    self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
+    open_snapshot, open_tables,
 };
 use crate::options::ReadOptions;
 use crate::pieces::memory_meter::MemoryMeter;
@@ -301,7 +301,8 @@ impl Reader {
         lsn: Lsn,
         payload: &[u8],
     ) -> std::result::Result<(), LoadFault> {
-        for (id, bytes) in logged_batches(lsn, payload)? {
+        let commit = logged_commit(lsn, payload)?;
+        for (id, bytes) in commit.batches {
             if id >= state.next_table {
                 // Made since the manifest was read: what was read does not hold the whole commit.
                 let message = format!("commit {lsn} is of a table made meanwhile");
@@ -326,8 +327,11 @@ impl Reader {
             let Shared { meter, examined, .. } = &*self.shared;
             let run = UncommittedRun::new(&table.layout, rows, meter, examined)?;
             let run = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
-            table.runs.push(Slot { piece: run, taken: false });
+            table.runs.push(Slot::new(run, None));
             self.compact_runs(table)?;
+        }
+        for erasure in commit.erasures {
+            erase_logged(state, lsn, erasure)?;
         }
         Ok(())
     }
@@ -337,9 +341,12 @@ impl Reader {
         while let Some(window) = run_tiering(compacted_run_bytes_max(u64::MAX))
             .pick(&run_candidates(&table.runs, Lsn(u64::MAX)))
         {
-            let runs: Vec<_> = table.runs[window].iter().map(|slot| slot.piece.clone()).collect();
-            let compacted = jobs::compacted(&table.layout, &runs, meter, examined)?;
-            replace(&mut table.runs, &runs, vec![Arc::new(compacted)]);
+            let window = &table.runs[window];
+            let pieces: Vec<Piece> = window.iter().map(Piece::from).collect();
+            let runs: Vec<_> = window.iter().map(|slot| slot.piece.clone()).collect();
+            let compacted = jobs::compacted(&table.layout, &pieces, meter, examined)?;
+            let compacted = compacted.map(|run| Slot::new(Arc::new(run), None));
+            replace(&mut table.runs, &runs, compacted.into_iter().collect());
         }
         Ok(())
     }
@@ -348,20 +355,32 @@ impl Reader {
 /// Takes the runs of an earlier version over into tables that have only their segments yet. Says no, and takes
 /// none, if a run holds commits both in and beyond the segments.
 fn take_over(state: &mut State, before: &Version) -> bool {
-    let mut taken: Vec<(TableId, Vec<Arc<Run>>)> = Vec::new();
+    let mut taken: Vec<(TableId, Vec<Slot<Run>>, Vec<Piece>)> = Vec::new();
     for earlier in before.tables.values() {
         let Some(table) = state.tables.get(&earlier.id) else { continue };
-        let runs = earlier.pieces.iter().filter_map(Piece::run);
-        let beyond = runs.filter(|run| run.lsns().last > table.flushed);
-        let beyond: Vec<Arc<Run>> = beyond.cloned().collect();
-        if beyond.iter().any(|run| run.lsns().first <= table.flushed) {
+        let slot = |piece: &Piece| Some(Slot::new(piece.run()?.clone(), piece.erased.clone()));
+        let runs = earlier.pieces.iter().filter_map(slot);
+        let beyond = runs.filter(|slot| slot.piece.lsns().last > table.flushed);
+        let beyond: Vec<Slot<Run>> = beyond.collect();
+        if beyond.iter().any(|slot| slot.piece.lsns().first <= table.flushed) {
             return false;
         }
-        taken.push((earlier.id, beyond));
+        let has_erased = |piece: &&Piece| piece.segment().is_some() && piece.erased.is_some();
+        taken.push((
+            earlier.id,
+            beyond,
+            earlier.pieces.iter().filter(has_erased).cloned().collect(),
+        ));
     }
-    for (id, runs) in taken {
+    for (id, runs, segments) in taken {
         let table = state.tables.get_mut(&id).expect("looked up above");
-        table.runs = runs.into_iter().map(|piece| Slot { piece, taken: false }).collect();
+        table.runs = runs;
+        // The log may be all that says so, and what was read of it is not read again.
+        let erased = segments.into_iter().filter_map(|piece| {
+            let ordinals = piece.erased.as_ref()?.ordinals().clone();
+            Some((piece.array, ordinals))
+        });
+        table.erase(&erased.collect::<Vec<_>>(), before.lsn);
     }
     true
 }

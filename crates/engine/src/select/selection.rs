@@ -106,6 +106,18 @@ impl Selection {
     }
 }
 
+impl Question {
+    /// The key range, if that is all there is to the question.
+    pub fn key_range(&self) -> Option<&KeyRange> {
+        (self.test.is_none() && self.scope.sets.is_none()).then_some(&self.scope.range)
+    }
+
+    /// All rows of a key range.
+    pub fn of_range(range: KeyRange) -> Question {
+        Question { scope: Scope { range, sets: None }, test: None }
+    }
+}
+
 impl Scope {
     /// Whether every row passes.
     pub fn is_everything(&self) -> bool {
@@ -141,7 +153,7 @@ impl Scope {
                 self.range.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
             let to = to.max(from);
             let Some(sets) = &self.sets else {
-                parts.push(Part { piece: number, members: None, from, to });
+                parts.push(live_part(number, piece, from..to));
                 continue;
             };
             // In the order of the sets, whoever found their rows: the same draws take the same rows.
@@ -153,7 +165,8 @@ impl Scope {
                 } else {
                     (piece.member_rank(&members, from)?, piece.member_rank(&members, to)?)
                 };
-                parts.push(Part { piece: number, members: Some(members), from, to });
+                let part = Part { piece: number, members: Some(members), from, to };
+                parts.push(without_erased(piece, part)?);
             }
         }
         Ok(Selected::of_parts(pieces, parts))
@@ -181,8 +194,8 @@ impl Selected {
 
     /// All rows of some pieces.
     pub fn whole(pieces: Arc<[Piece]>) -> Selected {
-        let part = |(piece, rows): (usize, u64)| Part { piece, members: None, from: 0, to: rows };
-        let parts = pieces.iter().map(Piece::rows).enumerate().map(part).collect();
+        let whole = |(number, piece): (usize, &Piece)| live_part(number, piece, 0..piece.rows());
+        let parts = pieces.iter().enumerate().map(whole).collect();
         Selected::of_parts(pieces, parts)
     }
 
@@ -265,6 +278,36 @@ impl Part {
         }
         Ok(())
     }
+}
+
+/// The rows of an interval that were not erased, in the piece with some number.
+fn live_part(number: usize, piece: &Piece, ordinals: Range<u64>) -> Part {
+    let Range { start: from, end: to } = ordinals;
+    match &piece.erased {
+        Some(erased) if erased.count_in(&ordinals) > 0 => Part {
+            piece: number,
+            members: Some(Members::Live { rows: piece.rows(), erased: erased.clone() }),
+            from: erased.live_before(from),
+            to: erased.live_before(to),
+        },
+        _ => Part { piece: number, members: None, from, to },
+    }
+}
+
+/// A part of a set without the rows that were erased. Where there are such rows in the piece, all of the part are looked up.
+fn without_erased(piece: &Piece, part: Part) -> Result<Part> {
+    let Some(erased) = piece.erased.as_ref().filter(|_| part.from < part.to) else {
+        return Ok(part);
+    };
+    let mut ordinals = Vec::with_capacity(part.len() as usize);
+    part.ordinals(piece, part.from..part.to, &mut ordinals)?;
+    let found = ordinals.len();
+    ordinals.retain(|&ordinal| !erased.contains(ordinal));
+    if ordinals.len() == found {
+        return Ok(part);
+    }
+    let to = ordinals.len() as u64;
+    Ok(Part { members: Some(Members::Listed(ordinals.into())), from: 0, to, ..part })
 }
 
 /// The members of each set in a piece: all of them from its index, or those among `range` from a pass over

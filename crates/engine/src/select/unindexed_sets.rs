@@ -84,7 +84,7 @@ pub fn list_members(
     Ok((0..sets.len()).map(of_set).collect())
 }
 
-/// Counts the rows of every set of a piece into `rows_of`, by encoded value. Reads the whole set column, with
+/// Counts the live rows of every set of a piece into `rows_of`, by encoded value. Reads the whole set column, with
 /// all cores.
 pub fn count_sets(
     layout: &Layout,
@@ -97,19 +97,25 @@ pub fn count_sets(
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
         let (mut by_code, mut nulls) = (vec![0u64; texts.as_ref().map_or(0, |t| t.len())], 0u64);
         for_each_chunk(layout, piece, step, None, interrupt, |chunk| {
-            if let Chunk::Codes { codes, is_null, .. } = chunk {
-                for (row, &code) in codes.iter().enumerate() {
+            let is_live = |ordinal: u64| {
+                !piece.erased.as_ref().is_some_and(|erased| erased.contains(ordinal as u32))
+            };
+            if let Chunk::Codes { first, codes, is_null } = chunk {
+                let live = codes.iter().enumerate().filter(|(row, _)| is_live(first + *row as u64));
+                for (row, &code) in live {
                     let is_null = is_null(row);
                     nulls += u64::from(is_null);
                     by_code[code as usize] += u64::from(!is_null);
                 }
                 return Ok(());
             }
-            let (_, rows) = chunk.into_rows()?;
+            let (first, rows) = chunk.into_rows()?;
             let codes = layout.set_codes(&rows)?.expect("the table has a set column");
             let mut counts = vec![0; codes.values.len()];
-            codes.codes.iter().for_each(|&code| counts[code as usize] += 1);
-            for (value, count) in codes.values.into_iter().zip(counts) {
+            let live = (first..).zip(codes.codes.iter()).filter(|(ordinal, _)| is_live(*ordinal));
+            live.for_each(|(_, &code)| counts[code as usize] += 1);
+            let counted = codes.values.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+            for (value, count) in counted {
                 match rows_of.get_mut(&value) {
                     Some(rows) => *rows += count,
                     None => drop(rows_of.insert(value, count)),

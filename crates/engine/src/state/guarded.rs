@@ -155,13 +155,19 @@ impl State {
         self.version = None;
     }
 
-    /// The log is needed from this commit on once the `flushed` oldest runs of `table` are in a segment.
+    /// The log is needed from this commit on once the `flushed` oldest runs of `table` are in a segment. What the manifest
+    /// is about to name of erased rows does not count any more.
     pub fn needed_from(&self, table: TableId, flushed: usize) -> Lsn {
-        let oldest = self.tables.iter().filter_map(|(id, entry)| {
-            let gone = if *id == table { flushed } else { 0 };
-            entry.runs.get(gone).map(|slot| slot.piece.lsns().first)
-        });
+        let oldest = self
+            .tables
+            .iter()
+            .filter_map(|(id, entry)| entry.needed_without(if *id == table { flushed } else { 0 }));
         oldest.min().unwrap_or(self.next_lsn)
+    }
+
+    /// Has the pieces of all tables know of the erasures that snapshots at `visible` show.
+    pub fn settle(&mut self, visible: Lsn) {
+        self.tables.values_mut().for_each(|table| table.settle(visible));
     }
 
     /// All tables as of `visible`. O(pieces) after a change, else O(1).
@@ -169,6 +175,7 @@ impl State {
         if let Some(version) = self.version.as_ref().filter(|version| version.lsn == visible) {
             return version.clone();
         }
+        self.settle(visible);
         let tables = self
             .tables
             .iter()

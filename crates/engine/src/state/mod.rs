@@ -4,6 +4,7 @@ pub mod slots;
 pub mod levels;
 pub mod put_off;
 pub mod version;
+pub mod erasures;
 pub mod table_state;
 pub mod guarded;
 #[cfg(shuttle)]

@@ -4,10 +4,31 @@ use std::sync::Arc;
 
 use drillcore_format::ids::LsnRange;
 
+use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::piece::Piece;
+
 /// A piece in its list; `taken` while somebody makes a larger one of it.
 pub struct Slot<T> {
     pub piece: Arc<T>,
     pub taken: bool,
+    /// Its rows that were erased.
+    pub erased: Option<Arc<ErasedRows>>,
+}
+
+impl<T> Slot<T> {
+    /// A piece in play.
+    pub fn new(piece: Arc<T>, erased: Option<Arc<ErasedRows>>) -> Slot<T> {
+        Slot { piece, taken: false, erased }
+    }
+}
+
+impl<T> From<&Slot<T>> for Piece
+where
+    Piece: From<Arc<T>>,
+{
+    fn from(slot: &Slot<T>) -> Piece {
+        Piece { erased: slot.erased.clone(), ..Piece::from(slot.piece.clone()) }
+    }
 }
 
 /// Takes pieces out of play and hands out what they hold.
@@ -29,14 +50,26 @@ pub fn release<T>(slots: &mut [Slot<T>], taken: &[Arc<T>]) {
     }
 }
 
+/// Taken pieces, which are in the order of the list, without what of them was erased. O(pieces).
+pub fn pieces_of<T>(slots: &[Slot<T>], taken: &[Arc<T>]) -> Vec<Piece>
+where
+    Piece: From<Arc<T>>,
+{
+    let mut rest = taken.iter().peekable();
+    let is_next = |slot: &&Slot<T>| rest.next_if(|piece| Arc::ptr_eq(piece, &slot.piece)).is_some();
+    let pieces: Vec<Piece> = slots.iter().filter(is_next).map(|slot| slot.into()).collect();
+    assert_eq!(pieces.len(), taken.len(), "taken pieces stay in their list");
+    pieces
+}
+
 /// Replaces taken pieces by what was made of them, which stands where the first of them stood. O(pieces).
-pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Vec<Arc<T>>) {
+pub fn replace<T>(slots: &mut Vec<Slot<T>>, taken: &[Arc<T>], by: Vec<Slot<T>>) {
     let is_taken = |slot: &Slot<T>| taken.iter().any(|piece| Arc::ptr_eq(piece, &slot.piece));
     let first = slots.iter().position(is_taken).expect("taken pieces stay in their list");
     let before = slots.len();
     slots.retain(|slot| !is_taken(slot));
     assert_eq!(slots.len() + taken.len(), before, "taken pieces stay in their list");
-    slots.splice(first..first, by.into_iter().map(|piece| Slot { piece, taken: false }));
+    slots.splice(first..first, by);
 }
 
 /// The commits that pieces cover together.

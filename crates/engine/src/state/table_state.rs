@@ -1,16 +1,20 @@
 //! One table at this moment: its shape and its pieces.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::error::Error;
-use crate::pieces::piece::Piece;
+use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::run::Run;
+use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
 use crate::state::slots::Slot;
@@ -36,6 +40,12 @@ pub struct TableState {
     /// Why a segment's postings could not be written. Nothing is tried again until sets are switched, or the
     /// database is opened anew.
     pub index_fault: Option<Error>,
+    /// What was erased and a snapshot or a job may not know of.
+    pub erasures: Erasures,
+    /// Erased rows of segments that the manifest does not name yet.
+    pub unnoted: Unnoted,
+    /// Nobody else may publish a commit of the table.
+    pub is_exclusive: bool,
     /// Since the last flush succeeded.
     pub flush_put_off: Option<PutOff>,
     /// As `flush_put_off`, of merges and of writing postings.
@@ -84,6 +94,9 @@ impl TableState {
             indexing: Vec::new(),
             is_indexed: false,
             index_fault: None,
+            erasures: Erasures::default(),
+            unnoted: Unnoted::default(),
+            is_exclusive: false,
             flush_put_off: None,
             merge_put_off: None,
             flush_calls: 0,
@@ -107,6 +120,49 @@ impl TableState {
         self.levels = levels(self.segments.iter().map(|slot| &*slot.piece)).len();
     }
 
+    /// The oldest commit of which the log alone knows everything.
+    pub fn needed_from(&self) -> Option<Lsn> {
+        self.needed_without(0)
+    }
+
+    /// The same, once the `flushed` oldest runs are in a segment.
+    pub fn needed_without(&self, flushed: usize) -> Option<Lsn> {
+        let of_runs = self.runs.get(flushed).map(|slot| slot.piece.lsns().first);
+        let of_erasures = [self.unnoted.since(), self.erasures.first_unsettled()];
+        of_erasures.into_iter().chain([of_runs]).flatten().min()
+    }
+
+    /// Has the pieces know of the erasures that snapshots at `visible` show. To be called before these are looked at.
+    pub fn settle(&mut self, visible: Lsn) {
+        if self.erasures.is_empty() {
+            return;
+        }
+        while let Some((lsn, hidden)) = self.erasures.settle_next(visible) {
+            self.erase(&hidden, lsn);
+        }
+        let segments_taken = self.segments.iter().any(|slot| slot.taken);
+        if !segments_taken && !self.runs.iter().any(|slot| slot.taken) {
+            self.erasures.forget_settled();
+        }
+    }
+
+    /// Erases rows of pieces, but of those that have left the table: what was made of them knows, or will. `lsn` is the
+    /// commit that erased them. O(pieces).
+    pub fn erase(&mut self, hidden: &[(SortedArray, OrdinalIntervals)], lsn: Lsn) {
+        let hidden: HashMap<usize, &OrdinalIntervals> =
+            hidden.iter().map(|(array, ordinals)| (array.address(), ordinals)).collect();
+        for slot in &mut self.runs {
+            if let Some(ordinals) = hidden.get(&Arc::as_ptr(&slot.piece).addr()) {
+                slot.erased = ErasedRows::with(slot.erased.as_ref(), ordinals);
+            }
+        }
+        for slot in &mut self.segments {
+            let Some(ordinals) = hidden.get(&Arc::as_ptr(&slot.piece).addr()) else { continue };
+            slot.erased = ErasedRows::with(slot.erased.as_ref(), ordinals);
+            self.unnoted.add(slot.piece.id(), ordinals, lsn);
+        }
+    }
+
     /// The levels that are left to merge: those there are, less what merges under way have done.
     pub fn levels_left(&self) -> f64 {
         let done: f64 = self.merging.iter().map(|merging| merging.levels_done()).sum();
@@ -128,10 +184,15 @@ impl TableState {
         self.runs.iter().map(|slot| slot.piece.bytes()).sum()
     }
 
+    /// All pieces, also those whose commits are not visible yet.
+    pub fn pieces(&self) -> Vec<Piece> {
+        self.segments.iter().map(Piece::from).chain(self.runs.iter().map(Piece::from)).collect()
+    }
+
     pub fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
-        let segments = self.segments.iter().map(|slot| Piece::Segment(slot.piece.clone()));
+        let segments = self.segments.iter().map(Piece::from);
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
-        let pieces = segments.chain(runs.map(|slot| Piece::Run(slot.piece.clone()))).collect();
+        let pieces = segments.chain(runs.map(Piece::from)).collect();
         TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
     }
 }

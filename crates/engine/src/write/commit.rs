@@ -11,8 +11,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_buffer::NullBuffer;
 use drillcore_format::block;
-use drillcore_format::frame::encode_commit;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::logged_commit::encode_commit;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::error::Result as StorageResult;
@@ -91,7 +91,7 @@ impl TableShape {
             Some(entry) => {
                 Ok(TableShape { table, schema: entry.schema.clone(), layout: entry.layout.clone() })
             }
-            None => Err(Error::new(ErrorKind::NotFound, "the table was dropped")),
+            None => Err(table_dropped()),
         }
     }
 
@@ -142,7 +142,7 @@ fn append_here(
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    let lsn = commit(core, runs, interrupt)?;
+    let lsn = commit(core, runs, false, interrupt)?;
     for (table, bytes) in tables {
         scheduler::compact_small_runs(core, table, bytes)?;
     }
@@ -205,18 +205,12 @@ fn with_discovered_columns<'a>(
     Ok((Cow::Owned(shape), batch, Some(widening)))
 }
 
-/// Deletes the rows of the table `name` with the given keys, one array a key column, in one commit; a key without a
-/// row is no error. For a caller that wants out see [`append`].
-pub fn delete(
-    core: &Arc<Core>,
-    name: &str,
-    shape: TableShape,
-    keys: &[ArrayRef],
-    interrupt: &Interrupt,
-) -> Result<Lsn> {
+/// The given keys of the upsert table `name`, one array a key column, encoded, but those that no row can have.
+pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<BinaryArray> {
     if !TablePolicy::of(&shape.layout).deletes() {
         return Err(Error::invalid(format!(
-            "table {name:?} is no upsert table; only upsert tables delete rows"
+            "table {name:?} is no upsert table; only upsert tables delete rows by their keys. Delete by a key \
+             range, sets or a condition"
         )));
     }
     if let Some((row, bytes)) = first_long_key(keys) {
@@ -224,7 +218,18 @@ pub fn delete(
             "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"
         )));
     }
-    let keys = without_impossible(&shape.schema, keys, encode_whole_keys(&shape.schema, keys)?);
+    Ok(without_impossible(&shape.schema, keys, encode_whole_keys(&shape.schema, keys)?))
+}
+
+/// Deletes the rows of an upsert table with some encoded keys, in one commit; with `is_exclusive` for the caller that alone
+/// may publish commits of the table.
+pub fn bury(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    keys: BinaryArray,
+    is_exclusive: bool,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
     let _underway = core.begin()?;
     if keys.is_empty() {
         return Ok(core.visible());
@@ -232,7 +237,7 @@ pub fn delete(
     let run = sorted_run(core, &shape.layout, &shape.layout.tombstones(keys))?;
     let bytes = run.bytes();
     check_size(core, bytes)?;
-    let lsn = commit(core, vec![(shape.table, run)], interrupt)?;
+    let lsn = commit(core, vec![(shape.table, run)], is_exclusive, interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
@@ -302,6 +307,7 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
 fn commit(
     core: &Arc<Core>,
     runs: Vec<(TableId, UncommittedRun)>,
+    is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
     let frame = core.wal.get().map(|_| encode_frame(&runs));
@@ -311,7 +317,7 @@ fn commit(
     let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
     let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
         ready_to_log(core, interrupt)?;
-        Ok((publish(core, runs, frame)?, reserved))
+        Ok((publish(core, runs, frame, is_exclusive, interrupt)?, reserved))
     });
     let (lsn, reserved) = ready.inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
@@ -321,6 +327,17 @@ fn commit(
     if PublicationFault::ShowBeforeLogging.is_injected() {
         core.show(lsn);
     }
+    log_and_show(core, lsn, reserved, interrupt)?;
+    Ok(lsn)
+}
+
+/// Writes a published commit to the log, for which room is reserved, and shows it. A caller that wants out need not wait for that.
+pub fn log_and_show(
+    core: &Arc<Core>,
+    lsn: Lsn,
+    reserved: LogBytes,
+    interrupt: &Interrupt,
+) -> Result<()> {
     match core.wal.get() {
         None => show(core, lsn),
         Some(_) if !interrupt.may_stop() => log(core, lsn)?,
@@ -334,7 +351,7 @@ fn commit(
             })?;
         }
     }
-    Ok(lsn)
+    Ok(())
 }
 
 /// Writes a published commit to the log and shows it.
@@ -350,6 +367,11 @@ fn or_fail<T>(core: &Core, written: StorageResult<T>) -> Result<T> {
     written.map_err(Error::from).inspect_err(|error| core.fail(error))
 }
 
+/// The error of a commit to a table that is gone.
+pub fn table_dropped() -> Error {
+    Error::new(ErrorKind::NotFound, "the table was dropped")
+}
+
 fn show(core: &Core, lsn: Lsn) {
     {
         // Under the lock: a worker that has just looked for visible runs is either waiting already, and
@@ -362,7 +384,7 @@ fn show(core: &Core, lsn: Lsn) {
 
 /// Has the log begin a file if it has none. Once a commit is published it has to be logged, so what may be
 /// lacking, like a file descriptor, is asked for before.
-fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
+pub fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
     if core.wal.get().is_none_or(Wal::is_open) {
         return Ok(());
     }
@@ -394,7 +416,7 @@ fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
     let borrowed: Vec<(TableId, &[u8])> =
         blocks.iter().map(|(table, bytes)| (*table, bytes.as_slice())).collect();
     let mut frame = Vec::new();
-    encode_commit(&borrowed, &mut frame);
+    encode_commit(&borrowed, &[], &mut frame);
     frame
 }
 
@@ -404,13 +426,21 @@ fn publish(
     core: &Core,
     runs: Vec<(TableId, UncommittedRun)>,
     frame: Option<Vec<u8>>,
+    is_exclusive: bool,
+    interrupt: &Interrupt,
 ) -> Result<Lsn> {
     let mut state = core.state();
-    state.check_writable()?;
-    for (table, _) in &runs {
-        if !state.tables.contains_key(table) {
-            return Err(Error::new(ErrorKind::NotFound, "the table was dropped"));
+    loop {
+        state.check_writable()?;
+        let mut is_held = false;
+        for (table, _) in &runs {
+            let table = state.tables.get(table);
+            is_held |= table.ok_or_else(table_dropped)?.is_exclusive;
         }
+        if is_exclusive || !is_held {
+            break;
+        }
+        state = core.wait_or_stop(state, interrupt)?;
     }
     let lsn = state.next_lsn;
     state.next_lsn = Lsn(lsn.0 + 1);
@@ -422,7 +452,7 @@ fn publish(
         table.appended_rows += run.rows().len() as u64;
         table.appended_batches += 1;
         let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
-        table.runs.push(Slot { piece, taken: false });
+        table.runs.push(Slot::new(piece, None));
     }
     state.changed();
     Ok(lsn)

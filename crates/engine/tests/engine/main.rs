@@ -2,6 +2,7 @@
 
 mod add_column;
 mod column_streams;
+mod deleting;
 mod discover;
 mod estimate_stops;
 mod face;

@@ -3,7 +3,8 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::*;
-use crate::frame::{FrameWriter, decode_commit};
+use crate::frame::FrameWriter;
+use crate::logged_commit::decode_commit;
 
 const FIRST: u64 = 40;
 const HEADER: FileHeader = FileHeader { kind: LogKind::Wal, nonce: 0xfeed, first: FIRST };

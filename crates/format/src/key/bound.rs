@@ -5,6 +5,8 @@ use std::cmp::Ordering;
 use arrow_array::{Array, ArrayRef};
 
 use super::{encode_keys, encode_value};
+use crate::cursor::{Cursor, put_bytes};
+use crate::error::Result;
 
 /// A place between encoded keys.
 ///
@@ -53,6 +55,21 @@ impl Bound {
         // The shortest byte string above `key`.
         let bytes = [key, &[0x00]].concat();
         Bound { bytes, past_prefix: false }
+    }
+
+    /// Appends it: whether it lies behind all keys with its prefix, then the prefix.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.past_prefix));
+        put_bytes(out, &self.bytes);
+    }
+
+    /// Reads what [`Bound::encode`] wrote.
+    pub fn decode(cursor: &mut Cursor<'_>) -> Result<Bound> {
+        let past_prefix = match cursor.u8()? {
+            side @ (0 | 1) => side == 1,
+            other => return Err(cursor.error(format!("a bound begins with {other}"))),
+        };
+        Ok(Bound { bytes: cursor.bytes()?.to_vec(), past_prefix })
     }
 
     /// Whether this bound lies before `key`, so that `key` is behind it.

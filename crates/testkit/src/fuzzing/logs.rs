@@ -5,8 +5,9 @@ use std::sync::Arc;
 use drillcore::arrow_schema::{DataType, Field};
 use drillcore_format::block::RowsBuilder;
 use drillcore_format::cursor::Cursor;
-use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, decode_commit};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
+use drillcore_format::logged_commit::decode_commit;
 use drillcore_format::manifest_edit::{decode_edits, encode_edits};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
@@ -91,7 +92,7 @@ pub fn commit(parts: &[Vec<u8>]) -> Outcome {
     let mut outcome = Outcome::default();
     let layout = &table(byte(part(parts, 0), 0)).layout;
     let decoded = decode_commit(part(parts, 1));
-    for (_, block) in outcome.note(decoded).into_iter().flatten() {
+    for (_, block) in outcome.note(decoded).into_iter().flat_map(|commit| commit.batches) {
         use_block(layout, block, &mut outcome);
     }
     outcome

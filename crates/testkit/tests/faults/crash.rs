@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore::*;
 use drillcore_format::ids::Lsn;
@@ -474,6 +475,7 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
         let shared: Arc<dyn Directory> = Arc::new(directory.clone());
         let database = Database::open_in(shared.clone(), options.clone()).unwrap();
         create_tables(&database).unwrap();
+        let fill = database.create_table("fill", spec("fill")).unwrap();
         let mut flushed = BTreeMap::new();
         for number in 1..=20 {
             append(&database, 0, number).unwrap();
@@ -491,6 +493,11 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
         let writers = [0, 1].map(|writer| std::thread::spawn(write(writer)));
         let acknowledged: BTreeMap<i32, u64> =
             (0..).zip(writers.map(|writer| writer.join().unwrap().unwrap_or(20))).collect();
+
+        // Who stopped may have been refused a delete, for which rows must be flushed first. That alone changes nothing.
+        let columns = [0i64; 4].map(|value| Arc::new(Int64Array::from(vec![value])) as ArrayRef);
+        let more = RecordBatch::try_new(fill.schema().columns.clone(), columns.to_vec()).unwrap();
+        while fill.append(&more, OnError::Raise).is_ok() {}
 
         // Nothing is written any more, and every call says why.
         directory.set_fault(None);

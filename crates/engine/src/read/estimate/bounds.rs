@@ -58,13 +58,14 @@ pub fn bounds(
     let mut found: Vec<Extremes> = vec![Extremes::default(); plain.len()];
     for (number, parts) in selected.by_piece() {
         interrupt.check()?;
-        match &selected.pieces()[number] {
-            Piece::Run(run) => {
+        let piece = &selected.pieces()[number];
+        match piece.run() {
+            Some(run) => {
                 for (extremes, &column) in found.iter_mut().zip(&plain) {
                     extremes.merge(&of_run(run, layout, column)?);
                 }
             }
-            piece => of_zones(piece, layout, parts, &plain, &mut found)?,
+            None => of_zones(piece, layout, parts, &plain, &mut found)?,
         }
     }
     let known_of = |column: &usize| match plain.iter().position(|each| each == column) {

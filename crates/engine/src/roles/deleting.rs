@@ -1,0 +1,213 @@
+//! Deleting what a condition selects, in a table of any merge policy.
+//!
+//! A key range is erased from every table alike. Other rows are erased where each stored row tells by itself whether it is
+//! selected: in an append table, and in a rollup table by its dimensions. The rows of an upsert table are selected as they
+//! are shown, and their keys are deleted.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BinaryArray};
+use drillcore_format::ids::Lsn;
+use drillcore_format::rows::Projection;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::{Error, Result};
+use crate::merge::passing::passing;
+use crate::merge::resolving::are_live;
+use crate::pieces::piece::Piece;
+use crate::policy::table_policy::TablePolicy;
+use crate::read::snapshot::TableSnapshot;
+use crate::select::fetch::fetch;
+use crate::select::selection::{Part, Place, Question, Selected, Selection};
+use crate::state::core::Core;
+use crate::write::commit::{TableShape, bury, keys_to_delete, table_dropped};
+use crate::write::erase::{Exclusive, erase_range, erase_rows};
+
+/// Rows whose keys are read at once.
+const KEYS_AT_ONCE: usize = 16 << 10;
+
+/// What a delete did.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::arrow_array::{ArrayRef, StringArray};
+/// use drillcore::Selection;
+///
+/// let sets = Some(std::sync::Arc::new(StringArray::from(vec!["UA"])) as ArrayRef);
+/// let deleted = flights.delete_selected(&Selection { sets, ..Selection::default() })?;
+/// assert_eq!(deleted.rows, 30);
+/// assert_eq!(flights.snapshot()?.rows()?, 70);
+/// # drillcore::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeleteResult {
+    /// Rows deleted, as they were shown.
+    pub rows: u64,
+    /// The commit; where nothing was deleted, the newest visible one.
+    pub lsn: Lsn,
+}
+
+/// Deletes the selected rows in one commit.
+pub fn delete_selected(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    selection: &Selection,
+    interrupt: &Interrupt,
+) -> Result<DeleteResult> {
+    let question = selection.check(&shape.schema)?;
+    let policy = TablePolicy::of(&shape.layout);
+    let erased = match question.key_range() {
+        Some(range) => erase_range(core, shape, range, interrupt)?,
+        None if policy.deletes() => return delete_shown(core, shape, question, interrupt),
+        None => {
+            check_dimensions(shape, &question)?;
+            erase_rows(core, shape, &question, interrupt)?
+        }
+    };
+    let rows = match policy.keeps_all() || erased.stored_rows == 0 {
+        true => erased.stored_rows,
+        false => {
+            let before = TableSnapshot::new(Arc::new(erased.before));
+            before.resolved(question, interrupt)?.len()
+        }
+    };
+    Ok(DeleteResult { rows, lsn: erased.lsn })
+}
+
+/// Deletes the rows of the upsert table `name` with the given keys, one array a key column, in one commit. Keys without a
+/// row are passed over. Writers of the table wait while the keys are looked up.
+pub fn delete_keys(
+    core: &Arc<Core>,
+    name: &str,
+    shape: &TableShape,
+    keys: &[ArrayRef],
+    interrupt: &Interrupt,
+) -> Result<DeleteResult> {
+    let keys = keys_to_delete(name, shape, keys)?;
+    let exclusive = Exclusive::take(core, shape.table, interrupt)?;
+    wait_until_all_is_visible(core, shape, interrupt)?;
+    let found = table(core, shape)?.find_keys(&keys, interrupt)?;
+    let rows = found.len() as u64;
+    let lsn = bury(core, shape, found, true, interrupt)?;
+    drop(exclusive);
+    Ok(DeleteResult { rows, lsn })
+}
+
+/// Refuses a condition on metrics: they belong to whole rows, and no stored row has them.
+fn check_dimensions(shape: &TableShape, question: &Question) -> Result<()> {
+    let policy = TablePolicy::of(&shape.layout);
+    let tested = question.test.iter().flat_map(|test| test.columns());
+    let Some(&metric) = tested.into_iter().find(|column| !policy.stores_as_shown(**column)) else {
+        return Ok(());
+    };
+    let name = shape.schema.columns.field(metric).name();
+    Err(Error::invalid(format!(
+        "{name:?} is a metric: rows of a rollup table are deleted by dimensions and time only; leave {name:?} out of \
+         the condition"
+    )))
+}
+
+/// Deletes rows of an upsert table as they are shown. Most of the work is done beside writers; then they wait while it is
+/// looked at which of the rows have changed meanwhile.
+fn delete_shown(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    question: Question,
+    interrupt: &Interrupt,
+) -> Result<DeleteResult> {
+    let seen = table(core, shape)?;
+    let selected = seen.resolved(question.clone(), interrupt)?;
+    let mut keys = keys_of(&selected, interrupt)?;
+    let exclusive = Exclusive::take(core, shape.table, interrupt)?;
+    wait_until_all_is_visible(core, shape, interrupt)?;
+    let now = table(core, shape)?;
+    let changed: Vec<usize> = (0..now.table().pieces.len())
+        .filter(|&number| now.table().pieces[number].lsns().last > seen.lsn())
+        .collect();
+    if !changed.is_empty() {
+        let pieces = &now.table().pieces;
+        let mut kept = Vec::with_capacity(keys.len());
+        for key in keys {
+            let mut is_unchanged = true;
+            for &number in &changed {
+                is_unchanged &= !pieces[number].has_key(&key)?;
+            }
+            kept.extend(is_unchanged.then_some(key));
+        }
+        keys = kept;
+        let fresh = selected_in(&now, &question, &changed, interrupt)?;
+        keys.extend(keys_of(&fresh, interrupt)?);
+    }
+    let rows = keys.len() as u64;
+    let keys = BinaryArray::from_iter_values(keys);
+    let lsn = bury(core, shape, keys, true, interrupt)?;
+    drop(exclusive);
+    Ok(DeleteResult { rows, lsn })
+}
+
+fn table(core: &Core, shape: &TableShape) -> Result<TableSnapshot> {
+    let version = core.version()?;
+    let found = version.tables.values().find(|table| table.id == shape.table);
+    Ok(TableSnapshot::new(found.ok_or_else(table_dropped)?.clone()))
+}
+
+/// Waits for commits of the table that are being logged.
+fn wait_until_all_is_visible(core: &Core, shape: &TableShape, interrupt: &Interrupt) -> Result<()> {
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        let entry = state.tables.get(&shape.table).ok_or_else(table_dropped)?;
+        let newest = entry.runs.last().map(|slot| slot.piece.lsns().last);
+        let newest = newest.max(entry.erasures.newest());
+        if newest.is_none_or(|newest| newest <= core.visible()) {
+            return Ok(());
+        }
+        state = core.wait_or_stop(state, interrupt)?;
+    }
+}
+
+/// The selected rows that are shown of some pieces.
+fn selected_in(
+    table: &TableSnapshot,
+    question: &Question,
+    numbers: &[usize],
+    interrupt: &Interrupt,
+) -> Result<Selected> {
+    let layout = &table.table().layout;
+    let pieces: &Arc<[Piece]> = &table.table().pieces;
+    let candidates = question.scope.select(layout, pieces.clone(), interrupt)?;
+    let mut ordinals = vec![Vec::new(); pieces.len()];
+    for part in candidates.parts().iter().filter(|part| numbers.contains(&part.piece)) {
+        ordinals[part.piece].extend(live_of(table, part, interrupt)?);
+    }
+    ordinals.iter_mut().for_each(|ordinals| ordinals.sort_unstable());
+    let live = Selected::listed(pieces.clone(), ordinals);
+    match &question.test {
+        None => Ok(live),
+        Some(test) => passing(&live, layout, test, interrupt),
+    }
+}
+
+fn live_of(table: &TableSnapshot, part: &Part, interrupt: &Interrupt) -> Result<Vec<u32>> {
+    let pieces = &table.table().pieces;
+    let mut ordinals = Vec::new();
+    part.ordinals(&pieces[part.piece], part.from..part.to, &mut ordinals)?;
+    let place = |&ordinal: &u32| Place { piece: part.piece, ordinal };
+    let places: Vec<Place> = ordinals.iter().map(place).collect();
+    let live = are_live(&table.table().layout, pieces, &places, interrupt)?;
+    Ok(ordinals.into_iter().zip(live).filter(|(_, is_live)| *is_live).map(|(at, _)| at).collect())
+}
+
+/// The encoded keys of some rows.
+fn keys_of(selected: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<u8>>> {
+    let only_keys = Projection { keys: true, ..Default::default() };
+    let mut keys = Vec::with_capacity(selected.len() as usize);
+    let numbers: Vec<u64> = (0..selected.len()).collect();
+    for numbers in numbers.chunks(KEYS_AT_ONCE) {
+        let places = selected.places(numbers, interrupt)?;
+        let rows = fetch(selected.pieces(), &places, &only_keys, interrupt)?;
+        keys.extend((0..rows.len()).map(|row| rows.key(row).to_vec()));
+    }
+    Ok(keys)
+}

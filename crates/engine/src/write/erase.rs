@@ -1,0 +1,242 @@
+//! The way of an erasure: from a question to a commit after which snapshots do not show the rows.
+//!
+//! Rows are not touched. What is erased of each piece is found first, in the caller's thread, and one short critical section
+//! gives the commit its LSN and hands that to the table. Flushes and merges leave the rows out.
+//!
+//! The log has the ends of a key range, so that is erased at once. What other questions take is named by segment and
+//! ordinal. So for these the rows in memory are flushed before, and writers of the table wait while the last of them are.
+//! Without a log that is the way of a key range, too: then all older commits are on disk once an erasure is.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::logged_commit::{self, Erased, encode_commit};
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::maintenance::room::LogBytes;
+use crate::maintenance::scheduler::flush_table;
+use crate::merge::erasing::erased_by;
+use crate::pieces::piece::{Piece, SortedArray};
+use crate::select::key_range::KeyRange;
+use crate::select::selection::Question;
+use crate::state::core::Core;
+use crate::state::erasures::Erasure;
+use crate::state::version::TableVersion;
+use crate::write::commit::{TableShape, log_and_show, ready_to_log, table_dropped};
+
+/// What an erasure did.
+pub struct ErasedCommit {
+    /// The commit, or the newest visible one if there was nothing to erase.
+    pub lsn: Lsn,
+    /// Stored rows that are not shown any more.
+    pub stored_rows: u64,
+    /// The table right before.
+    pub before: TableVersion,
+}
+
+/// What is erased of pieces, by their addresses, which stay theirs meanwhile.
+type Found = HashMap<usize, (SortedArray, OrdinalIntervals)>;
+
+/// Erases the rows of a key range.
+pub fn erase_range(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    range: &KeyRange,
+    interrupt: &Interrupt,
+) -> Result<ErasedCommit> {
+    let question = Question::of_range(range.clone());
+    if core.wal.get().is_none() {
+        // Else a merge might leave out rows, and a crash might take commits that came before the erasure.
+        return erase_rows(core, shape, &question, interrupt);
+    }
+    let _underway = core.begin()?;
+    let KeyRange { low, high } = range.clone();
+    let logged = Erased::Range { low, high };
+    let mut found = Found::new();
+    loop {
+        find(core, shape, &question, &mut found, interrupt)?;
+        let frame = frame(shape, logged.clone());
+        if let Some(done) = publish(core, shape, &question, &mut found, frame, false, interrupt)? {
+            return Ok(done);
+        }
+    }
+}
+
+/// Erases what any question takes. It is about columns of which all rows with one key have the same values, or else no key
+/// folds.
+pub fn erase_rows(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    question: &Question,
+    interrupt: &Interrupt,
+) -> Result<ErasedCommit> {
+    let _underway = core.begin()?;
+    let mut found = Found::new();
+    // Most of the work, beside writers.
+    flush_table(core, shape.table, core.visible(), interrupt)?;
+    find(core, shape, question, &mut found, interrupt)?;
+    let exclusive = Exclusive::take(core, shape.table, interrupt)?;
+    loop {
+        let published = Lsn(core.state().next_lsn.0 - 1);
+        flush_table(core, shape.table, published, interrupt)?;
+        let pieces = find(core, shape, question, &mut found, interrupt)?;
+        let of_segment = |piece: &Piece| {
+            let (_, ordinals) = &found[&piece.array.address()];
+            Some((piece.segment()?.id(), ordinals.clone()))
+        };
+        let listed = pieces.iter().filter_map(of_segment);
+        let listed = listed.filter(|(_, ordinals)| !ordinals.is_empty()).collect();
+        let frame = frame(shape, Erased::Listed(listed));
+        if let Some(done) = publish(core, shape, question, &mut found, frame, true, interrupt)? {
+            drop(exclusive);
+            return Ok(done);
+        }
+    }
+}
+
+/// While it is held, no other call publishes a commit of the table.
+pub struct Exclusive<'a> {
+    core: &'a Core,
+    table: TableId,
+}
+
+impl<'a> Exclusive<'a> {
+    /// Waits for others that hold it.
+    pub fn take(core: &'a Core, table: TableId, interrupt: &Interrupt) -> Result<Exclusive<'a>> {
+        let mut state = core.state();
+        loop {
+            state.check_writable()?;
+            let entry = state.tables.get_mut(&table).ok_or_else(table_dropped)?;
+            if !entry.is_exclusive {
+                entry.is_exclusive = true;
+                return Ok(Exclusive { core, table });
+            }
+            state = core.wait_or_stop(state, interrupt)?;
+        }
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.core.state().tables.get_mut(&self.table) {
+            entry.is_exclusive = false;
+        }
+        self.core.state_changed.notify_all();
+    }
+}
+
+/// Finds what is erased of the table's pieces as they are now, but of those that are known. Returns the pieces.
+fn find(
+    core: &Core,
+    shape: &TableShape,
+    question: &Question,
+    found: &mut Found,
+    interrupt: &Interrupt,
+) -> Result<Vec<Piece>> {
+    let pieces = {
+        let mut state = core.state();
+        let entry = state.tables.get_mut(&shape.table).ok_or_else(table_dropped)?;
+        entry.settle(core.visible());
+        entry.pieces()
+    };
+    let there: HashSet<usize> = pieces.iter().map(|piece| piece.array.address()).collect();
+    found.retain(|address, _| there.contains(address));
+    for piece in &pieces {
+        interrupt.check()?;
+        let address = piece.array.address();
+        if let Entry::Vacant(place) = found.entry(address) {
+            let ordinals = erased_by(question, &shape.layout, piece, interrupt)?;
+            place.insert((piece.array.clone(), ordinals));
+        }
+    }
+    Ok(pieces)
+}
+
+fn frame(shape: &TableShape, rows: Erased) -> Vec<u8> {
+    let mut frame = Vec::new();
+    encode_commit(&[], &[logged_commit::Erasure { table: shape.table, rows }], &mut frame);
+    frame
+}
+
+/// Publishes an erasure and shows it; or `None` if pieces have come since, of which it must be found what is erased.
+fn publish(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    question: &Question,
+    found: &mut Found,
+    frame: Vec<u8>,
+    is_exclusive: bool,
+    interrupt: &Interrupt,
+) -> Result<Option<ErasedCommit>> {
+    let reserved =
+        LogBytes::reserve(core, if core.wal.get().is_some() { frame.len() as u64 } else { 0 })?;
+    ready_to_log(core, interrupt)?;
+    // Segments that are listed must not be replaced in the manifest already, and here not yet: a crash would find the one
+    // and miss the others.
+    let manifest = is_exclusive.then(|| core.manifest());
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        let visible = core.visible();
+        let entry = state.tables.get_mut(&shape.table).ok_or_else(table_dropped)?;
+        entry.settle(visible);
+        let is_held = entry.is_exclusive && !is_exclusive;
+        // Of an erasure that is being logged the pieces do not know yet.
+        if !is_held && entry.erasures.first_unsettled().is_none() {
+            break;
+        }
+        state = core.wait_or_stop(state, interrupt)?;
+    }
+    let lsn = state.next_lsn;
+    let entry = state.tables.get_mut(&shape.table).expect("looked up under the same lock");
+    let pieces = entry.pieces();
+    let (mut hidden, mut stored_rows) = (Vec::new(), 0);
+    for piece in &pieces {
+        let address = piece.array.address();
+        let known = found.get(&address).map(|(_, ordinals)| ordinals.clone());
+        let ordinals = match (known, piece.run()) {
+            (Some(ordinals), None) => ordinals,
+            // In memory the ends of a range are found at once.
+            (known, Some(_)) if question.key_range().is_some() => match known {
+                Some(ordinals) => ordinals,
+                None => erased_by(question, &shape.layout, piece, &Interrupt::never())?,
+            },
+            _ => return Ok(None),
+        };
+        if !ordinals.is_empty() {
+            let erased_before: u64 = match &piece.erased {
+                None => 0,
+                Some(erased) => ordinals
+                    .iter()
+                    .map(|part| erased.count_in(&(u64::from(part.start)..u64::from(part.end))))
+                    .sum(),
+            };
+            stored_rows += u64::from(ordinals.len()) - erased_before;
+            hidden.push((piece.array.clone(), ordinals));
+        }
+    }
+    let before = |lsn: Lsn| {
+        let (name, layout) = (entry.name.clone(), entry.layout.clone());
+        TableVersion::new(shape.table, name, layout, lsn, pieces.into())
+    };
+    if stored_rows == 0 {
+        let visible = core.visible();
+        return Ok(Some(ErasedCommit { lsn: visible, stored_rows, before: before(visible) }));
+    }
+    let before = before(Lsn(lsn.0 - 1));
+    let (question, layout) = (question.clone(), shape.layout.clone());
+    entry.erasures.publish(Erasure { lsn, question, layout }, hidden);
+    state.next_lsn = Lsn(lsn.0 + 1);
+    if let Some(wal) = core.wal.get() {
+        wal.enqueue(lsn, frame);
+    }
+    state.changed();
+    drop(state);
+    drop(manifest);
+    log_and_show(core, lsn, reserved, interrupt)?;
+    Ok(Some(ErasedCommit { lsn, stored_rows, before }))
+}
