@@ -16,7 +16,7 @@ The examples assume these two imports.
 """
 
 from drillcore._native import __version__
-from drillcore.data import AppendResult, DeleteResult, Rejected
+from drillcore.data import AppendResult, DeleteResult, Rejected, UpdateResult
 from drillcore.database import Database, VerifyReport, open
 from drillcore.errors import (
     AlreadyExistsError,
@@ -79,6 +79,7 @@ __all__ = [
     "TableSnapshot",
     "TooFewRowsError",
     "UnsupportedError",
+    "UpdateResult",
     "VerifyReport",
     "__version__",
     "open",

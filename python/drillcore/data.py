@@ -67,6 +67,22 @@ class DeleteResult:
 
 
 @dataclass(frozen=True)
+class UpdateResult:
+    """The result of an update.
+
+    Attributes
+    ----------
+    rows
+        Number of rows changed or inserted.
+    lsn
+        The commit's position in the order of all commits; if no row was changed, that of the newest commit.
+    """
+
+    rows: int
+    lsn: int
+
+
+@dataclass(frozen=True)
 class Needed:
     """The columns that each dict has, if only as ``None``.
 

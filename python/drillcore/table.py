@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.data import AppendResult, DeleteResult, Discovery, Needed, Rejected, is_dicts, split_bad_dicts, to_arrow
+from drillcore.data import (
+    AppendResult,
+    DeleteResult,
+    Discovery,
+    Needed,
+    Rejected,
+    UpdateResult,
+    is_dicts,
+    split_bad_dicts,
+    to_arrow,
+)
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
+from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
 from drillcore.values import Bounds, key_columns, many_keys, set_values
 
 if TYPE_CHECKING:
@@ -325,8 +336,8 @@ class Table(Reads):
     ) -> DeleteResult:
         """Delete rows as one commit: those with some keys, or all that a selection takes.
 
-        The delete takes what is committed before it. Snapshots taken before still show the rows, and later rows with the
-        same keys are new. Nothing is rewritten at once: files shrink as segments are merged, and ``erased_rows`` of
+        The delete takes what is committed before it. Snapshots taken before still show the rows, and later rows with
+        the same keys are new. Nothing is rewritten at once: files shrink as segments are merged, and ``erased_rows`` of
         :meth:`stats` counts the rows that are left to reclaim.
 
         Parameters
@@ -342,8 +353,8 @@ class Table(Reads):
         Raises
         ------
         InvalidArgumentError
-            If there is neither a key nor a selection (:meth:`truncate` deletes all rows), or both; if keys are given and
-            the table does not have ``merge="upsert"``; or if a key does not fit.
+            If there is neither a key nor a selection (:meth:`truncate` deletes all rows), or both; if keys are given
+            and the table does not have ``merge="upsert"``; or if a key does not fit.
 
         Examples
         --------
@@ -371,9 +382,7 @@ class Table(Reads):
                 )
             return DeleteResult(*self._native.delete(many_keys(keys, key_columns(self.schema, self.key))))
         if not selects:
-            raise InvalidArgumentError(
-                "delete needs keys, between, set or where; to delete all rows, call truncate()"
-            )
+            raise InvalidArgumentError("delete needs keys, between, set or where; to delete all rows, call truncate()")
         asked = self._selection(between, closed, set, where)
         return DeleteResult(*self._native.delete_selected(asked))
 
@@ -389,6 +398,80 @@ class Table(Reads):
         (2, 0)
         """
         return DeleteResult(*self._native.truncate())
+
+    def update(
+        self,
+        rows: Any = None,
+        *,
+        set: Mapping[str, Any] | None = None,
+        keys: Any = None,
+        where: str | None = None,
+        between: Bounds | None = None,
+        closed: str = "both",
+        missing: str = "error",
+    ) -> UpdateResult:
+        """Change some columns of rows of an upsert table, as one commit.
+
+        Either ``rows`` say what changes in each, or ``set`` gives the same values to the rows with some keys, or to all
+        that a selection takes. Other writers of the table wait while the rows are read, so no change is lost: of two
+        updates of different columns of one row, both stay.
+
+        Parameters
+        ----------
+        rows
+            Dicts or Arrow data with the key columns and the columns to change. Dicts need not have the same columns.
+            Of rows with the same key, later ones are applied after earlier ones.
+        set
+            Columns and their new values, for the rows that ``keys``, ``where`` or ``between`` select.
+        keys
+            As for :meth:`get_many`.
+        where, between, closed
+            Which rows; see :class:`~drillcore.reads.Reads`.
+        missing
+            What to do with a key that has no row: ``"error"`` changes nothing and raises, ``"skip"`` ignores it, and
+            ``"insert"`` inserts a row that is null in the other columns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the table does not have ``merge="upsert"``, if a value does not fit, if ``set`` names a key column, or if
+            it is unclear what to update.
+        NotFoundError
+            With ``missing="error"``, if a key has no row. Nothing was changed.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> tasks = db.create_table("tasks", {"id": "int64", "prio": "int64", "by": "string"}, key="id", merge="upsert")
+        >>> tasks.append([{"id": i, "prio": i, "by": "me"} for i in range(4)]).rows
+        4
+        >>> tasks.update([{"id": 1, "prio": 9}, {"id": 2, "by": "you"}]).rows
+        2
+        >>> tasks.update(set={"prio": 0}, where="by = 'me' and prio < 9").rows
+        2
+        >>> tasks.get(1), tasks.get(2), tasks.get(3)
+        ({'id': 1, 'prio': 9, 'by': 'me'}, {'id': 2, 'prio': 2, 'by': 'you'}, {'id': 3, 'prio': 0, 'by': 'me'})
+        """
+        if missing not in MISSING:
+            raise InvalidArgumentError(
+                f"missing: expected {listed([repr(way) for way in MISSING])}, not {shown(missing)}"
+            )
+        selects = not (between is None and where is None)
+        if (rows is None) == (set is None) or (rows is not None and (keys is not None or selects)):
+            raise InvalidArgumentError(
+                "update takes rows with their keys and new values, or set= with keys=, where= or between="
+            )
+        if rows is not None:
+            return UpdateResult(*self._native.update(rows_to_update(rows, self.schema, self.key), missing))
+        if (keys is None) != selects:
+            raise InvalidArgumentError("update with set= takes either keys=, or where= or between=")
+        values = values_to_set(set, self.schema)
+        if keys is None:
+            return UpdateResult(*self._native.update_selected(self._selection(between, closed, None, where), values))
+        if names := [name for name in values.schema.names if name in self.key]:
+            raise InvalidArgumentError(f'set: "{names[0]}" is a key column, which no update changes')
+        arrays = many_keys(keys, key_columns(self.schema, self.key))
+        return UpdateResult(*self._native.update([keys_with_values(arrays, self.key, values)], missing))
 
     def stats(self) -> dict[str, Any]:
         """Return figures about this table: its entry in :meth:`Database.stats <drillcore.database.Database.stats>`.

@@ -6,8 +6,8 @@ use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, OnError, SampleRequest,
-    ScanRequest, Selection, TableSchema, Unit,
+    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, Missing, OnError,
+    SampleRequest, ScanRequest, Selection, TableSchema, Unit, UpdateResult,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -204,6 +204,42 @@ impl Table {
     /// Deletes all rows; returns what `delete` does.
     fn truncate(&self, py: Python<'_>) -> PyResult<(u64, u64)> {
         self.deleting(py, "truncate", drillcore::Table::truncate)
+    }
+
+    /// Changes the rows whose keys the batches have; returns the number of rows and the commit.
+    fn update(
+        &self,
+        py: Python<'_>,
+        batches: Vec<AnyRecordBatch>,
+        missing: &str,
+    ) -> PyResult<(u64, u64)> {
+        let writer = self.writer(py, "update")?;
+        let missing = match missing {
+            "skip" => Missing::Skip,
+            "insert" => Missing::Insert,
+            _ => Missing::Error,
+        };
+        let batches: Vec<RecordBatch> =
+            batches.into_iter().map(|batch| read_all(py, batch)).collect::<PyResult<_>>()?;
+        let call = |interrupt| writer.interrupted_by(interrupt).update(&batches, missing);
+        let UpdateResult { rows, lsn, .. } = signals::call(py, call)?;
+        Ok((rows, lsn.into()))
+    }
+
+    /// Gives the selected rows the values of a batch of one row; returns what `update` does.
+    fn update_selected(
+        &self,
+        py: Python<'_>,
+        selection: SelectionArgument,
+        values: AnyRecordBatch,
+    ) -> PyResult<(u64, u64)> {
+        let writer = self.writer(py, "update")?;
+        let selection = selection.into_selection(py, &self.inner.schema())?;
+        let values = read_all(py, values)?;
+        let call =
+            |interrupt| writer.interrupted_by(interrupt).update_selected(&selection, &values);
+        let UpdateResult { rows, lsn, .. } = signals::call(py, call)?;
+        Ok((rows, lsn.into()))
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {

@@ -73,9 +73,11 @@ def test_a_delete_lasts_and_snapshots_before_it_do_not_see_it(tmp_path) -> None:
             lsn = t.delete(between=(0, 99)).lsn
             reader.refresh(at_least=lsn)
             assert len(reader.table("t")) == 400
-            assert reader.table("t").count(set="c1") == t.count(set="c1") == db.sql(
-                "select count(*) as n from t where city = 'c1'"
-            ).arrow().column("n")[0].as_py()
+            assert (
+                reader.table("t").count(set="c1")
+                == t.count(set="c1")
+                == db.sql("select count(*) as n from t where city = 'c1'").arrow().column("n")[0].as_py()
+            )
         assert len(seen.table("t")) == len(named.table("t")) == 900
     with drillcore.open(path) as db:
         t = db.table("t")

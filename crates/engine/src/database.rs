@@ -26,6 +26,7 @@ use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::roles::deleting::{DeleteResult, delete_keys, delete_selected};
 use crate::roles::reader::Reader;
+use crate::roles::updating::{Missing, UpdateResult, update, update_selected};
 use crate::roles::writer::Writer;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
@@ -523,6 +524,33 @@ impl Table {
     pub fn delete(&self, keys: &[ArrayRef]) -> Result<DeleteResult> {
         let (core, shape) = (self.database.core()?, self.shape()?);
         delete_keys(core, &self.name, &shape, keys, &self.database.interrupt)
+    }
+
+    /// Changes some columns of rows of an upsert table, in one commit. Each batch has the key columns and the columns to
+    /// change; of rows with one key, later ones are applied after earlier ones. Other writers of the table wait while the
+    /// rows are read, so no change is lost.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another kind of table, a batch without a key column, or values that do not fit; `NotFound`
+    /// with [`Missing::Error`], if a key has no row; and as [`Table::append`]. Nothing is changed.
+    pub fn update(&self, batches: &[RecordBatch], missing: Missing) -> Result<UpdateResult> {
+        let (core, shape) = (self.database.core()?, self.shape()?);
+        update(core, &self.name, &shape, batches, missing, &self.database.interrupt)
+    }
+
+    /// Gives the selected rows of an upsert table the values of a batch of one row, in one commit. It takes rows as they are
+    /// when no other writer may change them any more.
+    ///
+    /// # Errors
+    /// `InvalidArgument` for another kind of table, key columns among the values, or values that do not fit; and as
+    /// [`Table::append`].
+    pub fn update_selected(
+        &self,
+        selection: &Selection,
+        values: &RecordBatch,
+    ) -> Result<UpdateResult> {
+        let (core, shape) = (self.database.core()?, self.shape()?);
+        update_selected(core, &self.name, &shape, selection, values, &self.database.interrupt)
     }
 
     /// Deletes the selected rows in one commit, of tables of every kind. It takes what is committed before it; snapshots

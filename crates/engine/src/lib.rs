@@ -89,6 +89,7 @@ pub use read::snapshot::{Snapshot, TableSnapshot};
 pub use reports::stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
 pub use reports::verify::VerifyReport;
 pub use roles::deleting::DeleteResult;
+pub use roles::updating::{Missing, UpdateResult};
 pub use schema::conform::{AppendOptions, OnError, Rejected};
 pub use schema::granularity::Granularity;
 pub use schema::metric::Metric;

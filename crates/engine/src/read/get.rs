@@ -55,25 +55,35 @@ impl TableSnapshot {
     ) -> Result<Found> {
         let columns = self.columns(columns)?;
         let keys = encode_whole_keys(&self.table().schema, keys)?;
+        self.get_encoded(&keys, &columns, interrupt)
+    }
+
+    /// [`TableSnapshot::get`] by encoded keys.
+    pub(crate) fn get_encoded(
+        &self,
+        keys: &BinaryArray,
+        columns: &[usize],
+        interrupt: &Interrupt,
+    ) -> Result<Found> {
         let layout = &self.table().layout;
         let policy = TablePolicy::of(layout);
         if policy.combines() {
-            let whole = whole_rows(self, &keys, interrupt)?;
+            let whole = whole_rows(self, keys, interrupt)?;
             let rows = match whole.rows.is_empty() {
-                true => no_rows(layout, &columns),
-                false => policy.shown(&whole.rows, &columns)?,
+                true => no_rows(layout, columns),
+                false => policy.shown(&whole.rows, columns)?,
             };
             return Ok(Found { rows, positions: whole.positions });
         }
-        let needed = layout.projection(&columns);
-        let Newest { parts, found } = self.newest(&keys, &needed, interrupt)?;
+        let needed = layout.projection(columns);
+        let Newest { parts, found } = self.newest(keys, &needed, interrupt)?;
         let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
         let mut numbers = 0..picks.len() as u32;
         let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
         if picks.is_empty() {
-            return Ok(Found { rows: no_rows(layout, &columns), positions });
+            return Ok(Found { rows: no_rows(layout, columns), positions });
         }
-        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, &columns)?, positions })
+        Ok(Found { rows: layout.decode(&gather(parts, &picks)?, columns)?, positions })
     }
 
     /// Those of some encoded keys that have a row, each once and in order. Not for tables whose rows are combined.

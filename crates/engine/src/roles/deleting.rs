@@ -108,14 +108,29 @@ fn check_dimensions(shape: &TableShape, question: &Question) -> Result<()> {
     )))
 }
 
-/// Deletes rows of an upsert table as they are shown. Most of the work is done beside writers; then they wait while it is
-/// looked at which of the rows have changed meanwhile.
+/// Deletes rows of an upsert table as they are shown.
 fn delete_shown(
     core: &Arc<Core>,
     shape: &TableShape,
     question: Question,
     interrupt: &Interrupt,
 ) -> Result<DeleteResult> {
+    let (exclusive, keys) = select_exclusively(core, shape, question, interrupt)?;
+    let rows = keys.len() as u64;
+    let lsn = bury(core, shape, keys, true, interrupt)?;
+    drop(exclusive);
+    Ok(DeleteResult { rows, lsn })
+}
+
+/// The encoded keys of the rows of an upsert table that are selected as they are shown, and while the other is held nobody
+/// else changes the table. Most of the work is done beside writers; then they wait while it is looked at which of the rows have
+/// changed meanwhile.
+pub fn select_exclusively<'a>(
+    core: &'a Core,
+    shape: &TableShape,
+    question: Question,
+    interrupt: &Interrupt,
+) -> Result<(Exclusive<'a>, BinaryArray)> {
     let seen = table(core, shape)?;
     let selected = seen.resolved(question.clone(), interrupt)?;
     let mut keys = keys_of(&selected, interrupt)?;
@@ -139,21 +154,22 @@ fn delete_shown(
         let fresh = selected_in(&now, &question, &changed, interrupt)?;
         keys.extend(keys_of(&fresh, interrupt)?);
     }
-    let rows = keys.len() as u64;
-    let keys = BinaryArray::from_iter_values(keys);
-    let lsn = bury(core, shape, keys, true, interrupt)?;
-    drop(exclusive);
-    Ok(DeleteResult { rows, lsn })
+    Ok((exclusive, BinaryArray::from_iter_values(keys)))
 }
 
-fn table(core: &Core, shape: &TableShape) -> Result<TableSnapshot> {
+/// The table of that shape as it is now.
+pub fn table(core: &Core, shape: &TableShape) -> Result<TableSnapshot> {
     let version = core.version()?;
     let found = version.tables.values().find(|table| table.id == shape.table);
     Ok(TableSnapshot::new(found.ok_or_else(table_dropped)?.clone()))
 }
 
 /// Waits for commits of the table that are being logged.
-fn wait_until_all_is_visible(core: &Core, shape: &TableShape, interrupt: &Interrupt) -> Result<()> {
+pub fn wait_until_all_is_visible(
+    core: &Core,
+    shape: &TableShape,
+    interrupt: &Interrupt,
+) -> Result<()> {
     let mut state = core.state();
     loop {
         state.check_writable()?;

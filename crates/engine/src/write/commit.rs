@@ -242,6 +242,22 @@ pub fn bury(
     Ok(lsn)
 }
 
+/// Writes rows in the shape of an upsert table over those with their keys, for the caller that alone may publish commits of
+/// the table.
+pub fn replace(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    rows: &RecordBatch,
+    interrupt: &Interrupt,
+) -> Result<Lsn> {
+    let _underway = core.begin()?;
+    let run = encode(core, shape, rows)?;
+    let bytes = run.bytes();
+    let lsn = commit(core, vec![(shape.table, run)], true, interrupt)?;
+    scheduler::compact_small_runs(core, shape.table, bytes)?;
+    Ok(lsn)
+}
+
 /// Leaves out the keys that have a null in a column without nulls. No row has such a key, and its tombstone could not be decoded.
 fn without_impossible(
     schema: &TableSchema,
