@@ -420,6 +420,11 @@ impl Table {
         &self.name
     }
 
+    /// What it is known by, whatever other table gets its name.
+    pub(crate) fn id(&self) -> TableId {
+        self.id
+    }
+
     /// The database that it is in.
     pub fn database(&self) -> &Database {
         &self.database
@@ -614,7 +619,8 @@ impl Table {
         aside(&self.database.interrupt, move |_| set_switches::change(&core, id, change))
     }
 
-    fn shape(&self) -> Result<TableShape> {
+    /// The table as it is now, for a commit.
+    pub(crate) fn shape(&self) -> Result<TableShape> {
         TableShape::of(self.database.core()?, self.id).map_err(|error| match error.kind() {
             ErrorKind::NotFound => self.dropped(),
             _ => error,

@@ -67,9 +67,15 @@ mod read;
 mod reports;
 mod roles;
 mod database;
+mod background_writer;
 
 pub use arrow_array;
 pub use arrow_schema;
+pub use background_writer::database_writer::DatabaseWriter;
+pub use background_writer::failed_rows::FailedRows;
+pub use background_writer::row_queue::AddStats;
+pub use background_writer::table_writer::TableWriter;
+pub use background_writer::writer_options::WriterOptions;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
 pub use database::{Database, MaintenanceHold, Table};

@@ -101,6 +101,20 @@ impl TableShape {
     }
 }
 
+/// A batch as an append would take it, without appending it. What adds columns to its table stays as it is: which are
+/// new is not known before the commit.
+pub fn fitted(
+    shape: &TableShape,
+    batch: &RecordBatch,
+    options: AppendOptions,
+) -> Result<Conformed> {
+    if shape.discovers() {
+        return Ok(Conformed { batch: batch.clone(), rejected: Vec::new() });
+    }
+    let (wanted, keyed) = TablePolicy::of(&shape.layout).batches();
+    conform(&wanted, &keyed, batch, options)
+}
+
 /// Appends one batch to each table in one commit: all become visible together, or none.
 ///
 /// A caller that wants out while the rows are prepared, or wait for memory, has appended nothing. Later the

@@ -1,0 +1,337 @@
+//! Writers that gather rows: all that was added is committed, once, whoever added it and however the writer ends.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::*;
+
+fn columns() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("carrier", DataType::Utf8, true),
+    ]))
+}
+
+fn rows(ids: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let ids: Int64Array = ids.into_iter().map(Some).collect();
+    let carriers: StringArray = (0..ids.len()).map(|_| Some("UA")).collect();
+    RecordBatch::try_new(columns(), vec![Arc::new(ids), Arc::new(carriers)]).unwrap()
+}
+
+fn database() -> Database {
+    Database::in_memory(Options::default()).unwrap()
+}
+
+fn table(db: &Database, name: &str) -> Table {
+    db.create_table(name, TableSpec::new(columns(), ["id"]).set("carrier")).unwrap()
+}
+
+fn ids(table: &Table) -> Vec<i64> {
+    let scan = table.snapshot().unwrap().scan(ScanRequest::default()).unwrap();
+    let batches = scan.map(|batch| batch.unwrap().column(0).as_primitive::<Int64Type>().clone());
+    batches.flat_map(|ids| ids.values().to_vec()).collect()
+}
+
+/// Commits only when asked to.
+fn never() -> WriterOptions {
+    WriterOptions {
+        rows: usize::MAX / 2,
+        seconds: 1e9,
+        bytes: Some(u64::MAX),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn rows_of_many_threads_are_all_stored_once_and_in_the_order_of_each_thread() {
+    let db = database();
+    let table = table(&db, "t");
+    let writer = table.writer(WriterOptions { rows: 100, ..Default::default() }).unwrap();
+    const EACH: i64 = 2_000;
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let writer = &writer;
+            scope.spawn(move || {
+                for row in 0..EACH {
+                    writer.add(&rows([thread * EACH + row])).unwrap();
+                }
+            });
+        }
+    });
+    let lsn = writer.close().unwrap();
+    assert_eq!(ids(&table), (0..4 * EACH).collect::<Vec<_>>());
+    let stats = writer.stats();
+    assert_eq!((stats.rows, stats.failed_rows, stats.waiting_rows), (4 * EACH as u64, 0, 0));
+    assert!(stats.commits >= 80 && stats.commits < 4 * EACH as u64, "{stats:?}");
+    assert!(table.snapshot().unwrap().lsn() >= lsn);
+}
+
+#[test]
+fn a_commit_has_as_many_rows_as_the_limit_says_and_an_add_is_not_split() {
+    let db = database();
+    let table = table(&db, "t");
+    let options = WriterOptions { rows: 10, ..never() };
+    let writer = table.writer(options).unwrap();
+    for first in [0, 4, 8] {
+        writer.add(&rows(first..first + 4)).unwrap();
+    }
+    writer.add(&rows(12..112)).unwrap();
+    writer.flush().unwrap();
+    // 4 + 4, then 4, which 100 more do not fit beside, then 100.
+    assert_eq!(writer.stats().commits, 3);
+    assert_eq!(ids(&table).len(), 112);
+}
+
+#[test]
+fn a_row_is_committed_once_it_is_old_enough_and_by_its_bytes() {
+    let db = database();
+    let table = table(&db, "t");
+    let writer = table.writer(WriterOptions { seconds: 0.02, ..never() }).unwrap();
+    writer.add(&rows([1])).unwrap();
+    let until = Instant::now() + Duration::from_secs(20);
+    while ids(&table).is_empty() {
+        assert!(Instant::now() < until, "the row is not committed");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let by_bytes = table.writer(WriterOptions { bytes: Some(64), ..never() }).unwrap();
+    by_bytes.add(&rows(2..102)).unwrap();
+    while ids(&table).len() < 101 {
+        assert!(Instant::now() < until, "the rows are not committed");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let waited = table.writer(WriterOptions { seconds: 3600.0, ..never() }).unwrap();
+    waited.add_with(&rows([200]), OnError::Raise, Duration::from_secs(3600)).unwrap();
+    while ids(&table).len() < 102 {
+        assert!(Instant::now() < until, "the row that waited is not committed");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn dropping_a_writer_commits_what_was_added_and_keeps_the_database_until_then() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let db = Database::open(folder.path(), Options::default()).unwrap();
+        let writer = table(&db, "t").writer(never()).unwrap();
+        writer.add(&rows(0..5)).unwrap();
+        drop(db);
+        writer.add(&rows(5..10)).unwrap();
+    }
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(ids(&db.table("t").unwrap()), (0..10).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_row_that_does_not_fit_is_refused_at_its_add_and_the_others_stay() {
+    let db = database();
+    let table = table(&db, "t");
+    let writer = table.writer(never()).unwrap();
+    let wrong: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let wrong = RecordBatch::try_from_iter([("id", wrong)]).unwrap();
+    let unknown: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let unknown = RecordBatch::try_from_iter([("id", unknown.clone()), ("nmae", unknown)]).unwrap();
+    writer.add(&rows([1])).unwrap();
+    assert_eq!(writer.add(&wrong).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(writer.add(&unknown).unwrap_err().kind(), ErrorKind::NotFound);
+    let null: ArrayRef = Arc::new(Int64Array::from(vec![Some(2), None, Some(3)]));
+    let null = RecordBatch::try_from_iter([("id", null)]).unwrap();
+    assert_eq!(writer.add(&null).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let skips = table.writer(WriterOptions { on_error: OnError::Skip, ..never() }).unwrap();
+    assert_eq!(skips.add(&null).unwrap()[0].row, 1);
+    writer.close().unwrap();
+    skips.close().unwrap();
+    assert_eq!(ids(&table), [1, 2, 3]);
+    assert_eq!((skips.stats().rows, skips.stats().failed_rows), (2, 1));
+}
+
+/// What two tables have of one add is in one commit, at every moment.
+#[test]
+fn an_add_to_several_tables_is_never_split_over_two_commits() {
+    let db = database();
+    let (one, two) = (table(&db, "one"), table(&db, "two"));
+    let writer = db.writer(WriterOptions { rows: 7, ..Default::default() }).unwrap();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for id in 0..3_000 {
+                let row = rows([id]);
+                writer.add(&[("one", &row), ("two", &row)]).unwrap();
+            }
+            writer.close().unwrap();
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let now = db.snapshot().unwrap();
+            let rows = |name: &str| now.table(name).unwrap().rows().unwrap();
+            assert_eq!(rows("one"), rows("two"));
+        }
+    });
+    assert_eq!((ids(&one).len(), ids(&two).len()), (3_000, 3_000));
+}
+
+#[test]
+fn an_add_of_which_one_table_refuses_a_row_is_left_out_whole() {
+    let db = database();
+    let (one, two) = (table(&db, "one"), table(&db, "two"));
+    let writer = db.writer(WriterOptions { on_error: OnError::Skip, ..never() }).unwrap();
+    let null: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
+    let null = RecordBatch::try_from_iter([("id", null)]).unwrap();
+    assert!(writer.add(&[("one", &rows([1])), ("two", &rows([1]))]).unwrap().is_empty());
+    let rejected = writer.add(&[("one", &rows([2])), ("two", &null)]).unwrap();
+    assert_eq!((rejected[0].0, rejected[0].1.row), (1, 1));
+    assert_eq!(
+        writer.add(&[("one", &rows([3])), ("one", &rows([3]))]).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
+    writer.close().unwrap();
+    assert_eq!((ids(&one), ids(&two)), (vec![1], vec![1]));
+    assert_eq!((writer.stats().rows, writer.stats().failed_rows), (2, 3));
+}
+
+#[test]
+fn rows_for_a_table_that_was_dropped_fail_and_those_beside_them_stay() {
+    let db = database();
+    let kept = table(&db, "kept");
+    table(&db, "gone");
+    let writer = db.writer(never()).unwrap();
+    for id in 0..20 {
+        writer.add(&[("kept", &rows([id]))]).unwrap();
+        if id == 11 {
+            writer.add(&[("gone", &rows([100])), ("kept", &rows([100]))]).unwrap();
+        }
+    }
+    db.drop_table("gone").unwrap();
+    let error = writer.flush().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.to_string().contains("2 rows added earlier"), "{error}");
+    assert_eq!(ids(&kept), (0..20).collect::<Vec<_>>());
+    let failed: HashSet<_> = writer.take_failed().into_iter().map(|failed| failed.table).collect();
+    assert_eq!(failed, HashSet::from(["gone".to_string(), "kept".to_string()]));
+    assert!(writer.take_failed().is_empty());
+    writer.add(&[("kept", &rows([20]))]).unwrap();
+    writer.close().unwrap();
+    assert_eq!(ids(&kept).len(), 21, "an error is reported once, and the writer goes on");
+}
+
+#[test]
+fn a_column_added_meanwhile_does_not_disturb_it() {
+    let db = database();
+    let table = table(&db, "t");
+    let writer = table.writer(never()).unwrap();
+    writer.add(&rows([1])).unwrap();
+    table.add_column("gate", &DataType::Int64).unwrap();
+    writer.add(&rows([2])).unwrap();
+    let (id, gate): (ArrayRef, ArrayRef) =
+        (Arc::new(Int64Array::from(vec![3])), Arc::new(Int64Array::from(vec![7])));
+    writer.add(&RecordBatch::try_from_iter([("id", id), ("gate", gate)]).unwrap()).unwrap();
+    writer.close().unwrap();
+    assert_eq!(ids(&table), [1, 2, 3]);
+}
+
+#[test]
+fn an_add_waits_while_two_batches_are_full_and_an_interrupt_ends_that_wait() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Options::default() };
+    let db = Database::open(folder.path(), options).unwrap();
+    let table = table(&db, "t");
+    let hold = db.hold_maintenance();
+    let writer = table.writer(WriterOptions { rows: 500, ..never() }).unwrap();
+    let end = Instant::now() + Duration::from_millis(800);
+    let impatient = writer.interrupted_by(Interrupt::new(Arc::new(move || Instant::now() > end)));
+    let mut added = 0;
+    // Nothing leaves memory, so commits wait, and soon adds do.
+    let error = loop {
+        match impatient.add(&rows(added..added + 500)) {
+            Ok(_) => added += 500,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    assert!(writer.stats().waits >= 1);
+    assert!(writer.stats().waiting_rows <= 1_000, "two batches: {:?}", writer.stats());
+    drop(hold);
+    writer.close().unwrap();
+    assert_eq!(ids(&table), (0..added).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused() {
+    let db = database();
+    let table = table(&db, "t");
+    let refused = |options| table.writer(options).err().unwrap().to_string();
+    assert!(refused(WriterOptions { rows: 0, ..never() }).contains("rows must be at least 1"));
+    assert!(refused(WriterOptions { bytes: Some(0), ..never() }).contains("bytes must be"));
+    for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        assert!(refused(WriterOptions { seconds, ..never() }).contains("a positive number"));
+    }
+    let writer = table.writer(never()).unwrap();
+    writer.close().unwrap();
+    writer.close().unwrap();
+    assert_eq!(writer.add(&rows([1])).unwrap_err().kind(), ErrorKind::Closed);
+    db.close().unwrap();
+    assert_eq!(table.writer(never()).err().unwrap().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn a_reader_has_no_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    table(&db, "t");
+    let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+    assert_eq!(reader.writer(never()).err().unwrap().kind(), ErrorKind::ReadOnly);
+    let error = reader.table("t").unwrap().writer(never()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+}
+
+/// Prints how fast rows go through: `cargo test -p drillcore --release --test engine -- --ignored rows_a_second --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn rows_a_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("day", DataType::Int64, false),
+        Field::new("carrier", DataType::Utf8, true),
+        Field::new("flight", DataType::Int64, false),
+        Field::new("miles", DataType::Int64, true),
+        Field::new("delay", DataType::Float64, true),
+    ]));
+    for batch_rows in [1, 100, 1_000] {
+        let name = format!("t{batch_rows}");
+        let spec = TableSpec::new(schema.clone(), ["day", "flight"]).set("carrier");
+        let table = db.create_table(&name, spec).unwrap();
+        let batch = |first: i64| {
+            let ids = first..first + batch_rows;
+            let arrays: Vec<ArrayRef> = vec![
+                Arc::new(ids.clone().map(|id| Some(id / 1_000)).collect::<Int64Array>()),
+                Arc::new(
+                    ids.clone()
+                        .map(|id| Some(["UA", "DL", "AA"][id as usize % 3]))
+                        .collect::<StringArray>(),
+                ),
+                Arc::new(ids.clone().map(Some).collect::<Int64Array>()),
+                Arc::new(ids.clone().map(|id| Some(id % 2_000)).collect::<Int64Array>()),
+                Arc::new(
+                    ids.map(|id| Some(id as f64 / 3.0)).collect::<arrow_array::Float64Array>(),
+                ),
+            ];
+            RecordBatch::try_new(schema.clone(), arrays).unwrap()
+        };
+        let count = if batch_rows == 1 { 200_000 } else { 2_000_000 };
+        let batches: Vec<_> = (0..count / batch_rows).map(|nth| batch(nth * batch_rows)).collect();
+        let started = Instant::now();
+        let writer = table.writer(WriterOptions::default()).unwrap();
+        batches.iter().for_each(|batch| assert!(writer.add(batch).unwrap().is_empty()));
+        writer.close().unwrap();
+        let rate = count as f64 / started.elapsed().as_secs_f64();
+        println!("{batch_rows} rows per add: {rate:.0} rows/s, {:?}", writer.stats());
+        assert_eq!(table.snapshot().unwrap().rows().unwrap(), count as u64);
+    }
+}
