@@ -18,6 +18,8 @@ The examples assume these two imports.
 from drillcore._native import __version__
 from drillcore.data import AppendResult, DeleteResult, Rejected, UpdateResult
 from drillcore.database import Database, VerifyReport, open
+from drillcore.database_writer import DatabaseWriter
+from drillcore.dict_rows import FailedRow
 from drillcore.errors import (
     AlreadyExistsError,
     BehindError,
@@ -45,7 +47,9 @@ from drillcore.load import LoadResult
 from drillcore.rows import Rows
 from drillcore.snapshot import Snapshot, TableSnapshot
 from drillcore.table import Table
+from drillcore.table_writer import TableWriter
 from drillcore.values import NULL
+from drillcore.writer import WriterResult
 
 __all__ = [
     "NULL",
@@ -55,9 +59,11 @@ __all__ = [
     "ClosedError",
     "CorruptError",
     "Database",
+    "DatabaseWriter",
     "DeleteResult",
     "Error",
     "Estimate",
+    "FailedRow",
     "InternalError",
     "InvalidArgumentError",
     "InvalidTypeError",
@@ -77,10 +83,12 @@ __all__ = [
     "StreamConsumedError",
     "Table",
     "TableSnapshot",
+    "TableWriter",
     "TooFewRowsError",
     "UnsupportedError",
     "UpdateResult",
     "VerifyReport",
+    "WriterResult",
     "__version__",
     "open",
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
 from drillcore.data import AppendResult
+from drillcore.database_writer import DatabaseWriter
 from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
 from drillcore.names import check_name, check_names, shown
@@ -323,6 +324,37 @@ class Database:
         parts = [(name, self.table(name)._to_arrow(rows, fill_nulls)) for name, rows in data.items()]
         rows, _, lsn = self._native.append(parts, fill_nulls)
         return AppendResult(rows, [], lsn)
+
+    def writer(
+        self,
+        *,
+        rows: int = 8_192,
+        seconds: float = 0.1,
+        bytes: int | None = None,
+        on_error: str = "raise",
+        fill_nulls: bool = False,
+    ) -> DatabaseWriter:
+        """Return a writer for rows of several tables, of which one ``add`` is never split over two commits.
+
+        Parameters
+        ----------
+        rows, seconds, bytes, on_error, fill_nulls
+            As for :meth:`Table.writer <drillcore.table.Table.writer>`. A row that does not fit keeps all rows of its
+            ``add`` out.
+
+        Examples
+        --------
+        See :class:`~drillcore.database_writer.DatabaseWriter`.
+        """
+        return DatabaseWriter(
+            self._native,
+            self.table,
+            rows=rows,
+            seconds=seconds,
+            bytes=bytes,
+            on_error=on_error,
+            fill_nulls=fill_nulls,
+        )
 
     def refresh(self, at_least: int | None = None, timeout: float = 10.0) -> int:
         """Move a reader to the newest commit, and return its LSN. Only with ``read_only=True``.

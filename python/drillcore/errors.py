@@ -6,6 +6,12 @@ builtin. So both ``except drillcore.Error`` and ``except KeyError`` work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drillcore.dict_rows import FailedRow
+
 
 class Error(Exception):
     """Base class of all exceptions that Drillcore raises.
@@ -14,9 +20,13 @@ class Error(Exception):
     ----------
     rows_loaded
         In an error of ``load``: the number of rows stored before it, all in whole commits. Otherwise ``None``.
+    failed_rows
+        In an error of a writer: the rows added earlier that it could not store, as
+        :class:`~drillcore.dict_rows.FailedRow`. Otherwise empty.
     """
 
     rows_loaded: int | None = None
+    failed_rows: Sequence[FailedRow] = ()
 
     def __str__(self) -> str:
         # KeyError would print the repr of its argument; a message is to be read.

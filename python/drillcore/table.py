@@ -26,6 +26,7 @@ from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
+from drillcore.table_writer import TableWriter
 from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
 from drillcore.values import Bounds, key_columns, many_keys, set_values
 
@@ -324,6 +325,38 @@ class Table(Reads):
             progress=progress,
         )
         return loader.load(stream, lambda: self._pin().lsn)
+
+    def writer(
+        self,
+        *,
+        rows: int = 8_192,
+        seconds: float = 0.1,
+        bytes: int | None = None,
+        on_error: str = "raise",
+        fill_nulls: bool = False,
+    ) -> TableWriter:
+        """Return a writer that gathers rows, however few come at once, and commits them in the background.
+
+        Parameters
+        ----------
+        rows
+            Maximum rows per commit, unless one ``add`` has more.
+        seconds
+            How long a row waits at most before its commit begins, unless an earlier commit is still under way.
+        bytes
+            Maximum bytes per commit, as Arrow counts them; by default a 32nd of ``memory_bytes``, up to 32 MiB.
+        on_error
+            ``"raise"`` raises an error for a row that does not fit: at its ``add`` if that can be known at once, else
+            at the next call. ``"skip"`` leaves such rows out and reports them in the result of ``close``. The other
+            rows are stored either way.
+        fill_nulls
+            As for :meth:`append`.
+
+        Examples
+        --------
+        See :class:`~drillcore.table_writer.TableWriter`.
+        """
+        return TableWriter(self, rows=rows, seconds=seconds, bytes=bytes, on_error=on_error, fill_nulls=fill_nulls)
 
     def delete(
         self,

@@ -28,7 +28,7 @@ pub struct Database {
 
 impl Database {
     /// The database, for the call named `what`, which writes.
-    fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Database> {
+    pub fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Database> {
         match self.inner.is_read_only() {
             false => Ok(&self.inner),
             true => Err(error::read_only(py, what)),

@@ -12,6 +12,7 @@ mod rows;
 mod estimate;
 mod table;
 mod database;
+mod writer;
 
 use std::ffi::OsString;
 
@@ -30,6 +31,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<database::Snapshot>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<table::TableSnapshot>()?;
+    module.add_class::<writer::Writer>()?;
     module.add_class::<rows::Scan>()?;
     module.add_class::<estimate::Estimate>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;

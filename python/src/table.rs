@@ -36,7 +36,7 @@ impl Table {
     }
 
     /// The table, for the call named `what`, which writes.
-    fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Table> {
+    pub fn writer(&self, py: Python<'_>, what: &str) -> PyResult<&drillcore::Table> {
         match self.inner.database().is_read_only() {
             false => Ok(&self.inner),
             true => Err(error::read_only(py, what)),

@@ -1,0 +1,108 @@
+"""Writing rows to several tables in the background, such that they stay in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from drillcore import _native
+from drillcore.data import to_arrow
+from drillcore.dict_rows import DictRows, FailedRow, Shape, Values
+from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.writer import Writer, whole
+
+if TYPE_CHECKING:
+    from drillcore.table import Table
+
+
+class DatabaseWriter(Writer):
+    """Gathers rows for several tables: see :meth:`Database.writer <drillcore.database.Database.writer>`.
+
+    The rows of one ``add`` are in one commit. If one of them does not fit, none of them is stored. For what all writers
+    do see :class:`~drillcore.writer.Writer`.
+
+    Examples
+    --------
+    >>> db = drillcore.open(":memory:")
+    >>> flights = db.create_table("flights", {"flight": "int64", "hour": "int64"}, key="flight")
+    >>> rollup = {"metrics": {"n": "count"}}
+    >>> hourly = db.create_table("hourly", {"hour": "int64"}, key="hour", merge="rollup", rollup=rollup)
+    >>> with db.writer() as w:
+    ...     for i in range(1000):
+    ...         w.add({"flights": {"flight": i, "hour": i % 24}, "hourly": {"hour": i % 24}})
+    >>> len(flights), len(hourly), hourly.count(unit="events")
+    (1000, 24, 1000)
+    """
+
+    _keeps_calls_whole = True
+
+    def __init__(self, database: _native.Database, open_table: Callable[[str], Table], **options: Any) -> None:
+        self._open_table = open_table
+        super().__init__(lambda *limits: _native.Writer.of_database(database, *limits), **options)
+
+    def add(self, data: Mapping[str, Any]) -> None:
+        """Add rows to tables, all in one commit. Waits while two batches are full.
+
+        Parameters
+        ----------
+        data
+            A dict from table name to a row or rows, as for
+            :meth:`TableWriter.add <drillcore.table_writer.TableWriter.add>`.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, NotFoundError
+            If a row cannot be stored, as far as that is known at once. Nothing of ``data`` is added.
+        Error
+            As :meth:`TableWriter.add <drillcore.table_writer.TableWriter.add>`.
+        """
+        if self._error is not None:
+            self._raise_error()
+        if not isinstance(data, Mapping):
+            raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
+        given = {name: [rows] if isinstance(rows, Mapping) else rows for name, rows in data.items()}
+        if any(not isinstance(rows, list | tuple) for rows in given.values()):
+            return self._add_arrow(data)
+        while True:
+            try:
+                picked = self._picked(given)
+            except (InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
+                if not self._skip or not all(isinstance(row, Mapping) for rows in given.values() for row in rows):
+                    raise
+                failed = [FailedRow(name, dict(row), str(error)) for name, rows in given.items() for row in rows]
+                with self._changed:
+                    self._note_failed(failed)
+                return
+            with self._changed:
+                if self._closed is not None:
+                    raise self._closed
+                if all(shape is buffer.shape for buffer, rows in picked for _, _, shape in rows):
+                    for buffer, rows in picked:
+                        self._put(buffer, rows)
+                        buffer.calls += [self._calls] * len(rows)
+                    self._calls += 1
+                    self._hand_over_if_full()
+                    return
+
+    def _picked(self, given: Mapping[str, Sequence[Any]]) -> list[tuple[DictRows, list[tuple[Values, int, Shape]]]]:
+        picked = []
+        for name, rows in given.items():
+            buffer = self._buffers.get(name)
+            if buffer is None:
+                opened = DictRows(self._open_table(name), self._fill_nulls)
+                with self._changed:
+                    buffer = self._buffers.setdefault(name, opened)
+            picked.append((buffer, [self._values(buffer, row) for row in rows]))
+        return picked
+
+    def _add_arrow(self, data: Mapping[str, Any]) -> None:
+        parts = []
+        for name, rows in data.items():
+            table = self._open_table(name)
+            given = [rows] if isinstance(rows, Mapping) else rows
+            parts.append((name, whole(to_arrow(given, table.append_schema, table._needed(self._fill_nulls)))))
+        if rejected := self._add_parts(parts):
+            part, row, reason = rejected[0]
+            why = f"table {parts[part][0]!r}, row {row}: {reason}"
+            with self._changed:
+                self._note_failed([FailedRow(name, row, why) for name, batch in parts for row in batch.to_pylist()])

@@ -1,0 +1,166 @@
+"""Dicts on their way into a table, kept as tuples of their values until there are enough to convert.
+
+What can be known of a dict at once is checked at once: its columns, and whether values of these types fit. So the work
+for one row is little: a lookup by its columns and one by its types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from drillcore.data import Discovery, Rejected, _column, _from_dicts, _lacking, split_bad_dicts
+from drillcore.errors import Error, InvalidArgumentError
+from drillcore.names import check_name, unknown_name
+
+if TYPE_CHECKING:
+    from drillcore.table import Table
+
+ROW_BYTES = 64
+"""What a row counts for besides its strings."""
+
+Values = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class FailedRow:
+    """A row that a writer took, or was given with ``on_error="skip"``, and did not store.
+
+    Attributes
+    ----------
+    table
+        Name of the table that it was meant for.
+    row
+        The row, as a dict.
+    reason
+        Why it was not stored.
+    """
+
+    table: str
+    row: dict[str, Any]
+    reason: str
+
+
+class Shape:
+    """The columns of all rows of a buffer, and what was learned about rows with these. A wider one replaces it."""
+
+    def __init__(self, names: tuple[str, ...] = ()) -> None:
+        self.names = names
+        """The columns, in the order of the values."""
+        self.pickers: dict[tuple[str, ...], Callable[[Mapping[str, Any]], Values]] = {}
+        """For each combination of columns that was seen, what gives the values of a row."""
+        self.measures: dict[tuple[type, ...], tuple[int, ...]] = {}
+        """For each combination of types that was seen, the values that have a length."""
+
+    def as_dict(self, values: Values) -> dict[str, Any]:
+        """Return a row as a dict."""
+        return dict(zip(self.names, values, strict=True))
+
+
+class DictRows:
+    """The rows of one table."""
+
+    def __init__(self, table: Table, fill_nulls: bool) -> None:
+        self.table = table
+        self.shape = Shape()
+        self.rows: list[Values] = []
+        self.calls: list[int] = []
+        """For each row the call that it is from, where the calls matter."""
+        self._fill_nulls = fill_nulls
+
+    def lacks(self, row: Mapping[str, Any]) -> list[str]:
+        """Return the columns of ``row`` that the shape lacks, if the row fits the table.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, NotFoundError
+            If it does not.
+        """
+        names = [check_name("column name", name) for name in row]
+        schema = self.table.append_schema
+        unknown = next((name for name in names if name not in schema.names), None)
+        if unknown is not None and not self._discovers:
+            raise unknown_name("column", unknown, schema.names)
+        if lacking := _lacking(row, self.table._needed(self._fill_nulls), schema):
+            raise InvalidArgumentError(lacking)
+        return [name for name in names if name not in self.shape.names]
+
+    def learn(self, names: tuple[str, ...], more: Sequence[str]) -> None:
+        """Take rows with the columns ``names`` from now on, which may add ``more``; there must be no rows then."""
+        if more:
+            assert not self.rows, "rows without these columns were handed over before"
+            self.shape = Shape((*self.shape.names, *more))
+        known = self.shape.names
+        self.shape.pickers[names] = _picker(known) if len(names) == len(known) else _lenient_picker(known)
+
+    def measure(self, values: Values, shape: Shape) -> tuple[int, ...]:
+        """Return which values have a length, if values of these types fit the table.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError
+            If these do not.
+        """
+        schema = self.table.append_schema
+        row = shape.as_dict(values)
+        _from_dicts([row], schema)
+        for name, value in row.items():
+            if value is None and name in schema.names and not schema.field(name).nullable:
+                raise InvalidArgumentError(f'column "{name}" is not nullable, but the value is null')
+        sized = tuple(at for at, value in enumerate(values) if hasattr(value, "__len__"))
+        shape.measures[tuple(map(type, values))] = sized
+        return sized
+
+    def converted(self) -> tuple[pa.RecordBatch, list[int], list[Rejected]]:
+        """Return the rows as Arrow, which of them these are, and the others with the reason."""
+        schema = self.table.append_schema
+        columns = map(list, zip(*self.rows, strict=True))
+        try:
+            given = dict(zip(self.shape.names, columns, strict=True))
+            return from_columns(given, schema), list(range(len(self.rows))), []
+        except Error:
+            dicts = [self.shape.as_dict(row) for row in self.rows]
+            discovery = Discovery(self.table.schema.names) if self._discovers else None
+            needed = self.table._needed(self._fill_nulls).given(dicts)
+            good, bad, wider = split_bad_dicts(dicts, schema, needed, discovery)
+            return _from_dicts([dicts[position] for position in good], wider), good, bad
+
+    def leave_out(self, positions: set[int]) -> list[dict[str, Any]]:
+        """Remove the rows at these positions, and return them."""
+        removed = [self.shape.as_dict(self.rows[at]) for at in sorted(positions)]
+        self.rows = [row for at, row in enumerate(self.rows) if at not in positions]
+        self.calls = [call for at, call in enumerate(self.calls) if at not in positions]
+        return removed
+
+    def clear(self) -> None:
+        """Forget the rows."""
+        self.rows, self.calls = [], []
+
+    def forget_shapes(self) -> None:
+        """Look at the next rows as if they were the first, because the table may have changed."""
+        self.shape = Shape(self.shape.names if self.rows else ())
+
+    @property
+    def _discovers(self) -> bool:
+        return self.table._native.discovers
+
+
+def from_columns(columns: Mapping[str, list[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Return values as a record batch."""
+    arrays = [_column(values, name, schema, "row") for name, values in columns.items()]
+    return pa.RecordBatch.from_arrays(arrays, names=list(columns))
+
+
+def _picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Values]:
+    if len(names) == 1:
+        (name,) = names
+        return lambda row: (row[name],)
+    return itemgetter(*names)
+
+
+def _lenient_picker(names: tuple[str, ...]) -> Callable[[Mapping[str, Any]], Values]:
+    return lambda row: tuple(map(row.get, names))

@@ -1,0 +1,130 @@
+"""Writing rows to one table in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from drillcore import _native
+from drillcore.data import to_arrow
+from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow
+from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.writer import Writer, whole
+
+if TYPE_CHECKING:
+    from drillcore.table import Table
+
+
+class TableWriter(Writer):
+    """Gathers rows for one table: see :meth:`Table.writer <drillcore.table.Table.writer>`.
+
+    For what all writers do see :class:`~drillcore.writer.Writer`.
+
+    Examples
+    --------
+    >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64", "delay": "float64"}, key="flight")
+    >>> with t.writer(rows=1000) as w:
+    ...     for i in range(2500):
+    ...         w.add({"flight": i, "delay": i / 2})
+    ...     lsn = w.flush()
+    >>> len(t), w.close().rows, w.close().failed
+    (2500, 2500, [])
+
+    A row that does not fit:
+
+    >>> with t.writer() as w:
+    ...     w.add({"flight": 2500, "dealy": 1.0})
+    Traceback (most recent call last):
+    ...
+    drillcore.errors.NotFoundError: unknown column 'dealy'; did you mean 'delay'?
+    """
+
+    _keeps_calls_whole = False
+
+    def __init__(self, table: Table, **options: Any) -> None:
+        self._name = table.name
+        self._table = table
+        super().__init__(lambda *limits: _native.Writer.of_table(table._native, *limits), **options)
+        self._only = self._buffers[self._name] = DictRows(table, self._fill_nulls)
+
+    def add(self, data: Any) -> None:
+        """Add rows. Waits while two batches are full.
+
+        Parameters
+        ----------
+        data
+            A dict, a list of dicts, or Arrow data, as for :meth:`Table.append <drillcore.table.Table.append>`. A dict
+            may be changed after the call. Arrow data should be small: it is not split over several commits.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, NotFoundError
+            If a row has a column that the table lacks, lacks one that it needs, or has a value of a type that does not
+            fit. Nothing of ``data`` is added.
+        Error
+            If a row that was added earlier could not be stored, for example because its number is out of range. The
+            error has such rows as ``failed_rows``, and is raised once. Nothing of ``data`` is added, and the writer
+            can be used as before. With ``on_error="skip"``, such rows are left out instead, unless the database
+            cannot store any rows.
+        ClosedError
+            If the writer or the database is closed.
+        """
+        if self._error is not None:
+            self._raise_error()
+        if type(data) is dict:
+            # The way of most rows, without a call that it could do without.
+            buffer = self._only
+            shape = buffer.shape
+            pick = shape.pickers.get(tuple(data))
+            if pick is not None:
+                values = pick(data)
+                sized = shape.measures.get(tuple(map(type, values)))
+                if sized is not None:
+                    size = ROW_BYTES
+                    for at in sized:
+                        size += len(values[at])
+                    with self._changed:
+                        if buffer.shape is shape and self._began is not None and self._closed is None:
+                            buffer.rows.append(values)
+                            self._rows += 1
+                            self._bytes += size
+                            if self._rows >= self._chunk_rows or self._bytes >= self._chunk_bytes:
+                                self._hand_over()
+                            return
+        if isinstance(data, Mapping):
+            self._add_dicts([data])
+        elif isinstance(data, list | tuple):
+            # What does not fit is left out row by row.
+            for rows in [[row] for row in data] if self._skip else [data]:
+                self._add_dicts(rows)
+        else:
+            self._add_arrow(data)
+
+    def _add_dicts(self, rows: Sequence[Any]) -> None:
+        """Add all of these, or none of them."""
+        buffer = self._only
+        while True:
+            try:
+                picked = [self._values(buffer, row) for row in rows]
+            except (InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
+                if not self._skip or not isinstance(rows[0], Mapping):
+                    raise
+                with self._changed:
+                    self._note_failed([FailedRow(self._name, dict(rows[0]), str(error))])
+                return
+            with self._changed:
+                if self._closed is not None:
+                    raise self._closed
+                if all(shape is buffer.shape for _, _, shape in picked):
+                    self._put(buffer, picked)
+                    self._hand_over_if_full()
+                    return
+
+    def _add_arrow(self, data: Any) -> None:
+        batch = whole(to_arrow(data, self._table.append_schema))
+        rejected = self._add_parts([(self._name, batch)])
+        if rejected:
+            rows = batch.take([row for _, row, _ in rejected]).to_pylist()
+            reasons = [reason for _, _, reason in rejected]
+            with self._changed:
+                self._note_failed([FailedRow(self._name, *pair) for pair in zip(rows, reasons, strict=True)])

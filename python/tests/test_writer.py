@@ -1,0 +1,389 @@
+"""Writers: what was added is stored once, in order, whatever its shape, and what cannot be stored is reported."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gc
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import drillcore
+
+SCHEMA = {"id": "int64", "carrier": "string", "delay": "float64", "at": "timestamp[us, UTC]"}
+AT = dt.datetime(2013, 7, 4, 9, tzinfo=dt.timezone.utc)
+
+
+def table(database: drillcore.Database, name: str = "flights", **options: Any) -> drillcore.Table:
+    return database.create_table(name, SCHEMA, key="id", **options)
+
+
+def row(i: int, **more: Any) -> dict[str, Any]:
+    return {"id": i, "carrier": "UA", "delay": i / 2, "at": AT, **more}
+
+
+def ids(t: drillcore.Table) -> list[int]:
+    return t.scan(columns=["id"]).arrow().column(0).to_pylist()
+
+
+def wait_for(t: drillcore.Table, rows: int) -> None:
+    until = time.monotonic() + 20
+    while len(t) < rows:
+        assert time.monotonic() < until, f"{len(t)} of {rows} rows are there"
+        time.sleep(0.005)
+
+
+def test_rows_of_several_threads_are_stored_once(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.writer(rows=1_000) as w:
+
+        def add(first: int) -> None:
+            for i in range(first, first + 3_000):
+                w.add(row(i))
+
+        threads = [threading.Thread(target=add, args=(first,)) for first in range(0, 12_000, 3_000)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert ids(t) == list(range(12_000))
+    result = w.close()
+    assert (result.rows, result.failed_count) == (12_000, 0)
+    assert 12 <= result.commits < 200
+    assert database.snapshot().lsn >= result.lsn
+    assert t.get(7) == row(7)
+
+
+def test_a_row_is_visible_after_flush_and_soon_without(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.writer(seconds=3600.0) as slow, t.writer(seconds=0.02) as quick:
+        slow.add(row(1))
+        assert len(t) == 0
+        assert slow.stats()["waiting_rows"] == 1
+        assert slow.flush() <= database.snapshot().lsn
+        assert ids(t) == [1]
+        quick.add(row(2))
+        wait_for(t, 2)
+        # The clock starts anew with each first row.
+        quick.add(row(3))
+        wait_for(t, 3)
+
+
+def test_rows_of_any_shape_are_stored_as_append_stores_them(database: drillcore.Database) -> None:
+    t, same = table(database), table(database, "same")
+    rows = [
+        row(1),
+        {"at": AT, "id": 2},
+        {"id": 3, "carrier": None},
+        {"carrier": "DL", "delay": 4, "id": 4.0, "at": "2013-07-04T09:00Z"},
+        row(5),
+    ]
+    for each in rows:
+        same.append([each])
+    more = pa.table({"id": [6, 7], "carrier": ["AA", None]})
+    same.append(more)
+    with t.writer() as w:
+        w.add(rows[0])
+        w.add(rows[1:3])
+        w.add(tuple(rows[3:]))
+        w.add(more)
+        w.add([])
+    assert t.scan().arrow().equals(same.scan().arrow())
+
+
+def test_a_dict_may_be_changed_after_it_was_added(database: drillcore.Database) -> None:
+    t = table(database)
+    one = row(0)
+    with t.writer() as w:
+        for i in range(100):
+            one["id"] = i
+            w.add(one)
+    assert ids(t) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "says"),
+    [
+        ({"id": 1, "carier": "UA"}, drillcore.NotFoundError, "did you mean 'carrier'"),
+        ({"carrier": "UA"}, drillcore.InvalidArgumentError, "lacks key column"),
+        ({"id": "x"}, drillcore.InvalidArgumentError, "'x' is not a number"),
+        ({"id": 1, "carrier": 5}, drillcore.InvalidTypeError, "5 is not a string"),
+        ({"id": None}, drillcore.InvalidArgumentError, "not nullable"),
+        ({"id": 1, 5: "x"}, drillcore.InvalidTypeError, "expected a name"),
+        (5, drillcore.InvalidTypeError, "int"),
+        ([{"id": 1}, {"id": "x"}], drillcore.InvalidArgumentError, "'x' is not a number"),
+        ([{"id": 1}, 7], drillcore.InvalidTypeError, "not int"),
+        (pa.table({"id": ["x"]}), drillcore.InvalidArgumentError, "Utf8 was given"),
+        (pa.table({"id": pa.array([1, None])}), drillcore.InvalidArgumentError, "row 1"),
+    ],
+)
+def test_what_can_be_known_at_once_is_refused_at_once(
+    database: drillcore.Database, bad: Any, error: type[Exception], says: str
+) -> None:
+    t = database.create_table(
+        "flights", pa.schema([pa.field("id", pa.int64(), nullable=False), ("carrier", pa.string())]), key="id"
+    )
+    with t.writer() as w:
+        w.add({"id": 10})
+        with pytest.raises(error, match=says):
+            w.add(bad)
+        w.add({"id": 11})
+    assert ids(t) == [10, 11]
+
+
+def test_a_row_that_turns_out_bad_later_is_raised_once_with_its_row(database: drillcore.Database) -> None:
+    t = table(database)
+    w = t.writer(seconds=3600.0)
+    for i in range(10):
+        # An int as the others, but out of range: that is known when the rows are converted.
+        w.add(row(i if i != 4 else 2**70))
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"1 row added earlier .* out of range") as raised:
+        w.flush()
+    assert [(failed.table, failed.row["id"]) for failed in raised.value.failed_rows] == [("flights", 2**70)]
+    w.add(row(10))
+    result = w.close()
+    assert ids(t) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10]
+    assert (result.rows, result.failed_count, result.failed) == (10, 1, [])
+    assert w.close() == result
+
+
+def test_the_next_add_raises_before_it_takes_its_row(database: drillcore.Database) -> None:
+    t = table(database)
+    w = t.writer(rows=4, seconds=3600.0)
+    for i in (0, 1, 2**70, 3):
+        w.add(row(i))
+    with pytest.raises(drillcore.InvalidArgumentError):
+        w.add(row(4))
+    w.close()
+    assert ids(t) == [0, 1, 3]
+
+
+def test_skip_leaves_bad_rows_out_and_lists_them(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.writer(on_error="skip") as w:
+        w.add(row(1))
+        w.add({"id": "x"})
+        w.add({"id": 2, "carier": "UA"})
+        w.add([row(3), {"carrier": "UA"}])
+        w.add(row(2**70))
+        w.add(pa.table({"id": pa.array([4, None, 5])}))
+    assert ids(t) == [None, 1, 3, 4, 5], "a key of this table may be null"
+    failed = w.close().failed
+    assert [each.row.get("id") for each in failed] == ["x", 2, None, 2**70]
+    assert w.stats()["failed_rows"] == w.close().failed_count == len(failed)
+
+
+def test_a_body_that_raises_leaves_what_was_added(database: drillcore.Database) -> None:
+    t = table(database)
+    with pytest.raises(ZeroDivisionError), t.writer(seconds=3600.0) as w:
+        w.add(row(1))
+        raise ZeroDivisionError
+    assert ids(t) == [1]
+    with pytest.raises(drillcore.ClosedError, match="writer is closed"):
+        w.add(row(2))
+    with pytest.raises(drillcore.ClosedError):
+        w.add(pa.table({"id": [2]}))
+    with pytest.raises(drillcore.ClosedError):
+        w.flush()
+
+
+def test_a_writer_that_is_forgotten_commits(database: drillcore.Database) -> None:
+    t = table(database)
+    w = t.writer(seconds=3600.0)
+    w.add(row(1))
+    del w
+    gc.collect()
+    wait_for(t, 1)
+
+
+def test_an_add_to_two_tables_is_in_one_commit(database: drillcore.Database) -> None:
+    flights = table(database)
+    hourly = database.create_table(
+        "hourly", {"id": "int64"}, key="id", merge="rollup", rollup={"metrics": {"n": "count"}}
+    )
+    done = threading.Event()
+
+    def add() -> None:
+        with database.writer(rows=50, seconds=0.001) as w:
+            for i in range(3_000):
+                w.add({"flights": row(i), "hourly": [{"id": i % 24}, {"id": i % 7}]})
+        done.set()
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    while not done.is_set():
+        snapshot = database.snapshot()
+        assert 2 * len(snapshot.table("flights")) == snapshot.table("hourly").count(unit="events")
+    thread.join()
+    assert (len(flights), hourly.count(unit="events")) == (3_000, 6_000)
+
+
+def test_a_bad_row_keeps_all_rows_of_its_add_out(database: drillcore.Database) -> None:
+    flights, other = table(database), table(database, "other")
+    w = database.writer(on_error="skip", seconds=3600.0)
+    for i in range(100):
+        w.add({"flights": row(i), "other": row(i if i % 10 else 2**70)})
+    w.add({"flights": row(200), "other": {"nmae": 1}})
+    w.add({"flights": pa.table({"id": [300]}), "other": {"id": 300}})
+    result = w.close()
+    left = [i for i in range(100) if i % 10] + [300]
+    assert ids(flights) == left
+    assert ids(other) == left
+    assert (result.rows, result.failed_count) == (182, 22)
+    assert {each.table for each in result.failed} == {"flights", "other"}
+    assert "out of range" in next(each.reason for each in result.failed)
+    raising = database.writer()
+    with pytest.raises(drillcore.NotFoundError, match="unknown table"):
+        raising.add({"fligths": row(1)})
+    with pytest.raises(drillcore.NotFoundError):
+        raising.add({"flights": row(400), "other": {"nmae": 1}})
+    with pytest.raises(drillcore.InvalidTypeError, match="dict from table name"):
+        raising.add([row(1)])  # type: ignore[arg-type]
+    assert raising.close().rows == 0
+
+
+def test_new_columns_and_new_dimensions_come_in(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.writer() as w:
+        w.add(row(1))
+        t.add_column("gate", "string")
+        w.add(row(2, gate="B7"))
+        w.add(row(3))
+    assert t.scan(columns=["gate"]).arrow().column(0).to_pylist() == [None, "B7", None]
+    rollup = {"dimensions": "discover", "metrics": {"n": "count"}}
+    hits = database.create_table("hits", {"id": "int64"}, key="id", merge="rollup", rollup=rollup)
+    with hits.writer() as w:
+        w.add({"id": 1})
+        w.add({"id": 1, "path": "/", "status": 200})
+        w.add({"id": 1, "path": "/"})
+    assert hits.key == ["id", "path", "status"]
+    assert hits.count(unit="events") == 3
+
+
+def test_an_upsert_needs_whole_rows_unless_it_fills_nulls(database: drillcore.Database) -> None:
+    t = table(database, merge="upsert")
+    with t.writer() as w:
+        w.add(row(1))
+        with pytest.raises(drillcore.InvalidArgumentError, match="would set to null"):
+            w.add({"id": 2})
+    with t.writer(fill_nulls=True) as w:
+        w.add({"id": 1})
+        w.add(row(2))
+        w.add(row(2, carrier="DL"))
+    assert t.get(1) == {"id": 1, "carrier": None, "delay": None, "at": None}
+    assert t.get(2)["carrier"] == "DL"  # type: ignore[index]
+
+
+def test_rows_for_a_database_that_was_closed_fail_with_their_rows() -> None:
+    database = drillcore.open(":memory:")
+    t = table(database)
+    w = t.writer(seconds=3600.0)
+    w.add(row(1))
+    database.close()
+    with pytest.raises(drillcore.ClosedError, match="database is closed") as raised:
+        w.close()
+    assert [failed.row["id"] for failed in raised.value.failed_rows] == [1]
+    with pytest.raises(drillcore.ClosedError):
+        t.writer()
+
+
+def test_rows_for_a_table_that_was_dropped_fail_with_their_rows(database: drillcore.Database) -> None:
+    t = table(database)
+    w = t.writer(seconds=3600.0)
+    w.add(row(1))
+    database.drop_table("flights")
+    with pytest.raises(drillcore.Error, match="dropped") as raised:
+        w.flush()
+    assert len(raised.value.failed_rows) == 1
+    w.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"rows": 0}, "rows: expected a number of at least 1"),
+        ({"rows": "many"}, "rows: expected a whole number"),
+        ({"seconds": 0}, "seconds: expected a positive number"),
+        ({"seconds": float("nan")}, "seconds: expected a positive number"),
+        ({"bytes": 0}, "bytes: expected a number of at least 1"),
+        ({"on_error": "ignore"}, 'on_error: expected "raise" or "skip"'),
+    ],
+)
+def test_options_are_checked(database: drillcore.Database, options: dict[str, Any], says: str) -> None:
+    t = table(database)
+    for opened in (t.writer, database.writer):
+        with pytest.raises(drillcore.Error, match=says):
+            opened(**options)
+
+
+def test_a_reader_has_no_writer(tmp_path: Path) -> None:
+    with drillcore.open(tmp_path / "db") as db:
+        table(db)
+        with drillcore.open(tmp_path / "db", read_only=True) as reader:
+            with pytest.raises(drillcore.ReadOnlyError):
+                reader.writer()
+            with pytest.raises(drillcore.ReadOnlyError):
+                reader.table("flights").writer()
+
+
+def test_long_strings_do_not_gather(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.writer(seconds=3600.0) as w:
+        for i in range(64):
+            w.add(row(i, carrier="x" * 300_000))
+            # Less than two chunks of 4 MiB wait to be converted.
+            assert w._bytes < 5 << 20
+    assert len(t) == 64
+
+
+def run(program: str) -> str:
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "panic" not in done.stderr
+    return done.stdout
+
+
+def test_a_program_that_ends_without_closing_stores_its_rows(tmp_path: Path) -> None:
+    run(f"""
+        import drillcore
+        db = drillcore.open({str(tmp_path / "db")!r})
+        w = db.create_table("t", {{"k": "int64"}}, key="k").writer(seconds=3600.0)
+        for k in range(1500):
+            w.add({{"k": k}})
+    """)
+    with drillcore.open(tmp_path / "db") as db:
+        assert len(db.table("t")) == 1_500
+
+
+def test_a_fork_is_refused_and_stores_nothing_twice(tmp_path: Path) -> None:
+    printed = run(f"""
+        import os, sys, drillcore
+        db = drillcore.open({str(tmp_path / "db")!r})
+        w = db.create_table("t", {{"k": "int64"}}, key="k").writer(seconds=3600.0)
+        w.add({{"k": 1}})
+        if (pid := os.fork()) == 0:
+            try:
+                w.add({{"k": 2}})
+                w.flush()
+            except drillcore.ReadOnlyError as error:
+                print("refused", error, flush=True)
+            sys.exit(0)
+        os.waitpid(pid, 0)
+        w.add({{"k": 3}})
+        w.close()
+        db.close()
+    """)
+    assert "refused" in printed
+    assert "fork" in printed
+    assert os.getpid()
+    with drillcore.open(tmp_path / "db") as db:
+        assert [each["k"] for each in db.table("t").scan().arrow().to_pylist()] == [1, 3]
