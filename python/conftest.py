@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow
 import pytest
 
 import drillcore
+
+# The module imports torch, which few have.
+collect_ignore = [] if find_spec("torch") else ["drillcore/torch.py"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -93,6 +93,22 @@ def check_names(argument: str, names: Any) -> list[str]:
     return [check_name(argument, name) for name in names]
 
 
+def check_columns(columns: Any) -> list[str] | None:
+    """Return ``columns`` as a list of different names."""
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Sequence):
+        raise InvalidTypeError(f"columns: expected a list of names, not {shown(columns)}")
+    names: list[str] = []
+    for name in columns:
+        if not isinstance(name, str):
+            raise InvalidTypeError(f"columns: expected a list of names, not one with {shown(name)}")
+        if name in names:
+            raise InvalidArgumentError(f"columns: {shown(name)} is listed twice")
+        names.append(check_encodable("columns", name))
+    return names
+
+
 def unknown_name(what: str, name: Any, valid: Iterable[str]) -> NotFoundError:
     """Return the error for an unknown name, with the nearest of ``valid``, or all if none is near.
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.errors import InvalidArgumentError, InvalidTypeError, TooFewRowsError
+from drillcore.errors import InvalidArgumentError, TooFewRowsError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
-from drillcore.names import check_encodable, check_name, shown
+from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
+from drillcore.stream import Refresh, Stream, open_stream
 from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Reads(ABC):
     @abstractmethod
     def _pin(self) -> _native.TableSnapshot:
         """Return the snapshot that the next call reads."""
+
+    def _renew(self) -> None:  # noqa: B027
+        """Have the next snapshot show the newest rows, where that takes a call."""
 
     @property
     @abstractmethod
@@ -305,6 +309,83 @@ class Reads(ABC):
         rows, attempts, resolved = drawn
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
+    def stream(
+        self,
+        batch_size: int,
+        *,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        where: str | None = None,
+        weight: str | None = None,
+        replace: bool = False,
+        with_probability: bool = False,
+        seed: int | None = None,
+        columns: Sequence[str] | None = None,
+        refresh: Refresh = 1,
+        first: int = 0,
+        ahead: int = 2,
+    ) -> Stream:
+        """Return an endless iterator of samples, for example for training.
+
+        Each batch is a sample as :meth:`sample` draws it, independent of all others: a row can be in several batches,
+        and more than once within a batch only with ``replace``. A thread draws the next batches while the caller uses
+        the last one.
+
+        Parameters
+        ----------
+        batch_size
+            Rows per batch.
+        between, closed, set, where
+            What to draw from; see :class:`Reads`.
+        weight, replace, with_probability, columns
+            As for :meth:`sample`.
+        seed
+            Makes the batches repeatable on the same snapshot. Each batch has a seed of its own, made of this and its
+            number.
+        refresh
+            How often rows that were committed meanwhile come in: after so many batches (by default each), after a
+            ``datetime.timedelta``, or with ``None`` never. For a ``where`` that few rows meet, these are listed anew
+            then. Batches that were drawn ahead do not show newer rows. A snapshot never changes.
+        first
+            Number of the first batch: with the :attr:`~drillcore.stream.Stream.position` of an earlier stream and its
+            seed, the batches that it would have given next.
+        ahead
+            Number of batches to draw ahead, which memory holds.
+
+        Raises
+        ------
+        TooFewRowsError
+            From ``next``, if there are fewer than ``batch_size`` rows, unless ``replace`` is set.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", {"flight": "int64", "delay": "float64"}, key="flight", weights="delay")
+        >>> t.append([{"flight": i, "delay": i % 60} for i in range(1000)]).rows
+        1000
+        >>> with t.stream(256, weight="delay", seed=7) as batches:
+        ...     first, second = next(batches), next(batches)
+        >>> len(first), first.arrow().equals(second.arrow())
+        (256, False)
+        """
+        return open_stream(
+            self,
+            batch_size,
+            between=between,
+            closed=closed,
+            set=set,
+            where=where,
+            weight=weight,
+            replace=replace,
+            with_probability=with_probability,
+            columns=columns,
+            seed=seed,
+            refresh=refresh,
+            first=first,
+            ahead=ahead,
+        )
+
     def estimate(
         self,
         aggregates: Aggregates,
@@ -405,19 +486,3 @@ class Reads(ABC):
         if closed not in _CLOSED:
             raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
         return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where)
-
-
-def check_columns(columns: Any) -> list[str] | None:
-    """Return ``columns`` as a list of different names."""
-    if columns is None:
-        return None
-    if isinstance(columns, str) or not isinstance(columns, Sequence):
-        raise InvalidTypeError(f"columns: expected a list of names, not {shown(columns)}")
-    names: list[str] = []
-    for name in columns:
-        if not isinstance(name, str):
-            raise InvalidTypeError(f"columns: expected a list of names, not one with {shown(name)}")
-        if name in names:
-            raise InvalidArgumentError(f"columns: {shown(name)} is listed twice")
-        names.append(check_encodable("columns", name))
-    return names

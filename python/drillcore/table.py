@@ -557,6 +557,10 @@ class Table(Reads):
     def _pin(self) -> _native.TableSnapshot:
         return self._native.snapshot()
 
+    def _renew(self) -> None:
+        if self._database.read_only:
+            self._database.refresh(0, 0.0)
+
     def _newest_schemas(self) -> tuple[pa.Schema, pa.Schema]:
         """Return the columns of the table and of appended rows, converted once for each added column."""
         if len(self._schemas[0]) != self._native.column_count:
