@@ -64,10 +64,30 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_timestamp(kind) and types == {str}:
         return pa.array(values, type=pa.string()).cast(kind)
     taken, convert = _rule(kind)
+    if types == _DATETIMES and _takes_all_datetimes(kind):
+        is_naive = kind.tz is None
+        if all(value is None or (value.tzinfo is None) == is_naive for value in values):
+            taken = _DATETIMES
     if not types <= taken:
         plain = (_plain(value) for value in values)
         values = [None if value is None else convert(value) for value in plain]
     return pa.array(values, type=kind, from_pandas=False)
+
+
+def plain_types(kind: pa.DataType) -> frozenset[type]:
+    """Return the types of values that pyarrow takes unchanged or refuses.
+
+    Of datetimes these are only those with a zone if ``kind`` has one, else those without.
+    """
+    return _DATETIMES if _takes_all_datetimes(kind) else _rule(kind)[0]
+
+
+_DATETIMES = frozenset([dt.datetime])
+
+
+def _takes_all_datetimes(kind: pa.DataType) -> bool:
+    """Whether no datetime is finer than the type."""
+    return pa.types.is_timestamp(kind) and kind.unit in ("us", "ns")
 
 
 def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
@@ -145,6 +165,19 @@ def is_nan(value: Any) -> bool:
 
 
 def _rule(kind: pa.DataType) -> _Rule:
+    rule = _RULES.get(kind.id)
+    if rule is None:
+        rule = _rule_of(kind)
+        if not pa.types.is_timestamp(kind):
+            _RULES[kind.id] = rule
+    return rule
+
+
+_RULES: dict[int, _Rule] = {}
+"""The rules of types that were met, by their number, which all types of one rule share but for timestamps."""
+
+
+def _rule_of(kind: pa.DataType) -> _Rule:
     is_a = pa.types
     if is_a.is_boolean(kind):
         return frozenset([bool]), _bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -214,15 +215,19 @@ def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str |
 
 
 def _from_dicts(rows: Sequence[Mapping[str, Any]], schema: pa.Schema, *, place: str = "") -> pa.RecordBatch:
-    names = []
-    for name in dict.fromkeys(name for row in rows for name in row):
-        if not isinstance(name, str):
-            raise InvalidArgumentError(f"column names must be strings, not {shown(name)}")
-        names.append(check_no_nul("column name", check_encodable("column name", name)))
+    names = [_checked(name) for name in dict.fromkeys(name for row in rows for name in row)]
     if not rows:
         return pa.RecordBatch.from_pylist([], schema=schema)
     columns = [_column([row.get(name) for row in rows], name, schema, place) for name in names]
     return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+@lru_cache(maxsize=4_096)
+def _checked(name: Any) -> str:
+    """The name of a column, if it can be one."""
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"column names must be strings, not {shown(name)}")
+    return check_no_nul("column name", check_encodable("column name", name))
 
 
 def _column(values: list[Any], name: str, schema: pa.Schema, place: str) -> pa.Array:

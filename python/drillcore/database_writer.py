@@ -70,10 +70,10 @@ class DatabaseWriter(Writer):
                 if not self._skip or not all(isinstance(row, Mapping) for rows in given.values() for row in rows):
                     raise
                 failed = [FailedRow(name, dict(row), str(error)) for name, rows in given.items() for row in rows]
-                with self._changed:
+                with self._lock:
                     self._note_failed(failed)
                 return
-            with self._changed:
+            with self._lock:
                 if self._closed is not None:
                     raise self._closed
                 if all(shape is buffer.shape for buffer, rows in picked for _, _, shape in rows):
@@ -90,7 +90,7 @@ class DatabaseWriter(Writer):
             buffer = self._buffers.get(name)
             if buffer is None:
                 opened = DictRows(self._open_table(name), self._fill_nulls)
-                with self._changed:
+                with self._lock:
                     buffer = self._buffers.setdefault(name, opened)
             picked.append((buffer, [self._values(buffer, row) for row in rows]))
         return picked
@@ -104,5 +104,5 @@ class DatabaseWriter(Writer):
         if rejected := self._add_parts(parts):
             part, row, reason = rejected[0]
             why = f"table {parts[part][0]!r}, row {row}: {reason}"
-            with self._changed:
+            with self._lock:
                 self._note_failed([FailedRow(name, row, why) for name, batch in parts for row in batch.to_pylist()])

@@ -83,7 +83,7 @@ class TableWriter(Writer):
                     size = ROW_BYTES
                     for at in sized:
                         size += len(values[at])
-                    with self._changed:
+                    with self._lock:
                         if buffer.shape is shape and self._began is not None and self._closed is None:
                             buffer.rows.append(values)
                             self._rows += 1
@@ -109,10 +109,10 @@ class TableWriter(Writer):
             except (InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
                 if not self._skip or not isinstance(rows[0], Mapping):
                     raise
-                with self._changed:
+                with self._lock:
                     self._note_failed([FailedRow(self._name, dict(rows[0]), str(error))])
                 return
-            with self._changed:
+            with self._lock:
                 if self._closed is not None:
                     raise self._closed
                 if all(shape is buffer.shape for _, _, shape in picked):
@@ -126,5 +126,5 @@ class TableWriter(Writer):
         if rejected:
             rows = batch.take([row for _, row, _ in rejected]).to_pylist()
             reasons = [reason for _, _, reason in rejected]
-            with self._changed:
+            with self._lock:
                 self._note_failed([FailedRow(self._name, *pair) for pair in zip(rows, reasons, strict=True)])

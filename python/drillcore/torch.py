@@ -34,7 +34,7 @@ Batch = Any
 """A dict from column name to tensor, or what ``transform`` makes of a record batch."""
 
 
-class SampleDataset(IterableDataset[Batch]):
+class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
     """An endless dataset of independent random batches, each a dict from column name to tensor.
 
     Batches come from :meth:`Table.stream <drillcore.reads.Reads.stream>`. Give ``batch_size=None`` to the

@@ -118,7 +118,9 @@ class Writer:
         self._closed: Error | None = None
         """Why no more rows are taken."""
         self._result: WriterResult | None = None
-        self._changed = threading.Condition()  # its lock may be taken again by its thread: see `_watch`
+        self._lock = threading.RLock()
+        """A thread may take it again: see :func:`_watch`."""
+        self._changed = threading.Condition(self._lock)
         _OPEN.add(self)
         watch = threading.Thread(
             target=_watch, args=(self._changed, weakref.ref(self)), name="drillcore-writer", daemon=True
@@ -134,7 +136,7 @@ class Writer:
             If rows that were added before could not be stored; the error has them as ``failed_rows``. The others are
             stored.
         """
-        with self._changed:
+        with self._lock:
             if self._closed is not None:
                 raise self._closed
             self._hand_over()
@@ -152,7 +154,7 @@ class Writer:
             If rows could not be stored, unless an earlier call reported them; the error has them as ``failed_rows``.
             The writer is closed anyway, and the other rows are stored.
         """
-        with self._changed:
+        with self._lock:
             if self._closed is None:
                 self._hand_over()
                 self._closed = ClosedError("the writer is closed; make another one with writer()")
@@ -200,7 +202,7 @@ class Writer:
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
         """Add Arrow data after the rows that are here, and return what does not fit."""
-        with self._changed:
+        with self._lock:
             if self._closed is not None:
                 raise self._closed
             self._hand_over()
@@ -222,7 +224,7 @@ class Writer:
         shape = buffer.shape
         pick = shape.pickers.get(names)
         if pick is None:
-            with self._changed:
+            with self._lock:
                 if more := buffer.lacks(row):
                     self._hand_over()
                 buffer.learn(names, more)
@@ -338,7 +340,7 @@ class Writer:
 
     def _raise_error(self) -> None:
         """Raise what was noted, once."""
-        with self._changed:
+        with self._lock:
             error, self._error = self._error, None
             failed, self._unreported = self._unreported, []
         if error is None:
@@ -365,7 +367,8 @@ class Writer:
 
     def _forked(self) -> None:
         """End the writer in a fork of its process, where its threads are not."""
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._closed = ReadOnlyError(
             f"process {self._process} opened the writer, and this process is a fork of it; open the database again "
             "here, or write to it there"

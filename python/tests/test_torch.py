@@ -143,7 +143,7 @@ def test_what_has_no_tensor_is_refused(path: Path) -> None:
     with pytest.raises(drillcore.NotFoundError):
         SampleDataset(path, "fligths", 10)
     with pytest.raises(drillcore.NotFoundError):
-        SampleDataset(path, "flights", 10, snapshot="trianing")
+        SampleDataset(path, "flights", 10, snapshot="tomorrow")
     with pytest.raises(drillcore.InvalidArgumentError, match="directory of a database"):
         SampleDataset(":memory:", "flights", 10)
     with pytest.raises(drillcore.InvalidArgumentError, match="below world_size"):
