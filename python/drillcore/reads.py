@@ -339,7 +339,8 @@ class Reads(ABC):
         between, closed, set, where
             What to draw from; see :class:`Reads`.
         weight, replace, with_probability, columns
-            As for :meth:`sample`.
+            As for :meth:`sample`. Probabilities of weighted draws from an upsert table need the weight of all its rows,
+            which is added up anew after each refresh. Where a factor does not matter, use the weight column instead.
         seed
             Makes the batches repeatable on the same snapshot. Each batch has a seed of its own, made of this and its
             number.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -153,3 +155,14 @@ def test_what_has_no_tensor_is_refused(path: Path) -> None:
         dataset.load_state_dict({})
     with pytest.raises(drillcore.InvalidArgumentError, match="rank 1 of 2"):
         dataset.load_state_dict({"seed": 1, "batches": 0, "rank": 1, "world_size": 2})
+
+
+def test_the_example_runs_and_learns() -> None:
+    example = Path(__file__).parents[1] / "examples" / "training.py"
+    command = [sys.executable, str(example), "--steps", "50", "--rows", "20000", "--workers", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    errors = [float(line.split("mean error ")[1].split(",")[0]) for line in done.stdout.splitlines()]
+    assert len(errors) == 5
+    # That of a model that has learned nothing is 0.5.
+    assert errors[-1] < 0.3

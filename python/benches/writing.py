@@ -1,0 +1,83 @@
+"""Rows as dicts into a table of five columns: one append per row, and a writer with one thread and with more.
+
+    python python/benches/writing.py --rows 400000
+
+All dicts are there before the clock starts. Time runs until the last row is committed. Each way gets a table of its
+own in one database on disk with the default options. Its rows are counted, and one is compared. The first round does
+not count.
+"""
+
+import argparse
+import statistics
+import tempfile
+import threading
+import time
+from typing import Any
+
+import drillcore
+
+SCHEMA = {"day": "int64", "carrier": "string", "flight": "int64", "miles": "int64", "delay": "float64"}
+
+
+def flights(first: int, rows: int) -> list[dict[str, Any]]:
+    """Flights, a thousand a day."""
+    carriers = ("UA", "DL", "AA")
+    ids = range(first, first + rows)
+    return [
+        {"day": i // 1_000, "carrier": carriers[i % 3], "flight": i, "miles": i % 2_000, "delay": i / 3} for i in ids
+    ]
+
+
+def append(table: drillcore.Table, shares: list[list[dict[str, Any]]]) -> None:
+    """Append each row by itself."""
+    for row in shares[0]:
+        table.append([row])
+
+
+def write(table: drillcore.Table, shares: list[list[dict[str, Any]]]) -> None:
+    """Add each row to one writer, each share in a thread."""
+    with table.writer() as writer:
+
+        def add(rows: list[dict[str, Any]]) -> None:
+            for row in rows:
+                writer.add(row)
+
+        threads = [threading.Thread(target=add, args=(share,)) for share in shares]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def main() -> None:
+    """Measure each way in turn, several times."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rows", type=int, default=400_000)
+    arguments.add_argument("--threads", type=int, default=4)
+    arguments.add_argument("--repetitions", type=int, default=5)
+    given = arguments.parse_args()
+    each = given.rows // given.threads
+    ways = {
+        "one append per row": (append, [flights(0, given.rows // 20)]),
+        "writer, 1 thread": (write, [flights(0, given.rows)]),
+        f"writer, {given.threads} threads": (write, [flights(n * each, each) for n in range(given.threads)]),
+    }
+    rates: dict[str, list[float]] = {way: [] for way in ways}
+    with tempfile.TemporaryDirectory() as folder, drillcore.open(folder) as db:
+        for repetition in range(given.repetitions + 1):
+            for way, (call, shares) in ways.items():
+                table = db.create_table(f"{way} {repetition}", SCHEMA, key=["day", "flight"], set="carrier")
+                started = time.perf_counter()
+                call(table, shares)
+                rate = sum(map(len, shares)) / (time.perf_counter() - started)
+                if len(table) != sum(map(len, shares)) or table.get(0, 7) != flights(7, 1)[0]:
+                    raise SystemExit(f"{way}: the rows differ")
+                db.drop_table(table.name)
+                if repetition > 0:
+                    rates[way].append(rate)
+    for way, of_way in rates.items():
+        print(f"{way:20} {statistics.median(of_way):10,.0f} rows/s   {min(of_way):10,.0f} .. {max(of_way):,.0f}")
+
+
+if __name__ == "__main__":
+    main()
