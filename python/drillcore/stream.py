@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import datetime as dt
 import hashlib
 import os
 import queue
 import secrets
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from time import monotonic
 from types import TracebackType
@@ -51,6 +53,7 @@ class Stream:
         arguments = (draw, first, self._drawn, self._stop)
         self._thread = threading.Thread(target=_draw_ahead, args=arguments, name="drillcore-stream", daemon=True)
         self._thread.start()
+        _OPEN.add(self)
 
     @property
     def seed(self) -> int:
@@ -240,3 +243,15 @@ class _Pinned:
         if isinstance(self._refresh, dt.timedelta):
             return monotonic() - self._taken_at >= self._refresh.total_seconds()
         return self._batches >= self._refresh
+
+
+_OPEN: weakref.WeakSet[Stream] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    """End all threads: one that is in the engine when the interpreter ends could not come back."""
+    for stream in list(_OPEN):
+        stream.close()
+
+
+atexit.register(_close_all)

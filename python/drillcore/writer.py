@@ -254,6 +254,7 @@ class Writer:
         if self._rows == 0:
             return
         waited_since = self._began or monotonic()
+        failed_before = self._failed_count
         while parts := self._converted():
             named = [(name, batch) for name, batch, _ in parts]
             try:
@@ -275,6 +276,10 @@ class Writer:
             buffer.clear()
         self._rows, self._bytes, self._began, self._calls = 0, 0, None, 0
         self._take_failed()
+        if self._failed_count > failed_before:
+            # Perhaps the table has changed.
+            for buffer in self._buffers.values():
+                buffer.forget_shapes()
 
     def _converted(self) -> list[tuple[str, pa.RecordBatch, list[int]]]:
         """For each table with rows their Arrow form, and where in its buffer they are.
@@ -327,9 +332,6 @@ class Writer:
         if not failed:
             return
         self._failed_count += len(failed)
-        # Perhaps the table has changed.
-        for buffer in self._buffers.values():
-            buffer.forget_shapes()
         is_grave = error is not None and not isinstance(error, InvalidArgumentError | KeyError | OverflowError)
         if self._skip and not is_grave:
             self._failed += failed[: FAILED_KEPT_MAX - len(self._failed)]

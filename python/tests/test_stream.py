@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import itertools
 import os
+import subprocess
+import sys
+import textwrap
 import threading
 from collections import Counter
 from pathlib import Path
@@ -201,3 +204,20 @@ def test_a_condition_that_is_wrong_is_an_error_of_next(database: drillcore.Datab
 def test_seeds_of_batches_differ() -> None:
     seeds = {batch_seed(seed, worker, number) for seed in range(10) for worker in range(10) for number in range(10)}
     assert len(seeds) == 1_000
+
+
+def test_a_program_may_end_while_a_batch_is_drawn(tmp_path: Path) -> None:
+    """The interpreter ended under a thread that was in the engine, which then panicked."""
+    program = f"""
+        import builtins, drillcore
+        db = drillcore.open({str(tmp_path / "db")!r})
+        t = db.create_table("t", {{"id": "int64"}}, key="id", merge="upsert", exist_ok=True)
+        for _ in range(4):
+            t.append([{{"id": i}} for i in range(40_000)])
+        builtins.kept = t.stream(20_000)
+        next(builtins.kept)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
