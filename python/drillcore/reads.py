@@ -325,12 +325,13 @@ class Reads(ABC):
         refresh: Refresh = 1,
         first: int = 0,
         ahead: int = 2,
+        threads: int = 1,
     ) -> Stream:
         """Return an endless iterator of samples, for example for training.
 
         Each batch is a sample as :meth:`sample` draws it, independent of all others: a row can be in several batches,
-        and more than once within a batch only with ``replace``. A thread draws the next batches while the caller uses
-        the last one.
+        and more than once within a batch only with ``replace``. The next batches are drawn in the background while the
+        caller uses the last one.
 
         Parameters
         ----------
@@ -353,6 +354,8 @@ class Reads(ABC):
             seed, the batches that it would have given next.
         ahead
             Number of batches to draw ahead, which memory holds.
+        threads
+            Number of threads that draw, each a batch. The batches do not depend on it.
 
         Raises
         ------
@@ -385,6 +388,7 @@ class Reads(ABC):
             refresh=refresh,
             first=first,
             ahead=ahead,
+            threads=threads,
         )
 
     def estimate(

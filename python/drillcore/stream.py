@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import datetime as dt
 import hashlib
 import os
-import queue
 import secrets
 import threading
-import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore.errors import ClosedError, InvalidArgumentError, InvalidTypeError, TooFewRowsError, UnsupportedError
-from drillcore.figures import check_count, check_seed
+from drillcore.figures import check_count, check_seed, check_threads
 from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
 from drillcore.values import Bounds
@@ -39,21 +38,24 @@ AHEAD_MAX = 1_024
 class Stream:
     """An endless iterator of random samples: see :meth:`Table.stream <drillcore.reads.Reads.stream>`.
 
-    A thread draws the next batches while the caller uses the last one. As a context manager, a stream closes itself;
-    one that is deleted does, too. Several threads can take batches from one stream; each batch is given once.
+    Threads draw the next batches while the caller uses the last one. As a context manager, a stream closes itself; one
+    that is deleted does, too. Several threads can take batches from one stream; each batch is given once.
     """
 
-    def __init__(self, draw: Callable[[int], Rows], *, seed: int, first: int, ahead: int) -> None:
+    def __init__(self, draw: Callable[[int], Rows], *, seed: int, first: int, ahead: int, threads: int) -> None:
+        self._draw = draw
         self._seed = seed
         self._position = first
         self._process = os.getpid()
         self._ended: BaseException | None = None
-        self._drawn: queue.Queue[Rows | BaseException] = queue.Queue(maxsize=ahead)
-        self._stop = threading.Event()
-        arguments = (draw, first, self._drawn, self._stop)
-        self._thread = threading.Thread(target=_draw_ahead, args=arguments, name="drillcore-stream", daemon=True)
-        self._thread.start()
-        _OPEN.add(self)
+        self._lock = threading.Lock()
+        # Python waits for its threads before it ends: one that is in the engine then could not come back.
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="drillcore-stream")
+        self._next = first
+        """The number of the next batch to be drawn."""
+        self._drawn: deque[Future[Rows]] = deque()
+        for _ in range(max(ahead, threads)):
+            self._draw_another()
 
     @property
     def seed(self) -> int:
@@ -69,32 +71,33 @@ class Stream:
         return self
 
     def __next__(self) -> Rows:
-        if self._ended is not None:
-            raise self._ended
         if os.getpid() != self._process:
             raise UnsupportedError(
                 f"process {self._process} opened the stream, and this process is a fork of it; open the database and a "
                 "stream here"
             )
-        drawn = self._drawn.get()
-        if isinstance(drawn, BaseException):
-            self._ended = drawn
-            # For other threads that wait.
-            self._drawn.put(drawn)
-            raise drawn
-        self._position += 1
-        return drawn
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            # An interrupt here loses no batch.
+            wait([self._drawn[0]])
+            if self._ended is not None:
+                raise self._ended
+            drawn = self._drawn.popleft()
+            if (error := drawn.exception()) is not None:
+                self._ended = error
+                self._threads.shutdown(wait=False, cancel_futures=True)
+                raise error
+            self._position += 1
+            self._draw_another()
+            return drawn.result()
 
     def close(self) -> None:
         """Stop drawing. A second call does nothing."""
         if self._ended is None:
             self._ended = ClosedError("the stream is closed; open another one with stream()")
-        self._stop.set()
         if os.getpid() == self._process:
-            _empty(self._drawn)
-            self._thread.join()
-            _empty(self._drawn)
-            self._drawn.put(self._ended)
+            self._threads.shutdown(wait=True, cancel_futures=True)
 
     def __enter__(self) -> Self:
         return self
@@ -105,37 +108,16 @@ class Stream:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_thread", None) is not None:
-            self._stop.set()
-            _empty(self._drawn)
+        if getattr(self, "_threads", None) is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
 
     def __repr__(self) -> str:
         state = "" if self._ended is None else ", closed"
         return f"<Stream with seed {self._seed}: next is batch {self._position}{state}>"
 
-
-def _draw_ahead(
-    draw: Callable[[int], Rows], number: int, drawn: queue.Queue[Rows | BaseException], stop: threading.Event
-) -> None:
-    """Draw batches until the stream stops or an error comes, which the one who takes the next batch gets."""
-    while not stop.is_set():
-        try:
-            batch: Rows | BaseException = draw(number)
-        except BaseException as error:
-            batch = error
-        drawn.put(batch)
-        if isinstance(batch, BaseException):
-            return
-        number += 1
-
-
-def _empty(drawn: queue.Queue[Any]) -> None:
-    """Make room for a thread that waits to put something in."""
-    try:
-        while True:
-            drawn.get_nowait()
-    except queue.Empty:
-        pass
+    def _draw_another(self) -> None:
+        self._drawn.append(self._threads.submit(self._draw, self._next))
+        self._next += 1
 
 
 def batch_seed(seed: int, *position: int) -> int:
@@ -185,6 +167,7 @@ def open_stream(
     refresh: Refresh = 1,
     first: int = 0,
     ahead: int = 2,
+    threads: int = 1,
     of: tuple[int, ...] = (),
 ) -> Stream:
     """Return a stream of samples, of which ``of`` tells those of one seed apart."""
@@ -195,6 +178,7 @@ def open_stream(
     if not 1 <= ahead <= AHEAD_MAX:
         raise InvalidArgumentError(f"ahead: expected a number from 1 to {AHEAD_MAX:,}, not {ahead}")
     first = check_count("first", first)
+    threads = check_threads(threads) or 1
     seed = check_seed(seed)
     base = secrets.randbits(64) if seed is None else seed
     if weight is not None:
@@ -215,7 +199,7 @@ def open_stream(
             raise TooFewRowsError(f"{error}; a stream needs replace=True or a smaller batch_size") from None
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
-    return Stream(draw, seed=base, first=first, ahead=ahead)
+    return Stream(draw, seed=base, first=first, ahead=ahead, threads=threads)
 
 
 class _Pinned:
@@ -227,15 +211,17 @@ class _Pinned:
         self._batches = 0
         self._taken_at = monotonic()
         self._snapshot = reads._pin()
+        self._lock = threading.Lock()
 
     def now(self) -> _native.TableSnapshot:
         """Return it; a newer one if it is time for that."""
-        if self._is_due():
-            self._reads._renew()
-            self._snapshot = self._reads._pin()
-            self._batches, self._taken_at = 0, monotonic()
-        self._batches += 1
-        return self._snapshot
+        with self._lock:
+            if self._is_due():
+                self._reads._renew()
+                self._snapshot = self._reads._pin()
+                self._batches, self._taken_at = 0, monotonic()
+            self._batches += 1
+            return self._snapshot
 
     def _is_due(self) -> bool:
         if self._refresh is None or self._batches == 0:
@@ -243,15 +229,3 @@ class _Pinned:
         if isinstance(self._refresh, dt.timedelta):
             return monotonic() - self._taken_at >= self._refresh.total_seconds()
         return self._batches >= self._refresh
-
-
-_OPEN: weakref.WeakSet[Stream] = weakref.WeakSet()
-
-
-def _close_all() -> None:
-    """End all threads: one that is in the engine when the interpreter ends could not come back."""
-    for stream in list(_OPEN):
-        stream.close()
-
-
-atexit.register(_close_all)

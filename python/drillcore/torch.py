@@ -67,6 +67,9 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
         Name of a snapshot to draw from, instead of the live table.
     ahead
         Number of batches that each worker draws ahead, besides those that the ``DataLoader`` prefetches.
+    threads
+        Number of threads that draw in each worker. Where nothing else has to be done for a batch, threads of the main
+        process, with ``num_workers=0``, take less than workers.
     rank, world_size
         Which of several processes this is that train one model. By default as ``torch.distributed`` or the variables
         ``RANK`` and ``WORLD_SIZE`` say.
@@ -102,6 +105,7 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
         refresh: Refresh = 1,
         snapshot: str | None = None,
         ahead: int = 2,
+        threads: int = 1,
         rank: int | None = None,
         world_size: int | None = None,
     ) -> None:
@@ -133,6 +137,7 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
             "with_probability": with_probability,
             "refresh": check_refresh(refresh),
             "ahead": ahead,
+            "threads": threads,
         }
         # A name that does not exist is an error here, not in a worker.
         with ExitStack() as opened:

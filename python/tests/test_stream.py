@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -134,6 +135,12 @@ def test_several_threads_share_a_stream(database: drillcore.Database) -> None:
         assert set(taken) == {tuple(ids(next(again))) for _ in range(100)}
 
 
+def test_batches_do_not_depend_on_the_threads_that_draw(database: drillcore.Database) -> None:
+    t = table(database)
+    with t.stream(50, seed=3) as one, t.stream(50, seed=3, threads=4) as several:
+        assert [ids(next(one)) for _ in range(40)] == [ids(next(several)) for _ in range(40)]
+
+
 def test_too_few_rows_are_an_error_of_next_and_stay_one(database: drillcore.Database) -> None:
     t = table(database, 10)
     with t.stream(11) as batches:
@@ -148,7 +155,7 @@ def test_a_closed_stream_gives_nothing_and_leaves_no_thread(database: drillcore.
     t = table(database)
 
     def threads() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name == "drillcore-stream"]
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("drillcore-stream")]
 
     batches = t.stream(10)
     next(batches)
@@ -159,10 +166,11 @@ def test_a_closed_stream_gives_nothing_and_leaves_no_thread(database: drillcore.
     with pytest.raises(drillcore.ClosedError, match="the stream is closed"):
         next(batches)
     forgotten = t.stream(10)
-    thread = forgotten._thread
     del forgotten
-    thread.join(timeout=10)
-    assert not thread.is_alive()
+    until = time.monotonic() + 10
+    while threads() and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not threads()
 
 
 def test_a_fork_is_told_apart(database: drillcore.Database) -> None:
@@ -186,6 +194,7 @@ def test_a_fork_is_told_apart(database: drillcore.Database) -> None:
         ({"refresh": "1s"}, "refresh: expected a number of batches, a datetime.timedelta, or None"),
         ({"refresh": dt.timedelta(seconds=-1)}, "refresh: expected a time of at least 0"),
         ({"ahead": 0}, "ahead: expected a number from 1"),
+        ({"threads": 0}, "threads: expected a number from 1"),
         ({"first": -1}, "first: expected a number of at least 0"),
         ({"columns": "id"}, "columns: expected a list"),
         ({"set": 5}, "5 is not a string"),
