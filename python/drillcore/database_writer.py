@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
 from drillcore.data import to_arrow
-from drillcore.dict_rows import DictRows, FailedRow, Shape, Values
+from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.writer import Writer, whole
 
@@ -60,6 +60,45 @@ class DatabaseWriter(Writer):
             self._raise_error()
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
+        if not self._add_at_once(data):
+            self._add_in_steps(data)
+
+    def _add_at_once(self, data: Mapping[str, Any]) -> bool:
+        """Add one dict for each table, if the shapes of all are known. The way of most rows."""
+        picked = []
+        size = 0
+        for name, row in data.items():
+            buffer = self._buffers.get(name)
+            if buffer is None or type(row) is not dict:
+                return False
+            shape = buffer.shape
+            pick = shape.pickers.get(tuple(row))
+            if pick is None:
+                return False
+            values = pick(row)
+            sized = shape.measures.get(tuple(map(type, values)))
+            if sized is None:
+                return False
+            size += ROW_BYTES
+            for at in sized:
+                size += len(values[at])
+            picked.append((buffer, shape, values))
+        with self._lock:
+            if self._began is None or self._closed is not None:
+                return False
+            for buffer, shape, _ in picked:
+                if buffer.shape is not shape:
+                    return False
+            for buffer, _, values in picked:
+                buffer.rows.append(values)
+                buffer.calls.append(self._calls)
+            self._calls += 1
+            self._rows += len(picked)
+            self._bytes += size
+            self._hand_over_if_full()
+        return True
+
+    def _add_in_steps(self, data: Mapping[str, Any]) -> None:
         given = {name: [rows] if isinstance(rows, Mapping) else rows for name, rows in data.items()}
         if any(not isinstance(rows, list | tuple) for rows in given.values()):
             return self._add_arrow(data)
@@ -92,7 +131,7 @@ class DatabaseWriter(Writer):
                 opened = DictRows(self._open_table(name), self._fill_nulls)
                 with self._lock:
                     buffer = self._buffers.setdefault(name, opened)
-            picked.append((buffer, [self._values(buffer, row) for row in rows]))
+            picked.append((buffer, self._all_values(buffer, rows)))
         return picked
 
     def _add_arrow(self, data: Mapping[str, Any]) -> None:

@@ -35,7 +35,7 @@ class FailedRow:
     table
         Name of the table that it was meant for.
     row
-        The row, as a dict.
+        The row, as a dict. It may have columns more than were given, with ``None``.
     reason
         Why it was not stored.
     """

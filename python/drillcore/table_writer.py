@@ -105,7 +105,7 @@ class TableWriter(Writer):
         buffer = self._only
         while True:
             try:
-                picked = [self._values(buffer, row) for row in rows]
+                picked = self._all_values(buffer, rows)
             except (InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
                 if not self._skip or not isinstance(rows[0], Mapping):
                     raise

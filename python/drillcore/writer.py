@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from drillcore import _native
 from drillcore.dict_rows import ROW_BYTES, DictRows, FailedRow, Shape, Values
-from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, ReadOnlyError
+from drillcore.errors import ClosedError, Error, InvalidArgumentError, InvalidTypeError, NotFoundError, ReadOnlyError
 from drillcore.figures import check_count, check_optional_count, check_positive
 from drillcore.names import shown
 
@@ -235,6 +235,18 @@ class Writer:
         if sized is None:
             sized = buffer.measure(values, shape)
         return values, ROW_BYTES + sum(len(values[at]) for at in sized), shape
+
+    def _all_values(self, buffer: DictRows, rows: Sequence[Any]) -> list[tuple[Values, int, Shape]]:
+        """:meth:`_values` of several dicts; an error says which of them."""
+        picked = []
+        for position, row in enumerate(rows):
+            try:
+                picked.append(self._values(buffer, row))
+            except (InvalidArgumentError, InvalidTypeError, NotFoundError) as error:
+                if len(rows) == 1:
+                    raise
+                raise type(error)(f"row {position}: {error}") from None
+        return picked
 
     def _put(self, buffer: DictRows, picked: Sequence[tuple[Values, int, Shape]]) -> None:
         """Take rows. To be called with the lock."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 import os
+import random
 import subprocess
 import sys
 import textwrap
@@ -119,8 +120,8 @@ def test_a_dict_may_be_changed_after_it_was_added(database: drillcore.Database) 
         ({"id": None}, drillcore.InvalidArgumentError, "not nullable"),
         ({"id": 1, 5: "x"}, drillcore.InvalidTypeError, "expected a name"),
         (5, drillcore.InvalidTypeError, "int"),
-        ([{"id": 1}, {"id": "x"}], drillcore.InvalidArgumentError, "'x' is not a number"),
-        ([{"id": 1}, 7], drillcore.InvalidTypeError, "not int"),
+        ([{"id": 1}, {"id": "x"}], drillcore.InvalidArgumentError, "row 1: column 'id' .*'x' is not a number"),
+        ([{"id": 1}, 7], drillcore.InvalidTypeError, "row 1: expected a dict"),
         (pa.table({"id": ["x"]}), drillcore.InvalidArgumentError, "Utf8 was given"),
         (pa.table({"id": pa.array([1, None])}), drillcore.InvalidArgumentError, "row 1"),
     ],
@@ -342,6 +343,61 @@ def test_long_strings_do_not_gather(database: drillcore.Database) -> None:
             # Less than two chunks of 4 MiB wait to be converted.
             assert w._bytes < 5 << 20
     assert len(t) == 64
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+@pytest.mark.parametrize("seed", range(4))
+def test_good_and_bad_rows_of_several_threads_are_told_apart(
+    database: drillcore.Database, on_error: str, seed: int
+) -> None:
+    """Each row is stored or reported, once, whichever thread added it and whichever call reports it."""
+    tables = [table(database, name) for name in ("one", "two")]
+    random_rows = random.Random(seed)
+    w = database.writer(rows=random_rows.choice([10, 300]), seconds=0.002, on_error=on_error)
+    good: set[int] = set()
+    refused: set[int] = set()
+    reported: list[drillcore.FailedRow] = []
+
+    def add(first: int, rng: random.Random) -> None:
+        for i in range(first, first + 400):
+            bad = rng.random() < 0.05
+            one, two = row(i), row(i)
+            if bad:
+                # Of another column, of another type, out of range, and a time that is none.
+                two.update(rng.choice([{"nmae": 1}, {"carrier": 5}, {"id": 2**70, "delay": float(i)}, {"at": "x"}]))
+            while True:
+                try:
+                    w.add({"one": one, "two": two} if rng.random() < 0.9 else {"one": [one], "two": [two]})
+                except drillcore.Error as error:
+                    if error.failed_rows:
+                        reported.extend(error.failed_rows)
+                        continue
+                    refused.add(i)
+                else:
+                    if not bad:
+                        good.add(i)
+                break
+            if rng.random() < 0.01:
+                try:
+                    w.flush()
+                except drillcore.Error as error:
+                    reported.extend(error.failed_rows)
+
+    threads = [threading.Thread(target=add, args=(1_000 * n, random.Random(seed * 10 + n))) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        reported += w.close().failed
+    except drillcore.Error as error:
+        reported.extend(error.failed_rows)
+        reported += w.close().failed
+    assert ids(tables[0]) == ids(tables[1]) == sorted(good), f"seed {seed}"
+    failed = {int(each.row["delay"] * 2 if each.row["id"] != 2**70 else each.row["delay"]) for each in reported}
+    assert failed | refused == {1_000 * n + i for n in range(4) for i in range(400)} - good, f"seed {seed}"
+    assert failed.isdisjoint(good)
+    assert len(reported) == 2 * len(failed), "both rows of an add, once"
 
 
 def run(program: str) -> str:
