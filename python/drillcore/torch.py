@@ -170,6 +170,7 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
         """Return where the dataset is, for :meth:`load_state_dict`.
 
         The same batches follow if the dataset has the same arguments, a named snapshot, and as many ranks and workers.
+        Workers take turns from the first again, so with them the order may differ, but not with ``StatefulDataLoader``.
 
         Parameters
         ----------

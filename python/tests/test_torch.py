@@ -123,6 +123,22 @@ def test_a_loaded_state_goes_on_with_the_batches_that_would_have_come(path: Path
     assert sorted(resumed) == sorted(whole[5:]) if workers else resumed == whole[5:]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loader_that_keeps_the_state_of_its_workers_resumes_in_order(path: Path, workers: int) -> None:
+    stateful = pytest.importorskip("torchdata.stateful_dataloader")
+
+    def loader(seed: int) -> Any:
+        dataset = SampleDataset(path, "flights", 50, seed=seed, snapshot="training")
+        return stateful.StatefulDataLoader(dataset, batch_size=None, num_workers=workers)
+
+    whole = take(loader(7), 8)
+    begun = loader(7)
+    assert take(begun, 3) == whole[:3]
+    rest = loader(8)
+    rest.load_state_dict(begun.state_dict())
+    assert take(rest, 5) == whole[3:]
+
+
 def test_a_second_iteration_goes_on_after_the_first(path: Path) -> None:
     dataset = SampleDataset(path, "flights", 50, seed=7, snapshot="training")
     whole = take(SampleDataset(path, "flights", 50, seed=7, snapshot="training"), 4)
