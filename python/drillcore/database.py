@@ -15,6 +15,7 @@ from drillcore.database_writer import DatabaseWriter
 from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
 from drillcore.names import check_name, check_names, shown
+from drillcore.parameters import Parameters
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
@@ -381,7 +382,14 @@ class Database:
             0 if at_least is None else check_count("at_least", at_least), check_timeout(timeout)
         )
 
-    def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
+    def sql(
+        self,
+        query: str,
+        parameters: Parameters | None = None,
+        *,
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> Rows:
         """Run a SQL query over all tables as of now; see :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
 
         Examples
@@ -392,8 +400,10 @@ class Database:
         2
         >>> db.sql("select count(*) as n from flights where carrier = 'UA'").arrow().to_pylist()
         [{'n': 1}]
+        >>> db.sql("select flight from flights where carrier = ?", ["DL"]).arrow().to_pylist()
+        [{'flight': 2}]
         """
-        return self.snapshot().sql(query, threads=threads, memory_bytes=memory_bytes)
+        return self.snapshot().sql(query, parameters, threads=threads, memory_bytes=memory_bytes)
 
     def snapshot(self, name: str | None = None) -> Snapshot:
         """Pin all tables as they are now.

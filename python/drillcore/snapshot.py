@@ -10,6 +10,7 @@ import pyarrow as pa
 from drillcore.errors import ClosedError, InvalidArgumentError
 from drillcore.figures import check_optional_count, check_threads
 from drillcore.names import check_name
+from drillcore.parameters import Parameters, parse_parameters
 from drillcore.reads import Reads
 from drillcore.rows import Rows
 from drillcore.values import check_text
@@ -59,7 +60,14 @@ class Snapshot:
         """
         return TableSnapshot(name, self, self._open().table(check_name("name", name)))
 
-    def sql(self, query: str, *, threads: int | None = None, memory_bytes: int | None = None) -> Rows:
+    def sql(
+        self,
+        query: str,
+        parameters: Parameters | None = None,
+        *,
+        threads: int | None = None,
+        memory_bytes: int | None = None,
+    ) -> Rows:
         """Run a SQL query over the tables as of this snapshot.
 
         ``FROM t TABLESAMPLE (k ROWS)`` draws ``k`` random rows of ``t`` from those that meet the ``WHERE``.
@@ -72,6 +80,11 @@ class Snapshot:
         ----------
         query
             One ``SELECT``, ``EXPLAIN``, ``SHOW TABLES`` or ``DESCRIBE``. Queries are read-only.
+        parameters
+            Values of the placeholders in the query: a list for ``?`` (or ``$1``, ``$2``), a dict for ``$name``. A
+            placeholder can stand wherever a literal can. Values are ``None``, ``bool``, ``int``, ``float``, ``str``,
+            ``bytes``, ``date``, ``datetime``, ``time``, ``timedelta``, ``Decimal`` and scalars of pyarrow. They are
+            never read as SQL, and indexes answer them as they answer literals.
         threads
             Number of threads; by default one per core.
         memory_bytes
@@ -81,7 +94,8 @@ class Snapshot:
         Raises
         ------
         InvalidArgumentError, NotFoundError
-            If the query is invalid, is not read-only, or names something that does not exist.
+            If the query is invalid, is not read-only, or names something that does not exist, or if a placeholder
+            has no value or a parameter no placeholder.
         OutOfMemoryError
             If a join needs more than ``memory_bytes``. Reading the rows can also raise this.
 
@@ -98,11 +112,16 @@ class Snapshot:
         [{'carrier': 'DL', 'worst': 0.0}, {'carrier': 'UA', 'worst': 9.0}]
         >>> len(snapshot.sql("select * from flights tablesample (2 rows) where delay < 5").arrow())
         2
+        >>> snapshot.sql("select flight from flights where carrier = ? and delay > ?", ["UA", 5]).arrow().to_pylist()
+        [{'flight': 3}]
+        >>> snapshot.sql("select count(*) as n from flights where delay >= $low", {"low": 0}).arrow().to_pylist()
+        [{'n': 3}]
         """
         memory_bytes = check_optional_count("memory_bytes", memory_bytes)
         if memory_bytes == 0:
             raise InvalidArgumentError("memory_bytes: expected a number of at least 1, not 0")
-        return Rows(self._open().sql(check_text("query", query), check_threads(threads), memory_bytes))
+        values = parse_parameters(parameters)
+        return Rows(self._open().sql(check_text("query", query), values, check_threads(threads), memory_bytes))
 
     def close(self) -> None:
         """Release what only this snapshot needs. Its tables cannot be read after that."""

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use drillcore::{Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec};
-use drillcore_sql::QueryOptions;
+use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
-use pyo3_arrow::PySchema;
+use pyo3_arrow::{PyArray, PySchema};
 use pyo3_arrow::input::AnyRecordBatch;
 
 use crate::error;
 use crate::rows::Scan;
+use crate::selection::into_arrays;
 use crate::signals::{self, Signals};
 use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
@@ -260,14 +261,36 @@ impl Snapshot {
         &self,
         py: Python<'_>,
         text: &str,
+        parameters: Option<ParametersArgument>,
         threads: Option<usize>,
         memory_bytes: Option<u64>,
     ) -> PyResult<Scan> {
         let signals = Signals::new();
         let interrupt = signals.interrupt();
-        let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
+        let parameters = parameters.map_or(Parameters::None, ParametersArgument::into_parameters);
+        let options =
+            QueryOptions { threads, memory_bytes, parameters, interrupt, ..Default::default() };
         let query = signals.run(py, || drillcore_sql::query(&self.inner, text, &options))?;
         Ok(Scan::new(query.schema(), query, signals))
+    }
+}
+
+/// The parameters of a query, each an array of one value.
+#[derive(FromPyObject)]
+enum ParametersArgument {
+    Listed(Vec<PyArray>),
+    Named(Vec<(String, PyArray)>),
+}
+
+impl ParametersArgument {
+    fn into_parameters(self) -> Parameters {
+        match self {
+            ParametersArgument::Listed(values) => Parameters::Listed(into_arrays(values)),
+            ParametersArgument::Named(values) => {
+                let value = |(name, value): (String, PyArray)| (name, value.into_inner().0);
+                Parameters::Named(values.into_iter().map(value).collect())
+            }
+        }
     }
 }
 

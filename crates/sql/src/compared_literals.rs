@@ -21,6 +21,7 @@ use datafusion::optimizer::AnalyzerRule;
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::finer_times::{is_finer, with_coarser_ends, with_coarser_time};
 use crate::plan_schema::schema_of_expressions;
 
 /// Digits of a decimal of 128 bits.
@@ -63,6 +64,9 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     };
     Ok(match expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(op) => {
+            if let Some(coarser) = beside_coarser(&left, op, &right, schema) {
+                return Ok(Transformed::yes(coarser));
+            }
             let mut of_left = beside(vec![left.as_ref().clone()], &right)?;
             let mut of_right = beside(vec![*right], &left)?;
             let [left, right] = [&mut of_left, &mut of_right].map(|one| Box::new(one.remove(0)));
@@ -72,13 +76,26 @@ fn spelled(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let list = beside(list, &expr)?;
             Transformed::yes(Expr::InList(InList { expr, list, negated }))
         }
-        Expr::Between(Between { expr, negated, low, high }) => {
+        Expr::Between(between) => {
+            let between = match between.expr.get_type(schema) {
+                Ok(compared) => with_coarser_ends(between, &compared),
+                Err(_) => between,
+            };
+            let Between { expr, negated, low, high } = between;
             let mut ends = beside(vec![*low, *high], &expr)?;
             let [low, high] = [0, 0].map(|at| Box::new(ends.remove(at)));
             Transformed::yes(Expr::Between(Between { expr, negated, low, high }))
         }
         expr => Transformed::no(expr),
     })
+}
+
+/// A comparison with a time that is finer than the other side, as one with a coarser time.
+fn beside_coarser(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let of_left = left.get_type(schema).ok()?;
+    let of_right = right.get_type(schema).ok()?;
+    with_coarser_time(left, op, right, &of_left)
+        .or_else(|| with_coarser_time(right, op.swap()?, left, &of_right))
 }
 
 /// Operands that are compared with something of a type.
@@ -163,7 +180,16 @@ fn time_text(expr: &Expr) -> Option<(&str, bool)> {
 
 /// Refuses times with more digits than the unit has: DataFusion 55.2 drops these, and so takes neighbours for equal.
 fn check_digits(expr: &Expr, unit: &TimeUnit) -> Result<()> {
-    let Some((text, _)) = time_text(expr) else { return Ok(()) };
+    let compared = DataType::Timestamp(*unit, None);
+    let text = match time_text(expr) {
+        Some((text, _)) => text,
+        None if is_finer(expr, &compared) => {
+            let message =
+                format!("{expr} is finer than the timestamps that it is compared with; round it");
+            return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
+        }
+        None => return Ok(()),
+    };
     let fraction = text.split_once('.').map_or("", |(_, fraction)| fraction);
     let digits = fraction.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
     let (digits_max, of) = match unit {

@@ -8,6 +8,7 @@
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
 mod error;
+mod parameters;
 mod syntax;
 mod plan_schema;
 mod one_nan;
@@ -20,6 +21,7 @@ mod checked_sum;
 mod float_extremes;
 mod narrow;
 mod zones;
+mod finer_times;
 mod compared_literals;
 mod compared_decimals;
 mod computed_lists;
@@ -38,5 +40,6 @@ mod from_first;
 mod ended_queries;
 mod query;
 
+pub use parameters::Parameters;
 pub use predicate::{predicate, predicate_interruptibly};
 pub use query::{MEMORY_BYTES, Query, QueryOptions, query};

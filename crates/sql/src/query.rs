@@ -11,7 +11,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::AggregateUDF;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SQLOptions, SessionContext};
 use datafusion::sql::parser::Statement;
@@ -36,6 +36,7 @@ use crate::from_first::with_all_columns;
 use crate::key_order::KeyOrder;
 use crate::null_safe_joins::{NullSafeKeys, optimizer_rules};
 use crate::one_nan::OneNan;
+use crate::parameters::{Parameters, with_literals};
 use crate::scan_exec::Threads;
 use crate::session::{self, CATALOG, SCHEMA};
 use crate::subquery_names::SubqueryNames;
@@ -69,6 +70,8 @@ pub struct QueryOptions {
     pub memory_bytes: Option<u64>,
     /// About how many rows of a table a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,
+    /// The values of the placeholders in the text: each must have one, and each must be used.
+    pub parameters: Parameters,
     pub interrupt: Interrupt,
 }
 
@@ -120,9 +123,11 @@ pub fn query(snapshot: &Snapshot, text: &str, options: &QueryOptions) -> Result<
     // The caller's thread only waits, so that it can be interrupted whatever an operator does.
     let memory_bytes = options.memory_bytes.unwrap_or(MEMORY_BYTES);
     let (of_task, planned_tables) = (text.to_string(), tables.clone());
+    let parameters = options.parameters.clone();
     let planned = query.runtime().spawn(async move {
-        let statement = session::with_stack(|| syntax::statement(&of_task))?;
-        plan(planned_tables, statement, threads, memory_bytes).await
+        let (statement, constants) =
+            session::with_stack(|| syntax::statement(&of_task, &parameters))?;
+        plan(planned_tables, statement, constants, threads, memory_bytes).await
     });
     let planned = query.wait(planned)?.map_err(broken)?;
     let mut stream =
@@ -153,6 +158,7 @@ fn broken(error: JoinError) -> Error {
 async fn plan(
     tables: Arc<Tables>,
     mut statement: Statement,
+    parameters: Vec<ScalarUDF>,
     threads: usize,
     memory_bytes: u64,
 ) -> std::result::Result<SendableRecordBatchStream, DataFusionError> {
@@ -195,7 +201,8 @@ async fn plan(
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     with_all_columns(&mut statement);
-    let plan = context.state().statement_to_plan(statement).await?;
+    parameters.into_iter().for_each(|parameter| context.register_udf(parameter));
+    let plan = with_literals(context.state().statement_to_plan(statement).await?)?;
     reads_only.verify_plan(&plan)?;
     if plan.schema().fields().is_empty() {
         let message = "the query selects no columns; name some, or use select *";

@@ -3,6 +3,7 @@
 use std::any::TypeId;
 
 use datafusion::common::DataFusionError;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::ast::{
     Expr, ExprWithAlias, Query, SetExpr, Statement as SqlStatement,
@@ -10,19 +11,23 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use drillcore::{Error, ErrorKind};
 
 use crate::error::to_datafusion;
+use crate::parameters::{Parameters, substituted};
 
 /// Parsing, planning and testing recurse as deep as conditions are joined: this deep they go.
 const JOINED_MAX: usize = 2_000;
 
-/// The one statement of a query.
-pub fn statement(text: &str) -> Result<Statement, DataFusionError> {
-    check_joined(text)?;
+/// The one statement of a query with its parameters, and the functions that give some of their values.
+pub fn statement(
+    text: &str,
+    parameters: &Parameters,
+) -> Result<(Statement, Vec<ScalarUDF>), DataFusionError> {
+    let (tokens, functions) = substituted(checked_tokens(text)?, parameters)?;
     let mut statements =
-        DFParserBuilder::new(text).with_dialect(&Bound).build()?.parse_statements()?;
+        DFParserBuilder::new(tokens).with_dialect(&Bound).build()?.parse_statements()?;
     let count = statements.len();
     let (Some(statement), 1) = (statements.pop_front(), count) else {
         return Err(invalid(format!(
@@ -30,28 +35,27 @@ pub fn statement(text: &str) -> Result<Statement, DataFusionError> {
         )));
     };
     check_reads(&statement)?;
-    Ok(statement)
+    Ok((statement, functions))
 }
 
 /// A condition, or another expression on one row.
 pub fn expression(text: &str) -> Result<ExprWithAlias, DataFusionError> {
-    check_joined(text)?;
-    DFParserBuilder::new(text).with_dialect(&Bound).build()?.parse_into_expr()
+    DFParserBuilder::new(checked_tokens(text)?).with_dialect(&Bound).build()?.parse_into_expr()
 }
 
-/// Refuses text with more conditions joined than the stack is made for.
-fn check_joined(text: &str) -> Result<(), DataFusionError> {
+/// The tokens of a text. Refuses text with more conditions joined than the stack is made for.
+fn checked_tokens(text: &str) -> Result<Vec<TokenWithSpan>, DataFusionError> {
     let tokens = Tokenizer::new(&Bound, text)
-        .tokenize()
+        .tokenize_with_location()
         .map_err(|error| DataFusionError::SQL(Box::new(error.into()), None))?;
-    let joins = |token: &&Token| match token {
+    let joins = |token: &&TokenWithSpan| match &token.token {
         Token::Word(word) => matches!(word.keyword, Keyword::AND | Keyword::OR | Keyword::NOT),
         Token::Plus | Token::Minus | Token::Mul | Token::Div | Token::StringConcat => true,
         _ => false,
     };
     let found = tokens.iter().filter(joins).count();
     if found <= JOINED_MAX {
-        return Ok(());
+        return Ok(tokens);
     }
     Err(invalid(format!(
         "the text has {found} operators; the limit is {JOINED_MAX}. Use IN (...) for long lists of values"

@@ -8,4 +8,5 @@ mod keys;
 mod long_texts;
 mod memberships;
 mod panics;
+mod parameters;
 mod query;
