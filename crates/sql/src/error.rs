@@ -9,7 +9,8 @@ use datafusion::error::DataFusionError;
 use drillcore::{Error, ErrorKind};
 
 /// Functions that queries may read from.
-const TABLE_FUNCTIONS: [&str; 3] = ["sample", "generate_series", "range"];
+const TABLE_FUNCTIONS: [&str; 5] =
+    ["sample", "read_parquet", "read_csv", "generate_series", "range"];
 
 /// Runs code of a library; a panic in it becomes an error.
 pub fn without_panic<T>(

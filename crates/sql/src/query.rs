@@ -31,6 +31,7 @@ use crate::computed_lists::ComputedLists;
 use crate::constants::CountedConstants;
 use crate::ended_queries;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
+use crate::file_table::{ReadFile, Reads};
 use crate::float_extremes::{FloatMax, FloatMin};
 use crate::from_first::with_all_columns;
 use crate::key_order::KeyOrder;
@@ -197,6 +198,10 @@ async fn plan(
     context.register_udaf(AggregateUDF::new_from_impl(CheckedAvg::default()));
     context.register_udaf(AggregateUDF::new_from_impl(FloatMin::default()));
     context.register_udaf(AggregateUDF::new_from_impl(FloatMax::default()));
+    for reads in [Reads::Parquet, Reads::Csv] {
+        let function = ReadFile::new(reads, threads, tables.interrupt().clone());
+        context.register_udtf(reads.name(), Arc::new(function));
+    }
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

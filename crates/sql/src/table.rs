@@ -55,6 +55,11 @@ impl Tables {
         })
     }
 
+    /// What stops the query.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
     /// The names asked for that no table has.
     pub fn unknown(&self) -> Vec<String> {
         self.unknown.lock().clone()

@@ -1,0 +1,161 @@
+//! A CSV file as rows of a query: its header names the columns, and all of its values decide their types.
+//!
+//! A column holds whole numbers, floats, booleans, dates, times or else text. A time with an offset is a moment: if all
+//! of a column have one, its type has the zone UTC; if only some have, the column is text. An empty cell is null.
+
+use std::fs::File;
+use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_csv::reader::{Format, Reader};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
+use drillcore::Interrupt;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// "2024-01-01T".
+const TIME_AT: usize = 11;
+
+/// What was found out about a file.
+#[derive(Debug, Clone)]
+pub struct CsvFile {
+    schema: SchemaRef,
+    delimiter: u8,
+}
+
+impl CsvFile {
+    /// Reads the file once to find the types, and once more if it has times.
+    pub fn open(path: &str, delimiter: u8, interrupt: &Interrupt) -> Result<CsvFile, ArrowError> {
+        let format = format(delimiter);
+        let (guessed, _) = format.infer_schema(unpacked(path, interrupt)?, None)?;
+        if guessed.fields().is_empty() {
+            let message = "the file is empty; its first line must name the columns";
+            return Err(ArrowError::CsvError(message.to_string()));
+        }
+        let schema = Arc::new(known(&guessed));
+        let file = CsvFile { schema, delimiter };
+        let is_time = |column: &usize| {
+            matches!(file.schema.field(*column).data_type(), DataType::Timestamp(..))
+        };
+        let times: Vec<usize> = (0..file.schema.fields().len()).filter(is_time).collect();
+        match times.is_empty() {
+            true => Ok(file),
+            false => file.with_moments(path, &times, interrupt),
+        }
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    /// Reads columns, by position in rising order.
+    pub fn read(
+        &self,
+        path: &str,
+        columns: &[usize],
+        interrupt: &Interrupt,
+    ) -> Result<Reader<Unpacked>, ArrowError> {
+        self.reader(path, self.schema.clone(), columns, interrupt)
+    }
+
+    fn reader(
+        &self,
+        path: &str,
+        schema: SchemaRef,
+        columns: &[usize],
+        interrupt: &Interrupt,
+    ) -> Result<Reader<Unpacked>, ArrowError> {
+        arrow_csv::ReaderBuilder::new(schema)
+            .with_format(format(self.delimiter))
+            .with_batch_size(BATCH_ROWS)
+            .with_projection(columns.to_vec())
+            .build(unpacked(path, interrupt)?)
+    }
+
+    /// The file with the types of its columns of times, by whether these have offsets.
+    fn with_moments(
+        self,
+        path: &str,
+        times: &[usize],
+        interrupt: &Interrupt,
+    ) -> Result<CsvFile, ArrowError> {
+        let as_text = |field: &FieldRef| Field::new(field.name(), DataType::Utf8, true);
+        let texts: Schema =
+            Schema::new(self.schema.fields().iter().map(as_text).collect::<Vec<_>>());
+        let mut offsets = vec![(false, false); times.len()];
+        for batch in self.reader(path, Arc::new(texts), times, interrupt)? {
+            for (column, (with, without)) in batch?.columns().iter().zip(&mut offsets) {
+                for text in column.as_string::<i32>().iter().flatten() {
+                    *(if has_offset(text) { &mut *with } else { &mut *without }) = true;
+                }
+            }
+        }
+        let mut fields: Vec<FieldRef> = self.schema.fields().iter().cloned().collect();
+        for (&column, (with, without)) in times.iter().zip(offsets) {
+            let field = &fields[column];
+            let data_type = match (field.data_type(), with, without) {
+                (DataType::Timestamp(unit, _), true, false) => {
+                    DataType::Timestamp(*unit, Some("UTC".into()))
+                }
+                (_, true, true) => DataType::Utf8,
+                (clock_reading, ..) => clock_reading.clone(),
+            };
+            fields[column] = Arc::new(Field::new(field.name(), data_type, true));
+        }
+        Ok(CsvFile { schema: Arc::new(Schema::new(fields)), ..self })
+    }
+}
+
+fn format(delimiter: u8) -> Format {
+    Format::default().with_header(true).with_delimiter(delimiter)
+}
+
+/// Columns without values are text.
+fn known(guessed: &Schema) -> Schema {
+    let field = |field: &FieldRef| match field.data_type() {
+        DataType::Null => Field::new(field.name(), DataType::Utf8, true),
+        other => Field::new(field.name(), other.clone(), true),
+    };
+    Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+/// Whether a text that is read as a time says how far from UTC it is.
+fn has_offset(text: &str) -> bool {
+    let is_of_time = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.');
+    text.as_bytes().get(TIME_AT..).is_some_and(|rest| !rest.iter().all(is_of_time))
+}
+
+/// The text of a file, without a byte order mark, until an interrupt.
+pub type Unpacked = Chain<Cursor<Vec<u8>>, Interrupted>;
+
+/// A reader that ends with an error after an interrupt.
+pub struct Interrupted {
+    inner: Box<dyn Read + Send>,
+    interrupt: Interrupt,
+}
+
+impl Read for Interrupted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.interrupt.check().map_err(io::Error::other)?;
+        self.inner.read(buffer)
+    }
+}
+
+/// Opens a file; what ends in `.gz` or `.zst` is unpacked.
+fn unpacked(path: &str, interrupt: &Interrupt) -> io::Result<Unpacked> {
+    let file = BufReader::new(File::open(path)?);
+    let inner: Box<dyn Read + Send> = match () {
+        () if path.ends_with(".gz") => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        () if path.ends_with(".zst") => Box::new(zstd::Decoder::with_buffer(file)?),
+        () => Box::new(file),
+    };
+    let mut text = Interrupted { inner, interrupt: interrupt.clone() };
+    let mut start = Vec::new();
+    (&mut text).take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut start)?;
+    if start == BYTE_ORDER_MARK {
+        start.clear();
+    }
+    Ok(Cursor::new(start).chain(text))
+}
