@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from drillcore import _native
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
-from drillcore.errors import CorruptError, InvalidArgumentError, InvalidTypeError
+from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
-from drillcore.names import check_name, check_names, shown
+from drillcore.names import check_name, check_names, listed, shown
+from drillcore.notebook import counted
+from drillcore.overview import tables_html
 from drillcore.parameters import Parameters
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
@@ -533,4 +535,21 @@ class Database:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Database {self._path!r}{', read only' if self.read_only else ''}>"
+        return f"<{self._facts()}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            stats = sorted(self.stats()["tables"], key=lambda each: str(each["name"]))
+            tables = [self.table(each["name"]) for each in stats]
+        except Error:
+            return tables_html(self._facts(), [])
+        shown = zip(tables, stats, strict=True)
+        return tables_html(self._facts(), [(t.name, t.schema, t.key, t._set_column, each["rows"]) for t, each in shown])
+
+    def _facts(self) -> str:
+        name = f"Database {self._path!r}{', read only' if self.read_only else ''}"
+        try:
+            tables = self.tables()
+        except ClosedError:
+            return f"{name}, closed"
+        return f"{name}, {counted(len(tables), 'table')}{': ' if tables else ''}{listed(tables)}"

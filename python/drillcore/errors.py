@@ -34,11 +34,11 @@ class Error(Exception):
 
 
 class NotFoundError(Error, KeyError):
-    """A table, column or set of that name does not exist."""
+    """A table, column, set or file of that name does not exist."""
 
 
 class AlreadyExistsError(Error, ValueError):
-    """A table or column of that name already exists."""
+    """A table, column or file of that name already exists."""
 
 
 class InvalidArgumentError(Error, ValueError):

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
+from drillcore.interval_drawing import Interval, drawings
 from drillcore.names import check_encodable, shown
-from drillcore.rows import html_table, require, text
+from drillcore.notebook import Html, html_table, text
+from drillcore.rows import require
 
 if TYPE_CHECKING:
     import pandas
@@ -139,15 +141,87 @@ class Estimate:
 
     def _repr_html_(self) -> str:
         table = self.arrow().slice(0, _SHOWN_GROUPS)
-        drawn = [text(rows) for rows in table.column(table.num_columns - 1).to_pylist()]
-        rows = []
-        for (group, cells), sampled in zip(self._shown(), drawn, strict=True):
-            figures = [figure for cell in cells for figure in cell[1:]]
-            rows.append([*([group] if self._native.grouped else []), *figures, sampled])
+        names = table.column_names
+        head: list[str] = names[:1] if self._native.grouped else []
+        columns: list[Sequence[str]] = [[group for group, _ in self._shown()]] if self._native.grouped else []
+        for at, (name, _) in enumerate(self._native.intervals(0)):
+            of_name = [cells[at] for _, cells in self._shown()]
+            intervals = [ends for _, ends in self._ends(name)]
+            head.append(name)
+            columns.append([cell[1] for cell in of_name])
+            # What is exact throughout has nothing to draw.
+            if any(low != high for _, low, high in intervals):
+                axis, drawn = drawings(intervals)
+                head.append(axis)
+                columns.append(drawn)
+            head += [f"{name}_low", f"{name}_high"]
+            columns += [[cell[end] for cell in of_name] for end in (2, 3)]
+        head.append(names[-1])
+        columns.append([text(rows) for rows in table.column(table.num_columns - 1).to_pylist()])
+        rows = [list(row) for row in zip(*columns, strict=True)]
         if self._native.group_count > _SHOWN_GROUPS:
-            rows.append(["..."] * table.num_columns)
+            rows.append(["..."] * len(head))
+        is_drawing = [isinstance(cell, Html) for cell in head]
+        right = [at for at in range(len(head)) if not is_drawing[at] and not (at == 0 and self._native.grouped)]
         remarks = [f"<p>{html.escape(remark)}</p>" for remark in [*self._more(), *self.notes]]
-        return "\n".join([html_table([table.column_names, *rows], self._facts()), *remarks])
+        return "\n".join([html_table([head, *rows], self._facts(), right), *remarks])
+
+    def plot(self, aggregate: str | None = None, *, ax: Any = None) -> Any:
+        """Draw the intervals with matplotlib, one per group, and return the axes.
+
+        Parameters
+        ----------
+        aggregate
+            The aggregate to draw, by its name in the result; needed if there are several.
+        ax
+            Axes to draw into; by default new ones.
+
+        Raises
+        ------
+        MissingPackageError
+            If matplotlib is not installed.
+        InvalidArgumentError
+            If ``aggregate`` is needed and missing, or unknown.
+
+        Examples
+        --------
+        >>> t = drillcore.open(":memory:").create_table("t", {"id": "int64", "x": "float64"}, key="id")
+        >>> _ = t.append([{"id": i, "x": i / 2} for i in range(1000)])
+        >>> axes = t.estimate("avg(x)", n=100, seed=1).plot()  # doctest: +SKIP
+        """
+        name = self._named(aggregate)
+        groups = self._ends(name)
+        if ax is None:
+            ax = require("matplotlib.pyplot").subplots(layout="constrained")[1]
+        drawn = [(at, *ends) for at, (_, ends) in enumerate(groups) if ends[0] is not None]
+        values = [value for _, value, _, _ in drawn]
+        # Matplotlib has no infinite ends; a dot without a line is one without an interval.
+        below = [_reach(value, low) for _, value, low, _ in drawn]
+        above = [_reach(value, high) for _, value, _, high in drawn]
+        ax.errorbar(values, [at for at, *_ in drawn], xerr=[below, above], fmt="o", capsize=3)
+        ax.set_yticks(range(len(groups)), [group for group, _ in groups])
+        ax.set_ylim(len(groups) - 0.5, -0.5)
+        ax.set_xlabel(name)
+        ax.set_title(self._facts(), fontsize="small")
+        return ax
+
+    def _named(self, aggregate: str | None) -> str:
+        names = [name for name, _ in self._native.intervals(0)]
+        if aggregate is None and len(names) == 1:
+            return names[0]
+        if aggregate not in names:
+            missing = "name one of the aggregates" if aggregate is None else f"unknown aggregate {shown(aggregate)}"
+            raise InvalidArgumentError(f"aggregate: {missing}; there are: {', '.join(names)}")
+        return aggregate
+
+    def _ends(self, name: str) -> list[tuple[str, Interval]]:
+        """The first groups with the value and the ends of an aggregate; an exact value is its own ends."""
+        groups = [group for group, _ in self._shown()]
+        (of_name,) = [each for found, each in self._native.intervals(_SHOWN_GROUPS) if found == name]
+        ends = [
+            (value, value, value) if method == _EXACT else (value, low, high) for value, low, high, method in of_name
+        ]
+        return list(zip(groups, ends, strict=True))
 
     def _facts(self) -> str:
         if self.exact:
@@ -184,6 +258,13 @@ class Estimate:
             )
         value, low, high = (math.nan if number is None else number for number in intervals[0][1][0][:3])
         return value, low, high
+
+
+def _reach(value: float | None, end: float | None) -> float:
+    """How far an end is from the value; 0 where the end is not known."""
+    if value is None or end is None or not math.isfinite(end - value):
+        return 0.0
+    return abs(end - value)
 
 
 def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:

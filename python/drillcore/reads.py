@@ -7,7 +7,7 @@ and :class:`~drillcore.snapshot.TableSnapshot`, where all calls read the same on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,8 +17,9 @@ from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_sto
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
 from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
+from drillcore.sets import Sets
 from drillcore.stream import Refresh, Stream, open_stream
-from drillcore.values import NULL, Bounds, key_arrays, key_columns, many_keys, selection
+from drillcore.values import Bounds, key_arrays, key_columns, many_keys, selection
 
 if TYPE_CHECKING:
     from drillcore import _native
@@ -463,8 +464,10 @@ class Reads(ABC):
         }
         return Estimate(self._pin().estimate(asked))
 
-    def sets(self) -> Iterator[tuple[Any, int]]:
+    def sets(self) -> Sets:
         """Return each set with its number of rows, in order. The set of rows without a value is ``drillcore.NULL``.
+
+        The result gives pairs, and shows itself as a table.
 
         Examples
         --------
@@ -477,8 +480,7 @@ class Reads(ABC):
         [('DL', 2), ('UA', 2)]
         """
         values, rows = self._pin().sets()
-        names = (NULL if name is None else name for name in pa.array(values).to_pylist())
-        return zip(names, rows, strict=True)
+        return Sets(self._set_column, pa.array(values), rows)
 
     def __len__(self) -> int:
         return self._pin().rows()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import importlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from drillcore.errors import InvalidTypeError, MissingPackageError, StreamConsumedError
-from drillcore.names import listed, shortened
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
+from drillcore.names import listed, shown
+from drillcore.notebook import escaped, html_table, muted, text, text_table
+from drillcore.take_away import check_compression, write_csv, write_ipc, write_parquet
+from drillcore.whole_file import check_target
 
 if TYPE_CHECKING:
     import pandas
@@ -37,7 +40,8 @@ class Rows:
     """Rows of a read, as Arrow data.
 
     Rows of ``sample`` and ``get_many`` are in memory: they have a length and can be read any number of times. Rows of
-    ``scan`` and ``sql`` are a stream: they can be read once, and nothing is read before that.
+    ``scan`` and ``sql`` are a stream: they can be read once, and nothing is read before that. To show them (``repr``, a
+    notebook) reads the first rows, which are kept: all rows can still be read.
 
     Examples
     --------
@@ -53,6 +57,10 @@ class Rows:
         self._sampling = sampling
         self._scan: _native.Scan | None = None
         self._held: pa.RecordBatch | None = None
+        # What was read of a stream to show it, whether that was all, and how it failed.
+        self._ahead: list[pa.RecordBatch] = []
+        self._ended = False
+        self._failure: Error | None = None
         if isinstance(source, pa.RecordBatch):
             self._held = source
             self._schema = source.schema
@@ -80,7 +88,7 @@ class Rows:
         """
         if self._held is not None:
             return iter([self._held])
-        return _read(self._take())
+        return self._stream()
 
     def arrow(self) -> pa.Table:
         """Return all rows as one ``pyarrow.Table``."""
@@ -101,7 +109,95 @@ class Rows:
         if self._held is not None:
             table = pa.Table.from_batches([self._held])
             return table.__arrow_c_stream__(requested_schema)
+        if self._ahead or self._ended:
+            reader = pa.RecordBatchReader.from_batches(self._schema, self._stream())
+            return reader.__arrow_c_stream__(requested_schema)
         return self._take().__arrow_c_stream__(requested_schema)
+
+    def to_parquet(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, compression: str | None = "zstd"
+    ) -> int:
+        """Write all rows to a Parquet file, and return their number.
+
+        Rows are written as they are read, so memory does not grow with their number. The file appears whole: rows go
+        to a file beside it, which takes its place at the end. After an error or an interrupt, there is no file, or the
+        one that was there before.
+
+        Parameters
+        ----------
+        path
+            The file to write.
+        overwrite
+            Replace the file if it exists.
+        compression
+            ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``None``. Row groups have some hundred
+            thousand rows, and statistics.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If the file exists and ``overwrite`` is false. The rows can then still be read.
+        StorageError
+            If the file cannot be written.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> t = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id")
+        >>> _ = t.append([{"id": i} for i in range(1000)])
+        >>> with TemporaryDirectory() as folder:
+        ...     t.scan(where="id < 10").to_parquet(f"{folder}/first.parquet")
+        10
+        """
+        target, packed = check_target(path, bool(overwrite)), check_compression("parquet", compression)
+        return write_parquet(target, bool(overwrite), self._schema, self._source(), packed)
+
+    def to_csv(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, header: bool = True, delimiter: str = ","
+    ) -> int:
+        """Write all rows to a CSV file, and return their number; see :meth:`to_parquet`.
+
+        Strings are in quotes, so an empty string and a null, which is an empty cell, differ. Times with a zone are
+        written with their offset from UTC. Lists and binary values have no form in CSV.
+
+        Parameters
+        ----------
+        path, overwrite
+            As for :meth:`to_parquet`.
+        header
+            Whether the first line names the columns.
+        delimiter
+            The character between values.
+
+        Raises
+        ------
+        AlreadyExistsError, StorageError
+            As for :meth:`to_parquet`.
+        InvalidArgumentError
+            If a column has no form in CSV.
+        """
+        if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise InvalidArgumentError(f"delimiter: expected one character of ASCII, not {shown(delimiter)}")
+        target = check_target(path, bool(overwrite))
+        return write_csv(target, bool(overwrite), self._schema, self._source(), bool(header), delimiter)
+
+    def to_ipc(self, path: str | os.PathLike[str], *, overwrite: bool = False, compression: str | None = None) -> int:
+        """Write all rows to an Arrow IPC file (Feather), and return their number; see :meth:`to_parquet`.
+
+        Parameters
+        ----------
+        path, overwrite
+            As for :meth:`to_parquet`.
+        compression
+            ``"zstd"``, ``"lz4"`` or ``None``.
+
+        Raises
+        ------
+        AlreadyExistsError, StorageError
+            As for :meth:`to_parquet`.
+        """
+        target, packed = check_target(path, bool(overwrite)), check_compression("ipc", compression)
+        return write_ipc(target, bool(overwrite), self._schema, self._source(), packed)
 
     def __len__(self) -> int:
         if self._held is None:
@@ -112,23 +208,60 @@ class Rows:
         return self._held is None or self._held.num_rows > 0
 
     def __repr__(self) -> str:
-        if self._held is None:
-            return f"<Rows: {self._streamed()}>"
-        shown = _cells(self._held)
-        widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown
-        ]
-        return "\n".join([f"<Rows: {_shape(self._held)}>", *lines])
+        shown, facts = self._look()
+        if shown is None:
+            return f"<Rows: {facts}>"
+        return "\n".join([f"<Rows: {facts}>", *text_table(_cells(shown), right=_numbers(shown.schema))])
 
     def _repr_html_(self) -> str:
-        if self._held is None:
-            return f"<p>Rows: {html.escape(self._streamed())}</p>"
-        return html_table(_cells(self._held), _shape(self._held))
+        shown, facts = self._look()
+        if shown is None:
+            return f"<p>Rows: {escaped(facts)}</p>"
+        return html_table(_cells(shown, null=muted("null")), facts, right=_numbers(shown.schema))
 
-    def _streamed(self) -> str:
-        state = "a scan, not yet read" if self._scan is not None else "a scan, already read"
-        return f"{state}; columns {listed(self._schema.names)}"
+    def _look(self) -> tuple[pa.RecordBatch | pa.Table | None, str]:
+        """The first rows, if there are any to show, and what they are."""
+        if self._held is not None:
+            return self._held, _shape(self._held)
+        if self._scan is None:
+            return None, f"a stream, already read; columns {listed(self._schema.names)}"
+        self._read_ahead()
+        if self._failure is not None:
+            return None, f"a stream that failed: {self._failure}"
+        first = pa.Table.from_batches(self._ahead, schema=self._schema)
+        if self._ended:
+            return first, _shape(first)
+        more = f"first {_SHOWN_ROWS} rows of a stream, {first.num_columns} columns; .arrow() or .df() reads all"
+        return first, more
+
+    def _read_ahead(self) -> None:
+        """Read and keep what is shown of a stream, and at least one row more, to know whether it ends."""
+        while self._scan is not None and not self._ended and sum(map(len, self._ahead)) <= _SHOWN_ROWS:
+            try:
+                batch = self._scan.next_batch()
+            except Error as error:
+                # Nothing comes behind it. Who reads the rows is to have it, too.
+                self._failure, self._ended = error, True
+            except BaseException:
+                self._scan = None
+                raise
+            else:
+                if batch is None:
+                    self._ended = True
+                else:
+                    self._ahead.append(pa.record_batch(batch))
+
+    def _stream(self) -> Iterator[pa.RecordBatch]:
+        ahead, ended, failure = self._ahead, self._ended, self._failure
+        scan = self._take()
+        self._ahead = []
+        return _read(ahead, failure, None if ended else scan)
+
+    def _source(self) -> Callable[[], Iterator[pa.RecordBatch]]:
+        """What gives the batches, once they are wanted; refuses rows that were read already."""
+        if self._held is None and self._scan is None:
+            self._take()
+        return self.batches
 
     def _take(self) -> _native.Scan:
         if self._scan is None:
@@ -139,32 +272,34 @@ class Rows:
         return scan
 
 
-def html_table(cells: list[list[str]], caption: str) -> str:
-    """Return a notebook table; the first row of ``cells`` is the head."""
-    head, *body = [[html.escape(cell) for cell in row] for row in cells]
-    lines = ["<table>", f"<caption>{html.escape(caption)}</caption>"]
-    lines.append("<thead><tr>" + "".join(f"<th>{cell}</th>" for cell in head) + "</tr></thead><tbody>")
-    lines += ["<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in body]
-    return "\n".join([*lines, "</tbody></table>"])
-
-
-def text(value: Any) -> str:
-    """Return one cell as it is shown, cut where it is long."""
-    if value is None:
-        return "null"
-    return shortened(f"{value:.6g}" if isinstance(value, float) else str(value))
-
-
-def _read(scan: _native.Scan) -> Iterator[pa.RecordBatch]:
-    while (batch := scan.next_batch()) is not None:
+def _read(ahead: list[pa.RecordBatch], failure: Error | None, scan: _native.Scan | None) -> Iterator[pa.RecordBatch]:
+    while ahead:
+        yield ahead.pop(0)
+    if failure is not None:
+        raise failure
+    while scan is not None and (batch := scan.next_batch()) is not None:
         yield pa.record_batch(batch)
 
 
-def _cells(batch: pa.RecordBatch) -> list[list[str]]:
+def _numbers(schema: pa.Schema) -> list[int]:
+    """The shown columns that hold numbers."""
+    is_a = pa.types
+
+    def is_number(kind: pa.DataType) -> bool:
+        return is_a.is_integer(kind) or is_a.is_floating(kind) or is_a.is_decimal(kind)
+
+    return [at for at in range(min(len(schema), _SHOWN_COLUMNS)) if is_number(schema.field(at).type)]
+
+
+def _cells(batch: pa.RecordBatch | pa.Table, null: str = "null") -> list[list[str]]:
     """The head and the first rows, of the first columns."""
+
+    def cell(value: Any) -> str:
+        return null if value is None else text(value)
+
     first = batch.slice(0, _SHOWN_ROWS)
     names = batch.schema.names[:_SHOWN_COLUMNS]
-    columns = [[name, *map(text, first.column(at).to_pylist())] for at, name in enumerate(names)]
+    columns = [[name, *map(cell, first.column(at).to_pylist())] for at, name in enumerate(names)]
     if batch.num_columns > _SHOWN_COLUMNS:
         columns.append(["..."] * (1 + first.num_rows))
     rows = [list(row) for row in zip(*columns, strict=True)] or [[]]
@@ -173,7 +308,7 @@ def _cells(batch: pa.RecordBatch) -> list[list[str]]:
     return rows
 
 
-def _shape(batch: pa.RecordBatch) -> str:
+def _shape(batch: pa.RecordBatch | pa.Table) -> str:
     return f"{batch.num_rows:,} rows x {batch.num_columns} columns"
 
 

@@ -9,7 +9,9 @@ import pyarrow as pa
 
 from drillcore.errors import ClosedError, InvalidArgumentError
 from drillcore.figures import check_optional_count, check_threads
-from drillcore.names import check_name
+from drillcore.names import check_name, listed
+from drillcore.notebook import counted
+from drillcore.overview import columns_html, tables_html
 from drillcore.parameters import Parameters, parse_parameters
 from drillcore.reads import Reads
 from drillcore.rows import Rows
@@ -136,7 +138,20 @@ class Snapshot:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Snapshot at LSN {self._lsn}{'' if self._native else ', closed'}>"
+        return f"<{self._facts()}>"
+
+    def _repr_html_(self) -> str:
+        if self._native is None:
+            return tables_html(self._facts(), [])
+        tables = [self.table(name) for name in self.tables()]
+        return tables_html(self._facts(), [(t.name, t.schema, t.key, t._set_column, None) for t in tables])
+
+    def _facts(self) -> str:
+        name = f"Snapshot at LSN {self._lsn}"
+        if self._native is None:
+            return f"{name}, closed"
+        tables = self._native.tables()
+        return f"{name}, {counted(len(tables), 'table')}{': ' if tables else ''}{listed(tables)}"
 
     def _open(self) -> _native.Snapshot:
         if self._native is None:
@@ -172,7 +187,12 @@ class TableSnapshot(Reads):
         return self._native.key
 
     def __repr__(self) -> str:
-        return f"<TableSnapshot {self._name!r} at LSN {self.lsn}>"
+        sets = f", set={self._set_column!r}" if self._set_column else ""
+        columns = listed([f"{field.name}: {field.type}" for field in self.schema])
+        return f"<TableSnapshot {self._name!r} at LSN {self.lsn}: key={self.key}{sets}; {columns}>"
+
+    def _repr_html_(self) -> str:
+        return columns_html(f"Table {self._name!r} at LSN {self.lsn}", self.schema, self.key, self._set_column)
 
     @property
     def _set_column(self) -> str | None:

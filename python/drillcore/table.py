@@ -24,6 +24,7 @@ from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundErr
 from drillcore.figures import check_optional_count
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
+from drillcore.overview import columns_html, table_caption
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
 from drillcore.single_row import SingleRow
@@ -538,6 +539,14 @@ class Table(Reads):
         sets = f", set={self._set_column!r}" if self._set_column else ""
         columns = listed([f"{field.name}: {field.type}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            stats: dict[str, Any] | None = self.stats()
+        except NotFoundError:
+            stats = None
+        caption = table_caption(self.name, self.merge, stats)
+        return columns_html(caption, self.schema, self.key, self._set_column, self.weights)
 
     def _append_good(self, data: Any, fill_nulls: bool) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""

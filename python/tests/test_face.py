@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -285,10 +286,10 @@ def test_everything_has_a_readable_repr(database: drillcore.Database, events: dr
     assert "ts: timestamp[us, tz=America/New_York]" in repr(events)
     held = events.sample(20)
     assert repr(held).startswith("<Rows: 20 rows x 7 columns>")
-    assert "<td>" in held._repr_html_()
+    assert "<td" in held._repr_html_()
     stream = events.scan()
-    assert "not yet read" in repr(stream)
-    assert len(stream.arrow()) == 1000  # the repr read nothing
+    assert "first 10 rows of a stream" in repr(stream)
+    assert len(stream.arrow()) == 1000  # the repr kept what it read
     mean = events.estimate("avg(delay)", n=100)
     assert "100 of 1,000 rows" in repr(mean)
     assert "<table>" in mean._repr_html_()
@@ -351,10 +352,10 @@ def test_many_columns_and_groups_are_shown_by_the_first(database: drillcore.Data
     table = database.create_table("t", dict.fromkeys(names, "int64"), key="c0")
     table.append(pa.table({name: range(30) for name in names}))
     held, grouped = table.sample(30, seed=1), table.estimate("avg(c2)", by="c1", n=30)
-    assert repr(held).startswith("<Rows: 30 rows x 1000 columns>\nc0 ")
+    assert repr(held).startswith("<Rows: 30 rows x 1000 columns>\n c0 ")
     assert all(line.endswith("...") for line in repr(held).splitlines()[1:])
-    assert "<th>c19</th><th>...</th></tr>" in held._repr_html_()
-    assert "c19, ... and 980 more" in repr(table.scan())
+    assert re.search(r">c19</th><th[^>]*>\.\.\.</th></tr>", held._repr_html_())
+    assert repr(table.scan()).splitlines()[1].endswith("c19  ...")
     assert "c19: int64, ... and 980 more" in repr(table)
     with pytest.raises(drillcore.NotFoundError, match=r"c19, \.\.\. and 980 more"):
         table.scan(columns=["unlike any"])

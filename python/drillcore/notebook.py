@@ -1,0 +1,77 @@
+"""What notebooks show: tables in HTML, in the colours of the notebook, light or dark.
+
+Only alignment, size and shade are set, so text and background stay those of the page.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from typing import Any
+
+from drillcore.names import shortened
+
+SHOWN_ROWS = 20
+_MUTED = "opacity:.65"
+_CAPTION_LEN_MAX = 80
+
+
+class Html(str):
+    """Text that is HTML already."""
+
+
+def escaped(value: str) -> str:
+    """Return ``value`` as HTML, unless it is that already."""
+    return value if isinstance(value, Html) else html.escape(value)
+
+
+def muted(value: str) -> Html:
+    """Return ``value`` in a lighter shade."""
+    return Html(f'<span style="{_MUTED}">{escaped(value)}</span>')
+
+
+def html_table(cells: Sequence[Sequence[str]], caption: str, right: Sequence[int] = ()) -> str:
+    """Return a table; the first row of ``cells`` is the head, and the columns ``right`` are numbers."""
+    head, *body = [[escaped(cell) for cell in row] for row in cells]
+    # A narrow table does not break a short caption.
+    wrap = "" if len(caption) > _CAPTION_LEN_MAX else ";white-space:nowrap"
+    lines = ["<table>", f'<caption style="text-align:left{wrap}">{escaped(caption)}</caption>']
+    aligned = [' style="text-align:right"' if at in right else ' style="text-align:left"' for at in range(len(head))]
+
+    def row(name: str, cells: Sequence[str]) -> str:
+        return "<tr>" + "".join(f"<{name}{aligned[at]}>{cell}</{name}>" for at, cell in enumerate(cells)) + "</tr>"
+
+    lines.append(f"<thead>{row('th', head)}</thead><tbody>")
+    lines += [row("td", cells) for cells in body]
+    return "\n".join([*lines, "</tbody></table>"])
+
+
+def text(value: Any) -> str:
+    """Return one cell as it is shown, cut where it is long."""
+    if value is None:
+        return "null"
+    return shortened(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def text_table(cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
+    """Return the lines of a table in text; the first row of ``cells`` is the head."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if at in right else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "table"), counted(2000, "row")
+    ('1 table', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,218 @@
+"""What notebooks and prompts show: the first rows without using them up, tables, sets, and intervals as drawings."""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import Any
+from xml.etree import ElementTree
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import drillcore
+
+
+def parsed(page: str) -> ElementTree.Element:
+    """The HTML, which is XML too: so every tag is closed and every text escaped."""
+    return ElementTree.fromstring(f"<div>{page}</div>")
+
+
+def texts(page: str) -> str:
+    return " ".join(parsed(page).itertext())
+
+
+@pytest.fixture
+def numbers(database: drillcore.Database) -> drillcore.Table:
+    t = database.create_table("numbers", {"id": "int64", "name": "string", "x": "float64"}, key="id", set="name")
+    t.append(
+        pa.table(
+            {"id": range(20_000), "name": [f"n{i % 3}" for i in range(20_000)], "x": [i / 7 for i in range(20_000)]}
+        )
+    )
+    return t
+
+
+TAKES = {
+    "arrow": lambda rows: rows.arrow(),
+    "batches": lambda rows: pa.Table.from_batches(rows.batches(), schema=rows.schema),
+    "stream": pa.table,
+    "reader": lambda rows: pa.RecordBatchReader.from_stream(rows).read_all(),
+    "polars": lambda rows: rows.pl().to_arrow().cast(rows.schema),
+    "pandas": lambda rows: pa.Table.from_pandas(rows.df(), schema=rows.schema, preserve_index=False),
+    "duckdb": lambda rows: duckdb.sql("select * from rows order by id").to_arrow_table(),
+}
+
+
+@pytest.mark.parametrize("take", TAKES)
+@pytest.mark.parametrize("rows_shown", [0, 5, 10, 11, 20_000])
+def test_rows_that_were_looked_at_can_all_be_read(numbers: drillcore.Table, take: str, rows_shown: int) -> None:
+    wanted = numbers.scan(limit=rows_shown).arrow()
+    rows = numbers.scan(limit=rows_shown)
+    for _ in range(3):
+        assert repr(rows) and rows._repr_html_()
+    assert TAKES[take](rows).equals(wanted)
+    with pytest.raises(drillcore.StreamConsumedError):
+        rows.arrow()
+    assert "already read; columns id, name, x" in repr(rows)
+    assert "already read" in rows._repr_html_()
+
+
+def test_the_first_rows_of_a_stream_are_shown_with_whether_more_follow(
+    database: drillcore.Database, numbers: drillcore.Table
+) -> None:
+    short = database.sql("select id, name from numbers where id < 2 order by id")
+    assert repr(short) == "<Rows: 2 rows x 2 columns>\nid  name\n 0  n0\n 1  n1"
+    lines = repr(numbers.scan(columns=["id"])).splitlines()
+    assert lines[0] == "<Rows: first 10 rows of a stream, 1 columns; .arrow() or .df() reads all>"
+    assert lines[1:] == [" id", *(f"{i:>3}" for i in range(10)), "..."]
+    assert repr(numbers.scan(limit=10)).startswith("<Rows: 10 rows x 3 columns>")
+    assert "..." not in repr(numbers.scan(limit=10))
+    assert repr(numbers.scan(where="id < 0")).startswith("<Rows: 0 rows x 3 columns>\nid  name  x")
+
+
+def test_nothing_is_read_before_it_is_looked_at(database: drillcore.Database, numbers: drillcore.Table) -> None:
+    # Planned, but not executed: the division fails once rows are read.
+    rows = database.sql("select id, 1 / (id - id) as x from numbers")
+    assert rows.schema.names == ["id", "x"]
+    for shown in (repr(rows), rows._repr_html_()):
+        assert "a stream that failed: division by zero" in shown
+    # Whoever reads the rows has the error, not a short result.
+    with pytest.raises(drillcore.InvalidArgumentError, match="division by zero"):
+        rows.arrow()
+
+
+def test_an_error_behind_what_was_shown_is_raised_where_it_comes(
+    database: drillcore.Database, numbers: drillcore.Table
+) -> None:
+    rows = database.sql("select id, 1 / (19999 - id) as x from numbers order by id", threads=1)
+    assert "first 10 rows" in repr(rows) or "failed" in repr(rows)
+    with pytest.raises(drillcore.InvalidArgumentError, match="division by zero"):
+        rows.arrow()
+
+
+def test_html_escapes_names_and_values(database: drillcore.Database) -> None:
+    t = database.create_table("<t>", {"<id>": "int64", "&s": "string"}, key="<id>", set="&s")
+    t.append([{"<id>": 1, "&s": "<script>"}])
+    objects: list[Any] = [t, t.scan(), t.sample(1), t.sets(), database, database.snapshot(), t.estimate("count", n=1)]
+    objects += [database.snapshot().table("<t>"), t.estimate({"<b>": "avg(<id>)"}, by="&s", n=1)]
+    for each in objects:
+        page = each._repr_html_()
+        parsed(page)
+        assert "<script>" not in page and "<t>" not in page and "<b>" not in page
+
+
+def test_a_database_and_a_snapshot_show_their_tables(database: drillcore.Database, numbers: drillcore.Table) -> None:
+    assert re.fullmatch(r"<Database '.*', 1 table: numbers>", repr(database))
+    shown = texts(database._repr_html_())
+    assert all(word in shown for word in ("numbers", "20,000", "id, name, x", "key", "set"))
+    with database.snapshot() as snapshot:
+        assert repr(snapshot) == f"<Snapshot at LSN {snapshot.lsn}, 1 table: numbers>"
+        assert "id, name, x" in texts(snapshot._repr_html_())
+        pinned = snapshot.table("numbers")
+        assert f"'numbers' at LSN {pinned.lsn}" in repr(pinned)
+        assert "x: double" in repr(pinned)
+        assert "timestamp" not in texts(pinned._repr_html_()) and "double" in texts(pinned._repr_html_())
+    assert "closed" in repr(snapshot) and "closed" in snapshot._repr_html_()
+    database.close()
+    assert "closed" in repr(database) and "closed" in database._repr_html_()
+
+
+def test_a_table_shows_its_columns_and_what_they_are_for(database: drillcore.Database) -> None:
+    schema = {"a": "int64", "b": "string", "w": "float64"}
+    t = database.create_table("t", schema, key=["b", "a"], set="b", weights="w", merge="upsert")
+    t.append([{"a": 1, "b": "x", "w": 1.0}])
+    cells = [[cell.text or "" for cell in row] for row in parsed(t._repr_html_()).iter("tr")]
+    assert [row[0] for row in cells[1:]] == ["a", "b", "w"]
+    assert [row[2] for row in cells[1:]] == ["key 2", "key 1, set", "weight"]
+    assert "upsert, 1 stored row" in texts(t._repr_html_())
+    database.drop_table("t")
+    assert "dropped" in t._repr_html_()
+
+
+def test_sets_are_listed(numbers: drillcore.Table) -> None:
+    sets = numbers.sets()
+    assert repr(sets).splitlines() == [
+        "<Sets of 'name': 3 sets, 20,000 rows>",
+        "name   rows",
+        "n0    6,667",
+        "n1    6,667",
+        "n2    6,666",
+    ]
+    assert dict(sets) == {"n0": 6667, "n1": 6667, "n2": 6666} == dict(sets)
+    assert len(sets) == 3 and "6,666" in texts(sets._repr_html_())
+    assert sets.arrow().to_pydict() == {"name": ["n0", "n1", "n2"], "rows": [6667, 6667, 6666]}
+
+
+def circles(page: str) -> list[float]:
+    return [float(circle.attrib["cx"]) for circle in parsed(page).iter("circle")]
+
+
+def test_an_estimate_draws_each_interval_on_one_scale(numbers: drillcore.Table) -> None:
+    found = numbers.estimate("avg(x)", by="name", n=600, seed=1)
+    page = found._repr_html_()
+    svgs = list(parsed(page).iter("svg"))
+    assert len(svgs) == 3
+    rows = found.arrow().to_pylist()
+    ends = [row[name] for row in rows for name in ("avg(x)", "avg(x)_low", "avg(x)_high")]
+    width = float(svgs[0].attrib["width"])
+    for row, svg in zip(rows, svgs, strict=True):
+        value, low, high = (row[name] for name in ("avg(x)", "avg(x)_low", "avg(x)_high"))
+        [line] = [line for line in svg.iter("line") if line.attrib["x1"] != line.attrib["x2"]]
+        at = [(end - min(ends)) / (max(ends) - min(ends)) for end in (low, value, high)]
+        [dot] = svg.iter("circle")
+        drawn = [float(line.attrib["x1"]), float(dot.attrib["cx"]), float(line.attrib["x2"])]
+        assert drawn == pytest.approx([8 + share * (width - 16) for share in at], abs=0.1)
+        assert f"{value:.6g}" in svg.attrib["aria-label"]
+    assert "currentColor" in page and "#000" not in page and "background" not in page
+
+
+def test_unbounded_and_missing_intervals_are_drawn_too(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "x": "float64"}, key="id")
+    t.append(pa.table({"id": range(100), "x": [None] * 99 + [1.0]}))
+    one = t.estimate("avg(x)", n=1, seed=1)
+    assert "polygon" in one._repr_html_() or circles(one._repr_html_()) == []
+    assert parsed(one._repr_html_()) is not None
+    exact = t.estimate("count", n=1000)
+    assert exact.exact and circles(exact._repr_html_()) == []
+
+
+def test_notes_and_unseen_groups_show_in_text_and_html(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "g": "int64"}, key="id")
+    t.append(pa.table({"id": range(50_000), "g": [i % 9_000 for i in range(50_000)]}))
+    found = t.estimate("count", by="g", n=500, seed=1)
+    assert found.unseen_share > 0
+    [note] = found.notes
+    assert note in repr(found) and note in texts(found._repr_html_())
+
+
+def test_an_estimate_plots_itself(numbers: drillcore.Table) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    found = numbers.estimate(["avg(x)", "count"], by="name", n=600, seed=1)
+    axes = found.plot("avg(x)")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["n0", "n1", "n2"]
+    assert axes.get_xlabel() == "avg(x)"
+    assert found.plot("count", ax=axes) is axes
+    with pytest.raises(drillcore.InvalidArgumentError, match="name one of the aggregates; there are: avg"):
+        found.plot()
+    with pytest.raises(drillcore.InvalidArgumentError, match="unknown aggregate 'sum'"):
+        found.plot("sum")
+
+
+def test_a_plot_needs_matplotlib(numbers: drillcore.Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(drillcore.MissingPackageError, match="pip install matplotlib"):
+        numbers.estimate("avg(x)", n=10).plot()
+
+
+def test_a_repr_while_others_write_is_of_one_moment(numbers: drillcore.Table) -> None:
+    rows = numbers.scan()
+    writer = threading.Thread(target=numbers.append, args=([{"id": 99_999, "name": "n0", "x": 0.0}],))
+    repr(rows)
+    writer.start()
+    writer.join()
+    assert len(rows.arrow()) == 20_000
