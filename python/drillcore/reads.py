@@ -15,6 +15,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError, TooFewRowsError
 from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
+from drillcore.lazy import lazy_frame
 from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
 from drillcore.sets import Sets
@@ -22,6 +23,8 @@ from drillcore.stream import Refresh, Stream, open_stream
 from drillcore.values import Bounds, key_arrays, key_columns, many_keys, selection
 
 if TYPE_CHECKING:
+    import polars
+
     from drillcore import _native
 
 _CLOSED = ("both", "left", "right", "neither")
@@ -463,6 +466,38 @@ class Reads(ABC):
             "seed": check_seed(seed),
         }
         return Estimate(self._pin().estimate(asked))
+
+    def lazy(self) -> polars.LazyFrame:
+        """Return the table as of now as a lazy frame of polars, which reads what a query needs of it.
+
+        Polars hands on the columns, a ``head``, and conditions: comparisons of a column with a value, ``is_between``,
+        ``is_in``, ``is_null`` and these joined by ``&``, ``|`` and ``~``. Conditions on the key and on the set column
+        use the index, as in ``where``. Other conditions are tested by polars, after the rows are read, and so is a
+        ``head`` behind a condition. The frame pins a snapshot until it is released.
+
+        Raises
+        ------
+        MissingPackageError
+            If polars is not installed.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
+        >>> t.lazy().filter(pl.col("carrier") == "UA").select("delay").collect()["delay"].to_list()
+        [3.0, 9.0]
+        """
+        pinned, schema, key, set_column = self._pin(), self.schema, self.key, self._set_column
+
+        def scan(columns: list[str] | None, where: str | None, limit: int | None) -> Rows:
+            asked = selection(schema, key, set_column, between=None, closed="both", set=None, where=where)
+            return Rows(pinned.scan(asked, columns, limit, False, None))
+
+        return lazy_frame(schema, scan)
 
     def sets(self) -> Sets:
         """Return each set with its number of rows, in order. The set of rows without a value is ``drillcore.NULL``.
