@@ -8,6 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
 
 use crate::column_type::column_type;
+use crate::export_arguments::{self, Export};
+pub use crate::shared_options::{
+    Columns, Database, Format, Moment, Output, Selection, Source, Style,
+};
 
 /// An embedded database for live data: ingest, read, and draw uniform random samples, with estimates and error bars.
 ///
@@ -80,6 +84,9 @@ Examples:
   drillcore sample flights.drill flights 5 --set UA
   drillcore sample flights.drill flights 1000 --weight distance --seed 7 --output arrow > rows.arrow")]
     Sample(Sample),
+    /// Write rows to a Parquet, Arrow, CSV or JSONL file, in key order.
+    #[command(after_help = export_arguments::EXAMPLES)]
+    Export(Export),
     /// Print estimates with error bars.
     #[command(after_help = "\
 Examples:
@@ -178,29 +185,6 @@ Examples:
   drillcore ingest flights.drill hourly 2013.csv --merge rollup --time time_hour --granularity 1h \\
       --dimension carrier --metric flights=count --metric \"delay=sum(dep_delay)\"
   zcat 2014.csv.gz | drillcore ingest flights.drill flights -";
-
-#[derive(Debug, Args)]
-pub struct Database {
-    /// The database directory.
-    pub database: PathBuf,
-}
-
-/// A table of a database.
-#[derive(Debug, Args)]
-pub struct Source {
-    /// The database directory.
-    pub database: PathBuf,
-    /// The table's name.
-    pub table: String,
-}
-
-/// Which snapshot to read.
-#[derive(Debug, Args)]
-pub struct Moment {
-    /// Read as of this named snapshot instead of now.
-    #[arg(long, value_name = "NAME")]
-    pub at: Option<String>,
-}
 
 #[derive(Debug, Args)]
 pub struct Sets {
@@ -556,64 +540,6 @@ pub struct Estimate {
     pub output: Output,
     #[command(flatten)]
     pub selection: Selection,
-}
-
-/// Which rows.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Which rows")]
-pub struct Selection {
-    /// Lowest key: values of the first key columns, separated by commas.
-    #[arg(long, value_name = "KEY")]
-    pub from: Option<String>,
-    /// Highest key; includes every key that begins with it.
-    #[arg(long, value_name = "KEY")]
-    pub to: Option<String>,
-    /// Only rows of this set. Can be repeated.
-    #[arg(long)]
-    pub set: Vec<String>,
-    /// The rows that are null in the set column.
-    #[arg(long)]
-    pub null_set: bool,
-    /// Only rows that meet this SQL condition, such as "dep_delay > 15 and origin = 'JFK'".
-    #[arg(long = "where", value_name = "CONDITION")]
-    pub condition: Option<String>,
-}
-
-/// Which columns.
-#[derive(Debug, Args)]
-pub struct Columns {
-    /// Columns to print, in this order, separated by commas; by default all.
-    #[arg(long, value_delimiter = ',')]
-    pub columns: Option<Vec<String>>,
-}
-
-/// How to print.
-#[derive(Debug, Args)]
-pub struct Output {
-    /// Output format.
-    #[arg(long, value_enum, value_name = "STYLE", default_value_t = Style::Table)]
-    pub output: Style,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Style {
-    /// A table to read; printed once all rows are known.
-    Table,
-    /// CSV, with binary in hex; cannot hold lists.
-    Csv,
-    /// One JSON object per line, with binary in hex.
-    Jsonl,
-    /// An Arrow IPC stream.
-    Arrow,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    Csv,
-    Jsonl,
-    Parquet,
-    /// An Arrow IPC file or stream.
-    Arrow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -98,7 +98,8 @@ fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Resul
     }
 }
 
-fn packing(name: &str) -> (&str, Packing) {
+/// How a file is packed, by its name, and the name without that.
+pub fn packing(name: &str) -> (&str, Packing) {
     if let Some(stem) = name.strip_suffix(".gz") {
         return (stem, Packing::Gzip);
     }
@@ -108,7 +109,8 @@ fn packing(name: &str) -> (&str, Packing) {
     }
 }
 
-fn format_of(stem: &str) -> Option<Format> {
+/// The format that a name shows.
+pub fn format_of(stem: &str) -> Option<Format> {
     let extension = stem.rsplit_once('.')?.1.to_ascii_lowercase();
     match extension.as_str() {
         "csv" => Some(Format::Csv),

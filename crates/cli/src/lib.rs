@@ -1,6 +1,8 @@
 //! The `drillcore` command, as a program and as `python -m drillcore`.
 
 mod column_type;
+mod shared_options;
+mod export_arguments;
 mod arguments;
 mod fault;
 mod opening;
@@ -17,6 +19,9 @@ mod output;
 mod progress;
 mod selection;
 mod read;
+mod export_target;
+mod parquet_file;
+mod export;
 mod shape_check;
 mod ingest;
 mod delete;
@@ -97,6 +102,7 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),
         Verb::Estimate(arguments) => read::estimate(arguments, interrupt),
+        Verb::Export(arguments) => export::export(arguments, interrupt),
         Verb::Sets(arguments) => read::sets(arguments, interrupt),
         Verb::IndexSets(arguments) => set_index::index(&arguments, &interrupt),
         Verb::UnindexSets(arguments) => set_index::unindex(&arguments, &interrupt),

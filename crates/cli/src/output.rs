@@ -69,12 +69,12 @@ impl From<ArrowError> for Stop {
     }
 }
 
-/// Refuses columns that a cell of CSV cannot hold.
-fn check_flat(schema: &Schema) -> Result<(), Fault> {
+/// Refuses columns that a cell of CSV cannot hold; `other` is the option for a format that can.
+pub fn check_flat(schema: &Schema, other: &str) -> Result<(), Fault> {
     match schema.fields().iter().find(|field| field.data_type().is_nested()) {
         None => Ok(()),
         Some(field) => Err(Fault::wrong_call(format!(
-            "column {:?} contains lists, which CSV cannot hold; use --output jsonl, or \
+            "column {:?} contains lists, which CSV cannot hold; use {other}, or \
              leave the column out with --columns",
             field.name()
         ))),
@@ -97,7 +97,7 @@ fn write(
             writeln!(out, "{rows} row{}", if rows == 1 { "" } else { "s" })?;
         }
         Style::Csv => {
-            check_flat(&schema)?;
+            check_flat(&schema, "--output jsonl")?;
             let mut writer = arrow_csv::WriterBuilder::new().with_header(true).build(&mut out);
             writer.write(&RecordBatch::new_empty(schema))?;
             for batch in batches {

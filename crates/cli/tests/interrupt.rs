@@ -26,7 +26,8 @@ const WRITING: [&[&str]; 8] = [
     &["compact", "db"],
 ];
 
-const READING: [&[&str]; 11] = [
+const READING: [&[&str]; 12] = [
+    &["export", "db", "t", "x.parquet", "--force", "--quiet"],
     &["get", "db", "t", "3"],
     &["scan", "db", "t"],
     &["count", "db", "t", "--where", "b > 1"],

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::{FileWriter, StreamWriter};
+use drillcore::{Database, OnError, Options, TableSpec};
 
 /// Below this stays the peak of every case; about 80 MiB of it are the program itself.
 const PEAK_BYTES_MAX: u64 = 400 << 20;
@@ -198,4 +199,29 @@ fn what_is_unpacked_to_disk_has_a_limit() {
     let (code, message, peak) = measured(folder.path(), &ingest, Stdio::null());
     assert!(code == 2 && message.contains("a.parquet.zst has more than"), "{code}: {message}");
     assert!(peak < PEAK_BYTES_MAX, "{} MiB", peak >> 20);
+}
+
+#[test]
+fn a_table_is_exported_batch_by_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
+    let (rows, batches) = (16_384, 48);
+    let wide = |batch: i64| {
+        let ids = Int64Array::from_iter_values((0..rows).map(|row| batch * rows + row));
+        let texts = ids.values().iter().map(|id| format!("{id:01000}"));
+        let wide: ArrayRef = Arc::new(StringArray::from_iter_values(texts));
+        RecordBatch::try_from_iter([("id", Arc::new(ids) as ArrayRef), ("wide", wide)]).unwrap()
+    };
+    let table = db.create_table("t", TableSpec::new(wide(0).schema(), ["id"])).unwrap();
+    (0..batches).for_each(|batch| drop(table.append(&wide(batch), OnError::Raise).unwrap()));
+    // What is in the log only is held in memory, whoever reads it.
+    db.flush().unwrap();
+    db.close().unwrap();
+    for name in ["a.parquet", "a.arrow", "a.csv.zst", "a.jsonl"] {
+        let (code, message, peak) =
+            measured(folder.path(), &["export", "db", "t", name], Stdio::null());
+        assert_eq!(code, 0, "{message}");
+        assert!(peak < PEAK_BYTES_MAX, "{name}: {} MiB", peak >> 20);
+        std::fs::remove_file(folder.path().join(name)).unwrap();
+    }
 }

@@ -1,0 +1,244 @@
+//! A Parquet file, whose columns several threads encode.
+//!
+//! Memory holds the rows of one row group as they are collected, and those of the group before as it is encoded.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle};
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
+use parking_lot::Mutex;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_writer::{
+    ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
+};
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::SerializedFileWriter;
+
+/// The most rows of a row group, which readers skip or read as one.
+const GROUP_ROWS_MAX: usize = 1 << 17;
+/// A row group with longer rows ends at about this many bytes, as they are in memory.
+const GROUP_BYTES_MAX: usize = 64 << 20;
+/// Row groups that are encoded while the next one is collected.
+const GROUPS_ENCODED_MAX: usize = 1;
+
+/// Writes batches as row groups.
+pub struct ParquetFile<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    factory: ArrowRowGroupWriterFactory,
+    /// The columns as the file holds them.
+    schema: SchemaRef,
+    collected: Vec<RecordBatch>,
+    collected_rows: usize,
+    collected_bytes: usize,
+    encoded: VecDeque<EncodedGroup>,
+    group_count: usize,
+    encoders: Encoders,
+}
+
+/// The columns of a row group, each as soon as its thread is done with it.
+struct EncodedGroup {
+    chunks: Vec<Receiver<Result<ArrowColumnChunk, ParquetError>>>,
+}
+
+impl<W: Write + Send> ParquetFile<W> {
+    /// Begins a file. `sorted` names the columns that order the rows, by their indexes, each with whether from its
+    /// highest value to its lowest.
+    pub fn new(
+        out: W,
+        schema: &Schema,
+        sorted: &[(usize, bool)],
+        threads: usize,
+    ) -> Result<ParquetFile<W>, ParquetError> {
+        let schema = Arc::new(stored(schema));
+        let sorted = sorted.iter().map(|&(column, descending)| SortingColumn {
+            column_idx: i32::try_from(column).expect("a table has far fewer columns"),
+            descending,
+            // A null is the lowest value of a key.
+            nulls_first: !descending,
+        });
+        let sorted: Vec<SortingColumn> = sorted.collect();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))
+            .set_sorting_columns((!sorted.is_empty()).then_some(sorted))
+            .set_created_by(concat!("drillcore ", env!("CARGO_PKG_VERSION")).to_string())
+            .build();
+        let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
+        let (file, factory) = writer.into_serialized_writer()?;
+        Ok(ParquetFile {
+            file,
+            factory,
+            encoders: Encoders::start(threads.clamp(1, schema.fields().len().max(1))),
+            schema,
+            collected: Vec::new(),
+            collected_rows: 0,
+            collected_bytes: 0,
+            encoded: VecDeque::new(),
+            group_count: 0,
+        })
+    }
+
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+        let batch = as_stored(batch, &self.schema)?;
+        let row_bytes = batch_bytes(&batch).div_ceil(batch.num_rows().max(1)).max(1);
+        let mut first = 0;
+        while first < batch.num_rows() {
+            let bytes_left = GROUP_BYTES_MAX.saturating_sub(self.collected_bytes);
+            let room = (GROUP_ROWS_MAX - self.collected_rows).min(bytes_left / row_bytes).max(1);
+            let len = room.min(batch.num_rows() - first);
+            self.collected.push(batch.slice(first, len));
+            self.collected_rows += len;
+            self.collected_bytes += len * row_bytes;
+            first += len;
+            if self.collected_rows == GROUP_ROWS_MAX || self.collected_bytes >= GROUP_BYTES_MAX {
+                self.encode_group()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left, and the footer.
+    pub fn finish(mut self) -> Result<W, ParquetError> {
+        if self.collected_rows > 0 {
+            self.encode_group()?;
+        }
+        while let Some(group) = self.encoded.pop_front() {
+            self.append(group)?;
+        }
+        self.file.into_inner()
+    }
+
+    /// Hands the rows collected to the encoding threads, once they are done with those before.
+    fn encode_group(&mut self) -> Result<(), ParquetError> {
+        while self.encoded.len() >= GROUPS_ENCODED_MAX {
+            let group = self.encoded.pop_front().expect("there is one");
+            self.append(group)?;
+        }
+        let batches = std::mem::take(&mut self.collected);
+        (self.collected_rows, self.collected_bytes) = (0, 0);
+        let writers = self.factory.create_column_writers(self.group_count)?;
+        self.group_count += 1;
+        // A list of strings has one leaf, too.
+        assert_eq!(writers.len(), self.schema.fields().len(), "each column has one leaf");
+        let chunks = writers.into_iter().zip(self.schema.fields()).enumerate();
+        let chunks = chunks.map(|(column, (writer, field))| {
+            let values = batches.iter().map(|batch| batch.column(column).clone()).collect();
+            self.encoders.encode(field.clone(), values, writer)
+        });
+        self.encoded.push_back(EncodedGroup { chunks: chunks.collect() });
+        Ok(())
+    }
+
+    fn append(&mut self, group: EncodedGroup) -> Result<(), ParquetError> {
+        let mut row_group = self.file.next_row_group()?;
+        for chunk in group.chunks {
+            let chunk = chunk.recv().expect("an encoding thread does not panic")?;
+            chunk.append_to_row_group(&mut row_group)?;
+        }
+        row_group.close().map(drop)
+    }
+}
+
+/// Threads that each encode a column of a row group at a time. They end when this is dropped.
+struct Encoders {
+    tasks: Option<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Task {
+    field: FieldRef,
+    values: Vec<ArrayRef>,
+    writer: ArrowColumnWriter,
+    done: Sender<Result<ArrowColumnChunk, ParquetError>>,
+}
+
+impl Encoders {
+    fn start(count: usize) -> Encoders {
+        let (tasks, receiver) = mpsc::channel::<Task>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let encoder = || {
+            let receiver = receiver.clone();
+            thread::spawn(move || {
+                let next = || receiver.lock().recv();
+                while let Ok(task) = next() {
+                    let chunk = encode(&task.field, &task.values, task.writer);
+                    // Of a file that was given up nothing is wanted any more.
+                    let _ = task.done.send(chunk);
+                }
+            })
+        };
+        Encoders { tasks: Some(tasks), threads: (0..count).map(|_| encoder()).collect() }
+    }
+
+    fn encode(
+        &self,
+        field: FieldRef,
+        values: Vec<ArrayRef>,
+        writer: ArrowColumnWriter,
+    ) -> Receiver<Result<ArrowColumnChunk, ParquetError>> {
+        let (done, chunk) = mpsc::channel();
+        let tasks = self.tasks.as_ref().expect("there are until this is dropped");
+        // If no thread is left to take it, `chunk` says so.
+        let _ = tasks.send(Task { field, values, writer, done });
+        chunk
+    }
+}
+
+impl Drop for Encoders {
+    fn drop(&mut self) {
+        self.tasks = None;
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn encode(
+    field: &Field,
+    values: &[ArrayRef],
+    mut writer: ArrowColumnWriter,
+) -> Result<ArrowColumnChunk, ParquetError> {
+    for array in values {
+        for leaf in compute_leaves(field, array)? {
+            writer.write(&leaf)?;
+        }
+    }
+    writer.close()
+}
+
+/// The columns of the file. Parquet has no type for times in seconds: other programs would read numbers.
+fn stored(schema: &Schema) -> Schema {
+    let field = |field: &FieldRef| match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
+            Arc::new(field.as_ref().clone().with_data_type(milliseconds))
+        }
+        _ => field.clone(),
+    };
+    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+}
+
+fn as_stored(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    // Times that have no place in 64 bits are errors.
+    let strict = CastOptions { safe: false, ..CastOptions::default() };
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        match column.data_type() == field.data_type() {
+            true => Ok(column.clone()),
+            false => cast_with_options(column, field.data_type(), &strict),
+        }
+    });
+    RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
+}
+
+/// Bytes of the values, those that a slice leaves out not counted.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    batch.columns().iter().map(bytes).sum()
+}
