@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
 
 use crate::column_type::column_type;
@@ -111,13 +112,20 @@ Examples:
 Example:
   drillcore unindex-sets flights.drill flights --all")]
     UnindexSets(SwitchSets),
-    /// Print the result of a SQL query. It reads one snapshot of all tables.
+    /// Print the result of a SQL query, which reads one snapshot of all tables; or begin a prompt for queries.
     #[command(after_help = "\
 Examples:
+  drillcore sql flights.drill
   drillcore sql flights.drill \"select carrier, avg(dep_delay) from flights group by carrier\"
   drillcore sql flights.drill \"describe flights\"
-  drillcore sql flights.drill - --output csv < query.sql")]
+  drillcore sql flights.drill --output csv < queries.sql")]
     Sql(Sql),
+    /// Print a table's columns, types, key, merge policy, set, weights, rows, segments and bytes, or a line per table.
+    #[command(after_help = "\
+Examples:
+  drillcore describe flights.drill
+  drillcore describe flights.drill flights")]
+    Describe(Describe),
     /// Print all tables with their merge policy, key, set column and number of rows.
     #[command(after_help = "\
 Example:
@@ -163,6 +171,24 @@ Examples:
   drillcore demo
   drillcore demo --rows 200000 --database made-up.drill")]
     Demo(Demo),
+    /// Print a script that completes verbs and options in a shell.
+    #[command(after_help = "\
+Examples:
+  drillcore completions bash > ~/.local/share/bash-completion/completions/drillcore
+  drillcore completions zsh > ~/.zfunc/_drillcore    # ~/.zfunc must be in fpath, before compinit
+  drillcore completions fish > ~/.config/fish/completions/drillcore.fish")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual pages to a folder, a page per verb.
+    #[command(after_help = "\
+Example:
+  drillcore man ~/.local/share/man/man1")]
+    Man {
+        /// The folder. Created if it does not exist; pages in it are replaced.
+        folder: PathBuf,
+    },
     /// Compare the speed of this build with SQLite on this machine. Runs the program drillcore-bench.
     ///
     /// The benches are a program of their own, because they contain SQLite. It must be beside this one or on the
@@ -184,7 +210,7 @@ Examples:
   drillcore ingest fleet.drill planes planes.jsonl --key tailnum --merge upsert
   drillcore ingest flights.drill hourly 2013.csv --merge rollup --time time_hour --granularity 1h \\
       --dimension carrier --metric flights=count --metric \"delay=sum(dep_delay)\"
-  zcat 2014.csv.gz | drillcore ingest flights.drill flights -";
+  zcat 2014.csv.gz | drillcore ingest flights.drill flights - --key time_hour,flight --type flight=int32";
 
 #[derive(Debug, Args)]
 pub struct Sets {
@@ -207,11 +233,22 @@ pub struct Tables {
 }
 
 #[derive(Debug, Args)]
+pub struct Describe {
+    /// The database directory.
+    pub database: PathBuf,
+    /// The table's name; without it, all tables are listed.
+    pub table: Option<String>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(Debug, Args)]
 pub struct Sql {
     /// The database directory.
     pub database: PathBuf,
-    /// The query; - reads it from standard input.
-    pub query: String,
+    /// The query; - reads it from standard input. Without it, a prompt begins in a terminal; otherwise, the statements
+    /// on standard input run up to the first that fails, each ended by a semicolon.
+    pub query: Option<String>,
     /// Number of threads; by default one per core.
     #[arg(long)]
     pub threads: Option<usize>,
@@ -257,8 +294,8 @@ pub struct Ingest {
     /// The table's name.
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also compressed (.gz, .zst); - is standard input. CSV cannot hold lists
-    /// or binary. JSONL has one object per line, with binary in hex. A pipe needs a table that exists. The column types
-    /// of a new table are guessed from the first 10,000 rows; a column without values there is a string. Times with an
+    /// or binary. JSONL has one object per line, with binary in hex. The column types of a new table are guessed from
+    /// the first 10,000 rows, except for those given by --type; a column without values there is a string. Times with an
     /// offset, such as "2013-07-04T09:00:00Z", need a column with a time zone; a new one is in UTC. Times without an
     /// offset fit any time column; in one with a time zone they are local times there. A text record may have up to
     /// 32 MiB.
@@ -295,6 +332,9 @@ pub struct Shape {
     /// Columns of the sort key. In a rollup table, --time and --dimension are added if it lacks them.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key: Vec<String>,
+    /// The type of a column, instead of the one guessed; add-column lists the types. Can be repeated.
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = typed_column)]
+    pub column_types: Vec<(String, DataType)>,
     /// What happens to rows with equal keys; by default append.
     #[arg(long, value_enum)]
     pub merge: Option<MergeName>,
@@ -338,6 +378,19 @@ pub struct Rollup {
     /// A metric: a name, and count, or sum, min, max or avg of a column. Can be repeated.
     #[arg(long, value_name = "NAME=EXPRESSION", value_parser = metric)]
     pub metric: Vec<(String, Metric)>,
+}
+
+/// "zip=string".
+fn typed_column(text: &str) -> Result<(String, DataType), String> {
+    match text.split_once('=') {
+        Some((name, type_name)) if !name.trim().is_empty() => {
+            Ok((name.trim().to_string(), column_type(type_name)?))
+        }
+        _ => {
+            Err("expected COLUMN=TYPE, such as zip=string or landed=\"timestamp[us, UTC]\""
+                .to_string())
+        }
+    }
 }
 
 /// "delay=sum(dep_delay)".

@@ -62,3 +62,46 @@ fn decimal(text: &str) -> Option<DataType> {
     let (precision, scale) = parameters.split_once(',')?;
     Some(DataType::Decimal128(precision.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
+
+/// The name of a type, as [`column_type`] reads it.
+pub fn type_name(data_type: &DataType) -> String {
+    if let Some((name, _)) = NAMES.iter().find(|(_, of_name)| of_name == data_type) {
+        return name.to_string();
+    }
+    match data_type {
+        DataType::Timestamp(unit, zone) => {
+            let unit = match unit {
+                TimeUnit::Second => "s",
+                TimeUnit::Millisecond => "ms",
+                TimeUnit::Microsecond => "us",
+                TimeUnit::Nanosecond => "ns",
+            };
+            match zone {
+                None => format!("timestamp[{unit}]"),
+                Some(zone) => format!("timestamp[{unit}, {zone}]"),
+            }
+        }
+        DataType::Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
+        DataType::List(_) => LIST.to_string(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_shown_by_the_name_that_is_read() {
+        let others = [
+            LIST,
+            "timestamp[s]",
+            "timestamp[ns, UTC]",
+            "timestamp[us, +02:00]",
+            "decimal128(10, 2)",
+        ];
+        for name in NAMES.iter().map(|(name, _)| *name).chain(others) {
+            assert_eq!(type_name(&column_type(name).unwrap()), name);
+        }
+    }
+}

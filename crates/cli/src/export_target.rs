@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::NamedTempFile;
 
+use crate::ctrl_c::remove_if_killed;
 use crate::fault::Fault;
 
 /// Bytes that are written at once.
@@ -63,6 +64,7 @@ impl Target {
             .permissions(Permissions::from_mode(NEW_FILE_MODE))
             .tempfile_in(folder)
             .map_err(|error| cannot_write(name, &error))?;
+        remove_if_killed(temporary.path());
         let file = NewFile { path, temporary, replaces: force };
         Ok(Target { file: Some(file), is_closed })
     }

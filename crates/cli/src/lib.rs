@@ -5,6 +5,7 @@ mod shared_options;
 mod export_arguments;
 mod arguments;
 mod fault;
+mod ctrl_c;
 mod opening;
 mod source;
 mod records;
@@ -16,9 +17,14 @@ mod text_file;
 mod arrow_file;
 mod input;
 mod output;
+mod fitted_table;
+mod statements;
+mod completion;
 mod progress;
 mod selection;
 mod read;
+mod describe;
+mod prompt;
 mod export_target;
 mod parquet_file;
 mod export;
@@ -29,23 +35,18 @@ mod add_column;
 mod set_index;
 mod named_snapshot;
 mod upkeep;
+mod shell_files;
 mod bench;
 mod demo;
 
 use std::ffi::OsString;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use clap::Parser;
-use drillcore::Interrupt;
 
 use crate::arguments::{Arguments, Verb};
+use crate::ctrl_c::CtrlC;
 use crate::fault::Fault;
-
-/// How long a call may take to end by itself after Ctrl-C.
-const GRACE: Duration = Duration::from_secs(1);
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.
@@ -60,37 +61,23 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> u8 {
             return asked.exit_code() as u8;
         }
     };
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let is_over = Arc::new(AtomicBool::new(false));
-    let (flag, ends_in_time) = (interrupted.clone(), is_over.clone());
-    // Without a handler Ctrl-C ends the process at once, which loses nothing either.
-    let _ = ctrlc::set_handler(move || {
-        flag.store(true, Ordering::Relaxed);
-        thread::sleep(GRACE);
-        if !ends_in_time.load(Ordering::Relaxed) {
-            // Something waits for a disk. What was written stays, as if the process had been killed.
-            let fault = Fault::interrupted();
-            eprintln!("drillcore: {fault}");
-            std::process::exit(fault.exit_code.into());
-        }
-    });
+    let ctrl_c = CtrlC::watch();
     let mut ended = Ok(0);
     let call = drillcore::without_panic(|| {
-        ended = run(arguments.verb, interrupted);
+        ended = run(arguments.verb, &ctrl_c);
         Ok(())
     });
     let code = call.map_err(Fault::from).and(ended).unwrap_or_else(|fault| {
         eprintln!("drillcore: {fault}");
         fault.exit_code
     });
-    is_over.store(true, Ordering::Relaxed);
+    ctrl_c.end();
     code
 }
 
 /// Returns the exit code of a call that is not at fault.
-fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
-    let flag = interrupted.clone();
-    let interrupt = Interrupt::new(Arc::new(move || flag.load(Ordering::Relaxed)));
+fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
+    let interrupt = ctrl_c.interrupt();
     match verb {
         Verb::Get(arguments) => return read::get(arguments, &interrupt),
         Verb::Verify(arguments) => return upkeep::verify(&arguments.database, &interrupt),
@@ -106,13 +93,16 @@ fn run(verb: Verb, interrupted: Arc<AtomicBool>) -> Result<u8, Fault> {
         Verb::Sets(arguments) => read::sets(arguments, interrupt),
         Verb::IndexSets(arguments) => set_index::index(&arguments, &interrupt),
         Verb::UnindexSets(arguments) => set_index::unindex(&arguments, &interrupt),
-        Verb::Sql(arguments) => read::sql(arguments, interrupt),
+        Verb::Describe(arguments) => describe::describe(&arguments, &interrupt),
+        Verb::Sql(arguments) => prompt::sql(arguments, ctrl_c),
         Verb::Tables(arguments) => read::tables(arguments, interrupt),
         Verb::Snapshot(arguments) => named_snapshot::pin(&arguments, &interrupt),
         Verb::Snapshots(arguments) => named_snapshot::list(&arguments, &interrupt),
         Verb::DropSnapshot(arguments) => named_snapshot::unpin(&arguments, &interrupt),
         Verb::Stats(arguments) => upkeep::stats(&arguments.database, &interrupt),
         Verb::Compact(arguments) => upkeep::compact(&arguments.database, &interrupt),
+        Verb::Completions { shell } => shell_files::print_completions(shell),
+        Verb::Man { folder } => shell_files::write_manual(&folder),
         Verb::Demo(arguments) => demo::demo(&arguments, &interrupt),
     }?;
     Ok(0)

@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
@@ -148,9 +149,11 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 }
 
-/// Threads that each encode a column of a row group at a time. They end when this is dropped.
+/// Threads that each encode a column of a row group at a time. They end when this is dropped, and leave what they
+/// have not done.
 struct Encoders {
     tasks: Option<Sender<Task>>,
+    is_given_up: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -165,18 +168,23 @@ impl Encoders {
     fn start(count: usize) -> Encoders {
         let (tasks, receiver) = mpsc::channel::<Task>();
         let receiver = Arc::new(Mutex::new(receiver));
+        let is_given_up = Arc::new(AtomicBool::new(false));
         let encoder = || {
-            let receiver = receiver.clone();
+            let (receiver, is_given_up) = (receiver.clone(), is_given_up.clone());
             thread::spawn(move || {
                 let next = || receiver.lock().recv();
                 while let Ok(task) = next() {
-                    let chunk = encode(&task.field, &task.values, task.writer);
-                    // Of a file that was given up nothing is wanted any more.
-                    let _ = task.done.send(chunk);
+                    let Task { field, values, writer, done } = task;
+                    match encode(&field, &values, writer, &is_given_up).transpose() {
+                        // If it is not waited for any more, the file was given up, too.
+                        Some(chunk) => drop(done.send(chunk)),
+                        None => return,
+                    }
                 }
             })
         };
-        Encoders { tasks: Some(tasks), threads: (0..count).map(|_| encoder()).collect() }
+        let threads = (0..count).map(|_| encoder()).collect();
+        Encoders { tasks: Some(tasks), is_given_up, threads }
     }
 
     fn encode(
@@ -195,22 +203,28 @@ impl Encoders {
 
 impl Drop for Encoders {
     fn drop(&mut self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
         self.tasks = None;
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }
 
+/// Encodes a column of a row group; `None` if it is given up.
 fn encode(
     field: &Field,
     values: &[ArrayRef],
     mut writer: ArrowColumnWriter,
-) -> Result<ArrowColumnChunk, ParquetError> {
+    is_given_up: &AtomicBool,
+) -> Result<Option<ArrowColumnChunk>, ParquetError> {
     for array in values {
+        if is_given_up.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         for leaf in compute_leaves(field, array)? {
             writer.write(&leaf)?;
         }
     }
-    writer.close()
+    writer.close().map(Some)
 }
 
 /// The columns of the file. Parquet has no type for times in seconds: other programs would read numbers.

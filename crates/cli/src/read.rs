@@ -1,12 +1,12 @@
 //! The verbs that read, each as of one moment.
 
-use std::io::Read;
+use std::io::{self, IsTerminal, Read};
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    ErrorKind, EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Stop,
+    ErrorKind, EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Snapshot, Stop,
     TableSchema, TableSnapshot,
 };
 use drillcore_sql::QueryOptions;
@@ -20,6 +20,8 @@ use crate::source::{self, Packing};
 
 /// The longest query from standard input, which may have no end.
 const QUERY_BYTES_MAX: u64 = 16 << 20;
+/// Rows that `scan` prints in a terminal, unless it is asked for another number.
+const TERMINAL_ROWS_MAX: u64 = 1_000;
 
 /// Prints the row with a key; `NO` if there is none.
 pub fn get(arguments: Get, interrupt: &Interrupt) -> Result<u8, Fault> {
@@ -34,17 +36,32 @@ pub fn get(arguments: Get, interrupt: &Interrupt) -> Result<u8, Fault> {
 
 pub fn scan(arguments: Scan, interrupt: Interrupt) -> Result<(), Fault> {
     let table = table(&arguments.source, &arguments.moment, &interrupt)?;
+    let in_terminal = arguments.limit.is_none() && io::stdout().is_terminal();
     let scan = table.scan(ScanRequest {
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         columns: arguments.columns.columns,
-        limit: arguments.limit,
+        // One more, so that it is known whether there are more.
+        limit: arguments.limit.or(in_terminal.then_some(TERMINAL_ROWS_MAX + 1)),
         reverse: arguments.reverse,
         threads: arguments.threads,
         interrupt,
         ..ScanRequest::default()
     })?;
     let schema = scan.schema();
-    print(arguments.output.output, schema, scan.map(|batch| batch.map_err(Fault::from)))
+    let mut rows = 0;
+    let batches = scan.map(|batch| {
+        let batch = batch?;
+        let room = if in_terminal { TERMINAL_ROWS_MAX.saturating_sub(rows) } else { u64::MAX };
+        rows += batch.num_rows() as u64;
+        Ok(batch.slice(0, batch.num_rows().min(usize::try_from(room).unwrap_or(usize::MAX))))
+    });
+    print(arguments.output.output, schema, batches)?;
+    if in_terminal && rows > TERMINAL_ROWS_MAX {
+        eprintln!(
+            "only the first {TERMINAL_ROWS_MAX} rows are shown in a terminal; use --limit for more"
+        );
+    }
+    Ok(())
 }
 
 pub fn count(arguments: Count, interrupt: Interrupt) -> Result<(), Fault> {
@@ -131,15 +148,23 @@ pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {
     print_one(arguments.output.output, batch.expect("one count a set"))
 }
 
-pub fn sql(arguments: Sql, interrupt: Interrupt) -> Result<(), Fault> {
-    let text = match arguments.query.as_str() {
-        "-" => standard_input(&interrupt)?,
-        text => text.to_string(),
-    };
-    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref(), &interrupt)?;
-    let Sql { threads, memory_bytes, .. } = arguments;
+/// Prints the result of one query.
+pub fn sql(arguments: &Sql, text: &str, interrupt: &Interrupt) -> Result<(), Fault> {
+    let snapshot = moment(&arguments.database, arguments.moment.at.as_deref(), interrupt)?;
+    print_query(&snapshot, arguments, text, interrupt)
+}
+
+/// Prints the result of one query over a snapshot, with the options for queries.
+pub fn print_query(
+    snapshot: &Snapshot,
+    arguments: &Sql,
+    text: &str,
+    interrupt: &Interrupt,
+) -> Result<(), Fault> {
+    let (threads, memory_bytes) = (arguments.threads, arguments.memory_bytes);
+    let interrupt = interrupt.clone();
     let options = QueryOptions { threads, memory_bytes, interrupt, ..Default::default() };
-    let query = drillcore_sql::query(&snapshot, &text, &options)?;
+    let query = drillcore_sql::query(snapshot, text, &options)?;
     let schema = query.schema();
     print(arguments.output.output, schema, query.map(|batch| batch.map_err(Fault::from)))
 }
@@ -167,7 +192,8 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
     print_one(arguments.output.output, batch)
 }
 
-fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
+/// All of standard input, which must have an end.
+pub fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
     let bounded = |input: Box<dyn Read + Send>| input.take(QUERY_BYTES_MAX + 1);
     let read = source::open("-", Packing::None, interrupt).map(bounded);
     let read = read.and_then(std::io::read_to_string).map_err(|error| match interrupt.check() {
