@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use drillcore::{
     AppendOptions, AppendResult, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options,
     RollupSpec, Table, TableSchema, TableSpec,
@@ -14,13 +14,13 @@ use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
-use crate::batches::{Batch, Places, Reading, Taken};
+use crate::batches::{Batch, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
 use crate::input;
 use crate::output::print_line;
 use crate::progress;
 use crate::shape_check::{check_agrees, whole_key};
-use crate::source;
+use crate::source::{self, Replay};
 
 /// Batches parsed ahead of each appending thread.
 const AHEAD: usize = 2;
@@ -30,11 +30,12 @@ const REJECTED_SHOWN: usize = 20;
 /// Appends the files, and prints how many rows went in.
 pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     check_files_exist(&arguments.files)?;
-    let (db, table) = open_table(arguments, interrupt)?;
+    let (db, table, replay) = open_table(arguments, interrupt)?;
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
-    for file in &arguments.files {
-        let done = append_file(&table, file, arguments, &bar, &totals, interrupt);
+    for (index, file) in arguments.files.iter().enumerate() {
+        let replay = replay.as_ref().filter(|_| index == 0);
+        let done = append_file(&table, file, replay, arguments, &bar, &totals, interrupt);
         if let Err(fault) = done {
             bar.abandon();
             eprintln!("appended {} rows before the error", totals.rows.load(Ordering::Relaxed));
@@ -66,8 +67,11 @@ fn check_files_exist(files: &[String]) -> Result<(), Fault> {
 }
 
 /// The table, and the database that it is in. What is missing is made, once it is known that the first file
-/// goes into it.
-fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Table), Fault> {
+/// goes into it; the beginning of a first file that cannot be read twice is kept.
+fn open_table(
+    arguments: &Ingest,
+    interrupt: &Interrupt,
+) -> Result<(Database, Table, Option<Arc<Replay>>), Fault> {
     let options = || Options { interrupt: interrupt.clone(), ..Options::default() };
     let create = |create| Options { create, ..options() };
     let known = match Database::open(&arguments.database, create(false)) {
@@ -80,58 +84,80 @@ fn open_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<(Database, Ta
     {
         let table = db.table(&arguments.table)?;
         check_agrees(&arguments.shape, &arguments.table, &table.schema())?;
-        return Ok((db.clone(), table));
+        return Ok((db.clone(), table, None));
     }
-    let spec = new_table(arguments, interrupt)?;
-    rehearse(&spec, arguments, interrupt)?;
+    check_new(arguments)?;
+    let first = &arguments.files[0];
+    let replay = match source::is_read_once(first) {
+        false => None,
+        true => {
+            let replay = Replay::new(first, interrupt).map_err(|error| unusable(first, &error))?;
+            Some(Arc::new(replay))
+        }
+    };
+    let spec = new_table(arguments, replay.as_ref(), interrupt)?;
+    rehearse(&spec, arguments, replay.as_ref(), interrupt)?;
+    if let Some(replay) = &replay {
+        replay.keep_no_more();
+    }
     let db = match known {
         Some(db) => db,
         None => Database::open(&arguments.database, create(true))?,
     };
     let table = db.create_table(&arguments.table, spec)?;
-    Ok((db, table))
+    Ok((db, table, replay))
 }
 
 /// Makes the table in memory and appends the beginning of the first file to it, so that what cannot begin
 /// leaves nothing behind on disk.
-fn rehearse(spec: &TableSpec, arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
+fn rehearse(
+    spec: &TableSpec,
+    arguments: &Ingest,
+    replay: Option<&Arc<Replay>>,
+    interrupt: &Interrupt,
+) -> Result<(), Fault> {
     let db = Database::in_memory(Options { interrupt: interrupt.clone(), ..Options::default() })?;
     let table = db.create_table(&arguments.table, spec.clone())?;
     let file = &arguments.files[0];
     let taken = taken(&table.schema(), arguments.fill_nulls);
-    let mut input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
+    let reading = reading(arguments, interrupt);
+    let mut input = input::open_again(file, Some(&taken), &reading, replay)?;
     let Some(batch) = input.batches.next() else { return Ok(()) };
     append_batch(&table, file, &batch?, arguments)?;
     Ok(())
 }
 
-/// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
-/// of them that it reads.
-fn new_table(arguments: &Ingest, interrupt: &Interrupt) -> Result<TableSpec, Fault> {
-    let Shape { merge, set, no_set_index, weights, streams, no_streams, rollup, .. } =
-        &arguments.shape;
-    let merge = merge.unwrap_or(MergeName::Append);
-    if let (false, Some(option)) = (merge == MergeName::Rollup, rollup.given().first()) {
+/// Refuses options that make no table, before a file is waited for.
+fn check_new(arguments: &Ingest) -> Result<(), Fault> {
+    let Shape { merge, rollup, .. } = &arguments.shape;
+    if let (false, Some(option)) = (*merge == Some(MergeName::Rollup), rollup.given().first()) {
         return Err(Fault::wrong_call(format!(
             "{option} needs a rollup table; add --merge rollup"
         )));
     }
-    let key = whole_key(&arguments.shape);
-    if key.is_empty() {
+    if whole_key(&arguments.shape).is_empty() {
         return Err(Fault::wrong_call(format!(
             "table {:?} does not exist; use --key to create it with a key",
             arguments.table
         )));
     }
-    let first = &arguments.files[0];
-    if source::is_read_once(first) {
-        let what = if first == "-" { "standard input" } else { "a pipe" };
-        return Err(Fault::wrong_call(format!(
-            "a new table needs a file that can be read twice, and {what} can be read only once; begin with a file"
-        )));
-    }
-    let mut columns = input::open(first, None, &reading(arguments, interrupt))?.schema;
-    let merge = match merge {
+    Ok(())
+}
+
+/// What a new table looks like: the columns of the first file, for a rollup table that does not discover those
+/// of them that it reads.
+fn new_table(
+    arguments: &Ingest,
+    replay: Option<&Arc<Replay>>,
+    interrupt: &Interrupt,
+) -> Result<TableSpec, Fault> {
+    let Shape { merge, set, no_set_index, weights, streams, no_streams, rollup, .. } =
+        &arguments.shape;
+    let key = whole_key(&arguments.shape);
+    let (first, reading) = (&arguments.files[0], reading(arguments, interrupt));
+    let guessed = input::open_again(first, None, &reading, replay)?.schema;
+    let mut columns = typed(&guessed, &arguments.shape.column_types)?;
+    let merge = match merge.unwrap_or(MergeName::Append) {
         MergeName::Append => Merge::Append,
         MergeName::Upsert => Merge::Upsert,
         MergeName::Rollup => {
@@ -169,6 +195,23 @@ fn on_error(arguments: &Ingest) -> OnError {
     }
 }
 
+/// The columns of a file, some of them in types that are given rather than guessed.
+fn typed(file: &Schema, types: &[(String, DataType)]) -> Result<SchemaRef, Fault> {
+    let names = || file.fields().iter().map(|field| field.name().as_str());
+    if let Some((unknown, _)) = types.iter().find(|(name, _)| file.column_with_name(name).is_none())
+    {
+        return Err(Error::unknown("column", unknown, names()).into());
+    }
+    let field = |field: &FieldRef| {
+        let given = types.iter().rfind(|(name, _)| name == field.name());
+        match given {
+            None => field.clone(),
+            Some((_, given)) => Arc::new(field.as_ref().clone().with_data_type(given.clone())),
+        }
+    };
+    Ok(Arc::new(Schema::new(file.fields().iter().map(field).collect::<Vec<_>>())))
+}
+
 /// The columns with these names, in the file's order.
 fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
     let of_file = || file.fields().iter().map(|field| field.name().as_str());
@@ -193,13 +236,14 @@ fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
 fn append_file(
     table: &Table,
     file: &str,
+    replay: Option<&Arc<Replay>>,
     arguments: &Ingest,
     bar: &ProgressBar,
     totals: &Totals,
     interrupt: &Interrupt,
 ) -> Result<(), Fault> {
     let taken = taken(&table.schema(), arguments.fill_nulls);
-    let input = input::open(file, Some(&taken), &reading(arguments, interrupt))?;
+    let input = input::open_again(file, Some(&taken), &reading(arguments, interrupt), replay)?;
     let threads = usize::from(arguments.threads);
     let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * AHEAD);
     let receiver = Arc::new(Mutex::new(receiver));

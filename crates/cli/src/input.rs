@@ -14,7 +14,7 @@ use crate::arrow_file::ArrowFile;
 use crate::batches::{Batch, Input, Places, Reading, Taken, lacks, unusable};
 use crate::fault::Fault;
 use crate::records::Syntax;
-use crate::source::{self, Packing};
+use crate::source::{self, Packing, Replay};
 use crate::text_file::Text;
 
 /// Bytes of one commit, about: batches with longer rows are cut into more of them.
@@ -24,12 +24,22 @@ const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
 
 /// Opens a file, or standard input for `-`.
 pub fn open(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Result<Input, Fault> {
+    open_again(name, taken, reading, None)
+}
+
+/// [`open`] for a file whose beginning is kept, if there is one.
+pub fn open_again(
+    name: &str,
+    taken: Option<&Taken>,
+    reading: &Reading<'_>,
+    replay: Option<&Arc<Replay>>,
+) -> Result<Input, Fault> {
     let interrupt = reading.interrupt.clone();
     let or_interrupted = move |fault| match interrupt.check() {
         Ok(()) => fault,
         Err(_) => Fault::interrupted(),
     };
-    let input = open_whole(name, taken, reading).map_err(&or_interrupted)?;
+    let input = open_whole(name, taken, reading, replay).map_err(&or_interrupted)?;
     let batches = input.batches.map(move |batch| batch.map_err(&or_interrupted));
     let input = Input { batches: Box::new(batches), ..input };
     let Some(taken) = taken else { return Ok(input) };
@@ -61,7 +71,12 @@ fn narrowed(input: Input, taken: &Schema) -> Result<Input, Fault> {
     Ok(Input { schema, batches: Box::new(batches) })
 }
 
-fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Result<Input, Fault> {
+fn open_whole(
+    name: &str,
+    taken: Option<&Taken>,
+    reading: &Reading<'_>,
+    replay: Option<&Arc<Replay>>,
+) -> Result<Input, Fault> {
     let (stem, packing) = packing(name);
     let format = match reading.format.or_else(|| format_of(stem)) {
         Some(format) => format,
@@ -76,8 +91,11 @@ fn open_whole(name: &str, taken: Option<&Taken>, reading: &Reading<'_>) -> Resul
         let file = File::open(name).map_err(|error| unusable(name, &error))?;
         return columnar(name, parquet(file, reading.batch_rows), reading.batch_rows);
     }
-    let file =
-        source::open(name, packing, reading.interrupt).map_err(|error| unusable(name, &error))?;
+    let file = match replay {
+        None => source::open(name, packing, reading.interrupt),
+        Some(replay) => replay.read(packing),
+    };
+    let file = file.map_err(|error| unusable(name, &error))?;
     match format {
         Format::Csv => Text::new(name, file, Syntax::Csv, reading).csv(taken),
         Format::Jsonl => Text::new(name, file, Syntax::Jsonl, reading).jsonl(taken),

@@ -4,6 +4,7 @@
 use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
 
 use crate::arguments::{MergeName, Shape};
+use crate::column_type::type_name;
 use crate::fault::Fault;
 
 /// Refuses options that contradict the table, each with what it says and what the table has.
@@ -50,6 +51,15 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
                 false => "--key with --time and --dimension",
             };
             contradicts(option, listed(&asked), listed(&whole));
+        }
+    }
+    for (name, asked) in &shape.column_types {
+        let columns = [schema.batch_columns(), &schema.columns];
+        let found = columns.iter().find_map(|columns| columns.field_with_name(name).ok());
+        if found.is_none_or(|found| found.data_type() != asked) {
+            let found =
+                found.map_or("no such column".to_string(), |found| type_name(found.data_type()));
+            contradicts("--type", format!("{name}={}", type_name(asked)), found);
         }
     }
     if let Some(set) = shape.set.as_ref().filter(|set| table.set.as_ref() != Some(set)) {

@@ -1,18 +1,23 @@
 //! The bytes of a file or of standard input, unpacked, such that Ctrl-C ends a wait for them.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 use drillcore::Interrupt;
+use parking_lot::Mutex;
+use tempfile::SpooledTempFile;
 
 /// How often a wait looks whether it should end.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const CHUNK_BYTES: usize = 64 << 10;
 /// Chunks read ahead of whoever takes them.
 const CHUNKS_AHEAD: usize = 4;
+/// Bytes of a beginning that are kept in memory.
+const KEPT_IN_MEMORY_BYTES: usize = 1 << 20;
 
 /// How a file is packed.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,7 +33,12 @@ pub fn open(
     packing: Packing,
     interrupt: &Interrupt,
 ) -> io::Result<Box<dyn Read + Send>> {
-    let raw: Box<dyn Read + Send> = match name {
+    unpacked(raw(name, interrupt)?, packing)
+}
+
+/// The bytes as they are.
+fn raw(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
+    Ok(match name {
         "-" => Box::new(Awaited::new(|| Ok(io::stdin()), interrupt)),
         // The other end of a pipe may let us wait as long as it likes, for its opening as well.
         _ if !std::fs::metadata(name)?.is_file() => {
@@ -36,7 +46,10 @@ pub fn open(
             Box::new(Awaited::new(move || File::open(name), interrupt))
         }
         _ => Box::new(File::open(name)?),
-    };
+    })
+}
+
+fn unpacked(raw: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
     Ok(match packing {
         Packing::None => raw,
         Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
@@ -47,6 +60,65 @@ pub fn open(
 /// Whether the bytes can be read only once, as those of a pipe.
 pub fn is_read_once(name: &str) -> bool {
     name == "-" || std::fs::metadata(name).is_ok_and(|found| !found.is_file())
+}
+
+/// A pipe or standard input of which the beginning is kept, so that it can be read again.
+pub struct Replay {
+    kept: Mutex<Kept>,
+}
+
+struct Kept {
+    raw: Box<dyn Read + Send>,
+    /// What was read of it: in memory while it is short, then in a file without a name.
+    beginning: SpooledTempFile,
+    len: u64,
+    keeps_more: bool,
+}
+
+impl Replay {
+    pub fn new(name: &str, interrupt: &Interrupt) -> io::Result<Replay> {
+        let raw = raw(name, interrupt)?;
+        let beginning = SpooledTempFile::new(KEPT_IN_MEMORY_BYTES);
+        Ok(Replay { kept: Mutex::new(Kept { raw, beginning, len: 0, keeps_more: true }) })
+    }
+
+    /// All bytes from the first one, unpacked. No other reader may be in use.
+    pub fn read(self: &Arc<Replay>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
+        unpacked(Box::new(Again { replay: self.clone(), position: 0 }), packing)
+    }
+
+    /// What is read from now on need not be read again.
+    pub fn keep_no_more(&self) {
+        self.kept.lock().keeps_more = false;
+    }
+}
+
+struct Again {
+    replay: Arc<Replay>,
+    position: u64,
+}
+
+impl Read for Again {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut kept = self.replay.kept.lock();
+        let Kept { raw, beginning, len: kept_len, keeps_more } = &mut *kept;
+        let len = if self.position < *kept_len {
+            beginning.seek(SeekFrom::Start(self.position))?;
+            let room = usize::try_from(*kept_len - self.position).unwrap_or(usize::MAX);
+            let len = buffer.len().min(room);
+            beginning.read(&mut buffer[..len])?
+        } else {
+            let len = raw.read(buffer)?;
+            if *keeps_more {
+                beginning.seek(SeekFrom::Start(*kept_len))?;
+                beginning.write_all(&buffer[..len])?;
+                *kept_len += len as u64;
+            }
+            len
+        };
+        self.position += len as u64;
+        Ok(len)
+    }
 }
 
 /// Bytes that a thread of their own waits for, because nothing else ends the wait: a system call that a
