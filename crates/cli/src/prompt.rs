@@ -43,13 +43,15 @@ const LISTED: [&str; 6] = ["table", "merge", "key", "set", "rows", "bytes"];
 const MENU: &str = "completion";
 
 const HELP: &str = "\
-SQL ends with a semicolon and may go over several lines. Each query reads the newest commit.
+SQL ends with a semicolon and may go over several lines.
+Each query reads the newest commit, also while another process writes.
   \\d           tables
   \\d TABLE     columns of a table, and what it holds
-  \\x           rows down the page: on, off, or auto, which is if they are too wide (\\x on, \\x off, \\x auto)
+  \\x           rows down the page: on, off, or auto (if they are too wide)
   \\?           this help
   \\q           leave, as Ctrl-D does
-Tab completes names and keywords. Ctrl-R searches earlier statements. Ctrl-C stops a query, or clears the line.";
+Tab completes names and keywords, Ctrl-R searches earlier statements,
+Ctrl-C stops a query or clears the line.";
 
 /// Runs one query, those on standard input, or a prompt.
 pub fn sql(arguments: Sql, ctrl_c: &Arc<CtrlC>) -> Result<(), Fault> {
@@ -140,6 +142,8 @@ impl Session {
             let line = editor.read_line(&asks);
             idle.end();
             ctrl_c.forget();
+            // Otherwise a terminal that is closed loses what was typed. Without a history there is nothing to keep.
+            let _ = editor.sync_history();
             let text = match line {
                 Ok(Signal::Success(text)) => text,
                 Ok(Signal::CtrlD) => return Ok(()),
@@ -294,7 +298,9 @@ fn editor(names: Names) -> Reedline {
     keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
     let new_line = ReedlineEvent::Edit(vec![EditCommand::InsertNewline]);
     keys.add_binding(KeyModifiers::ALT, KeyCode::Enter, new_line);
-    let menu = ReedlineMenu::EngineCompleter(Box::new(ColumnarMenu::default().with_name(MENU)));
+    let menu = ReedlineMenu::EngineCompleter(Box::new(
+        ColumnarMenu::default().with_name(MENU).with_marker("> "),
+    ));
     let has_colors = console::colors_enabled_stderr();
     let editor = Reedline::create()
         .with_completer(Box::new(names))
