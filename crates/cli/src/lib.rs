@@ -23,6 +23,7 @@ mod completion;
 mod progress;
 mod selection;
 mod read;
+mod idle;
 mod describe;
 mod prompt;
 mod export_target;

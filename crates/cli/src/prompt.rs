@@ -5,8 +5,6 @@ use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -26,6 +24,7 @@ use crate::ctrl_c::CtrlC;
 use crate::describe;
 use crate::fault::Fault;
 use crate::fitted_table::{Expanded, lay_out};
+use crate::idle::Idle;
 use crate::opening::open_to_read;
 use crate::output::{print, print_line};
 use crate::read::{self, standard_input};
@@ -134,7 +133,7 @@ impl Session {
         }
         let mut editor = editor(self.names.clone());
         let asks = Asks::new(&self.arguments.database);
-        let idle = Idle::watch(self.database.clone());
+        let idle = Idle::watch(self.database.clone(), IDLE);
         print_line("Type \\? for help, \\q to leave.")?;
         ctrl_c.begin_prompt();
         loop {
@@ -397,43 +396,5 @@ impl Prompt for Asks {
 
     fn render_prompt_history_search_indicator(&self, search: PromptHistorySearch) -> Cow<'_, str> {
         Cow::Owned(format!(" (search: {})> ", search.term))
-    }
-}
-
-/// Closes the database of a prompt that nobody types at.
-struct Idle {
-    waits: Sender<bool>,
-}
-
-impl Idle {
-    fn watch(database: Arc<Mutex<Option<Database>>>) -> Idle {
-        let (waits, changes) = mpsc::channel::<bool>();
-        thread::spawn(move || {
-            let mut is_waiting = false;
-            loop {
-                let change = match is_waiting {
-                    true => changes.recv_timeout(IDLE),
-                    false => changes.recv().map_err(RecvTimeoutError::from),
-                };
-                match change {
-                    Ok(waits) => is_waiting = waits,
-                    Err(RecvTimeoutError::Timeout) => {
-                        *database.lock() = None;
-                        is_waiting = false;
-                    }
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
-            }
-        });
-        Idle { waits }
-    }
-
-    fn begin(&self) {
-        // The thread lives as long as this.
-        let _ = self.waits.send(true);
-    }
-
-    fn end(&self) {
-        let _ = self.waits.send(false);
     }
 }
