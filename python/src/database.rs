@@ -7,8 +7,8 @@ use arrow_array::RecordBatch;
 use drillcore::{Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec};
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
-use pyo3_arrow::{PyArray, PySchema};
 use pyo3_arrow::input::AnyRecordBatch;
+use pyo3_arrow::{PyArray, PySchema};
 
 use crate::error;
 use crate::rows::Scan;

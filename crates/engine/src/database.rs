@@ -583,11 +583,7 @@ impl Table {
         delete_selected(self.database.core()?, &self.shape()?, selection, interrupt)
     }
 
-    /// Deletes all rows in one commit, as [`Table::delete_selected`] does. Costs no reading but, in an upsert or rollup table,
-    /// the counting of its rows.
-    ///
-    /// # Errors
-    /// As [`Table::append`].
+    /// Deletes all rows in one commit, as [`Table::delete_selected`] does, and with its errors.
     pub fn truncate(&self) -> Result<DeleteResult> {
         let (interrupt, all) = (&self.database.interrupt, Selection::default());
         delete_selected(self.database.core()?, &self.shape()?, &all, interrupt)

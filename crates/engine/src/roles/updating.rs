@@ -302,7 +302,7 @@ fn changed(
             field.name()
         )));
     }
-    Ok(interleave(&arrays, &picks).map_err(|error| Error::invalid(error.to_string()))?)
+    interleave(&arrays, &picks).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn no_row(key_columns: &[ArrayRef], number: usize) -> Error {
