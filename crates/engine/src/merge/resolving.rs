@@ -19,6 +19,7 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
 use crate::policy::fold::Fold;
 use crate::policy::tombstones::{flags, keys_and_flags};
+use crate::select::fetch::fetch;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Place, Scope, Selected};
 
@@ -52,11 +53,14 @@ pub fn are_live(
     if !layout.has_tombstones() {
         return Ok(vec![true; places.len()]);
     }
+    let projection = keys_and_flags(layout);
     let mut live = Vec::with_capacity(places.len());
-    for place in places {
-        let rows =
-            pieces[place.piece].fetch(&[place.ordinal], &keys_and_flags(layout), interrupt)?;
-        live.push(is_live(layout, pieces, place.piece, &rows, 0)?);
+    // Few enough that their keys fit a batch, however long they are.
+    for places in places.chunks(CHUNK_ROWS) {
+        let rows = fetch(pieces, places, &projection, interrupt)?;
+        for (row, place) in places.iter().enumerate() {
+            live.push(is_live(layout, pieces, place.piece, &rows, row)?);
+        }
     }
     Ok(live)
 }

@@ -46,7 +46,7 @@ impl Segment {
             return Ok(before);
         }
         let (payload, sum) = (self.block(&place)?, page.weight_of(weight, place.number));
-        let units = self.block_weights(weight, &place, &payload, sum)?;
+        let units = self.block_weights(&self.weight_alone(weight), &place, &payload, sum)?;
         Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
     }
 
@@ -54,6 +54,7 @@ impl Segment {
     /// below the sum of all rows. One index page and one block each; what has to be read is read together.
     pub fn rows_of_weight(&self, weight: usize, units: &[u128]) -> Result<Vec<(u64, u128)>> {
         let mut found = vec![(0, 0); units.len()];
+        let projection = self.weight_alone(weight);
         // By place, so that a block is taken apart once.
         let mut order: Vec<usize> = (0..units.len()).collect();
         order.sort_unstable_by_key(|&number| units[number]);
@@ -69,7 +70,7 @@ impl Segment {
                     let Sought { place, weight: sum, .. } = sought;
                     let of_block = match last.take().filter(|(offset, _)| *offset == place.offset) {
                         Some((_, of_block)) => of_block,
-                        None => self.block_weights(weight, place, &payload, *sum)?,
+                        None => self.block_weights(&projection, place, &payload, *sum)?,
                     };
                     found[sought.number] = row_of_unit(place, &of_block, sought.rest);
                     last = Some((place.offset, of_block));
@@ -111,25 +112,29 @@ impl Segment {
         Ok(sought)
     }
 
-    /// The weights of a block's rows, which sum to what its index page says.
+    /// A weight column and nothing else.
+    fn weight_alone(&self, weight: usize) -> Projection {
+        let value = self.layout().weight_values().nth(weight).expect("the weight was looked up");
+        self.layout().stored(false, vec![value])
+    }
+
+    /// The weights of a block's rows, which sum to what its index page says. `projection` is that of the weight alone.
     fn block_weights(
         &self,
-        weight: usize,
+        projection: &Projection,
         place: &BlockPlace,
         payload: &[u8],
         sum: u128,
     ) -> Result<Vec<u64>> {
-        let value = self.layout().weight_values().nth(weight).expect("the weight was looked up");
-        let projection = self.layout().stored(false, vec![value]);
         let view = self.view(place, payload, &[])?;
-        let mut builder = RowsBuilder::new(&projection, view.rows());
+        let mut builder = RowsBuilder::new(projection, view.rows());
         let damaged = |error| self.damaged(place.offset, error);
         builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
         let malformed = |detail| damaged(FormatError::malformed("block", detail));
         let units = stored_units(builder.finish().map_err(damaged)?.value(0))
             .map_err(|(row, why)| malformed(format!("the weight of row {row} is {why:?}")))?;
         if units.iter().map(|&unit| u128::from(unit)).sum::<u128>() != sum {
-            return Err(malformed(format!("its weights {weight} do not sum to {sum}")));
+            return Err(malformed(format!("its weights do not sum to {sum}")));
         }
         Ok(units)
     }
