@@ -17,6 +17,9 @@ const BATCH_ROWS: usize = 8192;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// "2024-01-01T".
 const TIME_AT: usize = 11;
+/// A line, with the lines that a quoted value goes on in, is held in memory. So one quote too few must not make one of
+/// the whole file.
+const RECORD_BYTES_MAX: u64 = 64 << 20;
 
 /// What was found out about a file.
 #[derive(Debug, Clone)]
@@ -29,7 +32,8 @@ impl CsvFile {
     /// Reads the file once to find the types, and once more if it has times.
     pub fn open(path: &str, delimiter: u8, interrupt: &Interrupt) -> Result<CsvFile, ArrowError> {
         let format = format(delimiter);
-        let (guessed, _) = format.infer_schema(unpacked(path, interrupt)?, None)?;
+        let text = Bounded::new(unpacked(path, interrupt)?, delimiter);
+        let (guessed, _) = format.infer_schema(text, None)?;
         if guessed.fields().is_empty() {
             let message = "the file is empty; its first line must name the columns";
             return Err(ArrowError::CsvError(message.to_string()));
@@ -140,6 +144,61 @@ impl Read for Interrupted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.interrupt.check().map_err(io::Error::other)?;
         self.inner.read(buffer)
+    }
+}
+
+/// A text whose records are of a bounded length, or else ends with an error.
+struct Bounded<R> {
+    inner: R,
+    delimiter: u8,
+    at: Place,
+    record_bytes: u64,
+}
+
+/// What a byte stands behind. A quote opens only at the beginning of a value, and two of them are one inside.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Start,
+    Plain,
+    Quoted,
+    QuoteInQuoted,
+}
+
+impl<R> Bounded<R> {
+    fn new(inner: R, delimiter: u8) -> Bounded<R> {
+        Bounded { inner, delimiter, at: Place::Start, record_bytes: 0 }
+    }
+
+    fn pass(&mut self, byte: u8) {
+        self.record_bytes += 1;
+        self.at = match (self.at, byte) {
+            (Place::Quoted, b'"') => Place::QuoteInQuoted,
+            (Place::Quoted, _) => Place::Quoted,
+            (Place::QuoteInQuoted, b'"') | (Place::Start, b'"') => Place::Quoted,
+            (_, b'\n' | b'\r') => {
+                self.record_bytes = 0;
+                Place::Start
+            }
+            (_, byte) if byte == self.delimiter => Place::Start,
+            _ => Place::Plain,
+        };
+    }
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.inner.read(buffer)?;
+        for &byte in &buffer[..len] {
+            self.pass(byte);
+            if self.record_bytes > RECORD_BYTES_MAX {
+                let message = format!(
+                    "a line, or a value in quotes, has more than {RECORD_BYTES_MAX} bytes; look for a quote that is \
+                     not closed"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        }
+        Ok(len)
     }
 }
 

@@ -138,12 +138,12 @@ impl TableFunctionImpl for ReadFile {
 
 impl ReadFile {
     fn open(&self, path: &str, delimiter: u8) -> std::result::Result<Format, ArrowError> {
-        let file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
+        // Before it is opened, since opening a pipe waits for its other end.
+        if !std::fs::metadata(path)?.is_file() {
+            return Err(io::Error::other("it is not a regular file; give the path of one").into());
         }
         Ok(match self.reads {
-            Reads::Parquet => Format::Parquet(ParquetFile::open(&file)?),
+            Reads::Parquet => Format::Parquet(ParquetFile::open(&File::open(path)?)?),
             Reads::Csv => Format::Csv(CsvFile::open(path, delimiter, &self.interrupt)?),
         })
     }

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod condition;
+mod files;
 mod floats;
 mod joins;
 mod keys;

@@ -191,39 +191,39 @@ fn parameters_narrow_key_ranges_and_sets() {
 #[test]
 fn a_parameter_too_few_or_too_many_is_named() {
     let db = database();
-    let told = |text: &str, parameters, wanted: &str| {
+    let says = |text: &str, parameters, wanted: &str| {
         let message = refused(&db, text, parameters);
         assert!(message.contains(wanted), "{text}: {message}");
     };
     let two = "select id from t where id > ? and id < ?";
-    told(two, Parameters::None, "the placeholder ? has no value; pass a parameter");
-    told(
+    says(two, Parameters::None, "the placeholder ? has no value; pass a parameter");
+    says(
         two,
         listed(vec![int(1)]),
         "placeholder 2 (?) has no value, because the list has 1 parameter",
     );
-    told(
+    says(
         two,
         listed(vec![int(1), int(2), int(3)]),
         "parameter 3 of 3 is not used, because the query has 2",
     );
-    told("select 1", listed(vec![int(1)]), "parameter 1 of 1 is not used");
-    told(
+    says("select 1", listed(vec![int(1)]), "parameter 1 of 1 is not used");
+    says(
         "select $1 + $3",
         listed([1, 2, 3].map(int).to_vec()),
         "parameter 2 is not used; write $2",
     );
-    told("select $2", listed(vec![int(1)]), "$2 has no value");
-    told("select $0", listed(vec![int(1)]), "$0");
-    told("select ? + $1", listed(vec![int(1)]), "one kind of placeholder");
-    told("select $low", listed(vec![int(1)]), "$low has a name");
-    told("select ?", named(vec![("low", int(1))]), "? has no name");
-    told("select $low", named(vec![("loe", int(1))]), "$low has no value; did you mean \"loe\"");
-    told("select $low", named(vec![]), "$low has no value; add it");
-    told(
+    says("select $2", listed(vec![int(1)]), "$2 has no value");
+    says("select $0", listed(vec![int(1)]), "$0");
+    says("select ? + $1", listed(vec![int(1)]), "one kind of placeholder");
+    says("select $low", listed(vec![int(1)]), "$low has a name");
+    says("select ?", named(vec![("low", int(1))]), "? has no name");
+    says("select $low", named(vec![("loe", int(1))]), "$low has no value; did you mean \"loe\"");
+    says("select $low", named(vec![]), "$low has no value; add it");
+    says(
         "select $low",
         named(vec![("low", int(1)), ("high", int(2))]),
         "parameter \"high\" is not used; write $high",
     );
-    told("select :low", named(vec![]), ":low");
+    says("select :low", named(vec![]), ":low");
 }

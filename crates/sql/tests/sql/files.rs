@@ -1,0 +1,122 @@
+//! Files beside tables: what is read of them, and what is refused.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use drillcore::arrow_array::cast::AsArray;
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::*;
+use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::*;
+use drillcore_sql::{QueryOptions, query};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+fn database() -> Database {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+    let table = db.create_table("t", TableSpec::new(columns.clone(), ["id"])).unwrap();
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+    table.append(&RecordBatch::try_new(columns, vec![ids]).unwrap(), OnError::Raise).unwrap();
+    db
+}
+
+/// Numbers from 0 to `rows` with their halves, 10,000 to a row group.
+fn write_parquet(path: &Path, rows: i64) {
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("n", Arc::new(Int64Array::from_iter_values(0..rows))),
+        ("half", Arc::new(Float64Array::from_iter_values((0..rows).map(|n| n as f64 / 2.0)))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(10_000)).build();
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn answer(db: &Database, text: &str) -> Result<Vec<RecordBatch>> {
+    query(&db.snapshot().unwrap(), text, &QueryOptions::default())?.collect()
+}
+
+fn ints(db: &Database, text: &str) -> Vec<i64> {
+    let batches = answer(db, text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let column =
+        |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+    batches.iter().flat_map(column).collect()
+}
+
+fn plan(db: &Database, text: &str) -> String {
+    let batches = answer(db, &format!("explain {text}")).unwrap();
+    let texts = |batch: &RecordBatch| {
+        let column = batch.column(1).as_string::<i32>();
+        column.iter().flatten().map(str::to_string).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(texts).collect()
+}
+
+#[test]
+fn row_groups_in_which_no_row_can_pass_are_not_read() {
+    let (db, folder) = (database(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("n.parquet");
+    write_parquet(&path, 95_000);
+    let from = format!("from read_parquet('{}')", path.display());
+    assert!(plan(&db, &format!("select half {from}")).contains("columns=[half], row_groups=10"));
+    let few = format!("select n {from} where n between 19998 and 20001 order by n");
+    assert!(plan(&db, &few).contains("row_groups=2"), "{}", plan(&db, &few));
+    assert_eq!(ints(&db, &few), vec![19_998, 19_999, 20_000, 20_001]);
+    // Of floats, bounds leave out NaN.
+    let half = format!("select n {from} where half > 47499 order by n");
+    assert!(plan(&db, &half).contains("row_groups=10"));
+    assert_eq!(ints(&db, &half), vec![94_999]);
+    let joined = format!("select id {from} join t on n = id where id >= 98 order by id");
+    assert_eq!(ints(&db, &joined), vec![98, 99]);
+    assert_eq!(ints(&db, &format!("select count(*) {from}")), vec![95_000]);
+    assert_eq!(ints(&db, &format!("select n {from} limit 3")).len(), 3);
+}
+
+#[test]
+fn a_quote_that_is_not_closed_does_not_take_the_file_into_memory() {
+    let (db, folder) = (database(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("open.csv");
+    let mut file = BufWriter::new(File::create(&path).unwrap());
+    // One in the middle of a value opens nothing.
+    file.write_all(b"a,b\n1,5\" pipe\n2,\"open\n").unwrap();
+    for _ in 0..90 {
+        file.write_all(&[b'x'; 1 << 20]).unwrap();
+        file.write_all(b"\n").unwrap();
+    }
+    file.into_inner().unwrap().sync_all().unwrap();
+    let error = answer(&db, &format!("select * from read_csv('{}')", path.display())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    let message = error.to_string();
+    assert!(message.contains("open.csv") && message.contains("not closed"), "{message}");
+}
+
+#[test]
+fn values_in_quotes_may_have_quotes_and_lines() {
+    let (db, folder) = (database(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("quotes.csv");
+    std::fs::write(&path, "a,b\r\n\"1\",\"x \"\"y\"\"\nz\"\r\n2,5\" pipe\r\n").unwrap();
+    let from = format!("from read_csv('{}')", path.display());
+    let text = format!("select a {from} where b = 'x \"y\"\nz' or b = '5\" pipe' order by a");
+    assert_eq!(ints(&db, &text), vec![1, 2]);
+}
+
+#[test]
+fn what_is_no_file_is_refused_at_once() {
+    let db = database();
+    for (path, kind, wanted) in [
+        ("/nowhere/at/all", ErrorKind::NotFound, "there is no file"),
+        ("/", ErrorKind::Io, "not a regular file"),
+        ("/dev/zero", ErrorKind::Io, "not a regular file"),
+    ] {
+        for function in ["read_csv", "read_parquet"] {
+            let error = answer(&db, &format!("select * from {function}('{path}')")).unwrap_err();
+            assert_eq!(error.kind(), kind, "{error}");
+            assert!(error.to_string().contains(wanted), "{error}");
+        }
+    }
+}
