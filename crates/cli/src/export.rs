@@ -241,7 +241,7 @@ fn write(
     let out = target.writer()?;
     match kind.format {
         Format::Parquet => {
-            let mut file = ParquetFile::new(out, &schema, &sorted, threads)?;
+            let mut file = ParquetFile::new(out, &schema, &sorted, threads);
             for batch in batches {
                 file.write(&batch?)?;
             }

@@ -2,13 +2,15 @@
 //!
 //! Memory holds the rows of one row group as they are collected, and those of the group before as it is encoded.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io::Write;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle};
 
+use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
@@ -17,31 +19,41 @@ use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::ColumnPath;
 
 /// The most rows of a row group, which readers skip or read as one.
 const GROUP_ROWS_MAX: usize = 1 << 17;
 /// A row group with longer rows ends at about this many bytes, as they are in memory.
 const GROUP_BYTES_MAX: usize = 64 << 20;
+/// A dictionary is of use if a value has this many rows on average.
+const REPEATS_MIN: usize = 5;
 /// Row groups that are encoded while the next one is collected.
 const GROUPS_ENCODED_MAX: usize = 1;
 
 /// Writes batches as row groups.
 pub struct ParquetFile<W: Write + Send> {
-    file: SerializedFileWriter<W>,
-    factory: ArrowRowGroupWriterFactory,
+    file: Begun<W>,
     /// The columns as the file holds them.
     schema: SchemaRef,
+    sorted: Vec<SortingColumn>,
     collected: Vec<RecordBatch>,
     collected_rows: usize,
     collected_bytes: usize,
     encoded: VecDeque<EncodedGroup>,
     group_count: usize,
     encoders: Encoders,
+}
+
+/// A file begins with its first row group: that shows how its columns are best encoded.
+enum Begun<W: Write + Send> {
+    No(W),
+    Yes(Box<SerializedFileWriter<W>>, ArrowRowGroupWriterFactory),
+    Failed,
 }
 
 /// The columns of a row group, each as soon as its thread is done with it.
@@ -57,7 +69,7 @@ impl<W: Write + Send> ParquetFile<W> {
         schema: &Schema,
         sorted: &[(usize, bool)],
         threads: usize,
-    ) -> Result<ParquetFile<W>, ParquetError> {
+    ) -> ParquetFile<W> {
         let schema = Arc::new(stored(schema));
         let sorted = sorted.iter().map(|&(column, descending)| SortingColumn {
             column_idx: i32::try_from(column).expect("a table has far fewer columns"),
@@ -65,19 +77,9 @@ impl<W: Write + Send> ParquetFile<W> {
             // A null is the lowest value of a key.
             nulls_first: !descending,
         });
-        let sorted: Vec<SortingColumn> = sorted.collect();
-        let properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_statistics_enabled(EnabledStatistics::Page)
-            .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))
-            .set_sorting_columns((!sorted.is_empty()).then_some(sorted))
-            .set_created_by(concat!("drillcore ", env!("CARGO_PKG_VERSION")).to_string())
-            .build();
-        let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
-        let (file, factory) = writer.into_serialized_writer()?;
-        Ok(ParquetFile {
-            file,
-            factory,
+        ParquetFile {
+            file: Begun::No(out),
+            sorted: sorted.collect(),
             encoders: Encoders::start(threads.clamp(1, schema.fields().len().max(1))),
             schema,
             collected: Vec::new(),
@@ -85,7 +87,7 @@ impl<W: Write + Send> ParquetFile<W> {
             collected_bytes: 0,
             encoded: VecDeque::new(),
             group_count: 0,
-        })
+        }
     }
 
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
@@ -112,10 +114,47 @@ impl<W: Write + Send> ParquetFile<W> {
         if self.collected_rows > 0 {
             self.encode_group()?;
         }
+        self.begin(&[])?;
         while let Some(group) = self.encoded.pop_front() {
             self.append(group)?;
         }
-        self.file.into_inner()
+        match self.file {
+            Begun::Yes(file, _) => (*file).into_inner(),
+            Begun::No(_) | Begun::Failed => unreachable!("it was begun above"),
+        }
+    }
+
+    /// Begins the file, unless it has begun, with the rows of its first group.
+    fn begin(&mut self, first: &[RecordBatch]) -> Result<(), ParquetError> {
+        let out = match mem::replace(&mut self.file, Begun::Failed) {
+            Begun::No(out) => out,
+            begun => {
+                self.file = begun;
+                return Ok(());
+            }
+        };
+        let mut properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_statistics_enabled(EnabledStatistics::Page)
+            .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))
+            .set_sorting_columns((!self.sorted.is_empty()).then(|| self.sorted.clone()))
+            .set_created_by(concat!("drillcore ", env!("CARGO_PKG_VERSION")).to_string());
+        for (column, field) in self.schema.fields().iter().enumerate() {
+            let values: Vec<&ArrayRef> = first.iter().map(|batch| batch.column(column)).collect();
+            if repeat(&values) {
+                continue;
+            }
+            let path = ColumnPath::new(vec![field.name().clone()]);
+            if is_integer(field.data_type()) {
+                let packed = Encoding::DELTA_BINARY_PACKED;
+                properties = properties.set_column_encoding(path.clone(), packed);
+            }
+            properties = properties.set_column_dictionary_enabled(path, false);
+        }
+        let writer = ArrowWriter::try_new(out, self.schema.clone(), Some(properties.build()))?;
+        let (file, factory) = writer.into_serialized_writer()?;
+        self.file = Begun::Yes(Box::new(file), factory);
+        Ok(())
     }
 
     /// Hands the rows collected to the encoding threads, once they are done with those before.
@@ -124,9 +163,11 @@ impl<W: Write + Send> ParquetFile<W> {
             let group = self.encoded.pop_front().expect("there is one");
             self.append(group)?;
         }
-        let batches = std::mem::take(&mut self.collected);
+        let batches = mem::take(&mut self.collected);
         (self.collected_rows, self.collected_bytes) = (0, 0);
-        let writers = self.factory.create_column_writers(self.group_count)?;
+        self.begin(&batches)?;
+        let Begun::Yes(_, factory) = &self.file else { unreachable!("it was begun above") };
+        let writers = factory.create_column_writers(self.group_count)?;
         self.group_count += 1;
         // A list of strings has one leaf, too.
         assert_eq!(writers.len(), self.schema.fields().len(), "each column has one leaf");
@@ -140,7 +181,10 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     fn append(&mut self, group: EncodedGroup) -> Result<(), ParquetError> {
-        let mut row_group = self.file.next_row_group()?;
+        let Begun::Yes(file, _) = &mut self.file else {
+            unreachable!("no group is encoded before")
+        };
+        let mut row_group = file.next_row_group()?;
         for chunk in group.chunks {
             let chunk = chunk.recv().expect("an encoding thread does not panic")?;
             chunk.append_to_row_group(&mut row_group)?;
@@ -225,6 +269,38 @@ fn encode(
         }
     }
     writer.close().map(Some)
+}
+
+/// Whether values repeat so often that a dictionary of them is of use. With one, columns that count up, or are measured,
+/// took twice the space and longer.
+fn repeat(values: &[&ArrayRef]) -> bool {
+    let rows: usize = values.iter().map(|array| array.len()).sum();
+    let data: Vec<_> = values.iter().map(|array| array.to_data()).collect();
+    let mut known: HashSet<&[u8]> = HashSet::new();
+    for (array, data) in values.iter().zip(&data) {
+        let mut few = |value| {
+            known.insert(value);
+            known.len() <= rows / REPEATS_MIN
+        };
+        let are_few = if let Some(texts) = array.as_string_opt::<i32>() {
+            texts.iter().flatten().all(|text| few(text.as_bytes()))
+        } else if let Some(width) = data.data_type().primitive_width() {
+            let values = &data.buffers()[0].as_slice()[data.offset() * width..];
+            values[..data.len() * width].chunks_exact(width).all(few)
+        } else {
+            return true;
+        };
+        if !are_few {
+            return false;
+        }
+    }
+    true
+}
+
+/// Whether the file holds a column as integers, of which it can store the differences.
+fn is_integer(data_type: &DataType) -> bool {
+    let is_time = matches!(data_type, DataType::Date32 | DataType::Timestamp(_, _));
+    data_type.is_integer() || is_time
 }
 
 /// The columns of the file. Parquet has no type for times in seconds: other programs would read numbers.
