@@ -58,7 +58,7 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
     bar.finish_and_clear();
     let rows = if count == 1 { "row" } else { "rows" };
     match file.as_str() {
-        // Whoever closed standard error does not want to know.
+        // A closed standard error is no reason to fail.
         "-" => drop(writeln!(io::stderr(), "{count} {rows} exported")),
         file => print_line(&format!("{count} {rows} exported to {file}"))?,
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Drops a value once a wait has gone on for some time. Whoever needs it again makes it anew.
+/// Drops a value once a wait has gone on for some time. What needs it again makes it anew.
 pub struct Idle {
     waits: Sender<bool>,
 }
