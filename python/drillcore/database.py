@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from drillcore import _native
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
@@ -17,12 +19,13 @@ from drillcore.figures import check_count, check_optional_count, check_threads, 
 from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted
 from drillcore.overview import tables_html
-from drillcore.parameters import Parameters
+from drillcore.parameters import Parameters, parse_parameters
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
 from drillcore.snapshot import Snapshot
 from drillcore.table import Table
+from drillcore.values import check_text
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -394,6 +397,9 @@ class Database:
     ) -> Rows:
         """Run a SQL query over all tables as of now; see :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
 
+        ``delete from t where ...`` deletes rows, as :meth:`Table.delete <drillcore.table.Table.delete>` does, and
+        returns one row with their number as ``count``.
+
         Examples
         --------
         >>> db = drillcore.open(":memory:")
@@ -404,7 +410,12 @@ class Database:
         [{'n': 1}]
         >>> db.sql("select flight from flights where carrier = ?", ["DL"]).arrow().to_pylist()
         [{'flight': 2}]
+        >>> db.sql("delete from flights where flight > ?", [1]).arrow().to_pylist()
+        [{'count': 1}]
         """
+        if isinstance(query, str) and query.lstrip()[:6].lower() == "delete":
+            rows = self._native.delete_in_sql(check_text("query", query), parse_parameters(parameters))
+            return Rows(pa.record_batch({"count": pa.array([rows], pa.int64())}))
         return self.snapshot().sql(query, parameters, threads=threads, memory_bytes=memory_bytes)
 
     def snapshot(self, name: str | None = None) -> Snapshot:

@@ -88,6 +88,19 @@ impl Database {
         Ok(Database { inner: inner.interrupted_by(Interrupt::never()), memory_bytes: 0 })
     }
 
+    /// Runs a text that begins with `delete`, and returns the number of rows; `None` of another text.
+    fn delete_in_sql(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        parameters: Option<ParametersArgument>,
+    ) -> PyResult<Option<u64>> {
+        let writer = self.writer(py, "sql")?;
+        let parameters = parameters.map_or(Parameters::None, ParametersArgument::into_parameters);
+        let delete = |interrupt| drillcore_sql::delete(writer, text, &parameters, &interrupt);
+        Ok(signals::call(py, delete)?.map(|deleted| deleted.rows))
+    }
+
     #[getter]
     fn read_only(&self) -> bool {
         self.inner.is_read_only()

@@ -118,3 +118,19 @@ def test_a_delete_of_an_empty_table_and_of_nothing() -> None:
         t.delete(set="a")
     with pytest.raises(InvalidArgumentError, match="reversed"):
         t.delete(between=(2, 1))
+
+
+def test_a_delete_in_sql_gives_its_count(tmp_path) -> None:
+    with drillcore.open(tmp_path / "db") as db:
+        t = db.create_table("t", {"id": "int64", "city": "string"}, key="id", set="city")
+        t.append([{"id": i, "city": f"c{i % 3}"} for i in range(90)])
+        assert db.sql("DELETE FROM t WHERE city = $city and id < 30", {"city": "c1"}).arrow().to_pydict() == {
+            "count": [10]
+        }
+        assert len(t) == 80
+        with pytest.raises(InvalidArgumentError, match="call truncate"):
+            db.sql("delete from t")
+        with pytest.raises(InvalidArgumentError, match="DELETE"):
+            db.snapshot().sql("delete from t where id = 1")
+        with drillcore.open(tmp_path / "db", read_only=True) as reader, pytest.raises(drillcore.ReadOnlyError):
+            reader.sql("delete from t where id = 1")

@@ -42,7 +42,9 @@ mod columns_first;
 mod from_first;
 mod ended_queries;
 mod query;
+mod delete;
 
+pub use delete::delete;
 pub use parameters::Parameters;
 pub use predicate::{predicate, predicate_interruptibly};
 pub use query::{MEMORY_BYTES, Query, QueryOptions, query};

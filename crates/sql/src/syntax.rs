@@ -25,6 +25,29 @@ pub fn statement(
     text: &str,
     parameters: &Parameters,
 ) -> Result<(Statement, Vec<ScalarUDF>), DataFusionError> {
+    let (statement, functions) = parsed(text, parameters)?;
+    check_reads(&statement)?;
+    Ok((statement, functions))
+}
+
+/// The one statement of a text that deletes rows, which is checked by who runs it.
+pub fn deleting(text: &str, parameters: &Parameters) -> Result<Statement, DataFusionError> {
+    let (statement, functions) = parsed(text, parameters)?;
+    match functions.is_empty() {
+        true => Ok(statement),
+        // Its condition is planned by itself, from text.
+        false => Err(invalid(
+            "a parameter of a delete is a number, a string, a boolean or null; write a time as \
+             timestamp '2026-01-31 09:00:00'"
+                .to_string(),
+        )),
+    }
+}
+
+fn parsed(
+    text: &str,
+    parameters: &Parameters,
+) -> Result<(Statement, Vec<ScalarUDF>), DataFusionError> {
     let (tokens, functions) = substituted(checked_tokens(text)?, parameters)?;
     let mut statements =
         DFParserBuilder::new(tokens).with_dialect(&Bound).build()?.parse_statements()?;
@@ -34,7 +57,6 @@ pub fn statement(
             "the text has {count} statements; a query must be exactly one"
         )));
     };
-    check_reads(&statement)?;
     Ok((statement, functions))
 }
 
@@ -93,10 +115,14 @@ fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
         | SqlStatement::ShowFunctions { .. }
         | SqlStatement::ShowVariable { .. } => return Ok(()),
         SqlStatement::Insert(_) => ("INSERT", "use append to add rows"),
-        SqlStatement::Update(_) => ("UPDATE", "use append to replace rows of an upsert table"),
+        SqlStatement::Update(_) => ("UPDATE", "use update to change rows of an upsert table"),
         SqlStatement::Merge(_) => ("MERGE", "use append to add or replace rows of an upsert table"),
-        SqlStatement::Delete(_) => ("DELETE", "use delete to remove rows of an upsert table"),
-        SqlStatement::Truncate(_) => ("TRUNCATE", "use drop_table to remove a table"),
+        SqlStatement::Delete(_) => {
+            ("DELETE", "run it on the database that writes the table, or use delete")
+        }
+        SqlStatement::Truncate(_) => {
+            ("TRUNCATE", "use truncate to delete all rows, or drop_table to remove a table")
+        }
         SqlStatement::CreateTable(_) => ("CREATE TABLE", "use create_table"),
         SqlStatement::Drop { .. } => ("DROP", "use drop_table to remove a table"),
         SqlStatement::AlterTable(_) => ("ALTER TABLE", "use add_column to add a column"),

@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod condition;
+mod deletes;
 mod files;
 mod floats;
 mod joins;
