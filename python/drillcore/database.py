@@ -555,7 +555,10 @@ class Database:
         except Error:
             return tables_html(self._facts(), [])
         shown = zip(tables, stats, strict=True)
-        return tables_html(self._facts(), [(t.name, t.schema, t.key, t._set_column, each["rows"]) for t, each in shown])
+        return tables_html(
+            self._facts(),
+            [(t.name, t.schema, t.key, t._set_column, each["rows"] - each["erased_rows"]) for t, each in shown],
+        )
 
     def _facts(self) -> str:
         name = f"Database {self._path!r}{', read only' if self.read_only else ''}"

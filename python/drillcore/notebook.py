@@ -50,7 +50,9 @@ def text(value: Any) -> str:
     """Return one cell as it is shown, cut where it is long."""
     if value is None:
         return "null"
-    return shortened(f"{value:.6g}" if isinstance(value, float) else str(value))
+    shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    # What a terminal would obey, and what would break the line, is spelled out.
+    return shortened("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown))
 
 
 def text_table(cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:

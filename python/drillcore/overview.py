@@ -49,4 +49,4 @@ def table_caption(name: str, merge: str, stats: Mapping[str, Any] | None) -> str
     """Return what a table is: its name, its merge policy and how much is stored."""
     if stats is None:
         return f"Table {name!r}, dropped"
-    return f"Table {name!r}, {merge}, {counted(stats['rows'], 'stored row')}"
+    return f"Table {name!r}, {merge}, {counted(stats['rows'] - stats['erased_rows'], 'stored row')}"

@@ -500,7 +500,7 @@ class Table(Reads):
                 "update takes rows with their keys and new values, or set= with keys=, where= or between="
             )
         if rows is not None:
-            return UpdateResult(*self._native.update(rows_to_update(rows, self.schema, self.key), missing))
+            return self._update(rows_to_update(rows, self.schema, self.key), missing)
         if (keys is None) != selects:
             raise InvalidArgumentError("update with set= takes either keys=, or where= or between=")
         values = values_to_set(set, self.schema)
@@ -509,7 +509,14 @@ class Table(Reads):
         if names := [name for name in values.schema.names if name in self.key]:
             raise InvalidArgumentError(f'set: "{names[0]}" is a key column, which no update changes')
         arrays = many_keys(keys, key_columns(self.schema, self.key))
-        return UpdateResult(*self._native.update([keys_with_values(arrays, self.key, values)], missing))
+        return self._update([keys_with_values(arrays, self.key, values)], missing)
+
+    def _update(self, batches: list[Any], missing: str) -> UpdateResult:
+        try:
+            return UpdateResult(*self._native.update(batches, missing))
+        except NotFoundError as error:
+            hint = ' (missing="skip" or "insert")' if "no row has the key" in str(error) else ""
+            raise NotFoundError(f"{error}{hint}") from None
 
     def stats(self) -> dict[str, Any]:
         """Return figures about this table: its entry in :meth:`Database.stats <drillcore.database.Database.stats>`.

@@ -94,6 +94,9 @@ class TableWriter(Writer):
         if isinstance(data, Mapping):
             self._add_dicts([data])
         elif isinstance(data, list | tuple):
+            for position, row in enumerate(data):
+                if not isinstance(row, Mapping):
+                    raise InvalidTypeError(f"row {position}: expected a dict, not {type(row).__name__}")
             # What does not fit is left out row by row.
             for rows in [[row] for row in data] if self._skip else [data]:
                 self._add_dicts(rows)

@@ -1,5 +1,6 @@
 """Deletes by key range, set and condition, in tables of every kind."""
 
+import threading
 from datetime import datetime, timedelta
 
 import pyarrow as pa
@@ -134,3 +135,25 @@ def test_a_delete_in_sql_gives_its_count(tmp_path) -> None:
             db.snapshot().sql("delete from t where id = 1")
         with drillcore.open(tmp_path / "db", read_only=True) as reader, pytest.raises(drillcore.ReadOnlyError):
             reader.sql("delete from t where id = 1")
+
+
+def test_two_deletes_at_once_count_each_row_once() -> None:
+    for _ in range(6):
+        db = drillcore.open(":memory:")
+        t = db.create_table("t", {"id": "int64", "s": "string"}, key="id", merge="upsert", set="s")
+        for part in range(4):
+            t.append(pa.table({"id": range(part * 2_000, part * 2_000 + 2_000), "s": ["a"] * 2_000}))
+        barrier, deleted = threading.Barrier(2), []
+
+        def delete(t=t, barrier=barrier, deleted=deleted, **selection) -> None:
+            barrier.wait()
+            deleted.append(t.delete(**selection).rows)
+
+        threads = [
+            threading.Thread(target=delete, kwargs=selection) for selection in ({"set": "a"}, {"where": "id < 6000"})
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert (sum(deleted), t.count()) == (8_000, 0)

@@ -443,3 +443,13 @@ def test_a_fork_is_refused_and_stores_nothing_twice(tmp_path: Path) -> None:
     assert os.getpid()
     with drillcore.open(tmp_path / "db") as db:
         assert [each["k"] for each in db.table("t").scan().arrow().to_pylist()] == [1, 3]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_list_with_something_else_stores_nothing_of_it(on_error: str) -> None:
+    table = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id")
+    writer = table.writer(on_error=on_error)
+    with pytest.raises(drillcore.InvalidTypeError, match="row 1: expected a dict"):
+        writer.add([{"id": 1}, 5])
+    writer.close()
+    assert len(table) == 0

@@ -24,7 +24,7 @@ use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
-use crate::roles::deleting::{DeleteResult, delete_keys, delete_selected};
+use crate::roles::deleting::{DeleteResult, check_selects, delete_keys, delete_selected};
 use crate::roles::reader::Reader;
 use crate::roles::updating::{Missing, UpdateResult, update, update_selected};
 use crate::roles::writer::Writer;
@@ -572,21 +572,20 @@ impl Table {
     /// names a metric, or if the keys to delete from an upsert table are too many for one commit; and as
     /// [`Table::append`].
     pub fn delete_selected(&self, selection: &Selection) -> Result<DeleteResult> {
-        if selection.between.is_none() && selection.sets.is_none() && selection.predicate.is_none()
-        {
-            return Err(Error::invalid(
-                "the delete selects by nothing and would delete all rows; give a key range, sets or a condition, or \
-                 truncate the table",
-            ));
-        }
-        let interrupt = &self.database.interrupt;
-        delete_selected(self.database.core()?, &self.shape()?, selection, interrupt)
+        check_selects(selection)?;
+        self.delete_all_of(selection.clone())
     }
 
     /// Deletes all rows in one commit, as [`Table::delete_selected`] does, and with its errors.
     pub fn truncate(&self) -> Result<DeleteResult> {
-        let (interrupt, all) = (&self.database.interrupt, Selection::default());
-        delete_selected(self.database.core()?, &self.shape()?, &all, interrupt)
+        self.delete_all_of(Selection::default())
+    }
+
+    fn delete_all_of(&self, selection: Selection) -> Result<DeleteResult> {
+        let (core, shape) = (self.database.core()?.clone(), self.shape()?);
+        let delete =
+            move |interrupt: &Interrupt| delete_selected(&core, &shape, &selection, interrupt);
+        aside(&self.database.interrupt, delete)
     }
 
     /// The table as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.

@@ -27,8 +27,9 @@ pub struct Erasure {
 pub enum Erased {
     /// All whose keys lie between two places; `None` is unbounded.
     Range { low: Option<Bound>, high: Option<Bound> },
-    /// Rows of segments. There were no others.
-    Listed(Vec<(SegmentId, OrdinalIntervals)>),
+    /// Rows of segments, as the manifest listed them at some version: of its file of that number, after the edit of that
+    /// number. The table had no other rows.
+    Listed { manifest: (u64, u64), segments: Vec<(SegmentId, OrdinalIntervals)> },
 }
 
 mod tag {
@@ -55,8 +56,10 @@ pub fn encode_commit(batches: &[(TableId, &[u8])], erasures: &[Erasure], out: &m
                 out.push(tag::RANGE | ends);
                 [low, high].into_iter().flatten().for_each(|bound| bound.encode(out));
             }
-            Erased::Listed(segments) => {
+            Erased::Listed { manifest: (file, edit), segments } => {
                 out.push(tag::LISTED);
+                put_varint(out, *file);
+                put_varint(out, *edit);
                 put_erased(segments, out);
             }
         }
@@ -85,7 +88,10 @@ pub fn decode_commit(payload: &[u8]) -> Result<LoggedCommit<'_>> {
                     |is_there: bool| is_there.then(|| Bound::decode(&mut cursor)).transpose();
                 Erased::Range { low: bound(ends & 1 != 0)?, high: bound(ends & 2 != 0)? }
             }
-            tag::LISTED => Erased::Listed(read_erased(&mut cursor)?),
+            tag::LISTED => {
+                let manifest = (cursor.varint()?, cursor.varint()?);
+                Erased::Listed { manifest, segments: read_erased(&mut cursor)? }
+            }
             other => return Err(cursor.error(format!("unknown kind of erasure {other}"))),
         };
         erasures.push(Erasure { table, rows });
@@ -141,7 +147,8 @@ mod tests {
             .prop_map(|all| all.into_iter().map(|(id, rows)| (SegmentId(id), rows)).collect());
         prop_oneof![
             (bound(), bound()).prop_map(|(low, high)| Erased::Range { low, high }),
-            segments.prop_map(Erased::Listed),
+            (any::<(u64, u64)>(), segments)
+                .prop_map(|(manifest, segments)| Erased::Listed { manifest, segments }),
         ]
     }
 

@@ -82,7 +82,10 @@ fn a_wal_keeps_its_bytes() {
     let listed = vec![(SegmentId(3), OrdinalIntervals::new([0..7, 300..301]))];
     let erasures = [
         Erasure { table: TableId(1), rows: range },
-        Erasure { table: TableId(7), rows: Erased::Listed(listed) },
+        Erasure {
+            table: TableId(7),
+            rows: Erased::Listed { manifest: (2, 300), segments: listed },
+        },
     ];
     let commits = [(&first[..], &[][..]), (&second[..], &[]), (&[], &erasures[..])];
     for (batches, erasures) in commits {

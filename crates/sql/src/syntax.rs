@@ -118,7 +118,7 @@ fn check_statement(statement: &SqlStatement) -> Result<(), DataFusionError> {
         SqlStatement::Update(_) => ("UPDATE", "use update to change rows of an upsert table"),
         SqlStatement::Merge(_) => ("MERGE", "use append to add or replace rows of an upsert table"),
         SqlStatement::Delete(_) => {
-            ("DELETE", "run it on the database that writes the table, or use delete")
+            ("DELETE", "use delete, or in Python sql of the database that writes the table")
         }
         SqlStatement::Truncate(_) => {
             ("TRUNCATE", "use truncate to delete all rows, or drop_table to remove a table")

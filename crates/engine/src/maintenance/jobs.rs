@@ -1,6 +1,5 @@
 //! Doing background work: merge the inputs, then swap the result in.
 
-use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -307,7 +306,7 @@ fn flush(
             segments.iter().for_each(|segment| never_was(core, segment));
             return Ok(Done::Installed);
         };
-        let unnoted = mem::take(&mut entry.unnoted);
+        let unnoted = entry.take_unnoted();
         (state.needed_from(table, runs.len()), unnoted)
     };
     let added = segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
@@ -318,7 +317,7 @@ fn flush(
     let edits = added.chain(flushed).chain(erased).chain([Edit::NextLsn(needed_from)]);
     if let Some(why) = not_noted(core, &mut manifest, &edits.collect::<Vec<_>>(), &segments)? {
         if let Some(entry) = core.state().tables.get_mut(&table) {
-            entry.unnoted.put_back(unnoted);
+            entry.put_back_unnoted(unnoted);
         }
         return Ok(Done::PutOff(why));
     }
@@ -332,6 +331,7 @@ fn flush(
         replace(&mut entry.runs, runs, Vec::new());
         entry.flushed = lsns.last;
     }
+    entry.unnoted_is_noted();
     let fresh = fresh.into_slots(entry, noted);
     entry.segments.extend(fresh);
     entry.segments_changed();
@@ -391,11 +391,18 @@ fn merge(
     let mut fresh = FreshPieces::new(core, table, since, fresh);
     drop(fresh.catch_up()?);
     let mut manifest = core.manifest();
-    if !fresh.catch_up()?.tables.contains_key(&table) {
-        written.iter().for_each(|segment| never_was(core, segment));
-        return Ok(Done::Installed);
-    }
-    let (erased, noted) = fresh.erased();
+    let unnoted = {
+        let mut state = fresh.catch_up()?;
+        let Some(entry) = state.tables.get_mut(&table) else {
+            written.iter().for_each(|segment| never_was(core, segment));
+            return Ok(Done::Installed);
+        };
+        // What leaves rows out that were erased must not be there before all says so that they were.
+        entry.unnoted.forget(all_segments(groups).map(Segment::id));
+        entry.take_unnoted()
+    };
+    let (mut erased, noted) = fresh.erased();
+    erased.extend(unnoted.segments());
     let erased = edit_of_erased(core, table, erased)?;
     let edit = |(group, merged): (&MergeGroup, &Vec<Arc<Segment>>)| Edit::ReplaceSegments {
         table,
@@ -404,12 +411,16 @@ fn merge(
     };
     let edits: Vec<Edit> = groups.iter().zip(&merged).map(edit).chain(erased).collect();
     if let Some(why) = not_noted(core, &mut manifest, &edits, &written)? {
+        if let Some(entry) = core.state().tables.get_mut(&table) {
+            entry.put_back_unnoted(unnoted);
+        }
         return Ok(Done::PutOff(why));
     }
     let mut state = fresh.catch_up()?;
     state.counts.merges += 1;
     state.counts.rows_written += written.iter().map(|segment| segment.rows()).sum::<u64>();
     let entry = state.tables.get_mut(&table).expect("tables are dropped under the manifest's lock");
+    entry.unnoted_is_noted();
     entry.unnoted.forget(all_segments(groups).map(Segment::id));
     let mut fresh = fresh.into_slots(entry, noted).into_iter();
     for (group, merged) in groups.iter().zip(merged) {

@@ -39,5 +39,6 @@ fn listed(selected: &Selected) -> Result<OrdinalIntervals> {
     }
     // Each set's rows are in order, but not those of several.
     ordinals.sort_unstable();
+    ordinals.dedup();
     Ok(OrdinalIntervals::of(&ordinals))
 }

@@ -355,7 +355,7 @@ pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()>
             });
             hidden.collect::<Result<Vec<_>>>()?
         }
-        Erased::Listed(segments) => {
+        Erased::Listed { segments, .. } => {
             let mut hidden = Vec::new();
             for piece in older {
                 let Some(segment) = piece.segment() else { continue };

@@ -146,7 +146,8 @@ pub struct WriterStats {
 pub struct TableStats {
     /// The table's name.
     pub name: String,
-    /// In an upsert table, with rows that newer ones replace and tombstones.
+    /// Rows stored: in an upsert table with rows that newer ones replace and tombstones, and in any table with those that
+    /// were deleted and not reclaimed yet.
     pub rows: u64,
     /// Of these, rows that were deleted by a condition and are left to reclaim.
     pub erased_rows: u64,

@@ -48,6 +48,18 @@ pub struct DeleteResult {
     pub lsn: Lsn,
 }
 
+/// Refuses a selection of everything, which may be a mistake.
+pub fn check_selects(selection: &Selection) -> Result<()> {
+    let Selection { between, sets, predicate } = selection;
+    if between.is_some() || sets.is_some() || predicate.is_some() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "the delete selects by nothing and would delete all rows; give a key range, sets or a condition, or truncate the \
+         table",
+    ))
+}
+
 /// Deletes the selected rows in one commit.
 pub fn delete_selected(
     core: &Arc<Core>,
@@ -85,6 +97,7 @@ pub fn delete_keys(
     interrupt: &Interrupt,
 ) -> Result<DeleteResult> {
     let keys = keys_to_delete(name, shape, keys)?;
+    let _underway = core.begin()?;
     let exclusive = Exclusive::take(core, shape.table, interrupt)?;
     wait_until_all_is_visible(core, shape, interrupt)?;
     let found = table(core, shape)?.find_keys(&keys, interrupt)?;
@@ -115,6 +128,7 @@ fn delete_shown(
     question: Question,
     interrupt: &Interrupt,
 ) -> Result<DeleteResult> {
+    let _underway = core.begin()?;
     let (exclusive, keys) = select_exclusively(core, shape, question, interrupt)?;
     let rows = keys.len() as u64;
     let lsn = bury(core, shape, keys, true, interrupt)?;
@@ -154,7 +168,15 @@ pub fn select_exclusively<'a>(
         let fresh = selected_in(&now, &question, &changed, interrupt)?;
         keys.extend(keys_of(&fresh, interrupt)?);
     }
-    Ok((exclusive, BinaryArray::from_iter_values(keys)))
+    let keys = BinaryArray::from_iter_values(keys);
+    let known = |piece: &Piece| (piece.array.address(), piece.erased_rows());
+    let (seen, pieces) = (&seen.table().pieces, &now.table().pieces);
+    // A key range that was deleted meanwhile may have taken some of them.
+    let keys = match seen.iter().map(known).eq(pieces.iter().map(known)) {
+        true => keys,
+        false => now.find_keys(&keys, interrupt)?,
+    };
+    Ok((exclusive, keys))
 }
 
 /// The table of that shape as it is now.

@@ -16,6 +16,7 @@ use std::time::Duration;
 use drillcore_format::block;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::key::has_more_columns;
+use drillcore_format::logged_commit::{Erased, Erasure};
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
@@ -83,6 +84,8 @@ struct Current {
     named: BTreeMap<String, PinnedSnapshot>,
     postings: BTreeMap<SegmentId, PostingsMeta>,
     log: LogRead,
+    /// What commits that may be in the log alone have erased.
+    erasures: Vec<(Lsn, Erasure)>,
     lease: Arc<Lease>,
 }
 
@@ -278,12 +281,20 @@ impl Reader {
         let mut state = open_tables(found, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn);
+        let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
+        for (lsn, erasure) in before.iter().flat_map(|before| &before.erasures) {
+            // Segments that came since may not know of it, and the log is not read again.
+            if *lsn >= needed_from {
+                erase_logged(&mut state, *lsn, erasure.clone())?;
+                erasures.push((*lsn, erasure.clone()));
+            }
+        }
         let before = before.map(|before| &before.log);
         let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| {
             interrupt.check()?;
             match lsn {
                 lsn if lsn <= known => Ok(()),
-                lsn => self.apply(&mut state, lsn, payload),
+                lsn => self.apply(&mut state, version, lsn, payload, &mut erasures),
             }
         })?;
         let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
@@ -291,15 +302,17 @@ impl Reader {
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
         drop(wide);
         let version = state.version(lsn);
-        Ok(Current { version, named, postings, log, lease })
+        Ok(Current { version, named, postings, log, erasures, lease })
     }
 
     /// Adds the rows of one commit that are in no segment.
     fn apply(
         &self,
         state: &mut State,
+        manifest: ManifestVersion,
         lsn: Lsn,
         payload: &[u8],
+        erasures: &mut Vec<(Lsn, Erasure)>,
     ) -> std::result::Result<(), LoadFault> {
         let commit = logged_commit(lsn, payload)?;
         for (id, bytes) in commit.batches {
@@ -331,7 +344,13 @@ impl Reader {
             self.compact_runs(table)?;
         }
         for erasure in commit.erasures {
-            erase_logged(state, lsn, erasure)?;
+            if let Erased::Listed { manifest: (file, edit), .. } = erasure.rows
+                && manifest < (ManifestVersion { file, edit })
+            {
+                return Err(LoadFault::of_newer_segments(lsn));
+            }
+            erase_logged(state, lsn, erasure.clone())?;
+            erasures.push((lsn, erasure));
         }
         Ok(())
     }
@@ -405,6 +424,11 @@ struct LoadFault {
 }
 
 impl LoadFault {
+    fn of_newer_segments(lsn: Lsn) -> LoadFault {
+        let message = format!("commit {lsn} erased rows of segments made meanwhile");
+        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
+    }
+
     fn of_added_column(lsn: Lsn, table: &str) -> LoadFault {
         let message = format!("commit {lsn} has a column added to {table:?} meanwhile");
         LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }

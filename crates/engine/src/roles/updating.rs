@@ -92,6 +92,7 @@ pub fn update(
     interrupt: &Interrupt,
 ) -> Result<UpdateResult> {
     check_upsert(name, shape)?;
+    let _underway = core.begin()?;
     let exclusive = Exclusive::take(core, shape.table, interrupt)?;
     wait_until_all_is_visible(core, shape, interrupt)?;
     // Columns may have been added since.
@@ -134,6 +135,7 @@ pub fn update_selected(
     check_upsert(name, shape)?;
     let changes = Changes::of_values(&shape.schema, values)?;
     let question = selection.check(&shape.schema)?;
+    let _underway = core.begin()?;
     let (exclusive, keys) = select_exclusively(core, shape, question, interrupt)?;
     let fresh = TableShape::of(core, shape.table)?;
     let mut changes = [changes];
@@ -312,7 +314,8 @@ fn no_row(key_columns: &[ArrayRef], number: usize) -> Error {
     };
     let key: Vec<String> = key_columns.iter().map(text).collect();
     let message = format!(
-        "no row has the key ({}); nothing was changed. Pass over keys without a row, or insert rows for them",
+        "no row has the key ({}); nothing was changed. Skip keys without a row, or insert \
+         rows for them",
         key.join(", ")
     );
     Error::new(ErrorKind::NotFound, message)

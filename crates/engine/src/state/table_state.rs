@@ -44,6 +44,8 @@ pub struct TableState {
     pub erasures: Erasures,
     /// Erased rows of segments that the manifest does not name yet.
     pub unnoted: Unnoted,
+    /// The oldest commit that erased rows which the manifest is about to name.
+    noting_since: Option<Lsn>,
     /// Nobody else may publish a commit of the table.
     pub is_exclusive: bool,
     /// Since the last flush succeeded.
@@ -96,6 +98,7 @@ impl TableState {
             index_fault: None,
             erasures: Erasures::default(),
             unnoted: Unnoted::default(),
+            noting_since: None,
             is_exclusive: false,
             flush_put_off: None,
             merge_put_off: None,
@@ -122,7 +125,7 @@ impl TableState {
 
     /// The oldest commit of which the log alone knows everything.
     pub fn needed_from(&self) -> Option<Lsn> {
-        self.needed_without(0)
+        self.needed_without(0).into_iter().chain(self.noting_since).min()
     }
 
     /// The same, once the `flushed` oldest runs are in a segment.
@@ -182,6 +185,23 @@ impl TableState {
 
     pub fn run_bytes(&self) -> u64 {
         self.runs.iter().map(|slot| slot.piece.bytes()).sum()
+    }
+
+    /// What of erased rows the manifest is to name now. Until it does, or it is put back, the log is needed for them.
+    pub fn take_unnoted(&mut self) -> Unnoted {
+        self.noting_since = self.unnoted.since();
+        std::mem::take(&mut self.unnoted)
+    }
+
+    /// The manifest names what was taken.
+    pub fn unnoted_is_noted(&mut self) {
+        self.noting_since = None;
+    }
+
+    /// The manifest could not be written.
+    pub fn put_back_unnoted(&mut self, unnoted: Unnoted) {
+        self.noting_since = None;
+        self.unnoted.put_back(unnoted);
     }
 
     /// All pieces, also those whose commits are not visible yet.

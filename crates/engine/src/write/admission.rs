@@ -42,6 +42,17 @@ const LEVELS_SLOWEST_SHARE: f64 = 16.0;
 /// One commit is never slowed for longer, by either.
 const COMMIT_SLOW_MAX: Duration = Duration::from_secs(2);
 
+/// Reserves memory for `bytes` of rows about to be published, whatever there is: for a commit that others wait for.
+///
+/// # Errors
+/// `ReadOnly`, `Closed`.
+pub fn admit_at_once(core: &Core, bytes: u64) -> Result<()> {
+    let mut state = core.state();
+    state.check_writable()?;
+    state.buffered_bytes += bytes;
+    Ok(())
+}
+
 /// Reserves memory for `bytes` of rows about to be published in `tables`: at the limit not before a flush has made room.
 ///
 /// # Errors

@@ -34,11 +34,11 @@ use crate::state::core::{Core, Underway};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::slots::Slot;
-use crate::write::admission::admit;
+use crate::write::admission::{admit, admit_at_once};
 
 /// One commit may take this share of `memory_bytes`.
 const COMMIT_SHARE: u64 = 4;
-const COMMIT_BYTES_MAX: u64 = 1 << 30;
+pub const COMMIT_BYTES_MAX: u64 = 1 << 30;
 
 /// What an append did.
 ///
@@ -343,7 +343,12 @@ fn commit(
     let frame = core.wal.get().map(|_| encode_frame(&runs));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
     let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
-    admit(core, &tables, bytes, interrupt)?;
+    if is_exclusive {
+        // Those whom it keeps from publishing may hold all the memory.
+        admit_at_once(core, bytes)?;
+    } else {
+        admit(core, &tables, bytes, interrupt)?;
+    }
     let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
     let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
         ready_to_log(core, interrupt)?;

@@ -14,9 +14,12 @@ use std::sync::Arc;
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::logged_commit::{self, Erased, encode_commit};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_storage::files::lease::ManifestVersion;
+use drillcore_storage::manifest::Manifest;
+use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler::flush_table;
 use crate::merge::erasing::erased_by;
@@ -26,7 +29,9 @@ use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::erasures::Erasure;
 use crate::state::version::TableVersion;
-use crate::write::commit::{TableShape, log_and_show, ready_to_log, table_dropped};
+use crate::write::commit::{
+    COMMIT_BYTES_MAX, TableShape, log_and_show, ready_to_log, table_dropped,
+};
 
 /// What an erasure did.
 pub struct ErasedCommit {
@@ -60,7 +65,7 @@ pub fn erase_range(
     loop {
         find(core, shape, &question, &mut found, interrupt)?;
         let frame = frame(shape, logged.clone());
-        if let Some(done) = publish(core, shape, &question, &mut found, frame, false, interrupt)? {
+        if let Some(done) = publish(core, shape, &question, &mut found, frame, None, interrupt)? {
             return Ok(done);
         }
     }
@@ -89,9 +94,14 @@ pub fn erase_rows(
             Some((piece.segment()?.id(), ordinals.clone()))
         };
         let listed = pieces.iter().filter_map(of_segment);
-        let listed = listed.filter(|(_, ordinals)| !ordinals.is_empty()).collect();
-        let frame = frame(shape, Erased::Listed(listed));
-        if let Some(done) = publish(core, shape, question, &mut found, frame, true, interrupt)? {
+        let segments = listed.filter(|(_, ordinals)| !ordinals.is_empty()).collect();
+        // Segments that are listed must not be replaced in the manifest already, and here not yet: a crash would find the
+        // one and miss the others.
+        let manifest = core.manifest();
+        let ManifestVersion { file, edit } = manifest.version();
+        let frame = frame(shape, Erased::Listed { manifest: (file, edit), segments });
+        let locked = Some(manifest);
+        if let Some(done) = publish(core, shape, question, &mut found, frame, locked, interrupt)? {
             drop(exclusive);
             return Ok(done);
         }
@@ -162,29 +172,33 @@ fn frame(shape: &TableShape, rows: Erased) -> Vec<u8> {
     frame
 }
 
-/// Publishes an erasure and shows it; or `None` if pieces have come since, of which it must be found what is erased.
+/// Publishes an erasure and shows it, for a caller with the manifest's lock as the only one who may; or `None` if pieces have come since, of which it must be found what is erased.
 fn publish(
     core: &Arc<Core>,
     shape: &TableShape,
     question: &Question,
     found: &mut Found,
     frame: Vec<u8>,
-    is_exclusive: bool,
+    manifest: Option<MutexGuard<'_, Manifest>>,
     interrupt: &Interrupt,
 ) -> Result<Option<ErasedCommit>> {
     let reserved =
         LogBytes::reserve(core, if core.wal.get().is_some() { frame.len() as u64 } else { 0 })?;
+    if frame.len() as u64 > COMMIT_BYTES_MAX {
+        return Err(Error::invalid(format!(
+            "the rows to delete take {} bytes in the log; the limit per commit is {COMMIT_BYTES_MAX}. Delete them in parts, \
+             by key range and condition",
+            frame.len()
+        )));
+    }
     ready_to_log(core, interrupt)?;
-    // Segments that are listed must not be replaced in the manifest already, and here not yet: a crash would find the one
-    // and miss the others.
-    let manifest = is_exclusive.then(|| core.manifest());
     let mut state = core.state();
     loop {
         state.check_writable()?;
         let visible = core.visible();
         let entry = state.tables.get_mut(&shape.table).ok_or_else(table_dropped)?;
         entry.settle(visible);
-        let is_held = entry.is_exclusive && !is_exclusive;
+        let is_held = entry.is_exclusive && manifest.is_none();
         // Of an erasure that is being logged the pieces do not know yet.
         if !is_held && entry.erasures.first_unsettled().is_none() {
             break;

@@ -304,3 +304,39 @@ fn deletes_beside_writers_and_merges_take_what_was_committed_before() {
     let report = database.verify().unwrap();
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }
+
+/// Writers that wait until an update lets them publish hold memory, and the update does not wait for it.
+#[test]
+fn updates_and_deletes_beside_writers_at_the_memory_limit_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Options::default() };
+    let database = Database::open(folder.path().join("db"), options).unwrap();
+    let table = table(&database, Merge::Upsert);
+    table.append(&rows(0..ROWS), OnError::Raise).unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..6i64 {
+            let table = &table;
+            scope.spawn(move || {
+                for part in 0..20 {
+                    let first = ROWS + (writer * 20 + part) * 4_000;
+                    table.append(&rows(first..first + 4_000), OnError::Raise).unwrap();
+                }
+            });
+        }
+        for round in 0..40i64 {
+            let columns: Vec<(&str, ArrayRef)> = vec![
+                ("id", Arc::new(Int64Array::from_iter_values(0..ROWS))),
+                (
+                    "group",
+                    Arc::new(
+                        (0..ROWS).map(|id| Some(format!("g{}", id % 7))).collect::<StringArray>(),
+                    ),
+                ),
+                ("w", Arc::new(Int64Array::from(vec![round; ROWS as usize]))),
+            ];
+            let batch = RecordBatch::try_from_iter(columns).unwrap();
+            assert_eq!(table.update(&[batch], Missing::Error).unwrap().rows, ROWS as u64);
+        }
+    });
+    assert_eq!(table.snapshot().unwrap().rows().unwrap(), (ROWS + 6 * 20 * 4_000) as u64);
+}

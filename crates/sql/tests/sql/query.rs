@@ -598,19 +598,23 @@ fn a_statement_that_changes_something_names_the_call_that_does_it() {
         (
             "delete from flights",
             "DELETE",
-            "run it on the database that writes the table, or use delete",
+            "use delete, or in Python sql of the database that writes the table",
         ),
         (
             "explain delete from flights",
             "DELETE",
-            "run it on the database that writes the table, or use delete",
+            "use delete, or in Python sql of the database that writes the table",
         ),
         (
             "with x as (delete from flights returning *) select * from x",
             "DELETE",
-            "run it on the database that writes the table, or use delete",
+            "use delete, or in Python sql of the database that writes the table",
         ),
-        ("truncate table flights", "TRUNCATE", "use truncate to delete all rows"),
+        (
+            "truncate table flights",
+            "TRUNCATE",
+            "use truncate to delete all rows, or drop_table to remove a table",
+        ),
         ("drop table flights", "DROP", drop),
         ("create table x (a int)", "CREATE TABLE", "use create_table"),
         ("create table x as select 1", "CREATE TABLE", "use create_table"),
