@@ -22,7 +22,9 @@ def test_the_example_runs_and_stores_what_it_says(tmp_path: Path, monkeypatch: p
     exec(compile(examples[0], str(README), "exec"), {})
     with drillcore.open(tmp_path / "flights.drill") as db:
         assert db.tables() == ["daily", "flights"]
-        assert len(db.table("flights")) == db.table("daily").count(unit="events") == 10_000
+        flights = db.table("flights")
+        assert len(flights) == len(flights.scan(where="day > '2013-07-02'").arrow()) == 9_354
+        assert db.table("daily").count(unit="events") == len(db.snapshot("training").table("flights")) == 10_000
         assert len(db.table("daily")) == 62
 
 

@@ -13,7 +13,7 @@ pub type WritingCall = fn(&Database) -> Result<()>;
 pub const ROWS: u64 = 30;
 
 /// All of them. Those up to the first that is no append commit rows.
-pub const WRITING_CALLS: [(&str, WritingCall); 19] = [
+pub const WRITING_CALLS: [(&str, WritingCall); 16] = [
     ("append", |db| db.table("events")?.append(&batch(100..110), OnError::Raise).map(drop)),
     ("append to several tables", |db| {
         let batch = batch(100..110);
@@ -35,17 +35,6 @@ pub const WRITING_CALLS: [(&str, WritingCall); 19] = [
         let batch = RecordBatch::try_from_iter(columns).expect("the columns have one length");
         db.table("newest")?.update(&[batch], Missing::Skip).map(drop)
     }),
-    ("delete of a key range", |db| {
-        let end = Some(vec![ids(5..6)]);
-        let between = Some(Between { low: None, high: end, closed: Closed::Both });
-        let selection = Selection { between, ..Selection::default() };
-        db.table("events")?.delete_selected(&selection).map(drop)
-    }),
-    ("delete of a set", |db| {
-        let selection = Selection { sets: Some(ids(1..2)), ..Selection::default() };
-        db.table("events")?.delete_selected(&selection).map(drop)
-    }),
-    ("truncate", |db| db.table("folded")?.truncate().map(drop)),
     ("flush", |db| db.flush()),
     ("compact", |db| db.compact()),
     ("named_snapshot", |db| db.named_snapshot("new").map(drop)),

@@ -281,6 +281,8 @@ fn nothing(_bytes: u64) {}
 /// closing itself would have to do.
 fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job> {
     let visible = core.visible();
+    // What was erased since may be worth a merge.
+    state.settle(visible);
     let may_flush = |table: &TableState| is_due(&table.flush_put_off, now);
     if state.closing {
         let is_needed = core.options.durability == Durability::None;

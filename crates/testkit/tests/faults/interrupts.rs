@@ -58,7 +58,7 @@ fn every_call_that_writes_ends_when_its_caller_wants_out_though_the_disk_is_stuc
         for (name, call) in WRITING_CALLS {
             // The system's cache takes these at once; what waits for a disk is the log's sync.
             let is_logged =
-                name == "append" || name == "append to several tables" || name == "delete";
+                ["append", "append to several tables", "delete", "update"].contains(&name);
             if is_logged && durability != Durability::Fsync {
                 continue;
             }
