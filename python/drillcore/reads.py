@@ -350,8 +350,8 @@ class Reads(ABC):
             Makes the batches repeatable on the same snapshot. Each batch has a seed of its own, made of this and its
             number.
         refresh
-            How often rows that were committed meanwhile come in: after so many batches (by default each), after a
-            ``datetime.timedelta``, or with ``None`` never. For a ``where`` that few rows meet, these are listed anew
+            How often new commits come in: after this number of batches (by default 1), after a ``datetime.timedelta``,
+            or with ``None`` never. For a ``where`` that few rows meet, these are listed anew
             then. Batches that were drawn ahead do not show newer rows. A snapshot never changes.
         first
             Number of the first batch: with the :attr:`~drillcore.stream.Stream.position` of an earlier stream and its

@@ -214,7 +214,7 @@ fn a_table_is_exported_batch_by_batch() {
     };
     let table = db.create_table("t", TableSpec::new(wide(0).schema(), ["id"])).unwrap();
     (0..batches).for_each(|batch| drop(table.append(&wide(batch), OnError::Raise).unwrap()));
-    // What is in the log only is held in memory, whoever reads it.
+    // Every reader holds in memory what is only in the log.
     db.flush().unwrap();
     db.close().unwrap();
     for name in ["a.parquet", "a.arrow", "a.csv.zst", "a.jsonl"] {

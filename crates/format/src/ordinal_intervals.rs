@@ -100,7 +100,7 @@ impl OrdinalIntervals {
 
     /// The ordinal at a position among those that are not among them. O(log intervals).
     pub fn outside(&self, position: u64) -> u64 {
-        // So many outside lie before each start; this never falls.
+        // The number of ordinals outside before each start, which never falls.
         let outside_before = |number: usize| self.starts[number] - self.before[number];
         let (mut low, mut high) = (0, self.starts.len());
         while low < high {

@@ -55,7 +55,7 @@ impl Table {
         let limits = Limits::new(&options, &core.options)?;
         self.shape()?;
         let queue = Arc::new(RowQueue::start(self.database(), limits, false)?);
-        // The thread that commits asks nobody.
+        // The thread that commits has no caller to interrupt it.
         let table = self.interrupted_by(Interrupt::never());
         Ok(TableWriter { table, queue, interrupt: Interrupt::never() })
     }

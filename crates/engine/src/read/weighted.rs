@@ -47,11 +47,11 @@ pub struct Weighted {
 }
 
 enum PartWeight {
-    /// An interval of ordinals, before which the piece holds so many units.
+    /// An interval of ordinals, with the units that the piece holds before it.
     Interval {
         before: u128,
     },
-    /// An interval with erased rows, before which the piece holds so many units of others.
+    /// An interval with erased rows, with the units of live rows that the piece holds before it.
     Live {
         before: u128,
         weights: Arc<LiveWeights>,

@@ -136,9 +136,9 @@ fn delete_shown(
     Ok(DeleteResult { rows, lsn })
 }
 
-/// The encoded keys of the rows of an upsert table that are selected as they are shown, and while the other is held nobody
-/// else changes the table. Most of the work is done beside writers; then they wait while it is looked at which of the rows have
-/// changed meanwhile.
+/// Selects rows of an upsert table as they are shown, and returns their encoded keys. Until the guard is dropped, no other call
+/// changes the table. Most of the work is done beside writers; then they wait while the rows that changed meanwhile are
+/// looked up.
 pub fn select_exclusively<'a>(
     core: &'a Core,
     shape: &TableShape,

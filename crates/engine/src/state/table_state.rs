@@ -46,7 +46,7 @@ pub struct TableState {
     pub unnoted: Unnoted,
     /// The oldest commit that erased rows which the manifest is about to name.
     noting_since: Option<Lsn>,
-    /// Nobody else may publish a commit of the table.
+    /// One call holds the table: no other publishes a commit of it.
     pub is_exclusive: bool,
     /// Since the last flush succeeded.
     pub flush_put_off: Option<PutOff>,

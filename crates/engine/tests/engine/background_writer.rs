@@ -1,4 +1,4 @@
-//! Writers that gather rows: all that was added is committed, once, whoever added it and however the writer ends.
+//! Writers that gather rows: every row that any thread added is committed once, however the writer ends.
 
 use std::collections::HashSet;
 use std::sync::Arc;
