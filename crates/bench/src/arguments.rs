@@ -43,6 +43,8 @@ pub struct Arguments {
 pub enum Bench {
     /// Appends, and folding into a rollup table.
     Ingest,
+    /// Rows that come a few at a time, through a writer.
+    Writer,
     /// More records than memory holds, until they are written out and merged.
     Load,
     /// Single rows by key.
@@ -60,8 +62,9 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 8] = [
+    pub const ALL: [Bench; 9] = [
         Bench::Ingest,
+        Bench::Writer,
         Bench::Load,
         Bench::Reads,
         Bench::Readers,

@@ -28,6 +28,7 @@ mod readers;
 mod sets;
 mod sampling;
 mod draws;
+mod writer;
 mod cold;
 
 use std::fs;
@@ -75,6 +76,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
     for bench in benches {
         let report = match bench {
             Bench::Ingest => ingest::ingest(&setup)?,
+            Bench::Writer => writer::writer(&setup)?,
             Bench::Load => load::load(&setup)?,
             Bench::Reads => reads::reads(&setup)?,
             Bench::Readers => readers::readers(&setup)?,

@@ -49,14 +49,19 @@ pub fn open(db: &Database) -> Result<TableSnapshot> {
 }
 
 pub fn append(table: &Table, records: &[[u8; RECORD_BYTES]]) -> Result<()> {
+    table.append(&batch_of(records), OnError::Raise)?;
+    Ok(())
+}
+
+/// Records as rows of the table.
+pub fn batch_of(records: &[[u8; RECORD_BYTES]]) -> RecordBatch {
     let number = |at: usize| -> ArrayRef {
         Arc::new(Int64Array::from_iter_values(records.iter().map(|record| number_at(record, at))))
     };
     let values = records.iter().map(|record| &record[KEY_BYTES..]);
     let values: ArrayRef = Arc::new(BinaryArray::from_iter_values(values));
     let batch = RecordBatch::try_new(schema(), vec![number(0), number(8), values]);
-    table.append(&batch.expect("three arrays of one length"), OnError::Raise)?;
-    Ok(())
+    batch.expect("three arrays of one length")
 }
 
 /// Reads the record of a key, which must be there.

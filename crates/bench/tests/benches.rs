@@ -69,6 +69,16 @@ fn ingest_measures_appends_in_both_orders_and_a_rollup() {
 }
 
 #[test]
+fn writer_measures_adds_of_few_rows_beside_appends_by_hand() {
+    let (printed, lines) = figures("writer");
+    let cases = ["1 rows per add", "100 rows per add", "1,000 rows per add"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    assert_eq!(names(lines.iter(), "engine"), ["drillcore", "appends by hand"].into());
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|rate| rate > 0.0)));
+    assert!(cases.iter().all(|case| printed.contains(case)), "{printed}");
+}
+
+#[test]
 fn reads_measures_gets_with_and_without_caches_and_a_scan() {
     let nothing_cached = if cfg!(target_os = "linux") { &["nothing cached"][..] } else { &[] };
     check("reads", &[nothing_cached, &["all cached", "scan of all rows"]].concat());

@@ -33,6 +33,7 @@ use crate::csv_file::CsvFile;
 use crate::error::to_datafusion;
 use crate::one_nan::normalised_rows;
 use crate::parquet_file::{Batches, ParquetFile};
+use crate::scan_exec::show_scan;
 
 /// Batches that may wait for the operator above.
 const BATCHES_AHEAD: usize = 2;
@@ -317,16 +318,7 @@ impl DisplayAs for FileExec {
             parts.push(("row_groups", self.parts.iter().map(Vec::len).sum::<usize>().to_string()));
         }
         parts.extend(self.limit.map(|limit| ("limit", limit.to_string())));
-        match format {
-            DisplayFormatType::TreeRender => {
-                parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
-            }
-            _ => {
-                let parts: Vec<String> =
-                    parts.iter().map(|(name, text)| format!("{name}={text}")).collect();
-                write!(f, "FileScan: {}", parts.join(", "))
-            }
-        }
+        show_scan("FileScan", &parts, format, f)
     }
 }
 

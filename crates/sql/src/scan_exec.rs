@@ -289,17 +289,22 @@ impl DisplayAs for ScanExec {
             0 => {}
             partitions => parts.push(("key_partitions", partitions.to_string())),
         }
-        match format {
-            DisplayFormatType::TreeRender => {
-                parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"))
-            }
-            _ => {
-                let parts: Vec<String> =
-                    parts.iter().map(|(name, text)| format!("{name}={text}")).collect();
-                write!(f, "DrillcoreScan: {}", parts.join(", "))
-            }
-        }
+        show_scan("DrillcoreScan", &parts, format, f)
     }
+}
+
+/// Shows a scan in a plan: its name, and the names of its parts with their texts.
+pub fn show_scan(
+    name: &str,
+    parts: &[(&str, String)],
+    format: DisplayFormatType,
+    f: &mut fmt::Formatter,
+) -> fmt::Result {
+    if let DisplayFormatType::TreeRender = format {
+        return parts.iter().try_for_each(|(name, text)| writeln!(f, "{name}={text}"));
+    }
+    let parts: Vec<String> = parts.iter().map(|(name, text)| format!("{name}={text}")).collect();
+    write!(f, "{name}: {}", parts.join(", "))
 }
 
 impl ExecutionPlan for ScanExec {
