@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,26 +14,7 @@ use drillcore::{Database, OnError, Options, TableSpec};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::statistics::Statistics;
 
-fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
-    command.current_dir(folder).args(arguments).output().unwrap()
-}
-
-/// What a call that must succeed prints.
-fn prints(folder: &Path, arguments: &[&str]) -> String {
-    let output = drillcore(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// The message of a call that is wrong.
-fn refused(folder: &Path, arguments: &[&str]) -> String {
-    let output = drillcore(folder, arguments);
-    let message = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
-    message
-}
+use crate::{drillcore, prints, refused};
 
 /// A folder with `db`, whose table `t` has this many rows with the key `id`, and times in seconds.
 fn with_rows(rows: i64) -> tempfile::TempDir {

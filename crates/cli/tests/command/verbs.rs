@@ -13,18 +13,7 @@ use arrow_array::{
 use drillcore::{Database, OnError, Options};
 use parquet::arrow::ArrowWriter;
 
-fn drillcore(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
-    command.current_dir(folder).args(arguments).output().unwrap()
-}
-
-/// What a call that must succeed prints.
-fn prints(folder: &Path, arguments: &[&str]) -> String {
-    let output = drillcore(folder, arguments);
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{arguments:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
-}
+use crate::{drillcore, prints};
 
 /// The command, begun with Ctrl-C ignored, as it is behind `nohup`: an interrupt that comes before it has set its
 /// handler is lost, and does not end it otherwise than we want to see. The shell that begins it says when it ignores
