@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
 from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
+from drillcore.lasting import check_ttl
 from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted
 from drillcore.overview import tables_html
@@ -172,6 +174,7 @@ class Database:
         set_index: bool = True,
         weights: str | Sequence[str] = (),
         streams: str | Sequence[str] | None = None,
+        ttl: tuple[str, str | float | timedelta] | None = None,
         exist_ok: bool = False,
     ) -> Table:
         """Create a table.
@@ -218,8 +221,12 @@ class Database:
             The columns that also lie by themselves on disk, beside the rows, so that scans of few columns read these
             alone. By default those whose sizes speak for it: numbers, times, booleans and strings that repeat, unless
             all columns outside the key are long values. With ``[]`` there are none, which takes less space.
+        ttl
+            How long rows are kept: a timestamp or date column, and the time after which rows expire, as in
+            ``("ts", "7d")``; for good without. See :meth:`~drillcore.table.Table.set_ttl`.
         exist_ok
-            Return the table if one of the same shape exists. Columns that were added to it do not matter.
+            Return the table if one of the same shape exists. Columns that were added to it, and how long it keeps its
+            rows, do not matter.
 
         Raises
         ------
@@ -278,6 +285,7 @@ class Database:
             merge,
             folding,
             None if streams is None else check_names("streams", streams),
+            check_ttl(ttl),
             bool(exist_ok),
         )
         return Table(native, self._native)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from drillcore.data import (
 )
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
+from drillcore.lasting import check_ttl
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
 from drillcore.overview import columns_html, table_caption
@@ -86,6 +88,57 @@ class Table(Reads):
         (['at', 'host', 'load'], ['at', 'host', 'n', 'load'])
         """
         return self._newest_schemas()[1]
+
+    @property
+    def ttl(self) -> tuple[str, timedelta] | None:
+        """The column that tells when rows expire and how long after its time, or None if rows are kept for good."""
+        ttl = self._native.ttl
+        return None if ttl is None else (ttl[0], timedelta(seconds=ttl[1]))
+
+    def set_ttl(self, column: str | None, lasting: str | float | timedelta | None = None) -> None:
+        """Change how long rows are kept after the time in a column.
+
+        A snapshot does not show rows that have expired when it is taken, by the system's clock in whole seconds; what
+        it shows stays. Rows without a time never expire. In a rollup table, rows expire at the end of their time step,
+        and the column must be in the key. Rows with a date expire at the end of the day in UTC. What has expired never
+        comes back, whatever is set later.
+
+        Background work gives the space back: it drops segments in which all rows have expired, without reading them,
+        and rewrites those in which a tenth have. In an upsert table with the column outside the key, it deletes the
+        keys of expired rows after a twentieth of ``lasting``, an hour at most.
+
+        Parameters
+        ----------
+        column
+            A timestamp or date column. ``None`` keeps rows for good.
+        lasting
+            For how long: a text such as ``"7d"``, ``"12h"`` or ``"1h 30m"``, a number of seconds, or a ``timedelta``.
+            Whole seconds, at least one.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the column has no times or is a metric, or if ``lasting`` is not a time.
+        ReadOnlyError
+            With ``read_only=True``.
+
+        Examples
+        --------
+        >>> from datetime import datetime, timedelta, timezone
+        >>> now = datetime.now(timezone.utc)
+        >>> t = drillcore.open(":memory:").create_table("visits", {"at": "timestamp[us, UTC]"}, key="at")
+        >>> t.append([{"at": now - timedelta(days=8)}, {"at": now}]).rows
+        2
+        >>> t.set_ttl("at", "7d")
+        >>> t.count(), t.ttl
+        (1, ('at', datetime.timedelta(days=7)))
+        >>> t.set_ttl(None)
+        >>> t.count()
+        1
+        """
+        if column is None and lasting is not None:
+            raise InvalidArgumentError("set_ttl: to keep rows for good, give neither a column nor a time")
+        self._native.set_ttl(None if column is None else check_ttl((column, lasting)))
 
     def add_column(self, name: str, type: Any) -> None:
         """Add a column after the others. Other threads can append and read meanwhile.
@@ -543,9 +596,10 @@ class Table(Reads):
     def __repr__(self) -> str:
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
+        ttl = f", ttl={self.ttl[0]!r} + {self.ttl[1]}" if self.ttl else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
         columns = listed([f"{field.name}: {field.type}" for field in self.schema])
-        return f"<Table {self.name!r}: key={self.key}{sets}{weights}{merge}; {columns}>"
+        return f"<Table {self.name!r}: key={self.key}{sets}{weights}{ttl}{merge}; {columns}>"
 
     def _repr_html_(self) -> str:
         try:

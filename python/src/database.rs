@@ -11,6 +11,7 @@ use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PySchema};
 
 use crate::error;
+use crate::lasting::Lasting;
 use crate::rows::Scan;
 use crate::selection::into_arrays;
 use crate::signals::{self, Signals};
@@ -133,6 +134,7 @@ impl Database {
         merge: &str,
         rollup: Option<RollupTuple>,
         streams: Option<Vec<String>>,
+        ttl: Option<(String, Lasting)>,
         exist_ok: bool,
     ) -> PyResult<Table> {
         let writer = self.writer(py, "create_table")?;
@@ -151,10 +153,15 @@ impl Database {
             }
             _ => return Err(error::invalid(py, "merge and rollup contradict each other")),
         };
+        let ttl = signals::run(py, || {
+            let ttl = ttl.map(|(column, lasting)| Ok((column, lasting.duration()?)));
+            ttl.transpose()
+        })?;
         let spec = TableSpec {
             set,
             set_index,
             streams,
+            ttl,
             exist_ok,
             ..TableSpec::new(columns, key).weights(weights).merge(merge)
         };

@@ -6,6 +6,7 @@
 //! to the Python layer above, which is the public face.
 
 mod error;
+mod lasting;
 mod signals;
 mod selection;
 mod rows;

@@ -15,6 +15,7 @@ use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
+use crate::lasting::Lasting;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
@@ -162,6 +163,22 @@ impl Table {
         let schema = self.inner.schema();
         let names = schema.weights.iter();
         names.map(|&column| schema.columns.field(column).name().clone()).collect()
+    }
+
+    /// The column that tells when rows expire, and how many seconds after it.
+    #[getter]
+    fn ttl(&self) -> Option<(String, u64)> {
+        let schema = self.inner.schema();
+        let ttl = schema.ttl?;
+        Some((schema.columns.field(ttl.column).name().clone(), ttl.seconds))
+    }
+
+    fn set_ttl(&self, py: Python<'_>, ttl: Option<(String, Lasting)>) -> PyResult<()> {
+        let writer = self.writer(py, "set_ttl")?;
+        let lasting = ttl.as_ref().map(|(_, lasting)| signals::run(py, || lasting.duration()));
+        let lasting = lasting.transpose()?;
+        let column = ttl.as_ref().map(|(column, _)| column.as_str());
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).set_ttl(column.zip(lasting)))
     }
 
     /// The budget of a load, which only a writer has.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +64,14 @@ Examples:
   drillcore add-column flights.drill flights gate string
   drillcore add-column flights.drill flights landed \"timestamp[us, UTC]\"")]
     AddColumn(AddColumn),
+    /// Change how long rows of a table are kept.
+    #[command(after_help = "\
+Rows expire when the time in the column is that long ago. What has expired never comes back.
+
+Examples:
+  drillcore set-ttl flights.drill flights ts 30d
+  drillcore set-ttl flights.drill flights --none")]
+    SetTtl(SetTtl),
     /// Print the row with a key. The exit code is 1 if there is none.
     #[command(after_help = "\
 Example:
@@ -353,6 +362,9 @@ pub struct Shape {
     /// Keep no column by itself, which takes less space.
     #[arg(long, conflicts_with = "streams")]
     pub no_streams: bool,
+    /// How long after the time in a column rows are kept, as in ts=7d; by default for good. See set-ttl.
+    #[arg(long, value_name = "COLUMN=TIME", value_parser = time_to_live)]
+    pub ttl: Option<(String, Duration)>,
     #[command(flatten)]
     pub rollup: Rollup,
 }
@@ -390,6 +402,17 @@ fn typed_column(text: &str) -> Result<(String, DataType), String> {
             Err("expected COLUMN=TYPE, such as zip=string or landed=\"timestamp[us, UTC]\""
                 .to_string())
         }
+    }
+}
+
+/// "ts=7d".
+fn time_to_live(text: &str) -> Result<(String, Duration), String> {
+    match text.split_once('=') {
+        Some((name, lasting)) if !name.trim().is_empty() => {
+            let lasting = humantime::parse_duration(lasting.trim());
+            Ok((name.trim().to_string(), lasting.map_err(|error| error.to_string())?))
+        }
+        _ => Err("expected COLUMN=TIME, such as ts=7d or ts=\"1h 30m\"".to_string()),
     }
 }
 
@@ -454,6 +477,21 @@ pub struct AddColumn {
     /// The column's type; see below.
     #[arg(value_name = "TYPE", value_parser = column_type)]
     pub column_type: DataType,
+}
+
+#[derive(Debug, Args)]
+pub struct SetTtl {
+    #[command(flatten)]
+    pub source: Source,
+    /// The timestamp or date column that tells when rows expire.
+    #[arg(required_unless_present = "none", requires = "lasting")]
+    pub column: Option<String>,
+    /// How long after it, as in 7d or "1h 30m".
+    #[arg(value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub lasting: Option<Duration>,
+    /// Keep rows for good.
+    #[arg(long, conflicts_with = "column")]
+    pub none: bool,
 }
 
 #[derive(Debug, Args)]

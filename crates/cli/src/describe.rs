@@ -6,6 +6,7 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array}
 use drillcore::{
     Interrupt, Merge, RollupSpec, Snapshot, Stats, TableSchema, TableSnapshot, TableSpec,
 };
+use humantime::format_duration;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{Describe, Style};
@@ -75,6 +76,9 @@ pub fn heading(
     ];
     if let Merge::Rollup(RollupSpec { time: Some(time), granularity, .. }) = &spec.merge {
         lines.push(format!("time      {time}, in steps of {granularity}"));
+    }
+    if let Some((column, lasting)) = &spec.ttl {
+        lines.push(format!("kept      {} after {column}", format_duration(*lasting)));
     }
     if let Some(set) = &spec.set {
         lines.push(format!("set       {set}"));

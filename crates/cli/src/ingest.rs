@@ -151,7 +151,7 @@ fn new_table(
     replay: Option<&Arc<Replay>>,
     interrupt: &Interrupt,
 ) -> Result<TableSpec, Fault> {
-    let Shape { merge, set, no_set_index, weights, streams, no_streams, rollup, .. } =
+    let Shape { merge, set, no_set_index, weights, streams, no_streams, ttl, rollup, .. } =
         &arguments.shape;
     let key = whole_key(&arguments.shape);
     let (first, reading) = (&arguments.files[0], reading(arguments, interrupt));
@@ -179,6 +179,7 @@ fn new_table(
         set: set.clone(),
         set_index: !no_set_index,
         streams: (*no_streams || !streams.is_empty()).then(|| streams.clone()),
+        ttl: ttl.clone(),
         ..TableSpec::new(columns, key).weights(weights.clone()).merge(merge)
     })
 }

@@ -34,6 +34,7 @@ mod ingest;
 mod delete;
 mod add_column;
 mod set_index;
+mod set_ttl;
 mod named_snapshot;
 mod upkeep;
 mod shell_files;
@@ -86,6 +87,7 @@ fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
         Verb::Ingest(arguments) => ingest::ingest(&arguments, &interrupt),
         Verb::Delete(arguments) => delete::delete(&arguments, &interrupt),
         Verb::AddColumn(arguments) => add_column::add_column(&arguments, &interrupt),
+        Verb::SetTtl(arguments) => set_ttl::set_ttl(&arguments, &interrupt),
         Verb::Scan(arguments) => read::scan(arguments, interrupt),
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),

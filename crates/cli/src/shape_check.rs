@@ -1,7 +1,10 @@
 //! Whether the options that say what a new table looks like hold for a table that is there already. What they
 //! leave out, they say nothing about.
 
+use std::time::Duration;
+
 use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
+use humantime::format_duration;
 
 use crate::arguments::{MergeName, Shape};
 use crate::column_type::type_name;
@@ -84,6 +87,12 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
     }
     if shape.no_streams && !agree(&[]) {
         contradicts("--no-streams", "given".to_string(), streams(&table.streams));
+    }
+    if let Some(asked) = shape.ttl.as_ref().filter(|asked| table.ttl.as_ref() != Some(asked)) {
+        let shown = |(column, lasting): &(String, Duration)| {
+            format!("{column}={}", format_duration(*lasting))
+        };
+        contradicts("--ttl", shown(asked), table.ttl.as_ref().map_or_else(none, shown));
     }
     let no_rollup = RollupSpec::default();
     let rollup = match &table.merge {

@@ -6,18 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::DataType;
 use drillcore_format::ids::{Lsn, TableId};
-use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::files::directory::Directory;
 
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::named_snapshot;
-use crate::catalog::set_switches;
 use crate::catalog::tables::{self, Known};
-use crate::catalog::widening::add_column;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
 use crate::options::{Options, ReadOptions};
@@ -30,7 +26,7 @@ use crate::roles::updating::{Missing, UpdateResult, update, update_selected};
 use crate::roles::writer::Writer;
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::schema::table_spec::TableSpec;
-use crate::select::selection::{Selection, encode_sets};
+use crate::select::selection::Selection;
 use crate::state::core::Core;
 use crate::write::commit::{self, AppendResult, TableShape};
 
@@ -409,6 +405,11 @@ impl Database {
         }
     }
 
+    /// What ends calls made through this handle early.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
     fn handle(&self, Known { id, name, schema }: Known) -> Table {
         Table { database: self.clone(), id, name, schema }
     }
@@ -443,65 +444,6 @@ impl Table {
             Opened::Reading(reader) => reader.schema(self.id),
         };
         now.unwrap_or_else(|| self.schema.clone())
-    }
-
-    /// Adds a nullable column behind the others; in a rollup table it is a dimension, the last of the key. Rows
-    /// appended before, and batches without the column, hold null there; snapshots taken before do not show
-    /// it. Writes nothing but one edit of the manifest, however many rows there are, while others append and
-    /// read; when the call returns, the column outlasts a power cut.
-    ///
-    /// # Errors
-    /// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored (or in
-    /// a rollup table cannot be in a key) and for what a metric reads, `NotFound` if the table was dropped,
-    /// `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
-    pub fn add_column(&self, name: &str, data_type: &DataType) -> Result<()> {
-        let (core, id, table) = (self.database.core()?.clone(), self.id, self.name.clone());
-        let (name, data_type) = (name.to_string(), data_type.clone());
-        let add = move |_: &Interrupt| add_column(&core, id, &table, &name, &data_type);
-        aside(&self.database.interrupt, add)
-    }
-
-    /// Indexes some sets, given as values of the set column's type; null is the rows without a value. Rows
-    /// appended from now on are indexed as they are written, also those of sets that come up later; older
-    /// ones, that is segments, by maintenance, in the background. Nothing but where a set's rows are looked
-    /// up changes: until a segment's list is whole, they are found by a pass over its set column. When the
-    /// call returns, the change outlasts a power cut and a restart goes on with the work.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if the table has no set column or a value is of another type, `NotFound` if it was
-    /// dropped, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
-    pub fn index_sets(&self, sets: &ArrayRef) -> Result<()> {
-        let sets = encode_sets(&self.shape()?.schema, sets)?;
-        self.change_indexed(|indexed| indexed.with(sets))
-    }
-
-    /// Indexes all sets, also those that come up later; see [`Table::index_sets`].
-    pub fn index_all_sets(&self) -> Result<()> {
-        self.change_indexed(|_| IndexedSets::all())
-    }
-
-    /// Indexes some sets no more: appends, flushes and merges do without from now on. Lists of segments that
-    /// are there are used until a merge.
-    ///
-    /// # Errors
-    /// As [`Table::index_sets`].
-    pub fn unindex_sets(&self, sets: &ArrayRef) -> Result<()> {
-        let sets = encode_sets(&self.shape()?.schema, sets)?;
-        self.change_indexed(|indexed| indexed.without(sets))
-    }
-
-    /// Indexes no set any more; see [`Table::unindex_sets`].
-    pub fn unindex_all_sets(&self) -> Result<()> {
-        self.change_indexed(|_| IndexedSets::none())
-    }
-
-    /// Returns once every segment lists the rows of all sets that are to be indexed. `progress` hears now and
-    /// then how many rows are left.
-    ///
-    /// # Errors
-    /// As [`Table::index_sets`], and what kept maintenance from going on.
-    pub fn wait_for_set_index(&self, progress: impl FnMut(u64)) -> Result<()> {
-        set_switches::wait(self.database.core()?, self.id, &self.database.interrupt, progress)
     }
 
     /// Appends a batch as one commit, which is visible to every later snapshot and logged at the
@@ -606,14 +548,6 @@ impl Table {
         }
     }
 
-    fn change_indexed(
-        &self,
-        change: impl FnOnce(&IndexedSets) -> IndexedSets + Send + 'static,
-    ) -> Result<()> {
-        let (core, id) = (self.database.core()?.clone(), self.id);
-        aside(&self.database.interrupt, move |_| set_switches::change(&core, id, change))
-    }
-
     /// The table as it is now, for a commit.
     pub(crate) fn shape(&self) -> Result<TableShape> {
         TableShape::of(self.database.core()?, self.id).map_err(|error| match error.kind() {
@@ -643,7 +577,7 @@ mod tests {
     use crate::maintenance::jobs::Picked;
     use crate::maintenance::scheduler::pick_flush;
     use arrow_array::Int64Array;
-    use arrow_schema::{Field, Schema};
+    use arrow_schema::{DataType, Field, Schema};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn with_row(db: &Database) {

@@ -67,6 +67,7 @@ mod read;
 mod reports;
 mod roles;
 mod database;
+mod altering;
 mod background_writer;
 
 pub use arrow_array;

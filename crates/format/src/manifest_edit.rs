@@ -12,7 +12,7 @@ use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
 use crate::logged_commit::{put_erased, read_erased};
 use crate::ordinal_intervals::OrdinalIntervals;
-use crate::schema::{TableSchema, put_column, read_column};
+use crate::schema::{TableSchema, TimeToLive, put_column, read_column};
 
 /// What the manifest says about a live segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,10 +77,11 @@ pub enum Edit {
     NextTable(TableId),
     NextSegment(SegmentId),
     NextLsn(Lsn),
-    /// Keeps all tables as they were at `lsn`, under a name.
+    /// Keeps all tables as they were at `lsn`, under a name. What had expired at `clock`, in seconds since 1970, is not shown.
     PinSnapshot {
         name: String,
         lsn: Lsn,
+        clock: u64,
         tables: Vec<PinnedTable>,
     },
     DropSnapshot {
@@ -106,6 +107,11 @@ pub enum Edit {
         table: TableId,
         segments: Vec<(SegmentId, OrdinalIntervals)>,
     },
+    /// How long rows of the table are kept from now on.
+    SetTtl {
+        table: TableId,
+        ttl: Option<TimeToLive>,
+    },
 }
 
 mod tag {
@@ -123,6 +129,7 @@ mod tag {
     pub const INDEX_SETS: u8 = 12;
     pub const ATTACH_POSTINGS: u8 = 13;
     pub const ERASE_ROWS: u8 = 14;
+    pub const SET_TTL: u8 = 15;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -171,9 +178,10 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
         Edit::NextTable(table) => put_tag(out, tag::NEXT_TABLE, u64::from(table.0)),
         Edit::NextSegment(segment) => put_tag(out, tag::NEXT_SEGMENT, segment.0),
         Edit::NextLsn(lsn) => put_tag(out, tag::NEXT_LSN, lsn.0),
-        Edit::PinSnapshot { name, lsn, tables } => {
+        Edit::PinSnapshot { name, lsn, clock, tables } => {
             put_tag(out, tag::PIN_SNAPSHOT, lsn.0);
             put_bytes(out, name.as_bytes());
+            put_varint(out, *clock);
             put_varint(out, tables.len() as u64);
             for table in tables {
                 put_varint(out, u64::from(table.table.0));
@@ -203,6 +211,11 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
         Edit::EraseRows { table, segments } => {
             put_tag(out, tag::ERASE_ROWS, u64::from(table.0));
             put_erased(segments, out);
+        }
+        Edit::SetTtl { table, ttl } => {
+            put_tag(out, tag::SET_TTL, u64::from(table.0));
+            out.push(u8::from(ttl.is_some()));
+            ttl.iter().for_each(|ttl| ttl.encode(out));
         }
     }
 }
@@ -259,11 +272,12 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         tag::PIN_SNAPSHOT => {
             let lsn = cursor.lsn()?;
             let name = cursor.str()?.to_string();
+            let clock = cursor.varint()?;
             let mut tables = Vec::new();
             for _ in 0..cursor.varint()? {
                 tables.push(pinned_table(cursor)?);
             }
-            Edit::PinSnapshot { name, lsn, tables }
+            Edit::PinSnapshot { name, lsn, clock, tables }
         }
         tag::DROP_SNAPSHOT => Edit::DropSnapshot { name: cursor.str()?.to_string() },
         tag::ADD_COLUMN => {
@@ -284,6 +298,19 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
         }
         tag::ERASE_ROWS => {
             Edit::EraseRows { table: cursor.table_id()?, segments: read_erased(cursor)? }
+        }
+        tag::SET_TTL => {
+            let table = cursor.table_id()?;
+            let ttl = match cursor.u8()? {
+                0 => None,
+                1 => Some(TimeToLive::decode(cursor)?),
+                other => {
+                    return Err(
+                        cursor.error(format!("a time to live is there or not, got {other}"))
+                    );
+                }
+            };
+            Edit::SetTtl { table, ttl }
         }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
@@ -345,6 +372,7 @@ mod tests {
                 merge: MergePolicy::Append,
                 weights: vec![],
                 streams: Default::default(),
+                ttl: None,
             }
         })
     }
@@ -386,8 +414,9 @@ mod tests {
             table().prop_map(Edit::NextTable),
             segment().prop_map(Edit::NextSegment),
             lsn().prop_map(Edit::NextLsn),
-            (lsn(), ".{0,12}", prop::collection::vec(pinned, 0..3))
-                .prop_map(|(lsn, name, tables)| Edit::PinSnapshot { name, lsn, tables }),
+            (lsn(), any::<u64>(), ".{0,12}", prop::collection::vec(pinned, 0..3)).prop_map(
+                |(lsn, clock, name, tables)| Edit::PinSnapshot { name, lsn, clock, tables }
+            ),
             ".{0,12}".prop_map(|name| Edit::DropSnapshot { name }),
             (table(), ".{0,12}", data_type()).prop_map(|(table, name, data_type)| {
                 let column = Arc::new(Field::new(name, data_type, true));
@@ -399,6 +428,12 @@ mod tests {
                 Edit::AttachPostings { segment, postings: PostingsMeta { file, bytes } }
             }),
             (table(), erased).prop_map(|(table, segments)| Edit::EraseRows { table, segments }),
+            (table(), prop::option::of((0usize..9, 0..TimeToLive::SECONDS_MAX))).prop_map(
+                |(table, ttl)| {
+                    let ttl = ttl.map(|(column, seconds)| TimeToLive { column, seconds });
+                    Edit::SetTtl { table, ttl }
+                }
+            ),
         ]
     }
 

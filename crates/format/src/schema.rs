@@ -1,6 +1,7 @@
 //! A table's shape: its columns, sort key, set column and merge policy.
 
 mod check;
+mod time_to_live;
 
 use std::sync::Arc;
 
@@ -10,6 +11,8 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::indexed_sets::IndexedSets;
+
+pub use time_to_live::{ExpiryLimit, TimeToLive, is_time_type};
 
 /// What rows with equal keys mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,12 +102,16 @@ pub struct TableSchema {
     /// Indexes of the columns that rows can be drawn by, none of them in the key.
     pub weights: Vec<usize>,
     pub streams: Streams,
+    /// How long rows are kept; for good without.
+    pub ttl: Option<TimeToLive>,
 }
 
 /// Bit of the byte of the merge policy: not all sets are indexed, and which are is said at the end.
 const INDEXED_SETS_FOLLOW: u8 = 0x10;
 /// Bit of the same byte: not what sizes speak for lies in streams, and which columns do is said at the end.
 const STREAMS_FOLLOW: u8 = 0x20;
+/// Bit of the same byte: rows have a time to live, which is said at the end.
+const TTL_FOLLOWS: u8 = 0x40;
 
 impl From<usize> for SetColumn {
     /// With every set indexed.
@@ -251,13 +258,14 @@ impl TableSchema {
         self.repeats_keys() || self.key.contains(&column)
     }
 
-    /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed. Which
-    /// columns of an upsert table were added does not matter.
+    /// Whether this is `other`, or what columns added to it have made of it, whichever sets are indexed, and however
+    /// long rows are kept. Which columns of an upsert table were added does not matter.
     pub fn widens(&self, other: &TableSchema) -> bool {
         let mut other = match &self.set {
             Some(set) => other.with_indexed(set.indexed.clone()),
             None => other.clone(),
         };
+        other.ttl = self.ttl;
         if let (MergePolicy::Upsert { .. }, MergePolicy::Upsert { .. }) =
             (&self.merge, &other.merge)
         {
@@ -287,7 +295,8 @@ impl TableSchema {
         let indexed = self.set.as_ref().map(|set| &set.indexed).filter(|sets| !sets.is_all());
         let sets_follow = if indexed.is_some() { INDEXED_SETS_FOLLOW } else { 0 };
         let streams_follow = if self.streams == Streams::BySize { 0 } else { STREAMS_FOLLOW };
-        out.push(policy | sets_follow | streams_follow);
+        let ttl_follows = if self.ttl.is_some() { TTL_FOLLOWS } else { 0 };
+        out.push(policy | sets_follow | streams_follow | ttl_follows);
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
             put_varint(out, column as u64);
@@ -303,6 +312,9 @@ impl TableSchema {
         if let Streams::Only(columns) = &self.streams {
             put_varint(out, columns.len() as u64);
             columns.iter().for_each(|&column| put_varint(out, column as u64));
+        }
+        if let Some(ttl) = &self.ttl {
+            ttl.encode(out);
         }
     }
 
@@ -329,7 +341,7 @@ impl TableSchema {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        let merge = match flags & !(INDEXED_SETS_FOLLOW | STREAMS_FOLLOW) {
+        let merge = match flags & !(INDEXED_SETS_FOLLOW | STREAMS_FOLLOW | TTL_FOLLOWS) {
             0 => MergePolicy::Append,
             3 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
             4 => match usize::try_from(cursor.varint()?) {
@@ -357,7 +369,11 @@ impl TableSchema {
                 Streams::Only(streams)
             }
         };
-        let schema = TableSchema { columns, key, set, merge, weights, streams };
+        let ttl = match flags & TTL_FOLLOWS {
+            0 => None,
+            _ => Some(TimeToLive::decode(cursor)?),
+        };
+        let schema = TableSchema { columns, key, set, merge, weights, streams, ttl };
         schema.check().map_err(|detail| cursor.error(detail))?;
         Ok(schema)
     }
@@ -546,6 +562,7 @@ mod tests {
             merge: MergePolicy::Append,
             weights: vec![3, 9],
             streams: Streams::Only(vec![0, 3]),
+            ttl: Some(TimeToLive { column: 16, seconds: 86_400 }),
         };
         let mut bytes = Vec::new();
         schema.encode(&mut bytes);
@@ -564,6 +581,7 @@ mod tests {
             merge: MergePolicy::Upsert { declared: 2 },
             weights: vec![],
             streams: Streams::BySize,
+            ttl: None,
         };
         let wider = made.with_column(Arc::new(field("added")));
         assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
@@ -602,6 +620,7 @@ mod tests {
             set: None,
             weights: vec![],
             streams: Streams::BySize,
+            ttl: None,
             merge: MergePolicy::Rollup(Rollup {
                 events: Arc::new(Schema::new(fields)),
                 time: Some(0),

@@ -80,6 +80,7 @@ impl StatisticsLayout {
             merge: MergePolicy::Append,
             weights: Vec::new(),
             streams: Default::default(),
+            ttl: None,
         });
         StatisticsLayout { table: table.clone(), page, columns }
     }

@@ -31,7 +31,7 @@ use drillcore_format::postings::{
 use drillcore_format::postings_footer::PostingsFooter;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{
-    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, list_of_strings,
+    Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema, TimeToLive, list_of_strings,
 };
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{StatisticsPageBuilder, Zones, ZonesBuilder};
@@ -145,6 +145,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         merge: MergePolicy::Append,
         weights: vec![2],
         streams: Default::default(),
+        ttl: None,
     };
     let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
@@ -170,7 +171,12 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         vec![Edit::CreateTable { table: TableId(3), name: "hourly".into(), schema: hourly }],
         vec![Edit::AddSegment { table, segment }, Edit::Flushed { table, lsn: Lsn(300) }],
         vec![Edit::EraseRows { table, segments: erased }],
-        vec![Edit::PinSnapshot { name: "monday".into(), lsn: Lsn(300), tables: vec![kept] }],
+        vec![Edit::PinSnapshot {
+            name: "monday".into(),
+            lsn: Lsn(300),
+            clock: 1_700_000_000,
+            tables: vec![kept],
+        }],
         vec![Edit::DropSnapshot { name: "monday".into() }],
         vec![Edit::AddColumn { table, column: Arc::new(added) }],
         vec![
@@ -215,6 +221,7 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
         merge: MergePolicy::Rollup(rollup),
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     }
 }
 
@@ -228,6 +235,7 @@ fn edits_of_set_indexes_keep_their_bytes() {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     };
     let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
     let (table, name) = (TableId(1), "flights".to_string());
@@ -244,6 +252,31 @@ fn edits_of_set_indexes_keep_their_bytes() {
 }
 
 #[test]
+fn edits_of_a_time_to_live_keep_their_bytes() {
+    let at = DataType::Timestamp(TimeUnit::Microsecond, None);
+    let columns = Arc::new(Schema::new(vec![Field::new("at", at, false)]));
+    let week = Some(TimeToLive { column: 0, seconds: 604_800 });
+    let schema = TableSchema {
+        columns,
+        key: vec![0],
+        set: None,
+        merge: MergePolicy::Append,
+        weights: vec![],
+        streams: Default::default(),
+        ttl: week,
+    };
+    let (table, name) = (TableId(1), "events".to_string());
+    let edits = vec![
+        Edit::CreateTable { table, name, schema },
+        Edit::SetTtl { table, ttl: None },
+        Edit::SetTtl { table, ttl: week },
+    ];
+    let mut bytes = Vec::new();
+    encode_edits(&edits, &mut bytes);
+    assert_eq!(decode_edits(&golden("ttl-edits-v1.bin", &bytes)), Ok(edits));
+}
+
+#[test]
 fn an_upsert_table_keeps_its_bytes() {
     let field = |name, nullable| Field::new(name, DataType::Utf8, nullable);
     let fields = vec![field("tail", false), field("model", true), field("added", true)];
@@ -254,6 +287,7 @@ fn an_upsert_table_keeps_its_bytes() {
         merge: MergePolicy::Upsert { declared: 2 },
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     };
     let edits = vec![Edit::CreateTable { table: TableId(1), name: "planes".into(), schema }];
     let mut bytes = Vec::new();
@@ -386,6 +420,7 @@ fn a_statistics_page_keeps_its_bytes() {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     };
     // One zone with a long name, one with a NaN and nulls only, one with both zeros.
     let long = "Lufthansa CityLine – Münchener Zubringer".to_string();

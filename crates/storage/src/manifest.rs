@@ -58,6 +58,8 @@ pub struct ManifestTable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PinnedSnapshot {
     pub lsn: Lsn,
+    /// In seconds since 1970.
+    pub clock: u64,
     pub tables: Vec<PinnedTable>,
 }
 
@@ -198,9 +200,9 @@ impl ManifestState {
                 edits.push(Edit::EraseRows { table, segments: erased.collect() });
             }
         }
-        for (name, PinnedSnapshot { lsn, tables }) in &self.snapshots {
+        for (name, PinnedSnapshot { lsn, clock, tables }) in &self.snapshots {
             let (name, tables) = (name.clone(), tables.clone());
-            edits.push(Edit::PinSnapshot { name, lsn: *lsn, tables });
+            edits.push(Edit::PinSnapshot { name, lsn: *lsn, clock: *clock, tables });
         }
         for (&segment, &postings) in &self.postings {
             edits.push(Edit::AttachPostings { segment, postings });
@@ -258,14 +260,14 @@ impl ManifestState {
             Edit::Flushed { table, lsn } => {
                 self.tables.get_mut(table).ok_or_else(|| unknown(*table))?.flushed = *lsn;
             }
-            Edit::PinSnapshot { name, lsn, tables } => {
+            Edit::PinSnapshot { name, lsn, clock, tables } => {
                 for PinnedTable { segments, erased, .. } in tables {
                     erased.iter().try_for_each(|(id, rows)| check_erased(segments, *id, rows))?;
                 }
                 let ids = tables.iter().flat_map(|table| &table.segments).map(|s| s.id.0 + 1);
                 let next = SegmentId(ids.max().unwrap_or(0));
                 self.next_segment = self.next_segment.max(next);
-                let pinned = PinnedSnapshot { lsn: *lsn, tables: tables.clone() };
+                let pinned = PinnedSnapshot { lsn: *lsn, clock: *clock, tables: tables.clone() };
                 if self.snapshots.insert(name.clone(), pinned).is_some() {
                     return Err(format!("snapshot {name:?} is pinned twice"));
                 }
@@ -308,6 +310,11 @@ impl ManifestState {
                     let erased = entry.erased.entry(*id).or_default();
                     *erased = erased.union(rows);
                 }
+            }
+            Edit::SetTtl { table, ttl } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                entry.schema = entry.schema.with_ttl(*ttl);
+                entry.schema.check()?;
             }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
@@ -474,6 +481,7 @@ mod tests {
             merge,
             weights: vec![],
             streams: Default::default(),
+            ttl: None,
         };
         Edit::CreateTable { table: TableId(1), name: "t".into(), schema }
     }
@@ -565,7 +573,8 @@ mod tests {
         let (name, schema) = ("t".to_string(), state.tables[&table].schema.clone());
         let pinned =
             PinnedTable { table, name, schema, segments: vec![segment(2, 1, 9)], erased: vec![] };
-        let pin = Edit::PinSnapshot { name: "s".into(), lsn: Lsn(9), tables: vec![pinned] };
+        let tables = vec![pinned];
+        let pin = Edit::PinSnapshot { name: "s".into(), lsn: Lsn(9), clock: 7, tables };
         manifest.commit(&[pin]).unwrap();
         manifest
             .commit(&[Edit::ReplaceSegments { table, removed: vec![id], added: vec![] }])

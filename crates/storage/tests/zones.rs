@@ -32,6 +32,7 @@ fn layout(batch: &RecordBatch) -> Layout {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     })
 }
 

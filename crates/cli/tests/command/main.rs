@@ -3,6 +3,7 @@
 mod export;
 mod files;
 mod shell;
+mod ttl;
 mod verbs;
 
 use std::path::Path;

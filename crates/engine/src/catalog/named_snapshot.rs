@@ -78,7 +78,8 @@ pub fn unpin(core: &Core, name: &str) -> Result<()> {
 
 /// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.
 fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
-    let mut on_disk = Version { lsn: version.lsn, tables: Default::default() };
+    let mut on_disk =
+        Version { lsn: version.lsn, clock: version.clock, tables: Default::default() };
     match write_runs(core, version, &mut on_disk, interrupt) {
         Ok(()) => Ok(on_disk),
         Err(error) => {
@@ -113,7 +114,8 @@ fn write_runs(
             }
         }
         let layout = table.layout.clone();
-        let table = TableVersion::new(table.id, name.clone(), layout, version.lsn, pieces.into());
+        let (lsn, clock) = (version.lsn, version.clock);
+        let table = TableVersion::new(table.id, name.clone(), layout, lsn, clock, pieces.into());
         on_disk.tables.insert(name.clone(), Arc::new(table));
     }
     Ok(())
@@ -148,8 +150,8 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
         erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
     });
-    let edit =
-        Edit::PinSnapshot { name: name.to_string(), lsn: version.lsn, tables: tables.collect() };
+    let (lsn, clock) = (version.lsn, version.clock);
+    let edit = Edit::PinSnapshot { name: name.to_string(), lsn, clock, tables: tables.collect() };
     manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| match error.kind() {
         ErrorKind::StorageFull => discard(core, &version),
         _ => core.fail(error),

@@ -229,17 +229,26 @@ impl Duty {
     }
 }
 
-/// What a worker thread does until the database is closed.
-pub fn work(core: &Core, duty: Duty) {
+/// What a worker thread does until the database is closed. `now_and_then` is called between jobs.
+pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: fn(&Arc<Core>)) {
     let mut state = core.state();
     while !state.closed {
+        let is_upkeep_due = duty == Duty::Everything && state.is_expiry_due(Instant::now());
+        if is_upkeep_due && state.holds == 0 {
+            drop(state);
+            now_and_then(core);
+            state = core.state();
+            continue;
+        }
         let is_idle = state.holds > 0 || state.failure.is_some();
         let now = Instant::now();
         let choose = |state: &mut State| if is_idle { None } else { pick(core, state, duty, now) };
         state = match Picked::choose(core, state, choose) {
             Err(state) => {
-                let next_try = state.next_try(now).filter(|_| !is_idle);
-                core.wait_until(state, next_try)
+                let expires = duty == Duty::Everything && state.expires();
+                let expiry = (expires && !state.closing).then_some(state.next_expiry);
+                let next_try = state.next_try(now).into_iter().chain(expiry).min();
+                core.wait_until(state, next_try.filter(|_| !is_idle))
             }
             Ok(job) => {
                 finish(core, job);

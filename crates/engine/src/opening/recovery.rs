@@ -222,7 +222,7 @@ pub fn open_snapshot(
     pinned: &PinnedSnapshot,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<Version> {
-    let mut version = Version { lsn: pinned.lsn, tables: Default::default() };
+    let mut version = Version { lsn: pinned.lsn, clock: pinned.clock, tables: Default::default() };
     for table in &pinned.tables {
         let layout = Layout::new(&table.schema);
         let name: Arc<str> = Arc::from(table.name.as_str());
@@ -235,7 +235,8 @@ pub fn open_snapshot(
                 Ok(Piece { erased, ..segment.into() })
             })
             .collect::<Result<_>>()?;
-        let opened = TableVersion::new(table.table, name.clone(), layout, pinned.lsn, pieces);
+        let (lsn, clock) = (pinned.lsn, pinned.clock);
+        let opened = TableVersion::new(table.table, name.clone(), layout, lsn, clock, pieces);
         version.tables.insert(name, Arc::new(opened));
     }
     Ok(version)

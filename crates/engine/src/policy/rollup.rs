@@ -381,6 +381,7 @@ mod tests {
             merge: MergePolicy::Rollup(rollup.clone()),
             weights: vec![],
             streams: Default::default(),
+            ttl: None,
         });
         let numbers = |values: [Option<i64>; 4]| Arc::new(Int64Array::from(values.to_vec()));
         let columns: Vec<ArrayRef> = vec![

@@ -137,5 +137,6 @@ fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
         merge: MergePolicy::Append,
         weights: Vec::new(),
         streams: Default::default(),
+        ttl: None,
     }
 }

@@ -25,7 +25,7 @@ impl TableSnapshot {
 
     /// [`TableSnapshot::count`] that can be stopped.
     pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
-        let question = selection.check(&self.table().schema)?;
+        let question = self.question(selection)?;
         let keeps_all = TablePolicy::of(&self.table().layout).keeps_all();
         match &question.test {
             None if keeps_all && question.scope.takes_a_pass(&self.table().pieces) => {
@@ -76,7 +76,7 @@ impl TableSnapshot {
         if !TablePolicy::of(layout).combines() {
             return self.count_interruptibly(selection, interrupt);
         }
-        let question = selection.check(&self.table().schema)?;
+        let question = self.question(selection)?;
         let partials = self.partials(&question, interrupt)?;
         let events = Weighted::new(partials, layout, EVENTS, interrupt)?;
         events.events()

@@ -3,7 +3,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use drillcore_format::byte_bounds;
-use drillcore_format::rows::{Projection, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -13,6 +13,7 @@ use crate::read::snapshot::TableSnapshot;
 use crate::read::whole_rows::whole_rows;
 use crate::schema::whole_keys::encode_whole_keys;
 use crate::select::fetch::{gather, no_rows, too_many_string_bytes};
+use crate::select::predicate::Test;
 
 /// The rows that a list of keys found.
 ///
@@ -76,7 +77,8 @@ impl TableSnapshot {
             return Ok(Found { rows, positions: whole.positions });
         }
         let needed = layout.projection(columns);
-        let Newest { parts, found } = self.newest(keys, &needed, interrupt)?;
+        let unexpired = self.table().unexpired.as_ref();
+        let Newest { parts, found } = self.newest(keys, &needed, unexpired, interrupt)?;
         let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
         let mut numbers = 0..picks.len() as u32;
         let positions = found.iter().map(|place| place.and_then(|_| numbers.next())).collect();
@@ -86,10 +88,29 @@ impl TableSnapshot {
         Ok(Found { rows: layout.decode(&gather(parts, &picks)?, columns)?, positions })
     }
 
-    /// Those of some encoded keys that have a row, each once and in order. Not for tables whose rows are combined.
+    /// Those of some encoded keys that have a row that is shown, each once and in order. Not for tables whose rows are
+    /// combined.
     pub(crate) fn find_keys(
         &self,
         keys: &BinaryArray,
+        interrupt: &Interrupt,
+    ) -> Result<BinaryArray> {
+        self.find_keys_that(keys, self.table().unexpired.as_ref(), interrupt)
+    }
+
+    /// [`TableSnapshot::find_keys`] of rows that are no tombstones, whether they have expired or not.
+    pub(crate) fn find_stored_keys(
+        &self,
+        keys: &BinaryArray,
+        interrupt: &Interrupt,
+    ) -> Result<BinaryArray> {
+        self.find_keys_that(keys, None, interrupt)
+    }
+
+    fn find_keys_that(
+        &self,
+        keys: &BinaryArray,
+        pass: Option<&Test>,
         interrupt: &Interrupt,
     ) -> Result<BinaryArray> {
         let mut sorted: Vec<&[u8]> = keys.iter().flatten().collect();
@@ -97,20 +118,28 @@ impl TableSnapshot {
         sorted.dedup();
         let sorted = BinaryArray::from_iter_values(sorted);
         let nothing = self.table().layout.stored(false, Vec::new());
-        let Newest { found, .. } = self.newest(&sorted, &nothing, interrupt)?;
+        let Newest { found, .. } = self.newest(&sorted, &nothing, pass, interrupt)?;
         let with_row = sorted.iter().flatten().zip(&found).filter(|(_, row)| row.is_some());
         Ok(BinaryArray::from_iter_values(with_row.map(|(key, _)| key)))
     }
 
-    /// The newest row of each key, which is no tombstone.
+    /// The newest row of each key, which is no tombstone and has not expired.
     fn newest(
         &self,
         keys: &BinaryArray,
         needed: &Projection,
+        unexpired: Option<&Test>,
         interrupt: &Interrupt,
     ) -> Result<Newest> {
         let layout = &self.table().layout;
-        let with_flags = flagged(layout, needed);
+        let with_times = unexpired.map(|test| {
+            let times = layout.projection(test.columns()).values;
+            let mut values = [times, needed.values.clone()].concat();
+            values.sort_unstable();
+            values.dedup();
+            layout.stored(needed.keys, values)
+        });
+        let with_flags = flagged(layout, with_times.as_ref().unwrap_or(needed));
         let read = with_flags.as_ref().unwrap_or(needed);
         let mut parts: Vec<Rows> = Vec::new();
         // The part and the row of each key that has one.
@@ -143,10 +172,36 @@ impl TableSnapshot {
             let is_deleted =
                 |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
             found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
+            if let Some(test) = unexpired {
+                leave_out_expired(layout, test, with_flags, &parts, &mut found)?;
+            }
             parts.iter_mut().for_each(|rows| *rows = rows.narrow(with_flags, needed));
         }
         Ok(Newest { parts, found })
     }
+}
+
+/// Leaves out rows that have expired, of parts that were read with `read`.
+fn leave_out_expired(
+    layout: &Layout,
+    unexpired: &Test,
+    read: &Projection,
+    parts: &[Rows],
+    found: &mut [Option<(usize, usize)>],
+) -> Result<()> {
+    let picks: Vec<(usize, usize)> = found.iter().flatten().copied().collect();
+    if picks.is_empty() {
+        return Ok(());
+    }
+    let times = layout.projection(unexpired.columns());
+    let parts = parts.iter().map(|rows| rows.narrow(read, &times)).collect();
+    let rows = layout.decode(&gather(parts, &picks)?, unexpired.columns())?;
+    let stays = unexpired.passes(&rows)?;
+    let mut stays = stays.values().iter();
+    for place in found.iter_mut().filter(|place| place.is_some()) {
+        place.take_if(|_| !stays.next().expect("one answer for each that was found"));
+    }
+    Ok(())
 }
 
 /// The newest row of each key that was looked for, if there is one.

@@ -47,7 +47,7 @@ impl TableSnapshot {
         let layout = &self.table().layout;
         let Question { scope, test } = request.selection.check(layout.schema())?;
         // Which rows are in does not depend on which pass, so no more than those need be tested.
-        let selected = self.resolved(Question { scope, test: None }, &request.interrupt)?;
+        let selected = self.resolved(self.shown(scope), &request.interrupt)?;
         let n = drawable(rng.binomial(selected.len(), request.share))?;
         let draws = SampleRequest { interrupt: request.interrupt.clone(), ..Default::default() };
         let mut places = ByNumber::rows(&selected).draw(&mut rng, n, &draws)?;
@@ -76,7 +76,7 @@ fn sample(
     }
     let layout = &table.table().layout;
     let interrupt = &request.interrupt;
-    let question = request.selection.check(layout.schema())?;
+    let question = table.question(&request.selection)?;
     let population = Population::of(layout, request)?;
     let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
     let mut report = SampleReport::default();

@@ -97,7 +97,7 @@ impl TableSnapshot {
     fn partition(&self, request: &ScanRequest) -> Result<KeyPartition> {
         let layout = &self.table().layout;
         let columns = self.columns(request.columns.as_deref())?;
-        let Question { scope, test } = request.selection.check(&self.table().schema)?;
+        let Question { scope, test } = self.question(&request.selection)?;
         // The live rows of a range come out of the merge by themselves, those of a set do not.
         let policy = TablePolicy::of(layout);
         let (selected, fold) = if scope.is_by_set() && policy.deletes() {

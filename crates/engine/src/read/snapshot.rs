@@ -10,7 +10,8 @@ use drillcore_format::ids::Lsn;
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
-use crate::select::predicate::column;
+use crate::select::predicate::{Test, column};
+use crate::select::selection::{Question, Scope, Selection};
 use crate::state::version::{TableVersion, Version};
 
 /// All tables of a database at one moment.
@@ -124,6 +125,17 @@ impl TableSnapshot {
 
     pub(crate) fn table(&self) -> &TableVersion {
         &self.table
+    }
+
+    /// What a selection asks of the rows that are shown.
+    pub(crate) fn question(&self, selection: &Selection) -> Result<Question> {
+        let Question { scope, test } = selection.check(&self.table.schema)?;
+        Ok(Question { scope, test: Test::both(self.table.unexpired.as_ref(), test) })
+    }
+
+    /// All rows of a scope that are shown.
+    pub(crate) fn shown(&self, scope: Scope) -> Question {
+        Question { scope, test: self.table.unexpired.clone() }
     }
 
     /// The index of a column.

@@ -67,11 +67,15 @@ pub fn delete_selected(
     selection: &Selection,
     interrupt: &Interrupt,
 ) -> Result<DeleteResult> {
+    // What has expired so far is not deleted once more, nor counted.
+    let shown = table(core, shape)?;
     let question = selection.check(&shape.schema)?;
     let policy = TablePolicy::of(&shape.layout);
     let erased = match question.key_range() {
         Some(range) => erase_range(core, shape, range, interrupt)?,
-        None if policy.deletes() => return delete_shown(core, shape, question, interrupt),
+        None if policy.deletes() => {
+            return delete_shown(core, shape, shown.question(selection)?, interrupt);
+        }
         None => {
             check_dimensions(shape, &question)?;
             erase_rows(core, shape, &question, interrupt)?
@@ -81,7 +85,7 @@ pub fn delete_selected(
         true => erased.stored_rows,
         false => {
             let before = TableSnapshot::new(Arc::new(erased.before));
-            before.resolved(question, interrupt)?.len()
+            before.resolved(before.question(selection)?, interrupt)?.len()
         }
     };
     Ok(DeleteResult { rows, lsn: erased.lsn })
@@ -174,7 +178,7 @@ pub fn select_exclusively<'a>(
     // A key range that was deleted meanwhile may have taken some of them.
     let keys = match seen.iter().map(known).eq(pieces.iter().map(known)) {
         true => keys,
-        false => now.find_keys(&keys, interrupt)?,
+        false => now.find_stored_keys(&keys, interrupt)?,
     };
     Ok((exclusive, keys))
 }

@@ -2,5 +2,6 @@
 
 pub mod deleting;
 pub mod updating;
+pub mod time_to_live;
 pub mod reader;
 pub mod writer;

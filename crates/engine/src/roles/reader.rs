@@ -51,6 +51,8 @@ use crate::read::sample::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
+use crate::state::clock::Clock;
+use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::slots::{Slot, replace};
 use crate::state::table_state::TableState;
@@ -71,6 +73,8 @@ struct Shared {
     cache: Arc<PageCache>,
     meter: MemoryMeter,
     examined: RowsExamined,
+    /// By which rows expire.
+    clock: Clock,
     /// The segments that somebody reads, so that none is opened twice.
     segments: Mutex<HashMap<SegmentId, Weak<Segment>>>,
     current: Mutex<Option<Arc<Current>>>,
@@ -80,13 +84,23 @@ struct Shared {
 
 /// What is being read, until the next refresh. Holding it holds its files.
 struct Current {
+    /// With all rows of tables whose stored rows tell when they expire.
     version: Arc<Version>,
+    /// The same, as of when it was last asked for.
+    shown: Mutex<Shown>,
     named: BTreeMap<String, PinnedSnapshot>,
     postings: BTreeMap<SegmentId, PostingsMeta>,
     log: LogRead,
     /// What commits that may be in the log alone have erased.
     erasures: Vec<(Lsn, Erasure)>,
     lease: Arc<Lease>,
+}
+
+/// A version without what has expired.
+struct Shown {
+    version: Arc<Version>,
+    /// What is known of the pieces of each table, in their order.
+    expiring: BTreeMap<TableId, Vec<Option<Expiring>>>,
 }
 
 impl Reader {
@@ -112,6 +126,7 @@ impl Reader {
                 directory,
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
+                clock: Clock::default(),
                 segments: Mutex::default(),
                 current: Mutex::new(None),
                 loading: Mutex::new(()),
@@ -143,7 +158,17 @@ impl Reader {
 
     /// All tables as of the last refresh.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.current()?.version.clone()))
+        let current = self.current()?;
+        let clock = self.shared.clock.now();
+        if !current.version.expires() {
+            return Ok(Snapshot::new(current.version.clone()));
+        }
+        let mut shown = current.shown.lock();
+        if shown.version.clock < clock {
+            let Shown { version, expiring } = &mut *shown;
+            *version = Arc::new(version.at_clock(clock, expiring)?);
+        }
+        Ok(Snapshot::new(shown.version.clone()))
     }
 
     /// The named snapshot as it was pinned by the writer, also one that was dropped since the last refresh.
@@ -302,7 +327,9 @@ impl Reader {
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
         drop(wide);
         let version = state.version(lsn);
-        Ok(Current { version, named, postings, log, erasures, lease })
+        let shown = Shown { version: version.clone(), expiring: BTreeMap::new() };
+        let shown = Mutex::new(shown);
+        Ok(Current { version, shown, named, postings, log, erasures, lease })
     }
 
     /// Adds the rows of one commit that are in no segment.

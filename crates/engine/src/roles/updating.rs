@@ -134,7 +134,7 @@ pub fn update_selected(
 ) -> Result<UpdateResult> {
     check_upsert(name, shape)?;
     let changes = Changes::of_values(&shape.schema, values)?;
-    let question = selection.check(&shape.schema)?;
+    let question = table(core, shape)?.question(selection)?;
     let _underway = core.begin()?;
     let (exclusive, keys) = select_exclusively(core, shape, question, interrupt)?;
     let fresh = TableShape::of(core, shape.table)?;
@@ -215,6 +215,7 @@ impl Changes {
             merge: MergePolicy::Append,
             weights: schema.weights.iter().filter_map(position).collect(),
             streams: Default::default(),
+            ttl: None,
         };
         let conformed = conform(&partial, &partial.key, batch, OnError::Raise.into())?.batch;
         let mut columns = vec![None; schema.columns.fields().len()];

@@ -30,6 +30,7 @@ use crate::read::sample::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
+use crate::roles::time_to_live::expire_now_and_then;
 use crate::state::core::Core;
 
 /// A database open for writing; it is closed when dropped.
@@ -191,7 +192,7 @@ impl Writer {
             let core = self.core.clone();
             let is_first_of_several = number == 0 && threads > 1;
             let duty = if is_first_of_several { Duty::Memory } else { Duty::Everything };
-            let work = Box::new(move || scheduler::work(&core, duty));
+            let work = Box::new(move || scheduler::work(&core, duty, expire_now_and_then));
             let worker = start(format!("drillcore-maintenance-{number}"), work)
                 .map_err(|error| Error::io("cannot start a thread for maintenance", error))?;
             self.workers.lock().push(worker);

@@ -288,6 +288,7 @@ mod tests {
             merge: MergePolicy::Append,
             weights: vec![],
             streams: Default::default(),
+            ttl: None,
         }
     }
 

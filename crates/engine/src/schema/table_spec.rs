@@ -2,13 +2,14 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::{
-    self as stored, MergePolicy, Rollup, SetColumn, Streams, TableSchema, is_key_type,
-    is_supported, list_of_strings,
+    self as stored, MergePolicy, Rollup, SetColumn, Streams, TableSchema, TimeToLive, is_key_type,
+    is_supported, is_time_type, list_of_strings,
 };
 use drillcore_format::streams::page::is_streamable;
 use drillcore_format::weight::is_weight_type;
@@ -52,6 +53,8 @@ pub struct TableSpec {
     /// alone. By default those whose sizes speak for it: numbers, times, booleans and texts that repeat, unless all
     /// columns outside the key are long values. With none, segments are smaller.
     pub streams: Option<Vec<String>>,
+    /// How long after the time in a column rows are kept, in whole seconds; for good without. See [`Table::set_ttl`](crate::Table::set_ttl).
+    pub ttl: Option<(String, Duration)>,
     /// Take a table of the same shape that is already there. Columns may have been added to it.
     pub exist_ok: bool,
 }
@@ -161,6 +164,7 @@ impl TableSpec {
             weights: Vec::new(),
             merge: Merge::Append,
             streams: None,
+            ttl: None,
             exist_ok: false,
         }
     }
@@ -183,6 +187,23 @@ impl TableSpec {
     /// The same, with these columns by themselves beside the rows, and no others; see [`TableSpec::streams`](#structfield.streams).
     pub fn streams(self, columns: impl IntoIterator<Item = impl Into<String>>) -> TableSpec {
         TableSpec { streams: Some(columns.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// The same, with rows kept for some time after the one in a column.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::Duration;
+    /// use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
+    /// use drillcore::TableSpec;
+    ///
+    /// let at = Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), false);
+    /// let week = Duration::from_secs(7 * 86_400);
+    /// let spec = TableSpec::new(Arc::new(Schema::new(vec![at])), ["at"]).ttl("at", week);
+    /// assert_eq!(spec.ttl, Some(("at".to_string(), week)));
+    /// ```
+    pub fn ttl(self, column: impl Into<String>, lasting: Duration) -> TableSpec {
+        TableSpec { ttl: Some((column.into(), lasting)), ..self }
     }
 
     /// The same, with another meaning of equal keys.
@@ -237,6 +258,9 @@ impl TableSpec {
                 Streams::BySize => None,
                 Streams::Only(columns) => Some(names(columns)),
             },
+            ttl: schema
+                .ttl
+                .map(|ttl| (name(&schema.columns, ttl.column), Duration::from_secs(ttl.seconds))),
             exist_ok: false,
         }
     }
@@ -272,18 +296,38 @@ impl TableSpec {
         let schema = match &self.merge {
             Merge::Append => {
                 let (set, merge) = (set.map(set_column), MergePolicy::Append);
-                TableSchema { columns, key, set, merge, weights, streams: Streams::BySize }
+                TableSchema {
+                    columns,
+                    key,
+                    set,
+                    merge,
+                    weights,
+                    streams: Streams::BySize,
+                    ttl: None,
+                }
             }
             Merge::Upsert => {
                 let declared = columns.fields().len();
                 let (set, merge) = (set.map(set_column), MergePolicy::Upsert { declared });
-                TableSchema { columns, key, set, merge, weights, streams: Streams::BySize }
+                TableSchema {
+                    columns,
+                    key,
+                    set,
+                    merge,
+                    weights,
+                    streams: Streams::BySize,
+                    ttl: None,
+                }
             }
             Merge::Rollup(rollup) => {
                 self.rollup_schema(rollup, columns, key, set)?.with_indexed(indexed)
             }
         };
         let schema = TableSchema { streams: self.checked_streams(&schema)?, ..schema };
+        let ttl = self.ttl.as_ref();
+        let ttl =
+            ttl.map(|(column, lasting)| checked_ttl(&schema, column, *lasting)).transpose()?;
+        let schema = schema.with_ttl(ttl);
         assert_eq!(schema.check(), Ok(()), "what is stored can be read");
         Ok(schema)
     }
@@ -380,6 +424,7 @@ impl TableSpec {
             set: set.map(SetColumn::from),
             weights: Vec::new(),
             streams: Streams::BySize,
+            ttl: None,
             merge: MergePolicy::Rollup(rollup),
         };
         others.into_iter().try_fold(schema, |schema, column| {
@@ -457,6 +502,37 @@ impl TableSpec {
         let names = || self.columns.fields().iter().map(|field| field.name().as_str());
         self.columns.index_of(name).map_err(|_| Error::unknown(what, name, names()))
     }
+}
+
+/// How long rows of a table are kept after the time in a column.
+///
+/// # Errors
+/// `NotFound` for a column that is not there; `InvalidArgument` for one without times or a metric, or a time that is not of whole
+/// seconds.
+pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Result<TimeToLive> {
+    let known = || schema.columns.fields().iter().map(|field| field.name().as_str());
+    let column = schema.columns.index_of(name);
+    let column = column.map_err(|_| Error::unknown("time column", name, known()))?;
+    let data_type = schema.columns.field(column).data_type();
+    if !is_time_type(data_type) {
+        return Err(Error::invalid(format!(
+            "column {name:?} has type {data_type}, which is no time; rows live for some time after a timestamp or a date"
+        )));
+    }
+    if schema.rollup().is_some() && !schema.key.contains(&column) {
+        return Err(Error::invalid(format!(
+            "{name:?} is a metric; rows of a rollup table live for some time after a time in their key"
+        )));
+    }
+    let seconds = lasting.as_secs();
+    if lasting != Duration::from_secs(seconds) || !(1..=TimeToLive::SECONDS_MAX).contains(&seconds)
+    {
+        return Err(Error::invalid(format!(
+            "a time to live has whole seconds, from 1 to {}, got {lasting:?}",
+            TimeToLive::SECONDS_MAX
+        )));
+    }
+    Ok(TimeToLive { column, seconds })
 }
 
 /// A table's shape with one more nullable column, and that column: in a rollup table a dimension.

@@ -4,6 +4,7 @@ pub mod unindexed_sets;
 pub mod key_range;
 pub mod predicate;
 pub mod selection;
+pub mod expiry;
 pub mod resolved_selections;
 pub mod fetch;
 pub mod partitioning;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::statistics_page::Zones;
 
@@ -112,6 +113,17 @@ impl Test {
         Ok(Some(Test { predicate: predicate.clone(), columns, zone_columns }))
     }
 
+    /// What passes both.
+    pub fn both(first: Option<&Test>, second: Option<Test>) -> Option<Test> {
+        let (Some(first), Some(second)) = (first, &second) else {
+            return first.cloned().or(second);
+        };
+        let columns: Vec<usize> = first.columns.iter().chain(&second.columns).copied().collect();
+        let zone_columns = second.zone_columns.clone();
+        let predicate = Arc::new(Both::new(&first.predicate, &second.predicate));
+        Some(Test { predicate, columns, zone_columns })
+    }
+
     /// The columns of the table that are read.
     pub fn columns(&self) -> &[usize] {
         &self.columns
@@ -138,6 +150,62 @@ impl Test {
         let may_match = self.predicate.may_match(&zones.renumbered(&self.zone_columns))?;
         check_answers(&may_match, zones.len(), "zones")?;
         Ok(may_match.iter().map(|answer| answer.unwrap_or(true)).collect())
+    }
+}
+
+/// Two conditions. What the first knows of zones is not made use of.
+#[derive(Debug)]
+struct Both {
+    first: Arc<dyn Predicate>,
+    second: Arc<dyn Predicate>,
+    columns: Vec<String>,
+    text: String,
+}
+
+impl Both {
+    fn new(first: &Arc<dyn Predicate>, second: &Arc<dyn Predicate>) -> Both {
+        Both {
+            first: first.clone(),
+            second: second.clone(),
+            columns: [first.columns(), second.columns()].concat(),
+            text: format!("({}) and ({})", first.text(), second.text()),
+        }
+    }
+}
+
+impl Predicate for Both {
+    fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let of_first = self.first.columns().len();
+        let (of_first, of_second): (Vec<usize>, Vec<usize>) =
+            (0..self.columns.len()).partition(|&at| at < of_first);
+        let part = |columns: &[usize]| rows.project(columns).expect("these columns were read");
+        let first = self.first.select(&part(&of_first))?;
+        // A row that is not shown must not fail the second, so it is not asked of it.
+        let shown = filter_record_batch(&part(&of_second), &first).expect("one answer a row");
+        let second = self.second.select(&shown)?;
+        check_answers(&second, shown.num_rows(), "rows")?;
+        let mut second = second.iter();
+        let both = first.iter().map(|shown| match shown {
+            Some(true) => second.next().expect("one answer for each row that is shown"),
+            _ => Some(false),
+        });
+        Ok(both.collect())
+    }
+
+    fn zone_columns(&self) -> &[String] {
+        self.second.zone_columns()
+    }
+
+    fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {
+        self.second.may_match(zones)
+    }
+
+    fn text(&self) -> &str {
+        &self.text
     }
 }
 

@@ -5,7 +5,8 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use drillcore_format::ids::{Lsn, SegmentId};
+use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::schema::ExpiryLimit;
 use drillcore_storage::files::directory::{Directory, Lock};
 use drillcore_storage::files::lease::{DeferredRemovals, Lease};
 use drillcore_storage::files::process::Process;
@@ -20,7 +21,10 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind};
 use crate::options::Options;
 use crate::pieces::memory_meter::MemoryMeter;
+use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
+use crate::state::clock::Clock;
+use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
@@ -39,6 +43,8 @@ pub struct Core {
     pub removals: Arc<DeferredRemovals>,
     pub meter: MemoryMeter,
     pub rows_examined: RowsExamined,
+    /// By which rows expire.
+    pub clock: Clock,
     pub manifest: Mutex<Manifest>,
     /// Set once recovery has read it; absent with durability `none`.
     pub wal: OnceLock<Wal>,
@@ -105,6 +111,7 @@ impl Core {
             cache,
             meter: MemoryMeter::default(),
             rows_examined: RowsExamined::default(),
+            clock: Clock::default(),
             manifest: Mutex::new(manifest),
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),
@@ -248,8 +255,42 @@ impl Core {
         }
     }
 
-    /// All tables at the visible LSN.
+    /// All tables at the visible LSN and the time of day. Finds what has expired, which takes a look at the pieces where that
+    /// was not found before.
     pub fn version(&self) -> Result<Arc<Version>, Error> {
+        let clock = self.clock.now();
+        loop {
+            if let Some(version) = self.version_if_known(clock)? {
+                return Ok(version);
+            }
+            let unknown = self.open_state()?.expire(self.visible(), clock);
+            self.find_expired(unknown)?;
+        }
+    }
+
+    /// Finds what has expired of some pieces, and what will next.
+    pub fn find_expired(&self, unknown: Vec<(TableId, ExpiryLimit, Piece)>) -> Result<(), Error> {
+        for (id, limit, piece) in unknown {
+            let layout = match self.open_state()?.tables.get(&id) {
+                Some(table) => table.layout.clone(),
+                None => continue,
+            };
+            let ttl = layout.schema().ttl;
+            if ttl.is_none_or(|ttl| ttl.column != limit.column) {
+                continue;
+            }
+            let (gone, next) = Expiring::find(&piece, &layout, limit, &Interrupt::never())?;
+            let mut state = self.open_state()?;
+            // Under another time to live, other rows are gone.
+            if let Some(table) = state.tables.get_mut(&id).filter(|table| table.schema.ttl == ttl) {
+                table.note_expiring(&piece.array, &gone, next);
+            }
+        }
+        Ok(())
+    }
+
+    /// All tables at the visible LSN, if it is known of all their rows whether they have expired at `clock`.
+    fn version_if_known(&self, clock: u64) -> Result<Option<Arc<Version>>, Error> {
         #[cfg(shuttle)]
         let too_early = PublicationFault::LookBeforeLocking.is_injected().then(|| self.visible());
         let mut state = self.open_state()?;
@@ -258,7 +299,11 @@ impl Core {
         let visible = self.visible();
         #[cfg(shuttle)]
         let visible = too_early.unwrap_or(visible);
-        Ok(state.version(visible))
+        if let Some(known) = state.known_version(visible, clock) {
+            return Ok(Some(known));
+        }
+        let is_known = state.expire(visible, clock).is_empty();
+        Ok(is_known.then(|| state.version(visible)))
     }
 
     /// Turns the database read-only and wakes those who wait. Work that was stopped has not failed.

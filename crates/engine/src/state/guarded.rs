@@ -8,8 +8,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::schema::ExpiryLimit;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::pieces::piece::Piece;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
@@ -42,6 +44,10 @@ pub struct State {
     pub named: BTreeMap<String, Arc<Version>>,
     /// The newest snapshot, while it is current.
     version: Option<Arc<Version>>,
+    /// The latest moment at which snapshots were told what had expired, in seconds since 1970.
+    clock: u64,
+    /// When rows that expire are looked for again, if some table has such.
+    pub next_expiry: Instant,
     /// Tables as they were handed out in snapshots, oldest first, including those that were dropped since.
     handed_out: Vec<Weak<TableVersion>>,
 }
@@ -75,6 +81,8 @@ impl State {
             counts: MaintenanceCounts::default(),
             named: BTreeMap::new(),
             version: None,
+            clock: 0,
+            next_expiry: Instant::now(),
             handed_out: Vec::new(),
         }
     }
@@ -170,17 +178,57 @@ impl State {
         self.tables.values_mut().for_each(|table| table.settle(visible));
     }
 
-    /// All tables as of `visible`. O(pieces) after a change, else O(1).
+    /// The newest snapshot, if it is one at `visible` and `clock`.
+    pub fn known_version(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
+        let known = self.version.as_ref().filter(|version| version.lsn == visible)?;
+        (known.clock >= clock || !known.expires()).then(|| known.clone())
+    }
+
+    /// Erases what has expired at `clock` of the rows that snapshots at `visible` show. Returns the pieces of which that is not
+    /// known, with their tables.
+    pub fn expire(&mut self, visible: Lsn, clock: u64) -> Vec<(TableId, ExpiryLimit, Piece)> {
+        self.clock = self.clock.max(clock);
+        self.settle(visible);
+        let mut unknown = Vec::new();
+        for (id, table) in &mut self.tables {
+            let Some(limit) = table.expiry_limit(self.clock) else { continue };
+            let pieces = table.expire(visible, limit);
+            unknown.extend(pieces.into_iter().map(|piece| (*id, limit, piece)));
+        }
+        unknown
+    }
+
+    /// The latest moment at which something has expired, or may have.
+    pub fn clock(&self) -> u64 {
+        self.clock
+    }
+
+    /// Whether it is time to look for rows that have expired.
+    pub fn is_expiry_due(&self, now: Instant) -> bool {
+        self.expires() && self.next_expiry <= now && self.check_writable().is_ok()
+    }
+
+    /// Whether rows of some table expire.
+    pub fn expires(&self) -> bool {
+        self.tables.values().any(|table| table.schema.ttl.is_some())
+    }
+
+    /// All tables as of `visible` and the latest moment. O(pieces) after a change, else O(1). What has expired must be erased.
     pub fn version(&mut self, visible: Lsn) -> Arc<Version> {
-        if let Some(version) = self.version.as_ref().filter(|version| version.lsn == visible) {
-            return version.clone();
+        if let Some(version) = self.known_version(visible, self.clock) {
+            return version;
         }
         self.settle(visible);
-        let tables = self
-            .tables
-            .iter()
-            .map(|(id, table)| (table.name.clone(), Arc::new(table.version(*id, visible))));
-        let version = Arc::new(Version { lsn: visible, tables: tables.collect() });
+        let clock = self.clock;
+        // Only because time has passed, tables without rows that expire are not made anew: what was found out of them stays.
+        let before = self.version.take().filter(|version| version.lsn == visible);
+        let same = |name: &Arc<str>| before.as_ref()?.tables.get(name).cloned();
+        let tables = self.tables.iter().map(|(id, table)| {
+            let known = same(&table.name).filter(|_| table.schema.ttl.is_none());
+            let version = known.unwrap_or_else(|| Arc::new(table.version(*id, visible, clock)));
+            (table.name.clone(), version)
+        });
+        let version = Arc::new(Version { lsn: visible, clock, tables: tables.collect() });
         self.version = Some(version.clone());
         if self.handed_out.len() + version.tables.len() > self.handed_out.capacity() {
             // Not at each snapshot: a look at all for as many new ones.

@@ -1,5 +1,7 @@
 //! What an open database holds at this moment, and what all its handles share.
 
+pub mod clock;
+pub mod expiring;
 pub mod slots;
 pub mod levels;
 pub mod put_off;

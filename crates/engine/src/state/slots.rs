@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use drillcore_format::ids::LsnRange;
+use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::schema::ExpiryLimit;
 
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
+use crate::state::expiring::Expiring;
 
 /// A piece in its list; `taken` while somebody makes a larger one of it.
 pub struct Slot<T> {
@@ -13,12 +16,39 @@ pub struct Slot<T> {
     pub taken: bool,
     /// Its rows that were erased.
     pub erased: Option<Arc<ErasedRows>>,
+    /// Of those that were not, which expire next; `None` if that has to be found out.
+    pub expiring: Option<Expiring>,
 }
 
 impl<T> Slot<T> {
     /// A piece in play.
     pub fn new(piece: Arc<T>, erased: Option<Arc<ErasedRows>>) -> Slot<T> {
-        Slot { piece, taken: false, erased }
+        Slot { piece, taken: false, erased, expiring: None }
+    }
+
+    /// Whether it is known which rows have expired at `limit`.
+    pub fn knows(&self, limit: ExpiryLimit) -> bool {
+        self.expiring.as_ref().is_some_and(|expiring| expiring.is_known_to(limit.before))
+    }
+
+    /// Notes what has expired, and what expires next.
+    pub fn note_expiring(&mut self, gone: &OrdinalIntervals, next: Expiring) {
+        self.erased = ErasedRows::with(self.erased.as_ref(), gone);
+        self.expiring = Some(next);
+    }
+}
+
+impl<T> Slot<T>
+where
+    Piece: for<'s> From<&'s Slot<T>>,
+{
+    /// Erases what has expired; returns the piece if that is not known.
+    pub fn expire(&mut self, limit: ExpiryLimit) -> Option<Piece> {
+        let Some(gone) = self.expiring.as_mut().and_then(|known| known.take(limit.before)) else {
+            return Some(Piece::from(&*self));
+        };
+        self.erased = ErasedRows::with(self.erased.as_ref(), &gone);
+        None
     }
 }
 

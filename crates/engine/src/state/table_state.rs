@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
 use drillcore_storage::segments::segment::Segment;
 
 use crate::error::Error;
@@ -15,6 +16,7 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::run::Run;
 use crate::state::erasures::{Erasures, Unnoted};
+use crate::state::expiring::Expiring;
 use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
 use crate::state::slots::Slot;
@@ -46,6 +48,10 @@ pub struct TableState {
     pub unnoted: Unnoted,
     /// The oldest commit that erased rows which the manifest is about to name.
     noting_since: Option<Lsn>,
+    /// While the time to live is changed, nothing expires after this moment.
+    pub clock_stopped: Option<u64>,
+    /// When the last pass for rows that have expired began, where rows do not tell by themselves.
+    pub last_expiry: Option<Instant>,
     /// One call holds the table: no other publishes a commit of it.
     pub is_exclusive: bool,
     /// Since the last flush succeeded.
@@ -99,6 +105,8 @@ impl TableState {
             erasures: Erasures::default(),
             unnoted: Unnoted::default(),
             noting_since: None,
+            clock_stopped: None,
+            last_expiry: None,
             is_exclusive: false,
             flush_put_off: None,
             merge_put_off: None,
@@ -115,6 +123,15 @@ impl TableState {
         self.schema = Arc::new(schema);
         self.is_indexed = false;
         self.index_fault = None;
+    }
+
+    /// Changes how long rows are kept.
+    pub fn set_ttl(&mut self, ttl: Option<TimeToLive>) {
+        self.set_schema(self.schema.with_ttl(ttl));
+        self.runs.iter_mut().for_each(|slot| slot.expiring = None);
+        self.segments.iter_mut().for_each(|slot| slot.expiring = None);
+        self.clock_stopped = None;
+        self.last_expiry = None;
     }
 
     /// To be called after any change to `segments`.
@@ -166,6 +183,45 @@ impl TableState {
         }
     }
 
+    /// Which times have passed at `clock`, where stored rows tell by themselves whether they have expired.
+    pub fn expiry_limit(&self, clock: u64) -> Option<ExpiryLimit> {
+        self.schema.expiry_limit(self.clock(clock)).filter(|_| self.schema.expires_by_stored_row())
+    }
+
+    /// Erases what has expired of the rows that snapshots at `visible` show, and returns the pieces of which that is not known.
+    /// O(pieces), and O(1) for each row.
+    pub fn expire(&mut self, visible: Lsn, limit: ExpiryLimit) -> Vec<Piece> {
+        let mut unknown = Vec::new();
+        let runs = self.runs.iter_mut().filter(|slot| slot.piece.lsns().last <= visible);
+        runs.for_each(|slot| unknown.extend(slot.expire(limit)));
+        self.segments.iter_mut().for_each(|slot| unknown.extend(slot.expire(limit)));
+        unknown
+    }
+
+    /// Pieces of which it is not known what has expired at `limit`.
+    pub fn unknown_at(&self, limit: ExpiryLimit) -> Vec<Piece> {
+        let runs = self.runs.iter().filter(|slot| !slot.knows(limit)).map(Piece::from);
+        let segments = self.segments.iter().filter(|slot| !slot.knows(limit)).map(Piece::from);
+        runs.chain(segments).collect()
+    }
+
+    /// Notes of a piece, unless it has left the table, what has expired and what will next.
+    pub fn note_expiring(&mut self, array: &SortedArray, gone: &OrdinalIntervals, next: Expiring) {
+        let address = array.address();
+        if let Some(slot) = self.runs.iter_mut().find(|s| Arc::as_ptr(&s.piece).addr() == address) {
+            slot.note_expiring(gone, next);
+        } else if let Some(slot) =
+            self.segments.iter_mut().find(|s| Arc::as_ptr(&s.piece).addr() == address)
+        {
+            slot.note_expiring(gone, next);
+        }
+    }
+
+    /// The moment up to which rows expire.
+    fn clock(&self, clock: u64) -> u64 {
+        self.clock_stopped.map_or(clock, |stopped| stopped.min(clock))
+    }
+
     /// The levels that are left to merge: those there are, less what merges under way have done.
     pub fn levels_left(&self) -> f64 {
         let done: f64 = self.merging.iter().map(|merging| merging.levels_done()).sum();
@@ -209,11 +265,12 @@ impl TableState {
         self.segments.iter().map(Piece::from).chain(self.runs.iter().map(Piece::from)).collect()
     }
 
-    pub fn version(&self, id: TableId, visible: Lsn) -> TableVersion {
+    pub fn version(&self, id: TableId, visible: Lsn, clock: u64) -> TableVersion {
         let segments = self.segments.iter().map(Piece::from);
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
         let pieces = segments.chain(runs.map(Piece::from)).collect();
-        TableVersion::new(id, self.name.clone(), self.layout.clone(), visible, pieces)
+        let (name, layout, clock) = (self.name.clone(), self.layout.clone(), self.clock(clock));
+        TableVersion::new(id, name, layout, visible, clock, pieces)
     }
 }
 

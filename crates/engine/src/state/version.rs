@@ -8,13 +8,21 @@ use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::segments::segment::Segment;
 
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
+use crate::select::expiry::unexpired;
+use crate::select::predicate::Test;
 use crate::select::resolved_selections::ResolvedSelections;
 use crate::select::selection::Selected;
+use crate::state::expiring::Expiring;
 
 /// All tables at one LSN. Immutable; holding it keeps its pieces alive.
 pub struct Version {
     pub lsn: Lsn,
+    /// What had expired then is not shown, in seconds since 1970.
+    pub clock: u64,
     pub tables: BTreeMap<Arc<str>, Arc<TableVersion>>,
 }
 
@@ -26,6 +34,9 @@ pub struct TableVersion {
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
     pub pieces: Arc<[Piece]>,
+    /// What a row must pass to be shown, beside what any question asks: where stored rows do not tell by themselves whether
+    /// they have expired.
+    pub unexpired: Option<Test>,
     /// The selection of everything, made when first asked for.
     pub whole: OnceLock<Arc<Selected>>,
     pub resolved: ResolvedSelections,
@@ -41,21 +52,44 @@ impl Version {
         let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
         pieces.filter_map(Piece::segment)
     }
+
+    /// Whether rows of some table expire.
+    pub fn expires(&self) -> bool {
+        self.tables.values().any(|table| table.schema.ttl.is_some())
+    }
+
+    /// The same tables at a later time. `expiring` is what is known of the pieces of each, in their order, and stays right
+    /// for what this returns.
+    pub fn at_clock(
+        &self,
+        clock: u64,
+        expiring: &mut BTreeMap<TableId, Vec<Option<Expiring>>>,
+    ) -> Result<Version> {
+        let tables = self.tables.iter().map(|(name, table)| {
+            let expiring = expiring.entry(table.id).or_default();
+            Ok((name.clone(), table.at_clock(clock, expiring)?))
+        });
+        Ok(Version { lsn: self.lsn, clock, tables: tables.collect::<Result<_>>()? })
+    }
 }
 
 impl TableVersion {
-    /// A table at one LSN.
+    /// A table at one LSN, without the rows that have expired at `clock` but that stored rows tell of: who gives the pieces
+    /// has these erased.
     pub fn new(
         id: TableId,
         name: Arc<str>,
         layout: Layout,
         lsn: Lsn,
+        clock: u64,
         pieces: Arc<[Piece]>,
     ) -> TableVersion {
         let schema = Arc::new(layout.schema().clone());
         let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
         let passed = ResolvedSelections::default();
         let lists_every_set = OnceLock::new();
+        let limit = schema.expiry_limit(clock).filter(|_| !schema.expires_by_stored_row());
+        let unexpired = limit.map(|limit| unexpired(&schema, limit).expect("the column is there"));
         TableVersion {
             id,
             name,
@@ -63,10 +97,39 @@ impl TableVersion {
             layout,
             schema,
             pieces,
+            unexpired,
             whole,
             resolved,
             passed,
             lists_every_set,
         }
+    }
+
+    /// The same table at a later time.
+    fn at_clock(
+        self: &Arc<TableVersion>,
+        clock: u64,
+        expiring: &mut Vec<Option<Expiring>>,
+    ) -> Result<Arc<TableVersion>> {
+        let Some(limit) = self.schema.expiry_limit(clock) else { return Ok(self.clone()) };
+        let mut pieces = self.pieces.to_vec();
+        if self.schema.expires_by_stored_row() {
+            expiring.resize_with(pieces.len(), || None);
+            for (piece, known) in pieces.iter_mut().zip(expiring) {
+                let gone = match known.as_mut().and_then(|known| known.take(limit.before)) {
+                    Some(gone) => gone,
+                    None => {
+                        let never = Interrupt::never();
+                        let (gone, next) = Expiring::find(piece, &self.layout, limit, &never)?;
+                        *known = Some(next);
+                        gone
+                    }
+                };
+                piece.erased = ErasedRows::with(piece.erased.as_ref(), &gone);
+            }
+        }
+        let (name, layout) = (self.name.clone(), self.layout.clone());
+        let version = TableVersion::new(self.id, name, layout, self.lsn, clock, pieces.into());
+        Ok(Arc::new(version))
     }
 }

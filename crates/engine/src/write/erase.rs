@@ -46,6 +46,15 @@ pub struct ErasedCommit {
 /// What is erased of pieces, by their addresses, which stay theirs meanwhile.
 type Found = HashMap<usize, (SortedArray, OrdinalIntervals)>;
 
+/// Which rows are erased.
+#[derive(Clone, Copy)]
+struct Erasing<'a> {
+    shape: &'a TableShape,
+    question: &'a Question,
+    /// Also those that no snapshot shows any more, so that nothing shows them again.
+    again: bool,
+}
+
 /// Erases the rows of a key range.
 pub fn erase_range(
     core: &Arc<Core>,
@@ -61,11 +70,12 @@ pub fn erase_range(
     let _underway = core.begin()?;
     let KeyRange { low, high } = range.clone();
     let logged = Erased::Range { low, high };
+    let erasing = Erasing { shape, question: &question, again: false };
     let mut found = Found::new();
     loop {
-        find(core, shape, &question, &mut found, interrupt)?;
+        find(core, erasing, &mut found, interrupt)?;
         let frame = frame(shape, logged.clone());
-        if let Some(done) = publish(core, shape, &question, &mut found, frame, None, interrupt)? {
+        if let Some(done) = publish(core, erasing, &mut found, frame, None, interrupt)? {
             return Ok(done);
         }
     }
@@ -80,15 +90,41 @@ pub fn erase_rows(
     interrupt: &Interrupt,
 ) -> Result<ErasedCommit> {
     let _underway = core.begin()?;
+    let erasing = Erasing { shape, question, again: false };
     let mut found = Found::new();
     // Most of the work, beside writers.
     flush_table(core, shape.table, core.visible(), interrupt)?;
-    find(core, shape, question, &mut found, interrupt)?;
+    find(core, erasing, &mut found, interrupt)?;
     let exclusive = Exclusive::take(core, shape.table, interrupt)?;
+    let done = erase_exclusively(core, erasing, found, interrupt);
+    drop(exclusive);
+    done
+}
+
+/// [`erase_rows`] for a caller that alone may publish commits of the table, also of what has expired already: so it never comes
+/// back.
+pub fn erase_for_good(
+    core: &Arc<Core>,
+    shape: &TableShape,
+    question: &Question,
+    _exclusive: &Exclusive<'_>,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    let erasing = Erasing { shape, question, again: true };
+    erase_exclusively(core, erasing, Found::new(), interrupt).map(|_| ())
+}
+
+fn erase_exclusively(
+    core: &Arc<Core>,
+    erasing: Erasing<'_>,
+    mut found: Found,
+    interrupt: &Interrupt,
+) -> Result<ErasedCommit> {
+    let shape = erasing.shape;
     loop {
         let published = Lsn(core.state().next_lsn.0 - 1);
         flush_table(core, shape.table, published, interrupt)?;
-        let pieces = find(core, shape, question, &mut found, interrupt)?;
+        let pieces = find(core, erasing, &mut found, interrupt)?;
         let of_segment = |piece: &Piece| {
             let (_, ordinals) = &found[&piece.array.address()];
             Some((piece.segment()?.id(), ordinals.clone()))
@@ -101,8 +137,7 @@ pub fn erase_rows(
         let ManifestVersion { file, edit } = manifest.version();
         let frame = frame(shape, Erased::Listed { manifest: (file, edit), segments });
         let locked = Some(manifest);
-        if let Some(done) = publish(core, shape, question, &mut found, frame, locked, interrupt)? {
-            drop(exclusive);
+        if let Some(done) = publish(core, erasing, &mut found, frame, locked, interrupt)? {
             return Ok(done);
         }
     }
@@ -142,8 +177,7 @@ impl Drop for Exclusive<'_> {
 /// Finds what is erased of the table's pieces as they are now, but of those that are known. Returns the pieces.
 fn find(
     core: &Core,
-    shape: &TableShape,
-    question: &Question,
+    Erasing { shape, question, again }: Erasing<'_>,
     found: &mut Found,
     interrupt: &Interrupt,
 ) -> Result<Vec<Piece>> {
@@ -159,6 +193,8 @@ fn find(
         interrupt.check()?;
         let address = piece.array.address();
         if let Entry::Vacant(place) = found.entry(address) {
+            let erased = piece.erased.clone().filter(|_| !again);
+            let piece = &Piece { array: piece.array.clone(), erased };
             let ordinals = erased_by(question, &shape.layout, piece, interrupt)?;
             place.insert((piece.array.clone(), ordinals));
         }
@@ -175,8 +211,7 @@ fn frame(shape: &TableShape, rows: Erased) -> Vec<u8> {
 /// Publishes an erasure and shows it, for a caller with the manifest's lock as the only one who may; or `None` if pieces have come since, of which it must be found what is erased.
 fn publish(
     core: &Arc<Core>,
-    shape: &TableShape,
-    question: &Question,
+    Erasing { shape, question, again }: Erasing<'_>,
     found: &mut Found,
     frame: Vec<u8>,
     manifest: Option<MutexGuard<'_, Manifest>>,
@@ -205,7 +240,7 @@ fn publish(
         }
         state = core.wait_or_stop(state, interrupt)?;
     }
-    let lsn = state.next_lsn;
+    let (lsn, clock) = (state.next_lsn, state.clock());
     let entry = state.tables.get_mut(&shape.table).expect("looked up under the same lock");
     let pieces = entry.pieces();
     let (mut hidden, mut stored_rows) = (Vec::new(), 0);
@@ -235,9 +270,9 @@ fn publish(
     }
     let before = |lsn: Lsn| {
         let (name, layout) = (entry.name.clone(), entry.layout.clone());
-        TableVersion::new(shape.table, name, layout, lsn, pieces.into())
+        TableVersion::new(shape.table, name, layout, lsn, clock, pieces.into())
     };
-    if stored_rows == 0 {
+    if stored_rows == 0 && (!again || hidden.is_empty()) {
         let visible = core.visible();
         return Ok(Some(ErasedCommit { lsn: visible, stored_rows, before: before(visible) }));
     }

@@ -22,6 +22,7 @@ mod resident_index;
 mod rollup;
 mod set_indexes;
 mod several_threads;
+mod time_to_live;
 mod upsert;
 mod weighted;
 mod whole_rows;

@@ -250,6 +250,7 @@ fn table_of(fields: Vec<Field>) -> Layout {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     })
 }
 

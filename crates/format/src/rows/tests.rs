@@ -49,6 +49,7 @@ pub(crate) fn table(
                     merge,
                     weights: vec![],
                     streams: Default::default(),
+                    ttl: None,
                 },
                 batch,
             )
@@ -155,6 +156,7 @@ fn small_schema() -> TableSchema {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     }
 }
 
@@ -251,5 +253,6 @@ pub(crate) fn of_types(types: &[DataType]) -> Layout {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     })
 }

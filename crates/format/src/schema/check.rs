@@ -40,6 +40,7 @@ impl TableSchema {
         {
             return Err(format!("the streams are {columns:?}"));
         }
+        self.check_ttl()?;
         match &self.merge {
             MergePolicy::Append => Ok(()),
             MergePolicy::Upsert { declared } => match (1..=fields.len()).contains(declared) {
@@ -133,6 +134,7 @@ mod tests {
             merge: MergePolicy::Append,
             weights: vec![3],
             streams: Default::default(),
+            ttl: None,
         }
     }
 
@@ -158,6 +160,7 @@ mod tests {
             merge: MergePolicy::Rollup(rollup),
             weights: Vec::new(),
             streams: Default::default(),
+            ttl: None,
         }
     }
 

@@ -31,6 +31,7 @@ fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
         merge: MergePolicy::Append,
         weights: vec![],
         streams: Default::default(),
+        ttl: None,
     })
 }
 

@@ -80,6 +80,8 @@ const FOLDERS: [Folder; 11] = [
 const BATCH_ROWS: u64 = 14;
 /// So many equal rows are more than a chunk of a posting list holds.
 const LARGE_SET_ROWS: usize = 300;
+/// When named snapshots are taken, in seconds since 1970: the same files come out at any time of day.
+const CLOCK: u64 = 1_700_000_000;
 /// Bytes of a block and an index page of the segments that are written anew.
 const PAGE_BYTES: (usize, usize) = (260, 330);
 
@@ -339,7 +341,8 @@ fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<
         for edit in &mut edits {
             let segments: Vec<&mut SegmentMeta> = match edit {
                 Edit::AddSegment { segment, .. } => vec![segment],
-                Edit::PinSnapshot { tables, .. } => {
+                Edit::PinSnapshot { clock, tables, .. } => {
+                    *clock = CLOCK;
                     tables.iter_mut().flat_map(|table| &mut table.segments).collect()
                 }
                 _ => Vec::new(),

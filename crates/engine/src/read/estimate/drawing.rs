@@ -66,7 +66,7 @@ impl<'a> Drawing<'a> {
         let Question { scope, test } = request.selection.check(table.table().layout.schema())?;
         let plan = EstimatePlan::new(table, request, test)?;
         let is_by_set = scope.is_by_set();
-        let selected = table.resolved(Question { scope, test: None }, &request.interrupt)?;
+        let selected = table.resolved(table.shown(scope), &request.interrupt)?;
         let (columns, pages_max) = (plan.measured_columns(), draws_max.min(USUAL_DRAWS));
         let layout = &table.table().layout;
         let known = bounds(layout, &selected, &columns, pages_max, &request.interrupt)?;

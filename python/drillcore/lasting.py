@@ -1,0 +1,31 @@
+"""How long rows are kept, as callers say it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from drillcore.errors import InvalidArgumentError, InvalidTypeError
+from drillcore.names import check_name, shown
+
+
+def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:
+    """Return a column and a time as the native layer takes them: a text, or a timedelta."""
+    if ttl is None:
+        return None
+    if not isinstance(ttl, tuple | list) or len(ttl) != 2:
+        raise InvalidTypeError(f'ttl: expected a column and a time, as in ("ts", "7d"), not {shown(ttl)}')
+    column, lasting = ttl
+    column = check_name("ttl", column)
+    if isinstance(lasting, str):
+        return column, lasting
+    if isinstance(lasting, int | float) and not isinstance(lasting, bool):
+        try:
+            lasting = timedelta(seconds=lasting)
+        except (OverflowError, ValueError):
+            raise InvalidArgumentError(f"ttl: {shown(lasting)} seconds are too many or no time") from None
+    if not isinstance(lasting, timedelta):
+        raise InvalidTypeError(f'ttl: expected a time such as "7d", seconds or a timedelta, not {shown(lasting)}')
+    if lasting < timedelta(seconds=1):
+        raise InvalidArgumentError(f"ttl: rows live for a second at least, not {lasting}")
+    return column, lasting
