@@ -16,6 +16,7 @@ The examples assume these two imports.
 """
 
 from drillcore._native import __version__
+from drillcore.backup import BackupResult, restore
 from drillcore.data import AppendResult, DeleteResult, Rejected, UpdateResult
 from drillcore.database import Database, VerifyReport, open
 from drillcore.database_writer import DatabaseWriter
@@ -55,6 +56,7 @@ __all__ = [
     "NULL",
     "AlreadyExistsError",
     "AppendResult",
+    "BackupResult",
     "BehindError",
     "ClosedError",
     "CorruptError",
@@ -91,4 +93,5 @@ __all__ = [
     "WriterResult",
     "__version__",
     "open",
+    "restore",
 ]

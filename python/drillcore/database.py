@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.backup import BackupResult
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
+from drillcore.directory import check_directory, directory_or_memory
 from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
 from drillcore.lasting import check_ttl
@@ -118,7 +120,7 @@ def open(
     cache_bytes = check_optional_count("cache_bytes", cache_bytes)
     threads = check_threads(threads)
     direct_io, io_uring = bool(direct_io), bool(io_uring)
-    directory = _directory(path)
+    directory = directory_or_memory(path)
     if read_only:
         if directory is None:
             raise InvalidArgumentError("read_only: a database in memory cannot be opened read-only; give a directory")
@@ -126,19 +128,6 @@ def open(
         return Database(str(path), reader)
     writer = _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads, direct_io, io_uring)
     return Database(str(path), writer)
-
-
-def _directory(path: Any) -> str | None:
-    """The directory that ``path`` names; ``None`` for a database in memory."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(f"path: expected a directory or ':memory:', not {shown(path)}")
-    try:
-        name = os.fsdecode(os.fsencode(path))
-    except UnicodeEncodeError:
-        raise InvalidArgumentError(f"path: {shown(path)} has no valid encoding; use another directory name") from None
-    if not name or "\0" in name:
-        raise InvalidArgumentError(f"path: expected a directory or ':memory:', not {shown(path)}")
-    return None if name == ":memory:" else name
 
 
 @dataclass(frozen=True)
@@ -487,6 +476,55 @@ class Database:
         {}
         """
         self._native.drop_snapshot(check_name("name", name))
+
+    def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> BackupResult:
+        """Make a backup: a copy of all tables at one commit, and of the named snapshots.
+
+        Other threads go on appending meanwhile. When the call returns, the backup survives power loss. It can be
+        opened with ``read_only=True``, and :func:`drillcore.restore` makes a new database from it.
+
+        If there is an earlier backup of this database at ``path``, only new files are stored. The earlier backup
+        stays whole until the new one is.
+
+        Parameters
+        ----------
+        path
+            A directory that does not exist yet, or an earlier backup of this database.
+        copy
+            Copy all files. Otherwise they become hard links where the file system can make them: a backup then takes
+            hardly any room or time, but if bytes of a file are damaged on the disk, the database and the backup are
+            both damaged. On another file system, files are always copied.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If there is something else at ``path``, or a backup that was opened for writing since.
+        InvalidArgumentError
+            If ``path`` is a backup of another database.
+        ReadOnlyError
+            With ``read_only=True``, if there is a backup at ``path`` already. A reader makes new backups only, of the
+            newest complete commit.
+        StorageFullError
+            If there is no room. What was at ``path`` is unchanged.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> folder = TemporaryDirectory()
+        >>> db = drillcore.open(f"{folder.name}/flights.drill")
+        >>> t = db.create_table("flights", {"flight": "int64"}, key="flight")
+        >>> _ = t.append([{"flight": i} for i in range(10)])
+        >>> db.backup(f"{folder.name}/flights.backup").new_files
+        1
+        >>> _ = t.append([{"flight": i} for i in range(20)])
+        >>> later = db.backup(f"{folder.name}/flights.backup")
+        >>> later.files, later.new_files
+        (2, 1)
+        >>> with drillcore.open(f"{folder.name}/flights.backup", read_only=True) as backup:
+        ...     len(backup.table("flights"))
+        30
+        """
+        return BackupResult(*self._native.backup(check_directory("path", path), bool(copy)))
 
     def flush(self) -> None:
         """Flush: write all rows in memory to segments on disk."""

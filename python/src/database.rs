@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
-use drillcore::{Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec};
+use drillcore::{
+    BackupResult, Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec,
+};
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -19,6 +21,14 @@ use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
 /// Time column, granularity, and metrics as name and expression.
 type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
+
+/// LSN, files, bytes, new files, bytes linked, bytes copied.
+pub type BackupTuple = (u64, u64, u64, u64, u64, u64);
+
+pub fn backup_tuple(stored: BackupResult) -> BackupTuple {
+    let BackupResult { lsn, files, bytes, new_files, linked_bytes, copied_bytes } = stored;
+    (lsn.into(), files, bytes, new_files, linked_bytes, copied_bytes)
+}
 
 /// An open database.
 #[pyclass(module = "drillcore._native", frozen)]
@@ -226,6 +236,11 @@ impl Database {
     fn drop_snapshot(&self, py: Python<'_>, name: &str) -> PyResult<()> {
         let writer = self.writer(py, "drop_snapshot")?;
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_snapshot(name))
+    }
+
+    fn backup(&self, py: Python<'_>, path: PathBuf, copy: bool) -> PyResult<BackupTuple> {
+        let backup = |interrupt| self.inner.interrupted_by(interrupt).backup(&path, copy);
+        Ok(backup_tuple(signals::call(py, backup)?))
     }
 
     fn flush(&self, py: Python<'_>) -> PyResult<()> {

@@ -16,6 +16,7 @@ mod database;
 mod writer;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use pyo3::prelude::*;
 
@@ -23,6 +24,18 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn command(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| drillcore_cli::main(arguments))
+}
+
+/// Makes a database of a backup; see `Database.backup` for what is returned.
+#[pyfunction]
+fn restore(
+    py: Python<'_>,
+    backup: PathBuf,
+    path: PathBuf,
+    copy: bool,
+) -> PyResult<database::BackupTuple> {
+    let restore = |interrupt| drillcore::restore(&backup, &path, copy, &interrupt);
+    Ok(database::backup_tuple(signals::call(py, restore)?))
 }
 
 #[pymodule]
@@ -36,5 +49,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Scan>()?;
     module.add_class::<estimate::Estimate>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
+    module.add_function(wrap_pyfunction!(restore, module)?)?;
     Ok(())
 }

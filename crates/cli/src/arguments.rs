@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
 
+use crate::backup_arguments::{self as backup, Backup, Restore};
 use crate::column_type::column_type;
 use crate::export_arguments::{self, Export};
 pub use crate::shared_options::{
@@ -156,6 +157,12 @@ Example:
 Example:
   drillcore drop-snapshot flights.drill training")]
     DropSnapshot(SnapshotName),
+    /// Copy a database to a new directory, also while another process writes; or bring a backup of it up to date.
+    #[command(after_help = backup::BACKUP_EXAMPLES)]
+    Backup(Backup),
+    /// Make a new database from a backup.
+    #[command(after_help = backup::RESTORE_EXAMPLES)]
+    Restore(Restore),
     /// Print sizes and counters as JSON. Those that only the writing process knows are null.
     #[command(after_help = "\
 Example:

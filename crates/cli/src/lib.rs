@@ -3,6 +3,7 @@
 mod column_type;
 mod shared_options;
 mod export_arguments;
+mod backup_arguments;
 mod arguments;
 mod fault;
 mod ctrl_c;
@@ -36,6 +37,7 @@ mod add_column;
 mod set_index;
 mod set_ttl;
 mod named_snapshot;
+mod backup;
 mod upkeep;
 mod shell_files;
 mod bench;
@@ -102,6 +104,8 @@ fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
         Verb::Snapshot(arguments) => named_snapshot::pin(&arguments, &interrupt),
         Verb::Snapshots(arguments) => named_snapshot::list(&arguments, &interrupt),
         Verb::DropSnapshot(arguments) => named_snapshot::unpin(&arguments, &interrupt),
+        Verb::Backup(arguments) => backup::backup(&arguments, &interrupt),
+        Verb::Restore(arguments) => backup::restore(&arguments, &interrupt),
         Verb::Stats(arguments) => upkeep::stats(&arguments.database, &interrupt),
         Verb::Compact(arguments) => upkeep::compact(&arguments.database, &interrupt),
         Verb::Completions { shell } => shell_files::print_completions(shell),

@@ -54,14 +54,14 @@ const POLL: Duration = Duration::from_millis(10);
 /// ```
 #[derive(Clone)]
 pub struct Database {
-    opened: Opened,
+    pub(crate) opened: Opened,
     /// Of the calls made through this handle.
-    interrupt: Interrupt,
+    pub(crate) interrupt: Interrupt,
 }
 
 /// What a database was opened for.
 #[derive(Clone)]
-enum Opened {
+pub(crate) enum Opened {
     Writing(Arc<Writer>),
     Reading(Reader),
 }

@@ -68,6 +68,7 @@ mod reports;
 mod roles;
 mod database;
 mod altering;
+mod database_calls;
 mod background_writer;
 
 pub use arrow_array;
@@ -79,7 +80,9 @@ pub use background_writer::table_writer::TableWriter;
 pub use background_writer::writer_options::WriterOptions;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
+pub use catalog::backup_target::BackupResult;
 pub use database::{Database, MaintenanceHold, Table};
+pub use database_calls::backups::restore;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
 pub use options::{Durability, Options, ReadOptions};

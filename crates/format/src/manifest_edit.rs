@@ -112,6 +112,23 @@ pub enum Edit {
         table: TableId,
         ttl: Option<TimeToLive>,
     },
+    /// The database's own number, by which its backups know it.
+    Identify {
+        database: u128,
+    },
+    /// The folder is a backup.
+    MarkBackup(BackupMark),
+}
+
+/// What the manifest of a backup says about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BackupMark {
+    /// The number of the database that was backed up; 0 if it had none.
+    pub database: u128,
+    /// The newest commit in it.
+    pub lsn: Lsn,
+    /// It was opened for writing since: it is a database of its own.
+    pub was_opened: bool,
 }
 
 mod tag {
@@ -130,6 +147,8 @@ mod tag {
     pub const ATTACH_POSTINGS: u8 = 13;
     pub const ERASE_ROWS: u8 = 14;
     pub const SET_TTL: u8 = 15;
+    pub const IDENTIFY: u8 = 16;
+    pub const MARK_BACKUP: u8 = 17;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -216,6 +235,15 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::SET_TTL, u64::from(table.0));
             out.push(u8::from(ttl.is_some()));
             ttl.iter().for_each(|ttl| ttl.encode(out));
+        }
+        Edit::Identify { database } => {
+            out.push(tag::IDENTIFY);
+            out.extend(database.to_le_bytes());
+        }
+        Edit::MarkBackup(BackupMark { database, lsn, was_opened }) => {
+            put_tag(out, tag::MARK_BACKUP, lsn.0);
+            out.push(u8::from(*was_opened));
+            out.extend(database.to_le_bytes());
         }
     }
 }
@@ -312,9 +340,19 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             };
             Edit::SetTtl { table, ttl }
         }
+        tag::IDENTIFY => Edit::Identify { database: read_number(cursor)? },
+        tag::MARK_BACKUP => {
+            let (lsn, was_opened) = (cursor.lsn()?, cursor.u8()? != 0);
+            Edit::MarkBackup(BackupMark { database: read_number(cursor)?, lsn, was_opened })
+        }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
+}
+
+fn read_number(cursor: &mut Cursor<'_>) -> Result<u128> {
+    let bytes = cursor.take(size_of::<u128>())?;
+    Ok(u128::from_le_bytes(bytes.try_into().expect("as many as were asked for")))
 }
 
 fn pinned_table(cursor: &mut Cursor<'_>) -> Result<PinnedTable> {
@@ -434,6 +472,10 @@ mod tests {
                     Edit::SetTtl { table, ttl }
                 }
             ),
+            any::<u128>().prop_map(|database| Edit::Identify { database }),
+            (any::<u128>(), lsn(), any::<bool>()).prop_map(|(database, lsn, was_opened)| {
+                Edit::MarkBackup(BackupMark { database, lsn, was_opened })
+            }),
         ]
     }
 

@@ -13,7 +13,7 @@ use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::manifest_edit::{
-    Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
+    BackupMark, Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::schema::TableSchema;
@@ -39,6 +39,10 @@ pub struct ManifestState {
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
     pub next_lsn: Lsn,
+    /// The database's own number, once a backup needed one.
+    pub identity: Option<u128>,
+    /// Set in a backup, and in what was one until it was opened for writing.
+    pub backup: Option<BackupMark>,
 }
 
 /// One table in the manifest.
@@ -71,6 +75,7 @@ pub struct Manifest {
     number: u64,
     frames: FrameWriter,
     failure: Option<String>,
+    identity: Option<u128>,
 }
 
 /// A manifest as it was read.
@@ -90,7 +95,10 @@ impl Manifest {
     /// caller removes: a newer one is what counts.
     pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState, Vec<String>)> {
         let files = manifest_files(directory.as_ref())?;
-        let state = newest(directory.as_ref(), &files)?.state;
+        let mut state = newest(directory.as_ref(), &files)?.state;
+        if let Some(backup) = &mut state.backup {
+            backup.was_opened = true;
+        }
         let number = match files.last() {
             None => 1,
             Some((last, name)) => last.checked_add(1).ok_or_else(|| {
@@ -99,6 +107,17 @@ impl Manifest {
                 StorageError::Inconsistent { file, detail }
             })?,
         };
+        let manifest = Manifest::begin(directory, number, &state)?;
+        let replaced = files.into_iter().map(|(_, old)| old).collect();
+        Ok((manifest, state, replaced))
+    }
+
+    /// Starts the file of a number with what a state says. On stable storage, with its name, when this returns.
+    pub fn begin(
+        directory: Arc<dyn Directory>,
+        number: u64,
+        state: &ManifestState,
+    ) -> Result<Manifest> {
         let name = format!("manifest-{number:08}.log");
         let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         // Another one than those of the files before.
@@ -108,9 +127,18 @@ impl Manifest {
         frames.put(&payload, &mut bytes);
         let file = create_whole(directory.as_ref(), &name, &bytes).context("create", &name)?;
         frames.note_synced();
-        let replaced = files.into_iter().map(|(_, old)| old).collect();
-        let manifest = Manifest { directory, file, name, number, frames, failure: None };
-        Ok((manifest, state, replaced))
+        let identity = state.identity;
+        Ok(Manifest { directory, file, name, number, frames, failure: None, identity })
+    }
+
+    /// The database's own number: `fresh`, if it has none yet.
+    pub fn identify(&mut self, fresh: u128) -> Result<u128> {
+        if let Some(known) = self.identity {
+            return Ok(known);
+        }
+        self.commit(&[Edit::Identify { database: fresh }])?;
+        self.identity = Some(fresh);
+        Ok(fresh)
     }
 
     /// Reads the manifest without touching it; that of a folder without one is empty.
@@ -172,7 +200,8 @@ impl Manifest {
 }
 
 impl ManifestState {
-    fn new() -> ManifestState {
+    /// Of a folder without a manifest.
+    pub fn empty() -> ManifestState {
         ManifestState {
             tables: BTreeMap::new(),
             snapshots: BTreeMap::new(),
@@ -180,6 +209,8 @@ impl ManifestState {
             next_table: TableId(1),
             next_segment: SegmentId(1),
             next_lsn: Lsn(1),
+            identity: None,
+            backup: None,
         }
     }
 
@@ -207,6 +238,8 @@ impl ManifestState {
         for (&segment, &postings) in &self.postings {
             edits.push(Edit::AttachPostings { segment, postings });
         }
+        edits.extend(self.identity.map(|database| Edit::Identify { database }));
+        edits.extend(self.backup.map(Edit::MarkBackup));
         edits
     }
 
@@ -316,6 +349,8 @@ impl ManifestState {
                 entry.schema = entry.schema.with_ttl(*ttl);
                 entry.schema.check()?;
             }
+            Edit::Identify { database } => self.identity = Some(*database),
+            Edit::MarkBackup(mark) => self.backup = Some(*mark),
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),
@@ -416,9 +451,10 @@ fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
 fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestFound> {
     match files.last() {
         Some((number, name)) => read_state(directory, *number, name),
-        None => {
-            Ok(ManifestFound { state: ManifestState::new(), version: ManifestVersion::EVERYTHING })
-        }
+        None => Ok(ManifestFound {
+            state: ManifestState::empty(),
+            version: ManifestVersion::EVERYTHING,
+        }),
     }
 }
 
@@ -434,7 +470,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
     // The file got its name with the first one in it.
     frames.expect_synced(1);
     let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
-    let mut state = ManifestState::new();
+    let mut state = ManifestState::empty();
     let mut last = None;
     loop {
         let at = frames.at();

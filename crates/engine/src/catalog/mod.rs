@@ -4,3 +4,5 @@ pub mod tables;
 pub mod widening;
 pub mod set_switches;
 pub mod named_snapshot;
+pub mod backup_target;
+pub mod backup;

@@ -77,7 +77,7 @@ pub fn unpin(core: &Core, name: &str) -> Result<()> {
 }
 
 /// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.
-fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
+pub fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
     let mut on_disk =
         Version { lsn: version.lsn, clock: version.clock, tables: Default::default() };
     match write_runs(core, version, &mut on_disk, interrupt) {
@@ -162,7 +162,7 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
 }
 
 /// Removes the segments of a version that are in no table.
-fn discard(core: &Core, version: &Version) {
+pub fn discard(core: &Core, version: &Version) {
     let state = core.state();
     for segment in version.segments() {
         let mut slots = state.tables.values().flat_map(|table| &table.segments);

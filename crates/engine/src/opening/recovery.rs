@@ -54,6 +54,8 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
     let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
+    // A later backup that was not finished leaves whole segments.
+    let is_backup = found.backup.is_some_and(|mark| !mark.was_opened);
     let (snapshots, postings) = (found.snapshots.clone(), found.postings.clone());
     let mut opened: HashMap<SegmentId, Arc<Segment>> = HashMap::new();
     let mut open_segment = |id: SegmentId, layout: &Layout| {
@@ -78,7 +80,9 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
     let logged = Wal::read(directory.as_ref(), needed_from, None, |_, _| Ok::<(), Error>(()))?.last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
-    check_no_edit_is_lost(directory.as_ref(), &orphans, next_segment, last)?;
+    if !is_backup {
+        check_no_edit_is_lost(directory.as_ref(), &orphans, next_segment, last)?;
+    }
     let (manifest, _, replaced) = Manifest::open(directory.clone())?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();

@@ -156,6 +156,12 @@ impl Reader {
         Some(found.schema.clone())
     }
 
+    /// The folder that is read, unless the reader was closed.
+    pub fn directory(&self) -> Result<Arc<dyn Directory>> {
+        let _is_open = self.current()?;
+        Ok(self.shared.directory.clone())
+    }
+
     /// All tables as of the last refresh.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let current = self.current()?;

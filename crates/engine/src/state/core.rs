@@ -228,6 +228,11 @@ impl Core {
         SegmentId(self.next_segment.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// The first number that no segment was given yet.
+    pub fn next_segment(&self) -> SegmentId {
+        SegmentId(self.next_segment.load(Ordering::Relaxed))
+    }
+
     /// Notes a segment that was opened.
     pub fn note_segment(&self, segment: &Arc<Segment>) {
         let mut segments = self.segments.lock();

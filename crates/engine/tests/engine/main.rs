@@ -2,6 +2,7 @@
 
 mod add_column;
 mod background_writer;
+mod backup;
 mod column_streams;
 mod deleting;
 mod discover;

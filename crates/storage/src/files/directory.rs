@@ -5,6 +5,7 @@
 //! After a sync that failed, what is read proves nothing, nor does a later sync: write it anew.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 pub use crate::files::reads::{Descriptor, FileIdentity, ReadFile};
@@ -50,6 +51,10 @@ pub trait Directory: Send + Sync {
     /// Whether it is this process that holds a lock.
     fn is_locked_here(&self, _name: &str) -> bool {
         false
+    }
+    /// The folder of the local file system that it is, if it is one.
+    fn local_folder(&self) -> Option<BorrowedFd<'_>> {
+        None
     }
     /// How many more bytes files may take, as far as that is known.
     fn free_bytes(&self) -> io::Result<Option<u64>> {

@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -211,6 +211,10 @@ impl Directory for LocalDirectory {
     fn sync(&self) -> io::Result<()> {
         self.process.check()?;
         self.folder.sync_all()
+    }
+
+    fn local_folder(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.folder.as_fd())
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {

@@ -10,6 +10,7 @@ pub(crate) mod ring;
 pub mod local_directory;
 pub mod memory_directory;
 pub mod whole_file;
+pub mod links;
 pub mod proven_names;
 pub mod lease;
 pub mod open_files;

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -125,6 +126,10 @@ impl Directory for OpenFiles {
 
     fn sync(&self) -> io::Result<()> {
         self.pool.directory.sync()
+    }
+
+    fn local_folder(&self) -> Option<BorrowedFd<'_>> {
+        self.pool.directory.local_folder()
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {

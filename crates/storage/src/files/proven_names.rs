@@ -6,6 +6,7 @@
 //! not durable is found and written anew when the database is opened the next time.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::files::directory::{Directory, Lock, ReadFile, WriteFile};
@@ -80,6 +81,10 @@ impl Directory for ProvenNames {
 
     fn is_locked_here(&self, name: &str) -> bool {
         self.inner.is_locked_here(name)
+    }
+
+    fn local_folder(&self) -> Option<BorrowedFd<'_>> {
+        self.inner.local_folder()
     }
 
     fn free_bytes(&self) -> io::Result<Option<u64>> {

@@ -459,6 +459,13 @@ impl Log {
     }
 }
 
+/// Makes a log of consecutive commits in a folder without one, on stable storage when this returns.
+pub fn write_log(directory: &dyn Directory, nonce: u32, commits: &[(Lsn, &[u8])]) -> Result<()> {
+    let Some((first, _)) = commits.first() else { return Ok(()) };
+    let header = FileHeader { kind: LogKind::Wal, nonce, first: first.0 };
+    write_anew(directory, header, commits).map(drop)
+}
+
 /// Writes commits to a file of their own, on stable storage with its name when this returns. The file says so.
 fn write_anew(
     directory: &dyn Directory,

@@ -238,6 +238,13 @@ impl Segment {
         self.postings().and_then(|postings| self.beside(&postings))
     }
 
+    /// The set index with its file, if it has one of its own. The file stays while the index is held.
+    pub fn postings_beside(&self) -> Option<(Arc<SetPostings>, PostingsMeta)> {
+        let postings = self.postings()?;
+        let meta = self.beside(&postings)?;
+        Some((postings, meta))
+    }
+
     /// The file of postings, if it is not the segment's.
     fn beside(&self, postings: &SetPostings) -> Option<PostingsMeta> {
         let (file, bytes) = (postings.file(), postings.file_bytes());

@@ -1,5 +1,6 @@
 //! Disks, files and processes that fail. One program, as linking one takes longer than running most.
 
+mod backup;
 mod cleaning;
 mod close;
 mod crash;

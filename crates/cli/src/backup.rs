@@ -1,0 +1,34 @@
+//! `drillcore backup` and `restore`: a copy of a whole database, and a database of a copy.
+
+use drillcore::{BackupResult, Database, ErrorKind, Interrupt, Options};
+
+use crate::backup_arguments::{Backup, Restore};
+use crate::fault::Fault;
+use crate::opening::open_to_read;
+use crate::output::print_line;
+
+pub fn backup(arguments: &Backup, interrupt: &Interrupt) -> Result<(), Fault> {
+    let Backup { database, path, copy } = arguments;
+    let options = Options { create: false, interrupt: interrupt.clone(), ..Options::default() };
+    let db = match Database::open(database, options) {
+        // Beside the process that writes.
+        Err(error) if error.kind() == ErrorKind::Locked => open_to_read(database, interrupt)?,
+        db => db?,
+    };
+    let stored = db.backup(path, *copy)?;
+    db.close()?;
+    print_line(&format!("backup of commit {}: {}", stored.lsn, said(&stored)))
+}
+
+pub fn restore(arguments: &Restore, interrupt: &Interrupt) -> Result<(), Fault> {
+    let Restore { backup, path, copy } = arguments;
+    let stored = drillcore::restore(backup, path, *copy, interrupt)?;
+    print_line(&format!("restored commit {}: {}", stored.lsn, said(&stored)))
+}
+
+fn said(stored: &BackupResult) -> String {
+    let BackupResult { files, bytes, new_files, linked_bytes, copied_bytes, .. } = stored;
+    format!(
+        "{files} files, {bytes} bytes; {new_files} new files, {linked_bytes} bytes linked, {copied_bytes} bytes copied"
+    )
+}
