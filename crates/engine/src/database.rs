@@ -1,5 +1,6 @@
 //! The public handles: a database and its tables.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -24,7 +25,7 @@ use crate::roles::deleting::{DeleteResult, check_selects, delete_keys, delete_se
 use crate::roles::reader::Reader;
 use crate::roles::updating::{Missing, UpdateResult, update, update_selected};
 use crate::roles::writer::Writer;
-use crate::schema::conform::{AppendOptions, OnError};
+use crate::schema::conform::AppendOptions;
 use crate::schema::table_spec::TableSpec;
 use crate::select::selection::Selection;
 use crate::state::core::Core;
@@ -213,38 +214,18 @@ impl Database {
         aside(&self.interrupt, move |_| tables::drop_table(&core, id, &name))
     }
 
-    /// Appends to several tables in one commit: all batches become visible together, or none.
-    ///
-    /// # Errors
-    /// As [`Table::append`], of the first batch that does not fit.
-    pub fn append(&self, batches: &[(&str, &RecordBatch)]) -> Result<AppendResult> {
-        self.append_batches(batches, false)
-    }
-
-    /// As [`Database::append`], with nulls in the columns that batches lack; see
-    /// [`AppendOptions::fill_nulls`].
-    pub fn append_with_nulls(&self, batches: &[(&str, &RecordBatch)]) -> Result<AppendResult> {
-        self.append_batches(batches, true)
-    }
-
-    fn append_batches(
-        &self,
-        batches: &[(&str, &RecordBatch)],
-        fill_nulls: bool,
-    ) -> Result<AppendResult> {
-        let core = self.core()?;
-        let mut shaped: Vec<(TableShape, RecordBatch)> = Vec::with_capacity(batches.len());
-        for (name, batch) in batches {
-            let table = self.table(name)?;
-            if shaped.iter().any(|(shape, _)| shape.table == table.id) {
-                return Err(Error::invalid(format!(
-                    "table {name:?} is listed twice in one append; give each table one batch"
-                )));
-            }
-            shaped.push((table.shape()?, (*batch).clone()));
+    /// How far sources of rows have been read, by name, as commits of a [`PreparedAppend`](crate::PreparedAppend) say that
+    /// snapshots show; of a reader, as of the last refresh.
+    pub fn positions(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        match &self.opened {
+            Opened::Writing(writer) => writer.positions(),
+            Opened::Reading(reader) => reader.positions(),
         }
-        let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
-        commit::append(core, shaped, options, &self.interrupt)
+    }
+
+    /// The interrupt of calls through this handle.
+    pub(crate) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
     }
 
     /// All tables as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.
@@ -403,11 +384,6 @@ impl Database {
                 "the database is open for reading only; write to it in the process that has it open for writing",
             )),
         }
-    }
-
-    /// What ends calls made through this handle early.
-    pub(crate) fn interrupt(&self) -> &Interrupt {
-        &self.interrupt
     }
 
     fn handle(&self, Known { id, name, schema }: Known) -> Table {
@@ -574,6 +550,7 @@ impl Drop for MaintenanceHold {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OnError;
     use crate::maintenance::jobs::Picked;
     use crate::maintenance::scheduler::pick_flush;
     use arrow_array::Int64Array;

@@ -69,6 +69,7 @@ mod roles;
 mod database;
 mod altering;
 mod database_calls;
+mod appending;
 mod background_writer;
 
 pub use arrow_array;
@@ -110,6 +111,7 @@ pub use select::selection::Selection;
 #[cfg(shuttle)]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;
+pub use write::prepared_append::PreparedAppend;
 
 // Types of the floors below, each with an example here, where its callers see it.
 /// A commit's number in the order of commits, as [`AppendResult::lsn`] and [`Snapshot::lsn`] give it.
@@ -124,6 +126,16 @@ pub use write::commit::AppendResult;
 /// # drillcore::Result::Ok(())
 /// ```
 pub use drillcore_format::ids::Lsn;
+/// How far a source of rows has been read: [`PreparedAppend::commit`] stores it with rows of the source.
+///
+/// ```
+/// use drillcore::SourcePosition;
+///
+/// let position = SourcePosition { source: "topic-0".into(), position: b"123".to_vec() };
+/// let forgotten = SourcePosition { position: vec![], ..position };
+/// # assert_eq!(forgotten.source, "topic-0");
+/// ```
+pub use drillcore_format::logged_commit::SourcePosition;
 /// What rows with equal keys mean, as it is stored: [`TableSchema::merge`].
 ///
 /// ```

@@ -1,5 +1,5 @@
 //! The payload of a commit's frame in the write-ahead log: per table the block of its new rows, or which of its rows were
-//! erased. Drawn in `docs/format.md`, section "Log files".
+//! erased, and how far the rows have been read from where they come from. Drawn in `docs/format.md`, section "Log files".
 
 use crate::cursor::{Cursor, put_bytes, put_u32, put_varint};
 use crate::error::Result;
@@ -13,6 +13,16 @@ pub struct LoggedCommit<'a> {
     /// Tables with the blocks of their new rows.
     pub batches: Vec<(TableId, &'a [u8])>,
     pub erasures: Vec<Erasure>,
+    pub positions: Vec<SourcePosition>,
+}
+
+/// How far a source of rows, such as a file or a partition of a topic, has been read. It is for who reads the source
+/// to know what the bytes mean.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourcePosition {
+    pub source: String,
+    /// None of a source that is forgotten.
+    pub position: Vec<u8>,
 }
 
 /// Which rows of a table a commit erased. Rows of later commits are not among them.
@@ -36,12 +46,21 @@ mod tag {
     /// Two bits say which ends there are.
     pub const RANGE: u8 = 0;
     pub const LISTED: u8 = 4;
+    pub const POSITION: u8 = 5;
 }
 
+/// A change that is of no table: its number is given to none.
+const NO_TABLE: TableId = TableId(0);
+
 /// Appends the payload of a commit.
-pub fn encode_commit(batches: &[(TableId, &[u8])], erasures: &[Erasure], out: &mut Vec<u8>) {
-    // Of both together, so that the first byte of a payload is not zero.
-    put_varint(out, (batches.len() + erasures.len()) as u64);
+pub fn encode_commit(
+    batches: &[(TableId, &[u8])],
+    erasures: &[Erasure],
+    positions: &[SourcePosition],
+    out: &mut Vec<u8>,
+) {
+    // Of all together, so that the first byte of a payload is not zero.
+    put_varint(out, (batches.len() + erasures.len() + positions.len()) as u64);
     put_varint(out, batches.len() as u64);
     for (table, block) in batches {
         put_u32(out, table.0);
@@ -64,15 +83,20 @@ pub fn encode_commit(batches: &[(TableId, &[u8])], erasures: &[Erasure], out: &m
             }
         }
     }
+    for position in positions {
+        put_u32(out, NO_TABLE.0);
+        out.push(tag::POSITION);
+        put_position(position, out);
+    }
 }
 
 /// Reads what [`encode_commit`] wrote.
 pub fn decode_commit(payload: &[u8]) -> Result<LoggedCommit<'_>> {
     let mut cursor = Cursor::new(payload, "commit");
     // No capacity from counts: they are not to be trusted with memory before what they count is there.
-    let (mut batches, mut erasures) = (Vec::new(), Vec::new());
+    let (mut batches, mut erasures, mut positions) = (Vec::new(), Vec::new(), Vec::new());
     let (all, of_batches) = (cursor.varint()?, cursor.varint()?);
-    let Some(of_erasures) = all.checked_sub(of_batches) else {
+    let Some(of_others) = all.checked_sub(of_batches) else {
         return Err(cursor.error(format!("{of_batches} of {all} changes are batches")));
     };
     for _ in 0..of_batches {
@@ -80,7 +104,7 @@ pub fn decode_commit(payload: &[u8]) -> Result<LoggedCommit<'_>> {
         let len = cursor.u32()? as usize;
         batches.push((table, cursor.take(len)?));
     }
-    for _ in 0..of_erasures {
+    for _ in 0..of_others {
         let table = TableId(cursor.u32()?);
         let rows = match cursor.u8()? {
             ends @ tag::RANGE..tag::LISTED => {
@@ -92,12 +116,27 @@ pub fn decode_commit(payload: &[u8]) -> Result<LoggedCommit<'_>> {
                 let manifest = (cursor.varint()?, cursor.varint()?);
                 Erased::Listed { manifest, segments: read_erased(&mut cursor)? }
             }
-            other => return Err(cursor.error(format!("unknown kind of erasure {other}"))),
+            tag::POSITION if table == NO_TABLE => {
+                positions.push(read_position(&mut cursor)?);
+                continue;
+            }
+            other => return Err(cursor.error(format!("unknown kind of change {other}"))),
         };
         erasures.push(Erasure { table, rows });
     }
     cursor.finish()?;
-    Ok(LoggedCommit { batches, erasures })
+    Ok(LoggedCommit { batches, erasures, positions })
+}
+
+/// Appends the position of a source.
+pub fn put_position(position: &SourcePosition, out: &mut Vec<u8>) {
+    put_bytes(out, position.source.as_bytes());
+    put_bytes(out, &position.position);
+}
+
+/// Reads what [`put_position`] wrote.
+pub fn read_position(cursor: &mut Cursor<'_>) -> Result<SourcePosition> {
+    Ok(SourcePosition { source: cursor.str()?.to_string(), position: cursor.bytes()?.to_vec() })
 }
 
 /// Appends erased rows of some segments.
@@ -156,7 +195,7 @@ mod tests {
     fn a_payload_begins_with_no_zero_and_has_no_more_batches_than_changes() {
         let rows = Erased::Range { low: None, high: None };
         let mut payload = Vec::new();
-        encode_commit(&[], &[Erasure { table: TableId(1), rows }], &mut payload);
+        encode_commit(&[], &[Erasure { table: TableId(1), rows }], &[], &mut payload);
         assert_eq!(payload[..2], [1, 0]);
         assert!(decode_commit(&[1, 2, 0]).is_err());
     }
@@ -166,6 +205,7 @@ mod tests {
         fn a_commit_reads_back_and_every_prefix_of_it_is_an_error(
             batches in prop::collection::vec((any::<u32>(), prop::collection::vec(any::<u8>(), 0..50)), 0..5),
             erasures in prop::collection::vec((any::<u32>(), erased()), 0..3),
+            positions in prop::collection::vec((".{0,9}", prop::collection::vec(any::<u8>(), 0..9)), 0..3),
         ) {
             let batches: Vec<(TableId, &[u8])> =
                 batches.iter().map(|(table, block)| (TableId(*table), &block[..])).collect();
@@ -173,9 +213,15 @@ mod tests {
                 .into_iter()
                 .map(|(table, rows)| Erasure { table: TableId(table), rows })
                 .collect();
+            let positions = positions.into_iter();
+            let positions: Vec<SourcePosition> =
+                positions.map(|(source, position)| SourcePosition { source, position }).collect();
             let mut payload = Vec::new();
-            encode_commit(&batches, &erasures, &mut payload);
-            prop_assert_eq!(decode_commit(&payload), Ok(LoggedCommit { batches, erasures }));
+            encode_commit(&batches, &erasures, &positions, &mut payload);
+            prop_assert_eq!(
+                decode_commit(&payload),
+                Ok(LoggedCommit { batches, erasures, positions })
+            );
             for len in 0..payload.len() {
                 prop_assert!(decode_commit(&payload[..len]).is_err());
             }

@@ -10,7 +10,7 @@ use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::ids::{Lsn, LsnRange, SegmentId, TableId};
 use crate::indexed_sets::IndexedSets;
-use crate::logged_commit::{put_erased, read_erased};
+use crate::logged_commit::{SourcePosition, put_erased, put_position, read_erased, read_position};
 use crate::ordinal_intervals::OrdinalIntervals;
 use crate::schema::{TableSchema, TimeToLive, put_column, read_column};
 
@@ -107,6 +107,8 @@ pub enum Edit {
         table: TableId,
         segments: Vec<(SegmentId, OrdinalIntervals)>,
     },
+    /// How far a source has been read, as commits say that have left the log.
+    SetPosition(SourcePosition),
     /// How long rows of the table are kept from now on.
     SetTtl {
         table: TableId,
@@ -149,6 +151,7 @@ mod tag {
     pub const SET_TTL: u8 = 15;
     pub const IDENTIFY: u8 = 16;
     pub const MARK_BACKUP: u8 = 17;
+    pub const SET_POSITION: u8 = 20;
 }
 
 /// Appends a list of edits, the payload of one manifest frame.
@@ -244,6 +247,10 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
             put_tag(out, tag::MARK_BACKUP, lsn.0);
             out.push(u8::from(*was_opened));
             out.extend(database.to_le_bytes());
+        }
+        Edit::SetPosition(position) => {
+            out.push(tag::SET_POSITION);
+            put_position(position, out);
         }
     }
 }
@@ -345,6 +352,7 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             let (lsn, was_opened) = (cursor.lsn()?, cursor.u8()? != 0);
             Edit::MarkBackup(BackupMark { database: read_number(cursor)?, lsn, was_opened })
         }
+        tag::SET_POSITION => Edit::SetPosition(read_position(cursor)?),
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
@@ -475,6 +483,9 @@ mod tests {
             any::<u128>().prop_map(|database| Edit::Identify { database }),
             (any::<u128>(), lsn(), any::<bool>()).prop_map(|(database, lsn, was_opened)| {
                 Edit::MarkBackup(BackupMark { database, lsn, was_opened })
+            }),
+            (".{0,9}", prop::collection::vec(any::<u8>(), 0..9)).prop_map(|(source, position)| {
+                Edit::SetPosition(SourcePosition { source, position })
             }),
         ]
     }

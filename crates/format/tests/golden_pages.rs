@@ -18,7 +18,7 @@ use drillcore_format::index_page::{
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::logged_commit::{
-    Erased, Erasure, LoggedCommit, decode_commit, encode_commit,
+    Erased, Erasure, LoggedCommit, SourcePosition, decode_commit, encode_commit,
 };
 use drillcore_format::manifest_edit::{
     Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
@@ -90,7 +90,7 @@ fn a_wal_keeps_its_bytes() {
     let commits = [(&first[..], &[][..]), (&second[..], &[]), (&[], &erasures[..])];
     for (batches, erasures) in commits {
         let mut payload = Vec::new();
-        encode_commit(batches, erasures, &mut payload);
+        encode_commit(batches, erasures, &[], &mut payload);
         writer.put(&payload, &mut bytes);
     }
     writer.note_synced();
@@ -104,6 +104,7 @@ fn a_wal_keeps_its_bytes() {
     let commits = commits.map(|(batches, erasures)| LoggedCommit {
         batches: batches.to_vec(),
         erasures: erasures.to_vec(),
+        positions: Vec::new(),
     });
     assert_eq!(read, (5..).zip(commits).collect::<Vec<_>>());
 }
@@ -223,6 +224,23 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
         streams: Default::default(),
         ttl: None,
     }
+}
+
+#[test]
+fn positions_of_sources_keep_their_bytes() {
+    let position = |source: &str, position: &[u8]| SourcePosition {
+        source: source.to_string(),
+        position: position.to_vec(),
+    };
+    let positions = vec![position("topic-0", b"123"), position("forgotten", b"")];
+    let mut commit = Vec::new();
+    encode_commit(&[(TableId(1), &b"rows"[..])], &[], &positions, &mut commit);
+    let edits: Vec<Edit> = positions.iter().cloned().map(Edit::SetPosition).collect();
+    let mut bytes = Vec::new();
+    encode_edits(&edits, &mut bytes);
+    let commit = golden("commit-with-positions-v1.bin", &commit);
+    assert_eq!(decode_commit(&commit).map(|commit| commit.positions), Ok(positions));
+    assert_eq!(decode_edits(&golden("position-edits-v1.bin", &bytes)), Ok(edits));
 }
 
 #[test]

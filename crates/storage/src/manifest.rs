@@ -12,6 +12,7 @@ use std::sync::Arc;
 use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
+use drillcore_format::logged_commit::SourcePosition;
 use drillcore_format::manifest_edit::{
     BackupMark, Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
@@ -35,6 +36,8 @@ pub struct ManifestState {
     pub snapshots: BTreeMap<String, PinnedSnapshot>,
     /// Of the segments above, those whose set index lies in a file of its own.
     pub postings: BTreeMap<SegmentId, PostingsMeta>,
+    /// How far sources had been read at `next_lsn`.
+    pub positions: BTreeMap<String, Vec<u8>>,
     pub next_table: TableId,
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
@@ -206,6 +209,7 @@ impl ManifestState {
             tables: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             postings: BTreeMap::new(),
+            positions: BTreeMap::new(),
             next_table: TableId(1),
             next_segment: SegmentId(1),
             next_lsn: Lsn(1),
@@ -240,6 +244,11 @@ impl ManifestState {
         }
         edits.extend(self.identity.map(|database| Edit::Identify { database }));
         edits.extend(self.backup.map(Edit::MarkBackup));
+        let positions = self.positions.clone().into_iter();
+        edits.extend(
+            positions
+                .map(|(source, position)| Edit::SetPosition(SourcePosition { source, position })),
+        );
         edits
     }
 
@@ -351,6 +360,12 @@ impl ManifestState {
             }
             Edit::Identify { database } => self.identity = Some(*database),
             Edit::MarkBackup(mark) => self.backup = Some(*mark),
+            Edit::SetPosition(SourcePosition { source, position }) => {
+                match position.is_empty() {
+                    true => self.positions.remove(source),
+                    false => self.positions.insert(source.clone(), position.clone()),
+                };
+            }
             Edit::NextTable(table) => self.next_table = self.next_table.max(*table),
             Edit::NextSegment(segment) => self.next_segment = self.next_segment.max(*segment),
             Edit::NextLsn(lsn) => self.next_lsn = self.next_lsn.max(*lsn),

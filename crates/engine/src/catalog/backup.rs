@@ -49,8 +49,18 @@ pub fn back_up(
     scheduler::flush(core, core.visible(), interrupt)?;
     // Those pinned after this may show later commits than the backup.
     let named = core.open_state()?.named.clone();
-    let version = on_disk(core, &*core.version()?, interrupt)?;
-    let stored = store_version(core, &version, &named, mark(version.lsn), target, copy, interrupt);
+    let (shown, positions) = loop {
+        let shown = core.version()?;
+        // A flush may just have noted later ones.
+        if let Some(positions) = core.open_state()?.positions.as_of(shown.lsn) {
+            break (shown, positions);
+        }
+    };
+    let version = on_disk(core, &shown, interrupt)?;
+    drop(shown);
+    let state =
+        ManifestState { backup: Some(mark(version.lsn)), positions, ..ManifestState::empty() };
+    let stored = store_version(core, &version, &named, state, target, copy, interrupt);
     discard(core, &version);
     stored
 }
@@ -59,7 +69,7 @@ fn store_version(
     core: &Core,
     version: &Version,
     named: &BTreeMap<String, Arc<Version>>,
-    mark: BackupMark,
+    mut state: ManifestState,
     target: Target,
     copy: bool,
     interrupt: &Interrupt,
@@ -68,7 +78,6 @@ fn store_version(
         // The backup must not show commits that a power cut takes from the log.
         wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
     }
-    let mut state = ManifestState { backup: Some(mark), ..ManifestState::empty() };
     {
         let mut manifest = core.manifest();
         state.next_table = {

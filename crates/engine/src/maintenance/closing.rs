@@ -73,13 +73,17 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     flushed.and(ended)
 }
 
-/// What a log would otherwise keep: all rows, and how far commits have counted. The count is in no
-/// segment where the last commits were to tables since dropped.
+/// What a log would otherwise keep: all rows, how far sources were read, and how far commits have counted. The count
+/// is in no segment where the last commits were to tables since dropped.
 fn write_out(core: &Core) -> Result<()> {
     scheduler::flush_through(core, core.visible(), &Interrupt::never())?;
     let mut manifest = core.manifest();
-    let next_lsn = core.state().next_lsn;
-    Ok(manifest.commit(&[Edit::NextLsn(next_lsn)])?)
+    let (next_lsn, mut edits) = {
+        let state = core.state();
+        (state.next_lsn, state.positions.edits_before(state.next_lsn))
+    };
+    edits.push(Edit::NextLsn(next_lsn));
+    Ok(manifest.commit(&edits)?)
 }
 
 /// The last step, when dropped: from then on others may open the database.

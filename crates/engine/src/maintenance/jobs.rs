@@ -299,7 +299,7 @@ fn flush(
     let mut fresh = FreshPieces::new(core, table, since, fresh);
     drop(fresh.catch_up()?);
     let mut manifest = core.manifest();
-    let (needed_from, unnoted) = {
+    let (needed_from, unnoted, positions) = {
         let mut state = fresh.catch_up()?;
         let Some(entry) = state.tables.get_mut(&table) else {
             state.buffered_bytes -= total_bytes(runs);
@@ -307,14 +307,16 @@ fn flush(
             return Ok(Done::Installed);
         };
         let unnoted = entry.take_unnoted();
-        (state.needed_from(table, runs.len()), unnoted)
+        let needed_from = state.needed_from(table, runs.len());
+        (needed_from, unnoted, state.positions.edits_before(needed_from))
     };
     let added = segments.iter().map(|new| Edit::AddSegment { table, segment: new.meta() });
     let flushed = lsns.map(|lsns| Edit::Flushed { table, lsn: lsns.last });
     let (mut erased, noted) = fresh.erased();
     erased.extend(unnoted.segments());
     let erased = edit_of_erased(core, table, erased)?;
-    let edits = added.chain(flushed).chain(erased).chain([Edit::NextLsn(needed_from)]);
+    let cut = positions.into_iter().chain([Edit::NextLsn(needed_from)]);
+    let edits = added.chain(flushed).chain(erased).chain(cut);
     if let Some(why) = not_noted(core, &mut manifest, &edits.collect::<Vec<_>>(), &segments)? {
         if let Some(entry) = core.state().tables.get_mut(&table) {
             entry.put_back_unnoted(unnoted);
@@ -323,6 +325,7 @@ fn flush(
     }
     drop(progress);
     let mut state = fresh.catch_up()?;
+    state.positions.note_before(needed_from);
     state.counts.flushes += 1;
     state.counts.rows_written += segments.iter().map(|segment| segment.rows()).sum::<u64>();
     state.buffered_bytes -= total_bytes(runs);

@@ -35,6 +35,7 @@ use crate::select::key_range::KeyRange;
 use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::guarded::State;
+use crate::state::positions::Positions;
 use crate::state::slots::Slot;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
@@ -205,6 +206,7 @@ pub fn open_tables(
     let mut last = found.next_lsn.0 - 1;
     let mut state = State::new(Lsn(1));
     state.next_table = found.next_table;
+    state.positions = Positions::noted(found.positions, found.next_lsn);
     for (id, entry) in found.tables {
         let mut table = TableState::new(&entry.name, entry.schema, entry.flushed);
         for meta in entry.segments {
@@ -276,6 +278,7 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         for erasure in commit.erasures {
             erase_logged(&mut state, lsn, erasure)?;
         }
+        state.positions.add(lsn, commit.positions);
         state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
         drop(state);
         core.show(lsn);
@@ -319,7 +322,11 @@ pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> 
 
 /// Notes that commits below `lsn` are not looked for in the log.
 fn start_log_at(core: &Core, lsn: Lsn) -> Result<()> {
-    Ok(core.manifest().commit(&[Edit::NextLsn(lsn)])?)
+    let mut edits = core.state().positions.edits_before(lsn);
+    edits.push(Edit::NextLsn(lsn));
+    core.manifest().commit(&edits)?;
+    core.state().positions.note_before(lsn);
+    Ok(())
 }
 
 fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> {

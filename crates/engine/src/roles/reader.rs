@@ -54,6 +54,7 @@ use crate::reports::verify::VerifyReport;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
+use crate::state::positions::Positions;
 use crate::state::slots::{Slot, replace};
 use crate::state::table_state::TableState;
 use crate::state::version::Version;
@@ -93,6 +94,7 @@ struct Current {
     log: LogRead,
     /// What commits that may be in the log alone have erased.
     erasures: Vec<(Lsn, Erasure)>,
+    positions: Positions,
     lease: Arc<Lease>,
 }
 
@@ -193,6 +195,12 @@ impl Reader {
     pub fn snapshots(&self) -> Result<Vec<(String, Lsn)>> {
         let current = self.current()?;
         Ok(current.named.iter().map(|(name, pinned)| (name.clone(), pinned.lsn)).collect())
+    }
+
+    /// How far sources have been read as of the last refresh.
+    pub fn positions(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let current = self.current()?;
+        Ok(current.positions.at(current.version.lsn))
     }
 
     /// Checks every segment of the last refresh, those of named snapshots too. The writer's merges remove nothing of
@@ -320,6 +328,9 @@ impl Reader {
                 erasures.push((*lsn, erasure.clone()));
             }
         }
+        if let Some(before) = before {
+            state.positions.add_later(&before.positions);
+        }
         let before = before.map(|before| &before.log);
         let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| {
             interrupt.check()?;
@@ -335,7 +346,8 @@ impl Reader {
         let version = state.version(lsn);
         let shown = Shown { version: version.clone(), expiring: BTreeMap::new() };
         let shown = Mutex::new(shown);
-        Ok(Current { version, shown, named, postings, log, erasures, lease })
+        let positions = std::mem::take(&mut state.positions);
+        Ok(Current { version, shown, named, postings, log, erasures, positions, lease })
     }
 
     /// Adds the rows of one commit that are in no segment.
@@ -385,6 +397,7 @@ impl Reader {
             erase_logged(state, lsn, erasure.clone())?;
             erasures.push((lsn, erasure));
         }
+        state.positions.add(lsn, commit.positions);
         Ok(())
     }
 

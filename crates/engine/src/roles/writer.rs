@@ -145,6 +145,12 @@ impl Writer {
         named_snapshot::list(&self.core)
     }
 
+    /// How far sources have been read, as visible commits say.
+    pub fn positions(&self) -> Result<BTreeMap<String, Vec<u8>>> {
+        let state = self.core.open_state()?;
+        Ok(state.positions.at(self.core.visible()))
+    }
+
     /// The newest visible commit.
     pub fn visible(&self) -> Result<Lsn> {
         let _is_open = self.core.open_state()?;

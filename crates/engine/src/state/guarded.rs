@@ -12,6 +12,7 @@ use drillcore_format::schema::ExpiryLimit;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
+use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Version};
@@ -42,6 +43,8 @@ pub struct State {
     pub counts: MaintenanceCounts,
     /// Snapshots kept for good, by name.
     pub named: BTreeMap<String, Arc<Version>>,
+    /// How far sources of rows have been read.
+    pub positions: Positions,
     /// The newest snapshot, while it is current.
     version: Option<Arc<Version>>,
     /// The latest moment at which snapshots were told what had expired, in seconds since 1970.
@@ -80,6 +83,7 @@ impl State {
             merge_stall: Duration::ZERO,
             counts: MaintenanceCounts::default(),
             named: BTreeMap::new(),
+            positions: Positions::default(),
             version: None,
             clock: 0,
             next_expiry: Instant::now(),

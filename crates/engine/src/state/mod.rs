@@ -7,6 +7,7 @@ pub mod levels;
 pub mod put_off;
 pub mod version;
 pub mod erasures;
+pub mod positions;
 pub mod table_state;
 pub mod guarded;
 #[cfg(shuttle)]

@@ -12,7 +12,7 @@ use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
 use arrow_buffer::NullBuffer;
 use drillcore_format::block;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
-use drillcore_format::logged_commit::encode_commit;
+use drillcore_format::logged_commit::{SourcePosition, encode_commit};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::error::Result as StorageResult;
@@ -75,13 +75,18 @@ pub struct TableShape {
 }
 
 /// Batches on their way into a commit: all that can fail of them is done, and nothing changed yet.
-struct Prepared {
-    rows: u64,
-    rejected: Vec<Rejected>,
+pub struct Prepared {
+    pub rows: u64,
+    pub rejected: Vec<Rejected>,
     runs: Vec<(TableId, UncommittedRun)>,
+    /// Of the runs, as the log has them, if there is a log.
+    blocks: Option<Vec<Block>>,
     /// The tables that need more columns for them.
     widenings: Vec<Widening>,
 }
+
+/// A run as the log has it.
+type Block = (TableId, Vec<u8>);
 
 impl TableShape {
     /// The table as it is now.
@@ -96,7 +101,7 @@ impl TableShape {
     }
 
     /// Whether a batch may add columns to it.
-    fn discovers(&self) -> bool {
+    pub fn discovers(&self) -> bool {
         self.schema.discovers()
     }
 }
@@ -139,8 +144,22 @@ fn append_here(
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<AppendResult> {
+    let underway = core.begin()?;
+    let prepared = prepare(core, batches, options, interrupt)?;
+    drop(underway);
+    commit_prepared(core, batches, options, prepared, &[], interrupt)
+}
+
+/// Commits what was prepared of these batches, and how far their sources have been read.
+pub fn commit_prepared(
+    core: &Arc<Core>,
+    batches: &[(TableShape, RecordBatch)],
+    options: AppendOptions,
+    mut prepared: Prepared,
+    positions: &[SourcePosition],
+    interrupt: &Interrupt,
+) -> Result<AppendResult> {
     let _underway = core.begin()?;
-    let mut prepared = prepare(core, batches, options, interrupt)?;
     while !widen(core, &prepared.widenings)? {
         // Another thread was faster and found the same column, or another one.
         let again = |(shape, batch): &(TableShape, RecordBatch)| {
@@ -149,28 +168,29 @@ fn append_here(
         let batches = batches.iter().map(again).collect::<Result<Vec<_>>>()?;
         prepared = prepare(core, &batches, options, interrupt)?;
     }
-    let Prepared { rows, rejected, runs, .. } = prepared;
+    let Prepared { rows, rejected, runs, blocks, .. } = prepared;
     interrupt.check()?;
-    if runs.is_empty() {
+    if runs.is_empty() && positions.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    let lsn = commit(core, runs, false, interrupt)?;
+    let lsn = commit(core, runs, blocks, positions, false, interrupt)?;
     for (table, bytes) in tables {
         scheduler::compact_small_runs(core, table, bytes)?;
     }
     Ok(AppendResult { rows, rejected, lsn })
 }
 
-fn prepare(
+/// Does all that takes long of an append, without a lock.
+pub fn prepare(
     core: &Core,
     batches: &[(TableShape, RecordBatch)],
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<Prepared> {
-    let mut prepared =
-        Prepared { rows: 0, rejected: Vec::new(), runs: Vec::new(), widenings: Vec::new() };
+    let (rejected, runs, blocks, widenings) = Default::default();
+    let mut prepared = Prepared { rows: 0, rejected, runs, blocks, widenings };
     for (shape, batch) in batches {
         interrupt.check()?;
         let (shape, batch, widening) = with_discovered_columns(shape, batch)?;
@@ -186,6 +206,7 @@ fn prepare(
     }
     // Together, too: flushes start at half the budget, so a larger commit could wait for room for ever.
     check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
+    prepared.blocks = logged_blocks(core, &prepared.runs);
     Ok(prepared)
 }
 
@@ -251,7 +272,9 @@ pub fn bury(
     let run = sorted_run(core, &shape.layout, &shape.layout.tombstones(keys))?;
     let bytes = run.bytes();
     check_size(core, bytes)?;
-    let lsn = commit(core, vec![(shape.table, run)], is_exclusive, interrupt)?;
+    let runs = vec![(shape.table, run)];
+    let blocks = logged_blocks(core, &runs);
+    let lsn = commit(core, runs, blocks, &[], is_exclusive, interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
@@ -267,7 +290,9 @@ pub fn replace(
     let _underway = core.begin()?;
     let run = encode(core, shape, rows)?;
     let bytes = run.bytes();
-    let lsn = commit(core, vec![(shape.table, run)], true, interrupt)?;
+    let runs = vec![(shape.table, run)];
+    let blocks = logged_blocks(core, &runs);
+    let lsn = commit(core, runs, blocks, &[], true, interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
@@ -337,10 +362,12 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
 fn commit(
     core: &Arc<Core>,
     runs: Vec<(TableId, UncommittedRun)>,
+    blocks: Option<Vec<Block>>,
+    positions: &[SourcePosition],
     is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
-    let frame = core.wal.get().map(|_| encode_frame(&runs));
+    let frame = blocks.map(|blocks| encode_frame(&blocks, positions));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
     let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
     if is_exclusive {
@@ -352,7 +379,7 @@ fn commit(
     let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
     let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
         ready_to_log(core, interrupt)?;
-        Ok((publish(core, runs, frame, is_exclusive, interrupt)?, reserved))
+        Ok((publish(core, runs, positions, frame, is_exclusive, interrupt)?, reserved))
     });
     let (lsn, reserved) = ready.inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
@@ -438,20 +465,22 @@ pub fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
     })
 }
 
-fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
-    let blocks: Vec<(TableId, Vec<u8>)> = runs
-        .iter()
-        .map(|(table, run)| {
-            let mut bytes = Vec::new();
-            let nothing = block::Apart::default();
-            block::encode(run.rows(), 0, run.rows().len(), nothing, &mut bytes);
-            (*table, bytes)
-        })
-        .collect();
+fn logged_blocks(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<Vec<Block>> {
+    core.wal.get()?;
+    let block = |(table, run): &(TableId, UncommittedRun)| {
+        let mut bytes = Vec::new();
+        let nothing = block::Apart::default();
+        block::encode(run.rows(), 0, run.rows().len(), nothing, &mut bytes);
+        (*table, bytes)
+    };
+    Some(runs.iter().map(block).collect())
+}
+
+fn encode_frame(blocks: &[Block], positions: &[SourcePosition]) -> Vec<u8> {
     let borrowed: Vec<(TableId, &[u8])> =
         blocks.iter().map(|(table, bytes)| (*table, bytes.as_slice())).collect();
     let mut frame = Vec::new();
-    encode_commit(&borrowed, &[], &mut frame);
+    encode_commit(&borrowed, &[], positions, &mut frame);
     frame
 }
 
@@ -460,6 +489,7 @@ fn encode_frame(runs: &[(TableId, UncommittedRun)]) -> Vec<u8> {
 fn publish(
     core: &Core,
     runs: Vec<(TableId, UncommittedRun)>,
+    positions: &[SourcePosition],
     frame: Option<Vec<u8>>,
     is_exclusive: bool,
     interrupt: &Interrupt,
@@ -489,6 +519,7 @@ fn publish(
         let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
         table.runs.push(Slot::new(piece, None));
     }
+    state.positions.add(lsn, positions.iter().cloned());
     state.changed();
     Ok(lsn)
 }

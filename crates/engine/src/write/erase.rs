@@ -204,7 +204,8 @@ fn find(
 
 fn frame(shape: &TableShape, rows: Erased) -> Vec<u8> {
     let mut frame = Vec::new();
-    encode_commit(&[], &[logged_commit::Erasure { table: shape.table, rows }], &mut frame);
+    let erasure = logged_commit::Erasure { table: shape.table, rows };
+    encode_commit(&[], &[erasure], &[], &mut frame);
     frame
 }
 

@@ -2,4 +2,5 @@
 
 pub mod admission;
 pub mod commit;
+pub mod prepared_append;
 pub mod erase;

@@ -7,6 +7,7 @@ mod crash;
 mod damage;
 mod interrupts;
 mod log_power_cuts;
+mod positions;
 mod reads;
 mod slow_merges;
 mod small_disk;
