@@ -62,7 +62,7 @@ impl Estimate {
 
     #[getter]
     fn grouped(&self) -> bool {
-        self.inner.groups.is_some()
+        !self.inner.groups.is_empty()
     }
 
     #[getter]
@@ -127,7 +127,7 @@ pub struct EstimateArgument {
     #[pyo3(item)]
     aggregates: Vec<(String, String)>,
     #[pyo3(item)]
-    by: Option<String>,
+    by: Vec<String>,
     #[pyo3(item)]
     selection: SelectionArgument,
     /// `("rows", n)`, `("absolute", half width)`, `("relative", share)` or `("seconds", s)`.
@@ -152,6 +152,7 @@ impl EstimateArgument {
         Ok(EstimateRequest {
             aggregates: signals::run(py, || parse_aggregates(&self.aggregates))?,
             by: self.by,
+            computed: Vec::new(),
             selection,
             stop: parse_stop(py, &self.stop.0, self.stop.1)?,
             confidence: self.confidence,

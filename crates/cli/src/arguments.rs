@@ -611,9 +611,9 @@ pub struct Estimate {
     /// What to estimate, such as "count" or "avg(delay)".
     #[arg(required = true, value_parser = aggregate)]
     pub aggregates: Vec<(String, Aggregate)>,
-    /// Group by this column.
-    #[arg(long, value_name = "COLUMN")]
-    pub by: Option<String>,
+    /// Group by these columns, separated by commas.
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    pub by: Vec<String>,
     /// Stop after drawing this many rows; by default 10,000.
     #[arg(long, conflicts_with_all = ["error", "seconds"])]
     pub n: Option<u64>,

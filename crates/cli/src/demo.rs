@@ -225,7 +225,7 @@ fn average_delay(
     let departures = snapshot.table("departures")?;
     let request = EstimateRequest {
         aggregates: vec![("delay".to_string(), Aggregate::avg("delay"))],
-        by: by.map(str::to_string),
+        by: by.map(str::to_string).into_iter().collect(),
         stop: Stop::Rows((departures.rows()? / ROWS_PER_DRAW).max(DRAWS_MIN)),
         interrupt: interrupt.clone(),
         ..EstimateRequest::default()

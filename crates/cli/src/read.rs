@@ -111,6 +111,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
     let request = EstimateRequest {
         aggregates: arguments.aggregates,
         by: arguments.by,
+        computed: Vec::new(),
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         stop,
         confidence: arguments.confidence,

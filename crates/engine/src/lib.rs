@@ -88,6 +88,7 @@ pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
 pub use options::{Durability, Options, ReadOptions};
 pub use read::estimate::aggregate::Aggregate;
+pub use read::estimate::computed::{Computed, Expression};
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
 pub use read::estimate::result::{AggregateEstimate, Estimate};
 pub use read::get::Found;

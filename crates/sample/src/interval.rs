@@ -24,18 +24,27 @@ mod share;
 
 mod betting;
 mod new_groups;
+
+mod order_statistics;
+mod ratio;
+mod total;
+mod variance;
 #[cfg(test)]
 mod tests;
 
-pub use self::betting::mean_sequence_bounded;
+pub use self::betting::{mean_sequence_bounded, variance_sequence_bounded};
 pub use self::bounded::{BoundedNumbers, Bounds};
 pub use self::confidence::{Confidence, ConfidenceError};
 pub use self::design::Design;
 pub use self::error_bars::{Interval, Method};
 pub use self::new_groups::NewGroups;
+pub use self::order_statistics::{quantile_of, quantile_ranked, quantile_sequence};
 use self::quantile::{normal_quantile, t_quantile};
+pub use self::ratio::{ratio_sequence, ratio_sequence_bounded, ratio_t};
 pub use self::share::{group_share, group_share_sequence, share_sequence, share_wilson};
+pub use self::total::{sum_sequence, sum_sequence_bounded, sum_t};
 use self::tuning::{tightest_y, useful_n_opt};
+pub use self::variance::{variance_sequence, variance_t};
 use crate::moments::Moments;
 
 /// Below this many numbers a confidence sequence for a mean is unbounded. It is asymptotic: it must not be believed

@@ -11,7 +11,8 @@
 //! - [`choose`]: ordinals with and without replacement
 //! - [`fences`]: from a position in the whole selection to a piece and an ordinal inside it
 //! - [`moments`]: running mean and variance
-//! - [`interval`]: error bars for means and shares, for a fixed number of draws or for all looks together
+//! - [`pair_moments`]: the same of pairs of numbers
+//! - [`interval`]: error bars for means, shares, sums, ratios, variances and quantiles, for a fixed number of draws or for all looks together
 //! - [`goodness`]: tests that tell a fair sampler from a biased one
 
 pub mod rng;
@@ -20,6 +21,7 @@ pub mod choose;
 pub mod fences;
 
 pub mod moments;
+pub mod pair_moments;
 
 pub mod interval;
 

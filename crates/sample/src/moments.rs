@@ -68,6 +68,19 @@ impl Moments {
         self.not_finite += other.not_finite;
     }
 
+    /// The same with so many zeros pushed besides.
+    pub fn with_zeros(&self, zeros: u64) -> Moments {
+        let mut filled = *self;
+        filled.merge(&Moments { count: zeros, ..Moments::default() });
+        filled
+    }
+
+    /// Moments of numbers that were not pushed one by one: how many there are, their mean, and the sums of squared and cubed
+    /// distances from it.
+    pub(crate) fn of_powers(count: u64, mean: f64, squares: f64, cubes: f64) -> Moments {
+        Moments { count, mean, squares, cubes, not_finite: 0.0 }
+    }
+
     /// How many numbers were pushed.
     pub fn count(&self) -> u64 {
         self.count
@@ -164,6 +177,19 @@ mod tests {
         let sum_of_squares: f64 = numbers.iter().map(|x| x * x).sum();
         let textbook = (sum_of_squares - sum * sum / n) / (n - 1.0);
         assert!((textbook - variance).abs() > variance);
+    }
+
+    #[test]
+    fn zeros_count_like_any_number() {
+        let some = moments_of(&[3.0, -1.0, 7.5]);
+        let filled = moments_of(&[3.0, 0.0, -1.0, 0.0, 7.5]);
+        let zeros = some.with_zeros(2);
+        assert_eq!(zeros.count(), 5);
+        assert!((zeros.mean() - filled.mean()).abs() < 1e-12);
+        assert!((zeros.variance() - filled.variance()).abs() < 1e-12);
+        assert!((zeros.skewness() - filled.skewness()).abs() < 1e-12);
+        assert_eq!(some.with_zeros(0), some);
+        assert_eq!(Moments::new().with_zeros(4).mean(), 0.0);
     }
 
     #[test]

@@ -209,7 +209,7 @@ impl Selected<'_> {
         aggregates.extend(measure.map(|column| ("mean".into(), Aggregate::avg(name(column)))));
         let request = EstimateRequest {
             aggregates,
-            by: by.map(name),
+            by: by.map(name).into_iter().collect(),
             selection: self.selection.clone(),
             stop: Stop::Rows(u64::MAX),
             ..Default::default()
@@ -221,7 +221,7 @@ impl Selected<'_> {
             None => vec![(Cell::Null, self.expected.len() as u64)],
             Some(column) => self.model.groups(column, self.expected.iter().copied()),
         };
-        if let Some(found) = &estimate.groups {
+        if let [found] = &estimate.groups[..] {
             let values: Vec<&Cell> = groups.iter().map(|(value, _)| value).collect();
             let found = from_array(found.as_ref());
             assert_eq!(found.iter().collect::<Vec<_>>(), values, "{what}");

@@ -76,7 +76,7 @@ fn request(aggregates: &[&str], by: Option<&str>, stop: Stop) -> EstimateRequest
             .iter()
             .map(|name| (name.to_string(), name.parse().unwrap()))
             .collect(),
-        by: by.map(String::from),
+        by: by.map(String::from).into_iter().collect(),
         stop,
         seed: Some(7),
         ..Default::default()
@@ -109,7 +109,7 @@ fn truths(
 
 /// The groups of an estimate with the interval of an aggregate.
 fn of_groups(estimate: &Estimate, aggregate: usize) -> BTreeMap<String, Interval> {
-    let names = estimate.groups.as_ref().unwrap().as_string::<i32>();
+    let names = estimate.groups[0].as_string::<i32>();
     let intervals = &estimate.aggregates[aggregate].intervals;
     names.iter().zip(intervals).map(|(name, each)| (name.unwrap().to_string(), *each)).collect()
 }

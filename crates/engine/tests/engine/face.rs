@@ -156,7 +156,7 @@ fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate()
     let sets: ArrayRef = Arc::new(Int64Array::from(vec![3, 5]));
     let request = EstimateRequest {
         aggregates: vec![("n".into(), Aggregate::Count)],
-        by: Some("city".into()),
+        by: vec!["city".into()],
         selection: Selection { between: None, sets: Some(sets), ..Default::default() },
         stop: Stop::Rows(1),
         ..Default::default()
@@ -176,7 +176,7 @@ fn once_all_rows_are_drawn_the_count_of_a_group_is_a_whole_number() {
     table.append(&batch(0..49), OnError::Raise).unwrap();
     let request = EstimateRequest {
         aggregates: vec![("n".into(), Aggregate::Count)],
-        by: Some("id".into()),
+        by: vec!["id".into()],
         stop: Stop::Rows(49),
         ..Default::default()
     };

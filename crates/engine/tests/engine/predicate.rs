@@ -504,7 +504,7 @@ fn estimates_are_of_the_rows_that_pass() {
         // 95 % of 400 is 380, with a standard deviation of 4.4.
         assert!(inside.iter().all(|inside| (360..=398).contains(inside)), "{inside:?}");
         // By group: a third each, and nothing of what fails.
-        let grouped = EstimateRequest { by: Some("place".into()), ..request(20_000, 0) };
+        let grouped = EstimateRequest { by: vec!["place".into()], ..request(20_000, 0) };
         let grouped = estimate(&grouped);
         let rows: f64 = grouped.aggregates[0].intervals.iter().map(|of_group| of_group.value).sum();
         assert_eq!(rows, count);

@@ -213,7 +213,10 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
         if by.is_none() {
             groups.entry((None, 0)).or_default();
         }
-        let found = estimate(&EstimateRequest { by: by.map(String::from), ..whole.clone() });
+        let found = estimate(&EstimateRequest {
+            by: by.map(String::from).into_iter().collect(),
+            ..whole.clone()
+        });
         assert!(found.exact, "{}", found.method);
         assert_eq!(found.population, expected.len() as u64);
         assert_eq!(found.drawn, groups.values().map(|g| g.len() as u64).collect::<Vec<_>>());
@@ -232,14 +235,14 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
     if expected.len() > 3 {
         let few = EstimateRequest {
             aggregates: aggregates(&["count", "avg(n)", "avg(delay)"]),
-            by: Some("n".into()),
+            by: vec!["n".into()],
             stop: Stop::Rows(3),
             seed: Some(1),
             ..whole
         };
         let few = estimate(&few);
         assert_eq!((few.sampled, few.population), (3, expected.len() as u64));
-        let sizes = few.groups.as_ref().unwrap().as_primitive::<Int64Type>();
+        let sizes = few.groups[0].as_primitive::<Int64Type>();
         for (group, &n) in sizes.values().iter().enumerate() {
             // A partial row would be of a size that no row has, or of another delay.
             assert_eq!(few.aggregates[1].intervals[group].value, n as f64);
@@ -254,7 +257,7 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
     if selection.sets.is_none() && selection.between.is_none() && !expected.is_empty() {
         let one = EstimateRequest {
             aggregates: aggregates(&["count"]),
-            by: Some("place".into()),
+            by: vec!["place".into()],
             stop: Stop::Rows(1),
             ..Default::default()
         };

@@ -488,14 +488,14 @@ fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
     db.flush().unwrap();
     let request = EstimateRequest {
         aggregates: vec![("n".into(), Aggregate::Count)],
-        by: Some("place".into()),
+        by: vec!["place".into()],
         stop: Stop::Rows(5_000),
         seed: Some(1),
         ..Default::default()
     };
     let width = |table: &Table| {
         let estimate = table.snapshot().unwrap().estimate(&request).unwrap();
-        let rare = estimate.groups.as_ref().unwrap().as_string::<i32>().iter();
+        let rare = estimate.groups[0].as_string::<i32>().iter();
         let rare = rare.zip(&estimate.aggregates[0].intervals);
         let (_, rare) = rare.into_iter().find(|(name, _)| *name == Some("rare")).unwrap();
         assert!(rare.low <= 20.0 && 20.0 <= rare.high, "{rare:?}");

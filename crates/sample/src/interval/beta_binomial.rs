@@ -57,7 +57,8 @@ impl Candidates {
         (bisect_whole(least, likeliest, stands), bisect_whole(most, likeliest, stands))
     }
 
-    fn stands_in_urn(&self, hits: u64, all: u64) -> bool {
+    /// Whether an urn of `all` with `hits` hits is not refuted.
+    pub fn stands_in_urn(&self, hits: u64, all: u64) -> bool {
         self.log_wealth_in_urn(hits, all) < self.log_wealth_max(hits as f64 / all as f64)
     }
 

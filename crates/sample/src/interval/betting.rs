@@ -99,6 +99,80 @@ pub fn mean_sequence_bounded(
     Interval { value, low: least.clamp(low, value), high: most.clamp(value, high), method }
 }
 
+/// The first numbers of a group, whose mean is what squares are taken from.
+const HEAD: usize = 64;
+
+/// The share of the chance to be wrong that the mean takes in an interval for a variance.
+const MEAN_SHARE: f64 = 0.2;
+
+/// The variance of the numbers of a group, with one less than their number below the line, valid at all looks together, of numbers
+/// that are known to lie between bounds: whatever they are. Takes what [`mean_sequence_bounded`] takes.
+///
+/// The first 64 numbers give a centre `c`. Of what is left after them the later ones are uniform draws, so bets give a sequence
+/// for `W`, the mean of `(x - c)^2` over what was left then. All numbers give one for their mean. With `K` numbers, of
+/// which the first have the sum of squares `A`, the variance is `(A + (K - 64) W - K (mean - c)^2) / (K - 1)`; the ends are its
+/// least and greatest value. Up to 64 numbers, the interval is all that the bounds allow.
+///
+/// # Panics
+/// As [`mean_sequence_bounded`].
+pub fn variance_sequence_bounded(
+    m: &Moments,
+    numbers: &BoundedNumbers,
+    design: &Design,
+    confidence: Confidence,
+    n_opt: u64,
+) -> Interval {
+    design.check(m.count());
+    let (value, method) = (m.variance(), Method::BoundedSequence);
+    if design.is_exhausted() {
+        return Interval::exact(value);
+    }
+    let Bounds { low, high } = numbers.bounds();
+    let (range, count) = (high - low, m.count());
+    // Popoviciu's bound, of so few numbers at least.
+    let fewest = count.max(2) as f64;
+    let most_of_all = range * range / 4.0 * (fewest / (fewest - 1.0));
+    if count as usize <= HEAD || range == 0.0 {
+        return Interval { value, low: 0.0, high: most_of_all, method };
+    }
+    let (head, rest) = numbers.kept().split_at(HEAD);
+    let centre = head.iter().sum::<f64>() / HEAD as f64;
+    let square_max = (high - centre).max(centre - low).powi(2);
+    let all = HowMany::numbers(count, design, confidence, n_opt);
+    let head_count = HEAD as f64;
+    let left = HowMany { least: all.least - head_count, most: all.most - head_count };
+    let alpha = confidence.spending(1.0 - COUNT_SHARE).alpha();
+    let log_wealth_max = |share: f64| (2.0 / (share * alpha)).ln();
+    let of_squares = log_wealth_max(1.0 - MEAN_SHARE);
+    let squares = rest.iter().map(|x| ((x - centre).powi(2) / square_max).min(1.0));
+    let most_square = square_max * greatest_mean(squares.clone(), &left, of_squares);
+    let least_square =
+        square_max * (1.0 - greatest_mean(squares.map(|square| 1.0 - square), &left, of_squares));
+    let of_mean = log_wealth_max(MEAN_SHARE);
+    let drawn = numbers.kept().iter();
+    let mean_most =
+        low + range * greatest_mean(drawn.clone().map(|x| (x - low) / range), &all, of_mean);
+    let mean_least = high - range * greatest_mean(drawn.map(|x| (high - x) / range), &all, of_mean);
+    let (below, above) = (mean_least - centre, mean_most - centre);
+    let most_off = below.powi(2).max(above.powi(2));
+    let least_off =
+        if below <= 0.0 && above >= 0.0 { 0.0 } else { below.powi(2).min(above.powi(2)) };
+    let of_head: f64 = head.iter().map(|x| (x - centre).powi(2)).sum();
+    // Monotone in the number of values, so its ends are enough.
+    let variance = |all: f64, square: f64, off: f64| {
+        (of_head + (all - head_count) * square - all * off) / (all - 1.0)
+    };
+    let ends = [all.least, all.most];
+    let least = ends.map(|all| variance(all, least_square, most_off));
+    let most = ends.map(|all| variance(all, most_square, least_off));
+    Interval {
+        value,
+        low: least[0].min(least[1]).max(0.0).min(value),
+        high: most[0].max(most[1]).min(most_of_all).max(value),
+        method,
+    }
+}
+
 /// Limits for how many numbers there are.
 struct HowMany {
     least: f64,

@@ -32,6 +32,8 @@ pub struct Bounds {
 pub struct BoundedNumbers {
     bounds: Bounds,
     numbers: Vec<f64>,
+    /// As many zeros are among the numbers besides, if they are of one look.
+    zeros: f64,
 }
 
 const KEPT_MAX: usize = 1_000_000;
@@ -54,7 +56,19 @@ impl Bounds {
 
 impl BoundedNumbers {
     pub fn new(bounds: Bounds) -> BoundedNumbers {
-        BoundedNumbers { bounds, numbers: Vec::new() }
+        BoundedNumbers { bounds, numbers: Vec::new(), zeros: 0.0 }
+    }
+
+    /// The same with so many zeros among them, for one look: in a sequence, it counts when each was drawn. `count` is how many
+    /// numbers were pushed, kept or not.
+    pub(super) fn zero_filled(&self, count: u64, zeros: u64) -> BoundedNumbers {
+        let Bounds { low, high } = self.bounds;
+        let kept_share = if count == 0 { 1.0 } else { self.numbers.len() as f64 / count as f64 };
+        BoundedNumbers {
+            bounds: Bounds { low: low.min(0.0), high: high.max(0.0) },
+            numbers: self.numbers.clone(),
+            zeros: zeros as f64 * kept_share,
+        }
     }
 
     pub fn bounds(&self) -> Bounds {
@@ -82,7 +96,8 @@ impl BoundedNumbers {
         if range == 0.0 {
             self.bounds.high
         } else {
-            self.bounds.high - range * least_mean(below, alpha)
+            let zeros = (self.bounds.high / range, self.zeros);
+            self.bounds.high - range * least_mean(below, zeros, alpha)
         }
     }
 
@@ -93,23 +108,27 @@ impl BoundedNumbers {
         if range == 0.0 {
             self.bounds.low
         } else {
-            self.bounds.low + range * least_mean(above, alpha)
+            let zeros = (-self.bounds.low / range, self.zeros);
+            self.bounds.low + range * least_mean(above, zeros, alpha)
         }
     }
 }
 
-/// The lower end for the mean of numbers of which no more is known than that they are not negative.
-fn least_mean(numbers: impl Iterator<Item = f64> + Clone, alpha: f64) -> f64 {
+/// The lower end for the mean of numbers of which no more is known than that they are not negative. One number may come
+/// several times, `repeated`.
+fn least_mean(numbers: impl Iterator<Item = f64> + Clone, repeated: (f64, f64), alpha: f64) -> f64 {
+    let (number, times) = repeated;
+    let start = (1.0 + times, times * number, times * number * number);
     let (count, sum, squares) = numbers
         .clone()
-        .fold((1.0, 0.0, 0.0), |(count, sum, squares), x| (count + 1.0, sum + x, squares + x * x));
+        .fold(start, |(count, sum, squares), x| (count + 1.0, sum + x, squares + x * x));
     // Of the sum, with a number at 0 added.
     let deviation: f64 = (squares - sum * (sum / count)).max(0.0).sqrt();
     if deviation == 0.0 {
         return 0.0;
     }
     let wanted = -Normal::standard().inverse_cdf(alpha);
-    let tilted = |offset: f64| Tilted::new(numbers.clone(), offset * deviation);
+    let tilted = |offset: f64| Tilted::new(numbers.clone(), repeated, offset * deviation);
     let is_too_far = |offset: f64| tilted(offset).deviations > wanted;
     // The larger the offset, the nearer to the mean. Of normal numbers this would be the one.
     let mut near = 1.0 / wanted.max(1.0 / OFFSET_MAX);
@@ -144,10 +163,16 @@ struct Tilted {
 }
 
 impl Tilted {
-    fn new(numbers: impl Iterator<Item = f64>, offset: f64) -> Tilted {
+    fn new(numbers: impl Iterator<Item = f64>, repeated: (f64, f64), offset: f64) -> Tilted {
         // Weights times the offset: 1 for the number at 0. Logarithms are taken of products, as few as possible.
-        let (mut count, mut sum, mut squares, mut missing) = (1.0, 1.0, 1.0, 0.0);
-        let (mut logarithms, mut product) = (0.0, 1.0f64);
+        let (number, times) = repeated;
+        let weight = offset / (offset + number);
+        let mut count = 1.0 + times;
+        let mut sum = 1.0 + times * weight;
+        let mut squares = 1.0 + times * weight * weight;
+        let mut missing = times * (number / (offset + number));
+        let mut logarithms = if times > 0.0 { times * weight.ln() } else { 0.0 };
+        let mut product = 1.0f64;
         for x in numbers {
             let weight = offset / (offset + x);
             count += 1.0;
@@ -310,6 +335,18 @@ mod tests {
         assert_eq!(many.numbers.len(), KEPT_MAX);
         let half_width = many.mean_at_most(0.025) - 0.5;
         assert!((half_width - 1.96 * 0.5 / 1_000.0).abs() < 1e-5, "{half_width}");
+    }
+
+    #[test]
+    fn zeros_filled_in_count_like_numbers() {
+        let bounds = Bounds { low: 2.0, high: 50.0 };
+        let some = numbers(bounds, (0..40).map(|i| f64::from(2 + i)));
+        let wide = Bounds { low: 0.0, high: 50.0 };
+        let zeros = std::iter::repeat_n(0.0, 60);
+        let all = numbers(wide, (0..40).map(|i| f64::from(2 + i)).chain(zeros));
+        let filled = some.zero_filled(40, 60);
+        assert!((filled.mean_at_most(0.025) - all.mean_at_most(0.025)).abs() < 1e-9);
+        assert!((filled.mean_at_least(0.025) - all.mean_at_least(0.025)).abs() < 1e-9);
     }
 
     #[test]

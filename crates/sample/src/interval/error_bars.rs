@@ -31,6 +31,20 @@ impl Interval {
         self.low <= truth && truth <= self.high
     }
 
+    /// The interval of a number that is this one times a known factor, which is not negative.
+    pub fn times(self, factor: f64) -> Interval {
+        let Interval { value, low, high, method } = self;
+        // An end that is not known stays so, whatever it is multiplied with.
+        let end = |end: f64| if end.is_infinite() { end } else { end * factor };
+        Interval { value: value * factor, low: end(low), high: end(high), method }
+    }
+
+    /// The interval of the square root. What has one is not negative.
+    pub fn square_root(self) -> Interval {
+        let Interval { value, low, high, method } = self;
+        Interval { value: value.sqrt(), low: low.max(0.0).sqrt(), high: high.sqrt(), method }
+    }
+
     pub(super) fn unbounded(value: f64, method: Method) -> Interval {
         Interval { value, low: f64::NEG_INFINITY, high: f64::INFINITY, method }
     }
@@ -50,6 +64,11 @@ pub enum Method {
     Wilson,
     /// The exact test of a share; for a number of draws fixed beforehand.
     Hypergeometric,
+    /// Two of the numbers drawn, whose ranks leave the quantile outside rarely enough, whatever the numbers; for a number of
+    /// draws fixed beforehand.
+    OrderStatistics,
+    /// What was met: there are at least as many different values, and nothing is said of how many more.
+    LowerBound,
     /// The exact sequence of a share: valid at all looks together, however the drawing is stopped.
     ConfidenceSequence,
     /// The sequence of a mean from the bounds of its numbers: valid at all looks together, whatever the numbers.
@@ -67,6 +86,8 @@ impl Method {
             Method::Bounded => "bounded",
             Method::Wilson => "wilson",
             Method::Hypergeometric => "hypergeometric",
+            Method::OrderStatistics => "order statistics",
+            Method::LowerBound => "lower bound",
             Method::ConfidenceSequence => "confidence sequence",
             Method::BoundedSequence => "bounded confidence sequence",
             Method::AsymptoticSequence => "asymptotic confidence sequence",

@@ -60,8 +60,8 @@ impl Urn {
         sum > limit
     }
 
-    /// Logarithm of the chance of exactly these hits.
-    fn ln_chance(&self, urn_hits: f64, urn_misses: f64) -> f64 {
+    /// Logarithm of the chance of exactly these hits, if so many of the urn are hits and misses.
+    pub fn ln_chance(&self, urn_hits: f64, urn_misses: f64) -> f64 {
         let (hits, misses) = (self.hits as f64, self.misses as f64);
         let all = urn_hits + urn_misses;
         let drawn = hits + misses;

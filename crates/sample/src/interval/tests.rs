@@ -1,6 +1,7 @@
 //! Coverage: how often the truth lies in the interval. Each simulated test names its number of repetitions and the
 //! standard deviation of the coverage found; the bounds lie about three of those away from the truth.
 
+mod aggregates;
 mod bounded_sequences;
 mod means;
 

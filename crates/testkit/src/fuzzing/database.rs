@@ -159,7 +159,7 @@ fn ask(
         let count = ("rows".to_string(), Aggregate::Count);
         let request = EstimateRequest {
             aggregates: [count].into_iter().chain(average).collect(),
-            by: by.map(|column| schema.columns.field(column).name().clone()),
+            by: by.map(|column| schema.columns.field(column).name().clone()).into_iter().collect(),
             selection: selection(),
             stop: Stop::Rows(DRAWN),
             seed: Some(seed),

@@ -214,7 +214,7 @@ fn estimates_of_a_rollup_table_are_of_its_rows_in_every_state() {
         }
         let by_team = EstimateRequest {
             aggregates: vec![("rows".into(), Aggregate::Count)],
-            by: Some("team".into()),
+            by: vec!["team".into()],
             stop: Stop::Rows(1),
             ..Default::default()
         };
@@ -237,7 +237,7 @@ fn truths_by_weight() -> BTreeMap<i64, [f64; 2]> {
 
 /// Whether every interval of every group holds; aggregates are the count and the average value.
 fn all_hold(estimate: &Estimate, truths: &BTreeMap<i64, [f64; 2]>) -> bool {
-    let groups = estimate.groups.as_ref().unwrap().as_primitive::<Int64Type>();
+    let groups = estimate.groups[0].as_primitive::<Int64Type>();
     groups.values().iter().enumerate().all(|(group, value)| {
         let truths = truths[value].iter().zip(&estimate.aggregates);
         truths.into_iter().all(|(truth, of)| of.intervals[group].contains(*truth))
@@ -250,7 +250,7 @@ fn by_weight(simultaneous: bool, stop: Stop) -> EstimateRequest {
             ("rows".into(), Aggregate::Count),
             ("mean".into(), Aggregate::avg("value")),
         ],
-        by: Some("weight".into()),
+        by: vec!["weight".into()],
         simultaneous,
         stop,
         ..Default::default()
@@ -314,7 +314,7 @@ fn simultaneous_counts_hold_where_every_group_met_is_one_of_thousands() {
     let share = |simultaneous| {
         let aggregates = vec![("rows".into(), Aggregate::Count)];
         let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
-        let request = EstimateRequest { by: Some("id".into()), ..request };
+        let request = EstimateRequest { by: vec!["id".into()], ..request };
         let estimates = estimates(&table, request);
         let holds = |estimate: &Estimate| {
             estimate.aggregates[0].intervals.iter().all(|interval| interval.contains(1.0))
@@ -335,7 +335,7 @@ fn simultaneous_averages_of_known_sets_hold_together() {
     let share = |simultaneous| {
         let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
         let request = EstimateRequest { aggregates, ..by_weight(simultaneous, Stop::Rows(500)) };
-        let request = EstimateRequest { by: Some("team".into()), ..request };
+        let request = EstimateRequest { by: vec!["team".into()], ..request };
         let estimates = estimates(&table, request);
         let holds = |estimate: &&Estimate| {
             let mut intervals = estimate.aggregates[0].intervals.iter().zip(&truths);

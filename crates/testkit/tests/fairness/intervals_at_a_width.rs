@@ -128,7 +128,7 @@ fn truth(number: fn(i64) -> Option<f64>, ids: impl Iterator<Item = i64>) -> f64 
 fn average(name: &str, by: Option<&str>, stop: Stop, run: u64) -> EstimateRequest {
     EstimateRequest {
         aggregates: vec![("mean".into(), Aggregate::avg(name))],
-        by: by.map(String::from),
+        by: by.map(String::from).into_iter().collect(),
         stop,
         seed: Some(0x5eed_7000 + run),
         ..Default::default()

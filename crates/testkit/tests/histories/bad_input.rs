@@ -486,7 +486,7 @@ fn an_estimate_that_cannot_be_made_is_refused() {
     // The names of the result's columns: the group, each aggregate with its ends, and "sampled".
     let called = |names: &[&str], by: Option<&str>| EstimateRequest {
         aggregates: names.iter().map(|name| (name.to_string(), Aggregate::Count)).collect(),
-        by: by.map(str::to_string),
+        by: by.map(str::to_string).into_iter().collect(),
         ..Default::default()
     };
     for (names, by, twice) in [
@@ -503,7 +503,7 @@ fn an_estimate_that_cannot_be_made_is_refused() {
     f.refuses(
         NotFound,
         r#"unknown column "ctiy""#,
-        estimate(EstimateRequest { by: Some("ctiy".into()), ..average("price") }),
+        estimate(EstimateRequest { by: vec!["ctiy".into()], ..average("price") }),
     );
     for confidence in [0.0, 1.0, -0.5, 1.5, f64::NAN, f64::INFINITY] {
         f.refuses(

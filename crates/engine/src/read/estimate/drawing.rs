@@ -7,12 +7,15 @@ use drillcore_format::key::decode_values;
 use drillcore_sample::choose::WithoutReplacement;
 use drillcore_sample::rng::Rng;
 
+use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
-use crate::read::estimate::bounds::bounds;
+use crate::policy::table_policy::TablePolicy;
+use crate::read::estimate::bounds::{Known, bounds};
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::looks::Looks;
-use crate::read::estimate::next_step::{Step, draws_of_scan, next_step};
+use crate::read::estimate::next_step::{Costs, Step, next_step};
 use crate::read::estimate::plan::EstimatePlan;
+use crate::read::estimate::reading::ReadGroups;
 use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRAWS, Watch};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
@@ -24,8 +27,15 @@ use crate::select::selection::{Question, Selected, Selection};
 
 /// The stream of a seed that estimates draw from.
 const STREAM: u64 = 2;
-/// A round beyond this is at most a quarter of what was drawn.
+/// Rounds grow to this, where the data does not say when to stop.
 const ROUND_MAX: u64 = 50_000;
+/// A round is at most so many times what was drawn: from few rows it is hard to tell how many are needed.
+const ROUND_GROWTH_MAX: u64 = 8;
+/// Partitions of a scan per thread, so that none waits long for the last.
+const PARTITIONS_PER_THREAD: usize = 4;
+/// Rows that are worth a thread that reads them.
+const ROWS_PER_THREAD: u64 = 50_000;
+
 impl TableSnapshot {
     /// Estimates from a sample that grows until it may stop. See [`EstimateRequest`].
     pub fn estimate(&self, request: &EstimateRequest) -> Result<Estimate> {
@@ -56,7 +66,7 @@ struct Drawing<'a> {
     chooser: WithoutReplacement,
     drawn: u64,
     draws_max: u64,
-    scan_draws: u64,
+    costs: Costs,
 }
 
 impl<'a> Drawing<'a> {
@@ -64,12 +74,17 @@ impl<'a> Drawing<'a> {
         let draws_max = request.stop.draws_max()?;
         // Rows that fail the test are drawn too, and count as rows of no group.
         let Question { scope, test } = request.selection.check(table.table().layout.schema())?;
-        let plan = EstimatePlan::new(table, request, test)?;
+        let mut plan = EstimatePlan::new(table, request, test)?;
         let is_by_set = scope.is_by_set();
         let selected = table.resolved(table.shown(scope), &request.interrupt)?;
-        let (columns, pages_max) = (plan.measured_columns(), draws_max.min(USUAL_DRAWS));
         let layout = &table.table().layout;
-        let known = bounds(layout, &selected, &columns, pages_max, &request.interrupt)?;
+        let all_rows: u64 = table.table().pieces.iter().map(|piece| piece.rows()).sum();
+        plan.bounds_are_met = TablePolicy::of(layout).keeps_all() && all_rows == selected.len();
+        let known = known(table, &plan, &selected, draws_max.min(USUAL_DRAWS), request)?;
+        if !matches!(request.stop, Stop::Error(_)) && draws_max < selected.len() {
+            plan.check_sampled(&known)?;
+        }
+        let costs = Costs::new(selected.len(), is_by_set, plan.needs_all_rows(&known));
         let mut tally = Tally::new(&plan, known);
         if let Some(sets) = plan.known_groups(table, request)? {
             tally.expect_groups(sets);
@@ -84,7 +99,6 @@ impl<'a> Drawing<'a> {
         };
         let rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
         let chooser = WithoutReplacement::new(selected.len());
-        let scan_draws = draws_of_scan(selected.len(), is_by_set);
         Ok(Drawing {
             table,
             request,
@@ -96,7 +110,7 @@ impl<'a> Drawing<'a> {
             chooser,
             drawn: 0,
             draws_max,
-            scan_draws,
+            costs,
         })
     }
 
@@ -117,28 +131,31 @@ impl<'a> Drawing<'a> {
             }
             if let Stop::Error(width) = self.request.stop {
                 let estimate = self.look(Look::Running)?;
-                match next_step(&estimate, &self.plan, &self.tally, width, self.scan_draws) {
-                    Step::Stop => return Ok(estimate),
-                    Step::Scan => {
-                        self.scan()?;
-                        return self.look(Look::Running);
-                    }
-                    Step::ReadGroups(groups) => {
-                        self.read_groups(&groups)?;
-                        continue;
-                    }
-                    Step::Draw => {}
+                let step =
+                    next_step(&estimate, &self.plan, &self.tally, &self.looks, width, self.costs);
+                if step == Step::Stop {
+                    return Ok(estimate);
                 }
                 if self.is_stopped_by(&mut watch, &estimate) {
                     return Ok(estimate);
                 }
-            } else if watch.is_some() {
+                match step {
+                    Step::Stop | Step::Scan => {
+                        self.scan()?;
+                        return self.look(Look::Running);
+                    }
+                    Step::ReadGroups(groups) => self.read_groups(&groups)?,
+                    Step::Draw { until } => self.draw_round(until)?,
+                }
+                continue;
+            }
+            if watch.is_some() {
                 let estimate = self.look(Look::Running)?;
                 if self.is_stopped_by(&mut watch, &estimate) {
                     return Ok(estimate);
                 }
             }
-            self.draw_round()?;
+            self.draw_round(0)?;
         }
     }
 
@@ -151,13 +168,19 @@ impl<'a> Drawing<'a> {
         self.drawn > 0 && watch.as_mut().is_some_and(|watch| watch(estimate).is_break())
     }
 
-    fn draw_round(&mut self) -> Result<()> {
-        let round_max = match self.request.stop {
-            // A look takes time in proportion to all that was drawn.
-            Stop::Error(_) => ROUND_MAX.max(self.drawn / 4),
-            _ => ROUND_MAX,
+    /// Draws more rows, until there are about so many if that is known.
+    fn draw_round(&mut self, until: u64) -> Result<()> {
+        let least = (self.drawn / 2).clamp(ROUND_MIN, ROUND_MAX);
+        let round = match self.request.stop {
+            Stop::Error(_) => {
+                let least = least.max(self.drawn / 4);
+                let most = least.max(self.drawn.saturating_mul(ROUND_GROWTH_MAX));
+                until.saturating_sub(self.drawn).clamp(least, most)
+            }
+            _ => least,
         };
-        let round = (self.drawn / 2).clamp(ROUND_MIN, round_max).min(self.draws_max - self.drawn);
+        let rest = self.selected.len() - self.drawn;
+        let round = round.min(self.draws_max - self.drawn).min(rest);
         let mut numbers = Vec::new();
         self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
         let Drawing { table, request, plan, selected, tally, .. } = self;
@@ -172,20 +195,25 @@ impl<'a> Drawing<'a> {
 
     /// Reads all rows that are selected.
     fn scan(&mut self) -> Result<()> {
-        self.tally.read_all(self.selected.len());
-        self.read(self.request.selection.clone())
+        let read = self.read(self.request.selection.clone())?;
+        self.tally.take_read(read, None)?;
+        self.tally.end_scan(self.selected.len());
+        Ok(())
     }
 
     /// Reads all rows of some sets, which are the groups.
     fn read_groups(&mut self, groups: &[usize]) -> Result<()> {
         let values: Vec<&[u8]> = groups.iter().map(|&group| self.tally.value(group)).collect();
-        let (_, data_type) = self.plan.by.as_ref().expect("sets are groups of an estimate");
+        let [(_, data_type)] = &self.plan.by[..] else {
+            unreachable!("groups are of one set column")
+        };
         let sets = decode_values(&values, data_type)?;
-        self.tally.read_whole(groups);
-        self.read(Selection { sets: Some(sets), ..self.request.selection.clone() })
+        let read = self.read(Selection { sets: Some(sets), ..self.request.selection.clone() })?;
+        self.tally.take_read(read, Some(groups))
     }
 
-    fn read(&mut self, selection: Selection) -> Result<()> {
+    /// Reads rows by several threads, each into a tally of its own.
+    fn read(&self, selection: Selection) -> Result<ReadGroups> {
         let schema = &self.table.table().layout.schema().columns;
         let names = self.plan.columns().iter().map(|&column| schema.field(column).name().clone());
         let request = ScanRequest {
@@ -194,9 +222,37 @@ impl<'a> Drawing<'a> {
             interrupt: self.request.interrupt.clone(),
             ..ScanRequest::default()
         };
-        for batch in self.table.scan(request)? {
-            self.tally.add_read(&batch?)?;
-        }
-        Ok(())
+        let threads = threads_for(None, self.selected.len(), ROWS_PER_THREAD)?;
+        let parts = if threads == 1 { 1 } else { threads * PARTITIONS_PER_THREAD };
+        let partitions = self.table.scan_partitions(&request, parts)?;
+        let read = side_by_side(partitions.len(), threads, |number| {
+            let mut groups = ReadGroups::new(&self.plan);
+            for batch in partitions[number].scan()? {
+                groups.add(&self.plan.values(&batch?)?);
+            }
+            Ok(groups)
+        })?;
+        let mut all = ReadGroups::new(&self.plan);
+        read.into_iter().for_each(|groups| all.merge(groups));
+        Ok(all)
     }
+}
+
+/// What is known of each position of a plan without drawing. Of what a row may choose from a column or not, the column's bounds.
+fn known(
+    table: &TableSnapshot,
+    plan: &EstimatePlan,
+    selected: &Selected,
+    pages_max: u64,
+    request: &EstimateRequest,
+) -> Result<Vec<Known>> {
+    let bounding = plan.bounding_columns(table);
+    let columns: Vec<usize> = bounding.iter().copied().flatten().collect();
+    let layout = &table.table().layout;
+    let mut found = bounds(layout, selected, &columns, pages_max, &request.interrupt)?.into_iter();
+    let known = |column: &Option<usize>| match column {
+        None => Known::Nothing,
+        Some(_) => found.next().expect("one per column"),
+    };
+    Ok(bounding.iter().map(known).collect())
 }

@@ -6,7 +6,7 @@
 //! number, so there:
 //!
 //! - counts are judged by [`group_share`](drillcore_sample::interval::group_share), which needs no number of groups;
-//! - averages are divided by the groups met. Given which draw belongs to which group, the numbers drawn of each are a
+//! - averages, and what else is made of the numbers of a group, are divided by the groups met. Given which draw belongs to which group, the numbers drawn of each are a
 //!   uniform sample of its rows: what they show cannot have changed the division. Over many looks the
 //!   number grows, so there each look spends what the earlier ones left, and a group keeps what it got.
 //!
@@ -35,7 +35,7 @@ pub struct Levels {
     confidence: Confidence,
     /// How many things are estimated, if their intervals are to hold together.
     together: Option<usize>,
-    /// One a measure.
+    /// One per aggregate.
     spent: Vec<Spent>,
 }
 
@@ -51,11 +51,15 @@ impl Levels {
     pub fn new(request: &EstimateRequest, plan: &EstimatePlan, tally: &Tally) -> Result<Levels> {
         let confidence =
             Confidence::new(request.confidence).map_err(|e| Error::invalid(e.to_string()))?;
-        let asks_count = plan.aggregates.iter().any(|(_, each)| *each == Measure::Count);
-        let counts = usize::from(asks_count && !tally.knows_counts());
-        let measures = plan.measures.len();
-        let together = request.simultaneous.then_some((counts + measures).max(1));
-        Ok(Levels { confidence, together, spent: vec![Spent::default(); measures] })
+        // Asked twice, a thing is estimated once.
+        let is_new = |at: usize| {
+            let measure = plan.aggregates[at].1;
+            let is_known = measure == Measure::Count && tally.knows_counts();
+            !is_known && plan.aggregates[..at].iter().all(|(_, other)| *other != measure)
+        };
+        let things = (0..plan.aggregates.len()).filter(|&at| is_new(at)).count();
+        let together = request.simultaneous.then_some(things.max(1));
+        Ok(Levels { confidence, together, spent: vec![Spent::default(); plan.aggregates.len()] })
     }
 
     pub fn confidence(&self) -> Confidence {
@@ -74,20 +78,21 @@ impl Levels {
         }
     }
 
-    /// Of the averages of a measure, one a group.
-    pub fn of_averages(
+    /// Of what an aggregate makes of the values of each group, by the number of the group.
+    pub fn of_values(
         &mut self,
         tally: &Tally,
+        aggregate: usize,
         slot: usize,
-        groups: &[usize],
+        groups: usize,
         look: Look,
     ) -> Vec<Confidence> {
-        let Some(things) = self.together else { return vec![self.confidence; groups.len()] };
-        let all_alike = |count: usize| vec![1.0 / count.max(1) as f64; groups.len()];
+        let Some(things) = self.together else { return vec![self.confidence; groups] };
+        let all_alike = |count: usize| vec![1.0 / count.max(1) as f64; groups];
         let shares = match (tally.known_groups(), look) {
             (Some(count), _) => all_alike(count),
             (None, Look::Last) => all_alike(tally.groups_with(slot, T_COUNT_MIN).count()),
-            (None, Look::Running) => self.spent[slot].shares(tally, slot, groups),
+            (None, Look::Running) => self.spent[aggregate].shares(tally, slot, groups),
         };
         let of_share = |share: f64| self.confidence.spending(share / things as f64);
         shares.into_iter().map(of_share).collect()
@@ -97,8 +102,8 @@ impl Levels {
 impl Spent {
     /// A group has an interval from a number of draws on: the `k`-th look that finds such groups shares
     /// `1 / k (k + 1)` among them, and that adds up to 1.
-    fn shares(&mut self, tally: &Tally, slot: usize, groups: &[usize]) -> Vec<f64> {
-        self.share_of.resize(groups.len(), 0.0);
+    fn shares(&mut self, tally: &Tally, slot: usize, groups: usize) -> Vec<f64> {
+        self.share_of.resize(groups, 0.0);
         let is_new = |group: &usize| self.share_of[*group] == 0.0;
         let new: Vec<usize> = tally.groups_with(slot, SEQUENCE_COUNT_MIN).filter(is_new).collect();
         if !new.is_empty() {
@@ -106,6 +111,6 @@ impl Spent {
             let share = 1.0 / (self.looks * (self.looks + 1)) as f64 / new.len() as f64;
             new.into_iter().for_each(|group| self.share_of[group] = share);
         }
-        groups.iter().map(|&group| self.share_of[group]).collect()
+        self.share_of.clone()
     }
 }

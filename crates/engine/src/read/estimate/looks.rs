@@ -1,18 +1,16 @@
 //! A look at what was drawn: the intervals that it gives.
 
-use drillcore_format::key::decode_values;
-use drillcore_sample::interval::{
-    Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence,
-    mean_sequence_bounded, mean_t, mean_t_or_bounded, share_sequence, share_wilson,
-};
+use arrow_array::ArrayRef;
+use drillcore_format::key::{decode_values, split_column};
+use drillcore_sample::interval::{Confidence, Design, Interval, Method};
 
 use crate::error::Result;
-use crate::read::estimate::bounds::Known;
+use crate::read::estimate::figures::View;
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
-use crate::read::estimate::plan::{EstimatePlan, Measure};
+use crate::read::estimate::plan::{EstimatePlan, Figure, Measure};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
-use crate::read::estimate::tally::Tally;
+use crate::read::estimate::tally::{Drawn, Tally};
 
 /// All looks of one estimate.
 pub struct Looks {
@@ -36,47 +34,41 @@ impl Looks {
         let counted = if is_all { self.population } else { drawn };
         let design = Design { population: Some(self.population), drawn: counted };
         let mut aggregates = Vec::with_capacity(plan.aggregates.len());
-        for (name, aggregate) in &plan.aggregates {
-            aggregates.push(match *aggregate {
-                Measure::Count => AggregateEstimate {
-                    name: name.clone(),
-                    intervals: self.counts(tally, &order, &design, look),
-                    has_value: vec![true; order.len()],
-                    bounds: None,
-                },
-                Measure::Avg(slot) => {
-                    let intervals = self.averages(tally, slot, &order, &design, look);
-                    let is_bounded = |interval: &Interval| {
-                        matches!(interval.method, Method::Bounded | Method::BoundedSequence)
-                    };
-                    let bounds = tally.known(slot).bounds();
-                    AggregateEstimate {
-                        name: name.clone(),
-                        bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
-                        intervals,
-                        has_value: order
-                            .iter()
-                            .map(|&group| tally.moments(group, slot).count() > 0)
-                            .collect(),
-                    }
+        for (at, (name, measure)) in plan.aggregates.iter().enumerate() {
+            let levels = match *measure {
+                Measure::Count => vec![self.levels.confidence(); order.len()],
+                Measure::Of(_, slot) => self.levels.of_values(tally, at, slot, order.len(), look),
+            };
+            let view = |group: usize| self.view(tally, &design, look, levels[group]);
+            let intervals: Vec<Interval> = match *measure {
+                Measure::Count => order.iter().map(|&group| view(group).rows(group)).collect(),
+                Measure::Of(figure, slot) => {
+                    order.iter().map(|&group| view(group).figure(figure, group, slot)).collect()
                 }
+            };
+            let is_bounded = |interval: &Interval| {
+                matches!(interval.method, Method::Bounded | Method::BoundedSequence)
+            };
+            let bounds = match *measure {
+                Measure::Count => None,
+                Measure::Of(_, slot) => tally.known_of(slot).bounds(),
+            };
+            let exists = |&group: &usize| exists(*measure, tally, group);
+            aggregates.push(AggregateEstimate {
+                name: name.clone(),
+                bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
+                intervals,
+                has_value: order.iter().map(exists).collect(),
             });
         }
-        let groups = match &plan.by {
-            None => None,
-            Some((_, data_type)) => {
-                let values: Vec<&[u8]> = order.iter().map(|&group| tally.value(group)).collect();
-                Some(decode_values(&values, data_type)?)
-            }
-        };
         let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
         let mut methods: Vec<&str> = intervals().map(|interval| interval.method.as_str()).collect();
         methods.sort_unstable();
         methods.dedup();
         let confidence = self.levels.confidence();
         let mut estimate = Estimate {
-            groups,
-            by: plan.by_name.clone(),
+            groups: groups(plan, tally, &order)?,
+            by: plan.by_names.clone(),
             drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
             sampled: drawn,
             scanned: tally.scanned(),
@@ -97,86 +89,82 @@ impl Looks {
         Ok(estimate)
     }
 
-    fn counts(
+    /// Half the width that an interval of one aggregate and one group would have if it were looked at once and needed no bounds:
+    /// what shrinks with the root of the draws.
+    pub fn plain_half_width(
         &self,
         tally: &Tally,
-        groups: &[usize],
-        design: &Design,
-        look: Look,
-    ) -> Vec<Interval> {
-        let level = self.levels.of_count();
-        let is_one_of_many = self.levels.are_together() && tally.known_groups().is_none();
-        let count = |&group: &usize| {
-            if let Some(rows) = tally.known_rows(group) {
-                return Interval::exact(rows as f64);
-            }
-            if tally.counts_all() {
-                return Interval::exact(self.population as f64);
-            }
-            let hits = tally.drawn(group);
-            if design.drawn == self.population {
-                // All were counted. A share times the population would be off by a rounding.
-                return Interval::exact(hits as f64);
-            }
-            let share = match (look, is_one_of_many) {
-                (Look::Last, false) => share_wilson(hits, design, level),
-                (Look::Last, true) => group_share(hits, design, level),
-                (Look::Running, false) => share_sequence(hits, design, level, self.tightest_at),
-                (Look::Running, true) => {
-                    group_share_sequence(hits, design, level, self.tightest_at)
-                }
-            };
-            scale(share, self.population as f64)
+        measure: Measure,
+        group: usize,
+        drawn: u64,
+    ) -> f64 {
+        let design = Design { population: Some(self.population), drawn };
+        let view = self.view(tally, &design, Look::Last, self.levels.confidence());
+        let interval = match measure {
+            Measure::Count => view.rows(group),
+            Measure::Of(figure, slot) => view.without_bounds(figure, group, slot),
         };
-        groups.iter().map(count).collect()
+        interval.half_width()
     }
 
-    fn averages(
-        &mut self,
-        tally: &Tally,
-        slot: usize,
-        groups: &[usize],
-        design: &Design,
+    fn view<'a>(
+        &'a self,
+        tally: &'a Tally,
+        design: &'a Design,
         look: Look,
-    ) -> Vec<Interval> {
-        let levels = self.levels.of_averages(tally, slot, groups, look);
-        let average = |(&group, level): (&usize, Confidence)| {
-            let moments = tally.moments(group, slot);
-            if tally.is_whole(group) {
-                return Interval::exact(moments.mean());
-            }
-            match (tally.known(slot), tally.bounded(group, slot)) {
-                // There is no average.
-                (Known::NoValues, _) => Interval::exact(f64::NAN),
-                (Known::Between(bounds), _) if bounds.low == bounds.high && moments.count() > 0 => {
-                    Interval::exact(moments.mean())
-                }
-                (_, Some(numbers)) if look == Look::Last => {
-                    mean_t_or_bounded(moments, numbers, design, level)
-                }
-                (_, Some(numbers)) => {
-                    let design = tally.design(group).unwrap_or(*design);
-                    mean_sequence_bounded(moments, numbers, &design, level, self.tightest_at)
-                }
-                (_, None) if look == Look::Last => mean_t(moments, design, level),
-                (_, None) => mean_sequence(moments, design, level, self.tightest_at),
-            }
-        };
-        groups.iter().zip(levels).map(average).collect()
-    }
-}
-
-/// Whether an average rests on a limit theorem alone.
-fn is_asymptotic(plan: &EstimatePlan, tally: &Tally, estimates: &[AggregateEstimate]) -> bool {
-    plan.aggregates.iter().zip(estimates).any(|((_, aggregate), estimate)| match aggregate {
-        Measure::Count => false,
-        Measure::Avg(slot) => {
-            let is_estimated = |interval: &Interval| interval.method != Method::Exact;
-            tally.known(*slot).bounds().is_none() && estimate.intervals.iter().any(is_estimated)
+        level: Confidence,
+    ) -> View<'a> {
+        View {
+            tally,
+            design,
+            look,
+            level,
+            count_level: self.levels.of_count(),
+            is_one_of_many: self.levels.are_together() && tally.known_groups().is_none(),
+            tightest_at: self.tightest_at,
         }
-    })
+    }
 }
 
-fn scale(share: Interval, by: f64) -> Interval {
-    Interval { value: share.value * by, low: share.low * by, high: share.high * by, ..share }
+/// The values of the grouping columns, column by column.
+fn groups(plan: &EstimatePlan, tally: &Tally, order: &[usize]) -> Result<Vec<ArrayRef>> {
+    let types: Vec<_> = plan.by.iter().map(|(_, data_type)| data_type.clone()).collect();
+    let column = |at: usize| -> Result<ArrayRef> {
+        let split = |&group: &usize| split_column(tally.value(group), &types, at);
+        let values = order.iter().map(split).collect::<std::result::Result<Vec<_>, _>>()?;
+        Ok(decode_values(&values, &types[at])?)
+    };
+    (0..types.len()).map(column).collect()
+}
+
+/// Whether a figure of a group exists, as far as rows were met.
+fn exists(measure: Measure, tally: &Tally, group: usize) -> bool {
+    let Measure::Of(figure, slot) = measure else { return true };
+    match figure {
+        Figure::Values | Figure::Distinct => true,
+        // An average of numbers of which one is not is not a number either; it exists.
+        _ => match tally.whole(group, slot) {
+            Some(whole) => whole.figure(figure).is_some(),
+            None => match (figure, tally.slot_drawn(group, slot)) {
+                (Figure::Variance | Figure::StdDev, Drawn::Numbers(drawn)) => drawn.all.count > 1,
+                (Figure::Sum, Drawn::Numbers(drawn)) => {
+                    drawn.all.count > 0 || !tally.is_whole(group)
+                }
+                (_, Drawn::Numbers(drawn)) => drawn.all.count > 0,
+                (_, Drawn::Pair(drawn)) => !drawn.pairs.ratio().is_nan(),
+                (_, Drawn::Values(..)) => true,
+            },
+        },
+    }
+}
+
+/// Whether an interval rests on a limit theorem alone.
+fn is_asymptotic(plan: &EstimatePlan, tally: &Tally, estimates: &[AggregateEstimate]) -> bool {
+    let is_estimated = |interval: &Interval| interval.method != Method::Exact;
+    plan.aggregates.iter().zip(estimates).any(|((_, measure), estimate)| match *measure {
+        Measure::Of(figure, slot) if figure.leans_on_tails() => {
+            tally.known_of(slot).bounds().is_none() && estimate.intervals.iter().any(is_estimated)
+        }
+        _ => false,
+    })
 }

@@ -8,11 +8,15 @@
 
 pub mod result;
 pub mod aggregate;
+pub mod computed;
 pub mod request;
 mod bounds;
 mod plan;
+mod numbers;
+mod reading;
 mod tally;
 mod levels;
+mod figures;
 mod notes;
 mod looks;
 mod next_step;

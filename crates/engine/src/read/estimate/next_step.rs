@@ -2,74 +2,97 @@
 //! their part of the answer exact.
 //!
 //! Costs are counted in draws. Reading all rows costs what drawing one in [`ROWS_PER_DRAW`] does, of a selection by sets one in
-//! [`SET_ROWS_PER_DRAW`]. So
+//! [`SET_ROWS_PER_DRAW`]. From what was drawn so far it is predicted how many draws each interval takes, and
 //!
-//! - small groups that a set index knows are read whole, the smallest first, as soon as that is no more reading than was drawn
-//!   so far;
-//! - all rows are read once drawing has cost as much, or is sure to cost as much again: no interval shrinks faster than in
-//!   proportion to the draws.
-//!
-//! Together that is never more than some times the cost of the cheapest way.
+//! - groups that a set index knows are read whole, if that and the draws that the others take cost less than the draws that
+//!   all take;
+//! - all rows are read if the draws would cost a quarter of that or more. So an answer costs a quarter more than to read
+//!   all rows at most, and that only where the first draws gave a wrong idea of how many are needed.
 
 use drillcore_sample::interval::{Interval, Method, SEQUENCE_COUNT_MIN};
 
+use crate::read::estimate::looks::Looks;
 use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
-use crate::read::estimate::result::Estimate;
+use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 
 /// So many rows are read in order in the time of one draw, at least; `docs/sampling.md` has the measurement.
 const ROWS_PER_DRAW: u64 = 16;
 /// And of sets, whose rows lie among others.
 const SET_ROWS_PER_DRAW: u64 = 4;
+/// Draws that cost one in so many of what it costs to read all rows are worth it.
+const SCAN_SHARE: f64 = 4.0;
 
 /// A group of which so many rows were drawn, and no value among them, holds up nothing: a share of 1 % of its rows may have one.
 const NULLS_ENOUGH: u64 = 1_000;
+
+/// An interval that holds at all looks is this much wider than one that is looked at once.
+const SEQUENCE_WIDTH: f64 = 1.9;
 
 /// What comes after a look.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     Stop,
-    Draw,
+    /// Draws more rows: this many in all may be enough.
+    Draw {
+        until: u64,
+    },
     /// Reads all rows of these groups.
     ReadGroups(Vec<usize>),
     /// Reads all rows.
     Scan,
 }
 
-/// How many draws cost as much as to read all of so many rows.
-pub fn draws_of_scan(rows: u64, is_by_set: bool) -> u64 {
-    rows / if is_by_set { SET_ROWS_PER_DRAW } else { ROWS_PER_DRAW }
+/// What it costs to read instead of to draw.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    /// How many draws cost as much as to read all rows.
+    scan_draws: u64,
+    /// Whether something is asked for that only all rows tell.
+    needs_scan: bool,
 }
 
-/// Decides what comes after `estimate`, of the groups of `tally` in their order, where to read all rows costs `scan_draws`.
+impl Costs {
+    pub fn new(rows: u64, is_by_set: bool, needs_scan: bool) -> Costs {
+        let rows_per_draw = if is_by_set { SET_ROWS_PER_DRAW } else { ROWS_PER_DRAW };
+        Costs { scan_draws: rows / rows_per_draw, needs_scan }
+    }
+
+    fn of_group(rows: Option<u64>) -> f64 {
+        rows.map_or(f64::INFINITY, |rows| rows as f64 / SET_ROWS_PER_DRAW as f64)
+    }
+}
+
+/// Decides what comes after `estimate`, of the groups of `tally` in their order.
 pub fn next_step(
     estimate: &Estimate,
     plan: &EstimatePlan,
     tally: &Tally,
+    looks: &Looks,
     width: HalfWidth,
-    scan_draws: u64,
+    costs: Costs,
 ) -> Step {
     let Estimate { sampled: drawn, population, .. } = *estimate;
     if drawn == population || drawn == 0 && estimate.exact {
         return Step::Stop;
     }
+    if costs.needs_scan {
+        return Step::Scan;
+    }
     // Before anything was drawn there is nothing to be expected.
     if drawn == 0 {
-        return if scan_draws <= ROUND_MIN { Step::Scan } else { Step::Draw };
+        let is_small = costs.scan_draws <= ROUND_MIN;
+        return if is_small { Step::Scan } else { Step::Draw { until: ROUND_MIN } };
     }
-    // Groups that are not narrow enough yet, with the draws that they take at least.
+    // Groups that are not narrow enough yet, with the draws that they may take in all.
     let mut wide: Vec<(usize, f64)> = Vec::new();
     for (place, group) in tally.groups_in_order().into_iter().enumerate() {
-        let draws = |(aggregate, of): (&(String, Measure), &Vec<Interval>)| {
-            let values = match aggregate.1 {
-                Measure::Count => u64::MAX,
-                Measure::Avg(slot) => tally.moments(group, slot).count(),
-            };
-            draws_needed(&of[place], width, drawn, values, tally.drawn(group))
+        let draws = |((_, measure), found): (&(String, Measure), &AggregateEstimate)| {
+            draws_needed(&found.intervals[place], width, drawn, *measure, tally, looks, group)
         };
-        let intervals = estimate.aggregates.iter().map(|aggregate| &aggregate.intervals);
-        let needed = plan.aggregates.iter().zip(intervals).map(draws).fold(0.0, f64::max);
+        let needed = plan.aggregates.iter().zip(&estimate.aggregates).map(draws);
+        let needed = needed.fold(0.0, f64::max);
         if needed > drawn as f64 {
             wide.push((group, needed));
         }
@@ -79,58 +102,82 @@ pub fn next_step(
     if is_met && wide.is_empty() {
         return Step::Stop;
     }
-    // Reading a group and all smaller ones, after those that were read before.
-    wide.sort_by_key(|&(group, _)| tally.known_rows(group).unwrap_or(u64::MAX));
-    let mut reading = tally.scanned();
-    let mut to_read = Vec::new();
-    let mut draws_left: f64 = 0.0;
-    for &(group, needed) in &wide {
-        reading = reading.saturating_add(tally.known_rows(group).unwrap_or(u64::MAX));
-        if reading <= drawn {
-            to_read.push(group);
-        } else {
-            draws_left = draws_left.max(needed.min(reading as f64) - drawn as f64);
+    if !is_met {
+        let until = drawn * 2;
+        return if drawn >= costs.scan_draws { Step::Scan } else { Step::Draw { until } };
+    }
+    // The groups that take most draws are read, or none, or all: whichever is cheapest.
+    wide.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let left = |needed: f64| needed.min(population as f64) - drawn as f64;
+    let (mut reading, mut cheapest) = (0.0, (left(wide[0].1), 0));
+    for read in 1..=wide.len() {
+        reading += Costs::of_group(tally.known_rows(wide[read - 1].0));
+        let cost = reading + wide.get(read).map_or(0.0, |&(_, needed)| left(needed));
+        if cost < cheapest.0 {
+            cheapest = (cost, read);
         }
     }
-    if is_met && to_read.len() == wide.len() {
-        Step::ReadGroups(to_read)
-    } else if drawn >= scan_draws || draws_left > scan_draws as f64 {
+    let (cost, read) = cheapest;
+    // What was drawn and read before is spent; it counts, so that no answer costs much more than to read all.
+    let spent = drawn as f64 + tally.scanned() as f64 / SET_ROWS_PER_DRAW as f64;
+    if spent + cost > costs.scan_draws as f64 / SCAN_SHARE {
         Step::Scan
-    } else if to_read.is_empty() {
-        Step::Draw
+    } else if read > 0 {
+        Step::ReadGroups(wide[..read].iter().map(|&(group, _)| group).collect())
     } else {
-        Step::ReadGroups(to_read)
+        Step::Draw { until: wide[0].1 as u64 + 1 }
     }
 }
 
-/// The draws after which an interval can be narrow enough, if all goes well; no more than `drawn` if it is. `values` were met among
-/// the `rows` drawn of its group.
-fn draws_needed(interval: &Interval, width: HalfWidth, drawn: u64, values: u64, rows: u64) -> f64 {
-    let drawn = drawn as f64;
+/// The draws after which an interval may be narrow enough; no more than `drawn` if it is.
+fn draws_needed(
+    interval: &Interval,
+    width: HalfWidth,
+    drawn: u64,
+    measure: Measure,
+    tally: &Tally,
+    looks: &Looks,
+    group: usize,
+) -> f64 {
+    let (rows, all) = (tally.drawn(group), drawn as f64);
+    let values = match measure {
+        Measure::Count => u64::MAX,
+        Measure::Of(_, slot) => tally.count(group, slot),
+    };
     let half_width = interval.half_width();
     if interval.method == Method::Exact {
-        0.0
-    } else if values == 0 {
-        // Nothing is known of an average without values. Of a group that was not met not even how rare it is.
-        match rows {
-            0 => drawn + 1.0,
-            NULLS_ENOUGH.. => 0.0,
-            _ => drawn * NULLS_ENOUGH as f64 / rows as f64,
-        }
-    } else if !interval.value.is_finite() {
+        return 0.0;
+    }
+    if rows == 0 {
+        // Until a group of a known size is met often enough.
+        let share = tally.known_rows(group).map_or(0.0, |rows| rows as f64);
+        return (SEQUENCE_COUNT_MIN as f64 * looks.population as f64 / share).max(all + 1.0);
+    }
+    if values == 0 {
+        // Nothing is known of a figure without values.
+        return if rows >= NULLS_ENOUGH { 0.0 } else { all * NULLS_ENOUGH as f64 / rows as f64 };
+    }
+    if !interval.value.is_finite() {
         // A value that is not finite was met.
-        f64::INFINITY
-    } else if half_width <= limit(width, interval.value.abs()) {
+        return f64::INFINITY;
+    }
+    if half_width <= limit(width, interval.value.abs()) {
         // One of no width says only that all numbers drawn were equal; a rare different one gets the usual number of draws to
         // show up.
-        if half_width > 0.0 { 0.0 } else { USUAL_DRAWS as f64 }
-    } else if half_width.is_infinite() {
-        drawn * SEQUENCE_COUNT_MIN as f64 / values as f64
-    } else {
-        // The truth may be as large as this, and the limit with it.
-        let largest = interval.low.abs().max(interval.high.abs());
-        (drawn * half_width / limit(width, largest)).max(drawn + 1.0)
+        return if half_width > 0.0 { 0.0 } else { USUAL_DRAWS as f64 };
     }
+    // One part of the width shrinks with the root of the draws, and the rest, which bounds are the reason for, with their number.
+    let plain = SEQUENCE_WIDTH * looks.plain_half_width(tally, measure, group, drawn);
+    let slow = if plain.is_nan() { half_width } else { plain.min(half_width) };
+    let fast = if half_width.is_finite() { half_width - slow } else { 0.0 };
+    // The truth may be farther from 0, and the limit with it.
+    let limit = limit(width, interval.value.abs() + slow / 4.0);
+    if slow.is_infinite() {
+        return all * SEQUENCE_COUNT_MIN as f64 / values as f64 + 1.0;
+    }
+    let root = (slow + (slow * slow + 4.0 * fast * limit).sqrt()) / (2.0 * limit);
+    let few = if half_width.is_finite() { 1.0 } else { SEQUENCE_COUNT_MIN as f64 / values as f64 };
+    (all * (root * root).max(few)).max(all + 1.0)
 }
 
 fn limit(width: HalfWidth, value: f64) -> f64 {

@@ -5,11 +5,11 @@ use drillcore_sample::interval::{
     Bounds, Confidence, Design, Interval, Method, is_heavy_tailed, share_sequence,
 };
 
-use crate::read::estimate::plan::{EstimatePlan, Measure};
+use crate::read::estimate::plan::{EstimatePlan, Figure, Measure};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 
-/// Sentences: one or two for each average that needs them, then those of the whole estimate.
+/// Sentences: those for each aggregate that needs some, then those of the whole estimate.
 pub fn notes(
     estimate: &Estimate,
     plan: &EstimatePlan,
@@ -20,10 +20,14 @@ pub fn notes(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for ((name, aggregate), found) in plan.aggregates.iter().zip(&estimate.aggregates) {
-        let Measure::Avg(slot) = *aggregate else { continue };
+        let Measure::Of(figure, slot) = *aggregate else { continue };
+        let tails = figure.leans_on_tails();
         let sentences = [
-            of_tails(tally, slot, groups, &found.intervals, confidence.get()),
-            of_missing_values(tally, slot, groups, found, confidence, n_opt),
+            tails
+                .then(|| of_tails(tally, slot, groups, &found.intervals, confidence.get()))
+                .flatten(),
+            of_missing_values(tally, figure, slot, groups, found, confidence, n_opt),
+            of_open_ends(figure, found),
         ];
         notes.extend(sentences.into_iter().flatten().map(|sentence| format!("{name}: {sentence}")));
     }
@@ -44,7 +48,7 @@ fn of_tails(
     let estimated = intervals.iter().filter(is_estimated).count();
     let heavy = heavy_tail(tally, slot, groups, intervals);
     let them = if estimated == 1 { "the interval" } else { "intervals" };
-    match tally.known(slot).bounds() {
+    match tally.known_of(slot).bounds() {
         _ if estimated == 0 => None,
         None => {
             let tail = heavy.map_or(String::new(), |heavy| format!(" ({})", heavy.tail));
@@ -83,7 +87,7 @@ fn heavy_tail(
     let is_heavy = |(group, interval): &(&usize, &Interval)| match interval.method {
         Method::Exact => false,
         Method::Bounded => true,
-        _ => is_heavy_tailed(tally.moments(**group, slot)),
+        _ => is_heavy_tailed(&tally.moments(**group, slot)),
     };
     let heavy: Vec<(&usize, &Interval)> = groups.iter().zip(intervals).filter(is_heavy).collect();
     let skewness = |group: &usize| tally.moments(*group, slot).skewness();
@@ -122,9 +126,58 @@ impl HeavyTail {
     }
 }
 
-/// Of groups that rows were drawn of, but no value of an average.
+/// Of ends that no number drawn is far enough out for, and of what only a scan would tell.
+fn of_open_ends(figure: Figure, found: &AggregateEstimate) -> Option<String> {
+    let groups = found.intervals.len();
+    let count = |is_so: &dyn Fn(&Interval) -> bool| {
+        found.intervals.iter().filter(|interval| is_so(interval)).count()
+    };
+    let where_of = |open: usize| match (groups, open) {
+        (1, _) => String::new(),
+        (all, open) => format!(" in {open} of {all} groups"),
+    };
+    match figure {
+        Figure::Distinct => {
+            let open = count(&|interval| interval.method == Method::LowerBound);
+            (open > 0).then(|| {
+                format!(
+                    "the values met{}; there are at least as many, and a sample cannot tell how many more: stop by an error to \
+                     have all rows read",
+                    where_of(open)
+                )
+            })
+        }
+        Figure::Quantile(_) => {
+            let open = count(&|interval| {
+                interval.method != Method::Exact
+                    && (interval.low.is_infinite() || interval.high.is_infinite())
+                    && interval.value.is_finite()
+            });
+            (open > 0).then(|| {
+                format!(
+                    "too few values were met for both ends of the interval{}; draw more",
+                    where_of(open)
+                )
+            })
+        }
+        Figure::Ratio => {
+            let open =
+                count(&|interval| interval.method != Method::Exact && interval.low.is_infinite());
+            (open > 0).then(|| {
+                format!(
+                    "the sum below the line may be 0, as far as the draws tell{}; draw more",
+                    where_of(open)
+                )
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Of groups that rows were drawn of, but no value of a figure that needs some.
 fn of_missing_values(
     tally: &Tally,
+    figure: Figure,
     slot: usize,
     groups: &[usize],
     found: &AggregateEstimate,
@@ -132,7 +185,7 @@ fn of_missing_values(
     n_opt: u64,
 ) -> Option<String> {
     let is_missing = |(group, interval): &(&usize, &Interval)| {
-        let values = tally.moments(**group, slot).count();
+        let values = tally.count(**group, slot);
         interval.method != Method::Exact && values == 0 && tally.drawn(**group) > 0
     };
     let missing = groups.iter().zip(&found.intervals).filter(is_missing).map(|(group, _)| *group);
@@ -144,13 +197,17 @@ fn of_missing_values(
     let (count, share) =
         missing.fold((0, 0.0f64), |(count, most), group| (count + 1, most.max(share_max(group))));
     let share = percent_at_most(share);
+    if matches!(figure, Figure::Values | Figure::Distinct) {
+        return None;
+    }
+    let noun = figure.noun();
     match (groups.len(), count) {
         (_, 0) => None,
         (1, _) => Some(format!(
-            "no value was met, so there may be no average; at most {share} of the rows have a value"
+            "no value was met, so there may be no {noun}; at most {share} of the rows have a value"
         )),
         (all, count) => Some(format!(
-            "no value was met in {count} of {all} groups, so there may be no average; at most {share} of the rows of each have a \
+            "no value was met in {count} of {all} groups, so there may be no {noun}; at most {share} of the rows of each have a \
              value"
         )),
     }
@@ -158,7 +215,7 @@ fn of_missing_values(
 
 fn of_groups_not_met(estimate: &Estimate) -> Option<String> {
     let Estimate { unseen_share, unseen_share_high, .. } = *estimate;
-    let may_be = estimate.groups.is_some() && unseen_share_high > 0.0;
+    let may_be = !estimate.groups.is_empty() && unseen_share_high > 0.0;
     may_be.then(|| {
         format!(
             "groups not met hold an estimated {} of the rows, at most {}",

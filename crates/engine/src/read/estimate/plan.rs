@@ -1,40 +1,135 @@
-//! What an estimate is of: aggregates, and the columns they need.
+//! What an estimate is of: figures, and the columns they need.
 
-use arrow_array::RecordBatch;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
 use drillcore_format::schema::is_key_type;
 
 use crate::error::{Error, Result};
+use crate::policy::table_policy::TablePolicy;
 use crate::read::estimate::aggregate::Aggregate;
+use crate::read::estimate::bounds::Known;
+use crate::read::estimate::computed::{Computed, Expression};
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::result::column_names;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
 use crate::select::predicate::Test;
 
-/// An aggregate whose column was found.
+/// An aggregate whose columns were found.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Measure {
+    /// The rows of a group.
     Count,
-    /// The mean of one of [`EstimatePlan::measures`], over its non-null values.
-    Avg(usize),
+    /// What becomes of one of [`EstimatePlan::slots`].
+    Of(Figure, usize),
 }
 
-/// An encoded value of the grouping column with its exact number of rows.
+/// What becomes of the values of a group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Figure {
+    Values,
+    Avg,
+    Sum,
+    Variance,
+    StdDev,
+    Quantile(f64),
+    Min,
+    Max,
+    Ratio,
+    Distinct,
+}
+
+impl Figure {
+    /// Whether few large values may carry most of it.
+    pub fn leans_on_tails(self) -> bool {
+        matches!(
+            self,
+            Figure::Avg | Figure::Sum | Figure::Variance | Figure::StdDev | Figure::Ratio
+        )
+    }
+
+    /// What it is called in sentences.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Figure::Avg => "average",
+            Figure::Variance => "variance",
+            Figure::StdDev => "standard deviation",
+            Figure::Quantile(_) => "quantile",
+            Figure::Ratio => "ratio",
+            Figure::Sum => "sum",
+            Figure::Values | Figure::Distinct => "count",
+            Figure::Min | Figure::Max => "value",
+        }
+    }
+}
+
+/// Values that figures are made of.
+#[derive(Debug, Clone)]
+pub struct Slot {
+    pub input: Input,
+    /// Whether single numbers are kept of those drawn, and of those read.
+    pub keeps_drawn: bool,
+    pub keeps_read: bool,
+    /// Whether those read need moments.
+    pub squares: bool,
+    /// Whether a row may lack a value; of a ratio, either of them.
+    pub may_lack: bool,
+    /// Whether it is a column of the table, all of whose values are in the bounds that pieces know.
+    pub is_stored: bool,
+}
+
+/// Positions among the columns of [`EstimatePlan::values`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Input {
+    Numbers(usize),
+    Pair(usize, usize),
+    Values(usize),
+}
+
+impl Input {
+    /// The columns whose numbers are added up.
+    pub fn places(self) -> Vec<usize> {
+        match self {
+            Input::Numbers(place) => vec![place],
+            Input::Pair(upper, lower) => vec![upper, lower],
+            Input::Values(_) => Vec::new(),
+        }
+    }
+}
+
+/// The encoded values of a group with its exact number of rows.
 pub type KnownGroup = (Vec<u8>, u64);
 
 /// The checked request.
 pub struct EstimatePlan {
     pub aggregates: Vec<(String, Measure)>,
-    pub by_name: Option<String>,
-    /// Position of the grouping column among `columns`, and its type.
-    pub by: Option<(usize, DataType)>,
-    /// Positions of averaged columns among `columns`.
-    pub measures: Vec<usize>,
+    pub by_names: Vec<String>,
+    /// Positions of the grouping columns, and their types.
+    pub by: Vec<(usize, DataType)>,
+    pub slots: Vec<Slot>,
     columns: Vec<usize>,
+    sources: Vec<Source>,
     test: Option<DrawnTest>,
+    /// Whether all rows of the pieces count, so that bounds are values that a row has.
+    pub bounds_are_met: bool,
+}
+
+/// Where the values of a position come from.
+enum Source {
+    /// A column that is drawn.
+    Drawn(usize),
+    Computed(ComputedColumn),
+}
+
+struct ComputedColumn {
+    name: String,
+    expression: Arc<dyn Expression>,
+    /// Positions of its columns among those drawn.
+    places: Vec<usize>,
 }
 
 /// Which of the drawn rows count.
@@ -57,33 +152,31 @@ impl EstimatePlan {
         }
         let mut plan = EstimatePlan {
             aggregates: Vec::new(),
-            by_name: request.by.clone(),
-            by: None,
-            measures: Vec::new(),
+            by_names: request.by.clone(),
+            by: Vec::new(),
+            slots: Vec::new(),
             columns: Vec::new(),
+            sources: Vec::new(),
             test: None,
+            bounds_are_met: false,
         };
         check_columns(request)?;
         for (name, aggregate) in &request.aggregates {
-            let measure = match aggregate {
-                Aggregate::Count => Measure::Count,
-                Aggregate::Avg(column) => plan.average(table, column)?,
-            };
+            let measure = plan.measure(table, request, aggregate)?;
             plan.aggregates.push((name.clone(), measure));
         }
-        if let Some(by) = &request.by {
-            let column = table.column(by)?;
-            let data_type = table.schema().columns.field(column).data_type().clone();
+        for by in &request.by {
+            let (place, data_type, _) = plan.place(table, request, by)?;
             if !is_key_type(&data_type) {
                 return Err(Error::invalid(format!(
                     "cannot group by column {by:?}: it has type {data_type}, and groups are of single \
                      values with an order"
                 )));
             }
-            plan.by = Some((plan.place(column), data_type));
+            plan.by.push((place, data_type));
         }
         if let Some(test) = test {
-            let places = test.columns().iter().map(|&column| plan.place(column)).collect();
+            let places = test.columns().iter().map(|&column| plan.drawn_place(column)).collect();
             plan.test = Some(DrawnTest { test, places });
         }
         Ok(plan)
@@ -94,11 +187,21 @@ impl EstimatePlan {
         self.test.is_some()
     }
 
-    /// Those of the drawn rows that count.
-    pub fn passing(&self, drawn: RecordBatch) -> Result<RecordBatch> {
-        let Some(DrawnTest { test, places }) = &self.test else { return Ok(drawn) };
+    /// The values of those of the drawn rows that count, position by position.
+    pub fn passing(&self, drawn: RecordBatch) -> Result<RowValues> {
+        let Some(DrawnTest { test, places }) = &self.test else { return self.values(&drawn) };
         let passes = test.passes(&drawn.project(places).expect("these columns were drawn"))?;
-        Ok(filter_record_batch(&drawn, &passes).expect("one answer a row"))
+        self.values(&filter_record_batch(&drawn, &passes).expect("one answer a row"))
+    }
+
+    /// The values of rows that count, which hold [`EstimatePlan::columns`].
+    pub fn values(&self, rows: &RecordBatch) -> Result<RowValues> {
+        let value = |source: &Source| match source {
+            Source::Drawn(column) => Ok(rows.column(*column).clone()),
+            Source::Computed(computed) => computed.evaluate(rows),
+        };
+        let columns = self.sources.iter().map(value).collect::<Result<Vec<_>>>()?;
+        Ok(RowValues { rows: rows.num_rows(), columns })
     }
 
     /// The columns of the schema to draw.
@@ -106,21 +209,31 @@ impl EstimatePlan {
         &self.columns
     }
 
-    /// The columns of the schema that are averaged.
-    pub fn measured_columns(&self) -> Vec<usize> {
-        self.measures.iter().map(|&place| self.columns[place]).collect()
+    /// The columns of the schema whose bounds bound the numbers of a position; `None` where no column does.
+    pub fn bounding_columns(&self, table: &TableSnapshot) -> Vec<Option<usize>> {
+        let bounding = |source: &Source| match source {
+            Source::Drawn(column) => Some(self.columns[*column]),
+            Source::Computed(computed) => {
+                computed.expression.chooses_from().and_then(|name| table.column(name).ok())
+            }
+        };
+        let is_summed =
+            |place: &usize| self.slots.iter().any(|slot| slot.input.places().contains(place));
+        let places = self.sources.iter().enumerate();
+        places.map(|(at, source)| bounding(source).filter(|_| is_summed(&at))).collect()
     }
 
-    /// When grouped by the set column, with no more asked than sets: each set that can occur with its exact
+    /// When grouped by the set column alone, with no more asked than sets: each set that can occur with its exact
     /// number of rows.
     pub fn known_groups(
         &self,
         table: &TableSnapshot,
         request: &EstimateRequest,
     ) -> Result<Option<Vec<KnownGroup>>> {
-        let set_column = table.schema().set_column();
-        let by_set = self.by.as_ref().is_some_and(|(at, _)| set_column == Some(self.columns[*at]));
-        if !by_set || request.selection.between.is_some() || request.selection.predicate.is_some() {
+        if !self.is_by_set(table)
+            || request.selection.between.is_some()
+            || request.selection.predicate.is_some()
+        {
             return Ok(None);
         }
         // Where they have to be looked for, the sizes of sets are as unknown as those of other groups.
@@ -143,25 +256,198 @@ impl EstimatePlan {
         Ok(Some(kept.collect()))
     }
 
-    fn average(&mut self, table: &TableSnapshot, name: &str) -> Result<Measure> {
-        let column = table.column(name)?;
-        let schema = table.schema();
-        let data_type = schema.columns.field(column).data_type();
-        if !(data_type.is_integer() || data_type.is_floating()) {
+    fn is_by_set(&self, table: &TableSnapshot) -> bool {
+        let [(place, _)] = self.by[..] else { return false };
+        let Source::Drawn(column) = self.sources[place] else { return false };
+        table.schema().set_column() == Some(self.columns[column])
+    }
+
+    /// Refuses figures that no sample gives, where all there is to know of them is a sample. `known` is what is known of each
+    /// position.
+    pub fn check_sampled(&self, known: &[Known]) -> Result<()> {
+        for (name, measure) in &self.aggregates {
+            let Measure::Of(figure @ (Figure::Min | Figure::Max), slot) = *measure else {
+                continue;
+            };
+            let Input::Numbers(place) = self.slots[slot].input else { continue };
+            let is_known = self.extremes_are_known(slot) && known[place] != Known::Nothing;
+            if !is_known {
+                let which = if figure == Figure::Min { "smaller" } else { "larger" };
+                return Err(Error::invalid(format!(
+                    "{name}: a sample cannot estimate it, since any row that is not drawn may have a {which} value. Stop by \
+                     an error, which reads all rows, or ask for it in SQL"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn extremes_are_known(&self, slot: usize) -> bool {
+        let is_plain = self.by.is_empty() && self.test.is_none() && self.slots[slot].is_stored;
+        self.bounds_are_met && is_plain
+    }
+
+    /// Whether some figure is known only once all rows are read.
+    pub fn needs_all_rows(&self, known: &[Known]) -> bool {
+        self.aggregates.iter().any(|(_, measure)| match *measure {
+            Measure::Of(Figure::Distinct, _) => true,
+            Measure::Of(Figure::Min | Figure::Max, slot) => match self.slots[slot].input {
+                Input::Numbers(place) => {
+                    !self.extremes_are_known(slot) || known[place] == Known::Nothing
+                }
+                _ => true,
+            },
+            _ => false,
+        })
+    }
+
+    fn measure(
+        &mut self,
+        table: &TableSnapshot,
+        request: &EstimateRequest,
+        aggregate: &Aggregate,
+    ) -> Result<Measure> {
+        let mut of = |name: &str, figure: Figure, column: &str| -> Result<Measure> {
+            let place = self.number(table, request, name, column)?;
+            let slot = self.slot(Input::Numbers(place.0), place.1);
+            let slot_of = &mut self.slots[slot];
+            slot_of.keeps_drawn |=
+                matches!(figure, Figure::Variance | Figure::StdDev | Figure::Quantile(_));
+            slot_of.keeps_read |= matches!(figure, Figure::Quantile(_));
+            slot_of.squares |= matches!(figure, Figure::Variance | Figure::StdDev);
+            Ok(Measure::Of(figure, slot))
+        };
+        match aggregate {
+            Aggregate::Count => Ok(Measure::Count),
+            Aggregate::Avg(column) => of("avg", Figure::Avg, column),
+            Aggregate::Sum(column) => of("sum", Figure::Sum, column),
+            Aggregate::Variance(column) => of("variance", Figure::Variance, column),
+            Aggregate::StdDev(column) => of("stddev", Figure::StdDev, column),
+            Aggregate::Min(column) => of("min", Figure::Min, column),
+            Aggregate::Max(column) => of("max", Figure::Max, column),
+            Aggregate::Quantile(column, share) => {
+                if !(0.0..=1.0).contains(share) {
+                    return Err(Error::invalid(format!(
+                        "a quantile takes a share from 0 to 1, such as 0.95, not {share}"
+                    )));
+                }
+                // No zero has a sign.
+                of("quantile", Figure::Quantile(share + 0.0), column)
+            }
+            Aggregate::Ratio(upper, lower) => {
+                let (upper, upper_may_lack) = self.number(table, request, "ratio", upper)?;
+                let (lower, lower_may_lack) = self.number(table, request, "ratio", lower)?;
+                let may_lack = upper_may_lack || lower_may_lack;
+                Ok(Measure::Of(Figure::Ratio, self.slot(Input::Pair(upper, lower), may_lack)))
+            }
+            Aggregate::Values(column) => {
+                let (place, data_type, may_lack) = self.place(table, request, column)?;
+                let input = if is_number(&data_type) {
+                    Input::Numbers(place)
+                } else {
+                    Input::Values(place)
+                };
+                if let Input::Values(_) = input
+                    && !is_key_type(&data_type)
+                {
+                    return Err(Error::invalid(format!(
+                        "cannot count the values of column {column:?}, which has type {data_type}; count the rows where it is \
+                         not null"
+                    )));
+                }
+                Ok(Measure::Of(Figure::Values, self.slot(input, may_lack)))
+            }
+            Aggregate::Distinct(column) => {
+                let (place, data_type, may_lack) = self.place(table, request, column)?;
+                if !is_key_type(&data_type) {
+                    return Err(Error::invalid(format!(
+                        "distinct needs single values with an order, but column {column:?} has type {data_type}"
+                    )));
+                }
+                Ok(Measure::Of(Figure::Distinct, self.slot(Input::Values(place), may_lack)))
+            }
+        }
+    }
+
+    fn slot(&mut self, input: Input, may_lack: bool) -> usize {
+        self.slots.iter().position(|slot| slot.input == input).unwrap_or_else(|| {
+            let is_stored = match input {
+                Input::Numbers(place) => matches!(self.sources[place], Source::Drawn(_)),
+                _ => false,
+            };
+            self.slots.push(Slot {
+                input,
+                keeps_drawn: false,
+                keeps_read: false,
+                squares: false,
+                may_lack,
+                is_stored,
+            });
+            self.slots.len() - 1
+        })
+    }
+
+    /// The position of a column of numbers, and whether a row may lack one.
+    fn number(
+        &mut self,
+        table: &TableSnapshot,
+        request: &EstimateRequest,
+        aggregate: &str,
+        name: &str,
+    ) -> Result<(usize, bool)> {
+        let (place, data_type, may_lack) = self.place(table, request, name)?;
+        if !is_number(&data_type) {
             return Err(Error::invalid(format!(
-                "avg needs numbers, but column {name:?} has type {data_type}"
+                "{aggregate} needs numbers, but column {name:?} has type {data_type}"
             )));
         }
-        let place = self.place(column);
-        let slot = self.measures.iter().position(|&known| known == place).unwrap_or_else(|| {
-            self.measures.push(place);
-            self.measures.len() - 1
-        });
-        Ok(Measure::Avg(slot))
+        Ok((place, may_lack))
+    }
+
+    /// The position of a column by name, its type, and whether it may be null.
+    fn place(
+        &mut self,
+        table: &TableSnapshot,
+        request: &EstimateRequest,
+        name: &str,
+    ) -> Result<(usize, DataType, bool)> {
+        if let Some(computed) = request.computed.iter().find(|computed| computed.name == name) {
+            let data_type = computed.expression.data_type().clone();
+            return Ok((self.computed_place(table, computed)?, data_type, true));
+        }
+        let column = table.column(name)?;
+        let field = table.schema().columns.field(column).clone();
+        // What folds may be null where what was appended is not.
+        let stores = TablePolicy::of(&table.table().layout).stores_as_shown(column);
+        let drawn = self.drawn_place(column);
+        let is_it = |source: &Source| matches!(source, Source::Drawn(known) if *known == drawn);
+        let place = self.source(is_it, || Source::Drawn(drawn));
+        Ok((place, field.data_type().clone(), field.is_nullable() || !stores))
+    }
+
+    fn computed_place(&mut self, table: &TableSnapshot, computed: &Computed) -> Result<usize> {
+        let mut places = Vec::new();
+        for name in computed.expression.columns() {
+            let column = table.column(name)?;
+            places.push(self.drawn_place(column));
+        }
+        let is_it = |source: &Source| matches!(source, Source::Computed(known) if known.name == computed.name);
+        let source = || {
+            let Computed { name, expression } = computed.clone();
+            Source::Computed(ComputedColumn { name, expression, places })
+        };
+        Ok(self.source(is_it, source))
+    }
+
+    fn source(&mut self, is_it: impl Fn(&Source) -> bool, new: impl FnOnce() -> Source) -> usize {
+        self.sources.iter().position(is_it).unwrap_or_else(|| {
+            self.sources.push(new());
+            self.sources.len() - 1
+        })
     }
 
     /// The position of a column among those drawn.
-    fn place(&mut self, column: usize) -> usize {
+    fn drawn_place(&mut self, column: usize) -> usize {
         self.columns.iter().position(|&known| known == column).unwrap_or_else(|| {
             self.columns.push(column);
             self.columns.len() - 1
@@ -169,20 +455,47 @@ impl EstimatePlan {
     }
 }
 
+impl ComputedColumn {
+    fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef> {
+        let read = rows.project(&self.places).expect("these columns were drawn");
+        let values = self.expression.evaluate(&read)?;
+        let (found, wanted) = (values.len(), rows.num_rows());
+        if found != wanted || values.data_type() != self.expression.data_type() {
+            return Err(Error::invalid(format!(
+                "the expression {:?} gave {found} values of type {} for {wanted} rows; it must give one per row, of type {}",
+                self.name,
+                values.data_type(),
+                self.expression.data_type()
+            )));
+        }
+        Ok(values)
+    }
+}
+
+/// The values of some rows, position by position.
+pub struct RowValues {
+    pub rows: usize,
+    pub columns: Vec<ArrayRef>,
+}
+
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_floating()
+}
+
 /// Refuses a result in which two columns would have one name.
 fn check_columns(request: &EstimateRequest) -> Result<()> {
     let aggregates = request.aggregates.iter().map(|(name, _)| name.as_str());
-    let names = column_names(request.by.as_deref(), aggregates);
+    let names = column_names(&request.by, aggregates);
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         None => Ok(()),
         Some((_, name)) => Err(Error::invalid(format!(
-            "the result would have two columns {name:?}: it has the group, each aggregate with _low and _high, and \
+            "the result would have two columns {name:?}: it has the groups, each aggregate with _low and _high, and \
              \"sampled\"; give the aggregates other names"
         ))),
     }
 }
 
-fn encoded(values: &arrow_array::ArrayRef, row: usize) -> Vec<u8> {
+fn encoded(values: &ArrayRef, row: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_value(values, row, &mut bytes);
     bytes

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::read::estimate::aggregate::Aggregate;
+use crate::read::estimate::computed::Computed;
 use crate::read::estimate::result::Estimate;
 use crate::select::selection::Selection;
 
@@ -21,7 +22,7 @@ pub const USUAL_DRAWS: u64 = 10_000;
 ///
 /// let request = EstimateRequest {
 ///     aggregates: vec![("rows".into(), Aggregate::Count), ("mean".into(), Aggregate::avg("delay"))],
-///     by: Some("carrier".into()),
+///     by: vec!["carrier".into()],
 ///     ..EstimateRequest::default()
 /// };
 /// let estimate = flights.snapshot()?.estimate(&request)?;
@@ -32,8 +33,10 @@ pub const USUAL_DRAWS: u64 = 10_000;
 pub struct EstimateRequest {
     /// Each with the name that it has in the result.
     pub aggregates: Vec<(String, Aggregate)>,
-    /// Group by this column: one result per value.
-    pub by: Option<String>,
+    /// Group by these columns: one result per combination of their values that occurs.
+    pub by: Vec<String>,
+    /// Columns that the table does not have, for `aggregates` and `by` to name.
+    pub computed: Vec<Computed>,
     /// Which rows the aggregates are of.
     pub selection: Selection,
     /// When to stop drawing.
@@ -51,7 +54,7 @@ pub struct EstimateRequest {
 /// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
 ///
 /// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
-/// index knows, and all rows once that costs less than drawing on.
+/// index knows, and all rows where drawing on would cost a quarter of that or more.
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
@@ -122,7 +125,8 @@ impl Default for EstimateRequest {
     fn default() -> EstimateRequest {
         EstimateRequest {
             aggregates: Vec::new(),
-            by: None,
+            by: Vec::new(),
+            computed: Vec::new(),
             selection: Selection::default(),
             stop: Stop::Rows(USUAL_DRAWS),
             confidence: 0.95,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
 use arrow_schema::{Field, Schema};
-use drillcore_sample::interval::{Bounds, Interval};
+use drillcore_sample::interval::{Bounds, Interval, Method};
 
 /// Estimated aggregates, one interval per group.
 ///
@@ -23,10 +23,10 @@ use drillcore_sample::interval::{Bounds, Interval};
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Estimate {
-    /// The groups' values, ascending; absent without `by`, where there is one group.
-    pub groups: Option<ArrayRef>,
-    /// The column that rows are grouped by.
-    pub by: Option<String>,
+    /// The groups' values, one array per column of `by`, ascending; empty without `by`, where there is one group.
+    pub groups: Vec<ArrayRef>,
+    /// The columns that rows are grouped by.
+    pub by: Vec<String>,
     /// One per aggregate of the request, in its order.
     pub aggregates: Vec<AggregateEstimate>,
     /// Rows read of each group: those drawn, or all of them where it was read whole.
@@ -45,7 +45,7 @@ pub struct Estimate {
     pub method: String,
     /// Nothing was estimated.
     pub exact: bool,
-    /// Whether the interval of an average leans on a limit theorem and no bounds of its values are known. Where few rows carry
+    /// Whether the interval of an average, a sum, a ratio or a variance leans on a limit theorem and no bounds of its values are known. Where few rows carry
     /// most of the sum it may then hold less often than `confidence` says, and the rows drawn need not show it.
     pub asymptotic: bool,
     /// The estimated share of the selected rows that lie in groups not met (Good and Turing: the share
@@ -75,27 +75,29 @@ pub struct Estimate {
 pub struct AggregateEstimate {
     /// Its name in the request.
     pub name: String,
-    /// One per group. The average of a group without values, known to be one, is exactly NaN.
+    /// One per group. What a group without values does not have, known to be one, is exactly NaN.
     pub intervals: Vec<Interval>,
-    /// Of an average, whether a value was met in each group: there is no average where none was.
+    /// Whether the figure of each group exists, as far as values were met: an average needs one, a variance two, and the lower sum
+    /// of a ratio must not be 0.
     pub has_value: Vec<bool>,
     /// What the intervals allow values to be, if any was made from bounds of the column.
     pub bounds: Option<Bounds>,
 }
 
 impl Estimate {
-    /// One row per group: its value, then for each aggregate the estimate and its ends as `name`,
-    /// `name_low` and `name_high`, then the rows read of it as `sampled`. An average that does not exist, or of which
-    /// no value was met, is null; its ends are null once that is certain.
+    /// One row per group: its values, then for each aggregate the estimate and its ends as `name`,
+    /// `name_low` and `name_high`, then the rows read of it as `sampled`. A figure that does not exist, or of which
+    /// no value was met, is null; its ends are null once that is certain. A lower bound has no upper end.
     pub fn to_batch(&self) -> RecordBatch {
-        let mut columns: Vec<ArrayRef> = self.groups.iter().cloned().collect();
+        let mut columns: Vec<ArrayRef> = self.groups.clone();
         for aggregate in &self.aggregates {
             let ends: [fn(&Interval) -> f64; 3] =
                 [|interval| interval.value, |interval| interval.low, |interval| interval.high];
             for end in ends {
                 let number = |(interval, has_value): (&Interval, &bool)| {
                     let number = end(interval);
-                    (*has_value || !number.is_nan()).then_some(number)
+                    let is_open = interval.method == Method::LowerBound && number.is_infinite();
+                    ((*has_value || !number.is_nan()) && !is_open).then_some(number)
                 };
                 let numbers = aggregate.intervals.iter().zip(&aggregate.has_value).map(number);
                 columns.push(Arc::new(Float64Array::from_iter(numbers)));
@@ -103,7 +105,7 @@ impl Estimate {
         }
         columns.push(Arc::new(UInt64Array::from(self.drawn.clone())));
         let aggregates = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
-        let names = column_names(self.by.as_deref(), aggregates);
+        let names = column_names(&self.by, aggregates);
         let field = |(name, values): (&String, &ArrayRef)| {
             Field::new(name, values.data_type().clone(), name != SAMPLED)
         };
@@ -117,12 +119,8 @@ impl Estimate {
 const SAMPLED: &str = "sampled";
 
 /// The names of the columns of an estimate as a batch, in order.
-pub fn column_names<'a>(
-    by: Option<&'a str>,
-    aggregates: impl Iterator<Item = &'a str>,
-) -> Vec<String> {
+pub fn column_names<'a>(by: &[String], aggregates: impl Iterator<Item = &'a str>) -> Vec<String> {
     let of_aggregates =
         aggregates.flat_map(|name| ["", "_low", "_high"].map(|end| format!("{name}{end}")));
-    let group = by.map(str::to_string);
-    group.into_iter().chain(of_aggregates).chain([SAMPLED.to_string()]).collect()
+    by.iter().cloned().chain(of_aggregates).chain([SAMPLED.to_string()]).collect()
 }

@@ -1,24 +1,24 @@
 //! What the rows read so far say, by group: rows drawn, and those of groups that are read whole.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::DataType;
+use arrow_array::Array;
 use drillcore_format::key::encode_value;
 use drillcore_sample::interval::{BoundedNumbers, Bounds, Confidence, Design, NewGroups};
 use drillcore_sample::moments::Moments;
+use drillcore_sample::pair_moments::PairMoments;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::estimate::bounds::Known;
-use crate::read::estimate::plan::{EstimatePlan, KnownGroup};
+use crate::read::estimate::numbers::{Numbers, Whole};
+use crate::read::estimate::plan::{EstimatePlan, Input, KnownGroup, RowValues, Slot};
+use crate::read::estimate::reading::{ReadGroups, each_number, nothing};
 
 /// Counts and moments of each group met or known of.
 pub struct Tally {
-    by: Option<usize>,
-    measures: Vec<usize>,
-    /// What is known of each measure without drawing.
+    by: Vec<usize>,
+    slots: Vec<Slot>,
+    /// What is known of each position without drawing.
     known: Vec<Known>,
     group_of: HashMap<Vec<u8>, usize>,
     groups: Vec<Group>,
@@ -26,40 +26,63 @@ pub struct Tally {
     all_known: bool,
     /// Whether a row may be drawn that belongs to no group.
     is_tested: bool,
+    bounds_are_met: bool,
     /// Rows that were read without drawing, and whether these are all rows.
     scanned: u64,
     is_scanned: bool,
 }
 
 struct Group {
-    /// The encoded value of the grouping column.
+    /// The encoded values of the grouping columns, one after the other.
     value: Vec<u8>,
     drawn: u64,
     known_rows: Option<u64>,
-    /// Whether its rows were read, instead of drawn.
-    is_read: bool,
-    moments: Vec<Moments>,
-    /// Of each measure that has bounds.
-    bounded: Vec<Option<BoundedNumbers>>,
+    slots: Vec<Drawn>,
+    /// What all its rows make of each slot, once they were read instead of drawn.
+    read: Option<Vec<Whole>>,
+}
+
+/// What the rows drawn of a group make of a slot.
+pub enum Drawn {
+    Numbers(DrawnNumbers),
+    Pair(Box<DrawnPairs>),
+    Values(HashSet<Vec<u8>>, u64),
+}
+
+/// Numbers drawn.
+pub struct DrawnNumbers {
+    /// With moments.
+    pub all: Numbers,
+    /// The same between their bounds, if these are known.
+    pub bounded: Option<BoundedNumbers>,
+}
+
+/// Upper and lower numbers drawn, 0 where a row lacks one.
+pub struct DrawnPairs {
+    pub pairs: PairMoments,
+    pub sums: [Numbers; 2],
+    /// Both filled up with zeros.
+    pub filled: [Moments; 2],
+    pub bounded: Option<[BoundedNumbers; 2]>,
 }
 
 impl Tally {
-    /// `known` is what is known of the measures.
+    /// `known` is what is known of the plan's positions.
     pub fn new(plan: &EstimatePlan, known: Vec<Known>) -> Tally {
-        assert_eq!(known.len(), plan.measures.len());
         let mut tally = Tally {
-            by: plan.by.as_ref().map(|(place, _)| *place),
-            measures: plan.measures.clone(),
+            by: plan.by.iter().map(|(place, _)| *place).collect(),
+            slots: plan.slots.clone(),
             known,
             group_of: HashMap::new(),
             groups: Vec::new(),
             new_groups: NewGroups::default(),
             all_known: false,
             is_tested: plan.is_tested(),
+            bounds_are_met: plan.bounds_are_met,
             scanned: 0,
             is_scanned: false,
         };
-        if tally.by.is_none() {
+        if tally.by.is_empty() {
             tally.group(&[]);
         }
         tally
@@ -74,38 +97,149 @@ impl Tally {
         self.all_known = true;
     }
 
-    /// Adds drawn rows that pass, which hold the plan's columns, in the order in which they were drawn. Of groups that are
-    /// read whole they say nothing new.
+    /// Adds drawn rows that pass, in the order in which they were drawn. Of groups that are read whole they say nothing new.
     ///
     /// # Errors
     /// `Corrupt` if a number lies outside of what bounds its column.
-    pub fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub fn add(&mut self, values: &RowValues) -> Result<()> {
         let known = self.groups.len();
-        self.take(batch, |group| !group.is_read)?;
+        let group_of_row = self.group_of_rows(values);
+        for &group in &group_of_row {
+            let group = &mut self.groups[group];
+            group.drawn += u64::from(group.read.is_none());
+        }
+        for at in 0..self.slots.len() {
+            match self.slots[at].input {
+                Input::Numbers(place) => self.add_numbers(at, place, &group_of_row, values)?,
+                Input::Pair(..) => self.add_pairs(at, &group_of_row, values)?,
+                Input::Values(place) => self.add_values(at, place, &group_of_row, values),
+            }
+        }
         let new = (self.groups.len() - known) as u64;
-        self.new_groups.push(batch.num_rows() as u64, new);
+        self.new_groups.push(values.rows as u64, new);
         Ok(())
     }
 
-    /// Adds rows that were not drawn but read, of a group after [`Tally::read_whole`] or of all after
-    /// [`Tally::read_all`].
-    pub fn add_read(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.take(batch, |_| true)
+    fn add_numbers(
+        &mut self,
+        at: usize,
+        place: usize,
+        groups: &[usize],
+        values: &RowValues,
+    ) -> Result<()> {
+        let keeps = self.slots[at].keeps_drawn;
+        let known = self.known[place];
+        let mut checked = Ok(());
+        each_number(&values.columns[place], |row, number, whole| {
+            let group = &mut self.groups[groups[row]];
+            if group.read.is_some() || checked.is_err() {
+                return;
+            }
+            let Drawn::Numbers(drawn) = &mut group.slots[at] else { unreachable!("of numbers") };
+            checked = check_bounds(number, known);
+            if checked.is_err() {
+                return;
+            }
+            drawn.all.push(number, whole);
+            drawn.all.moments.push(number);
+            if keeps {
+                drawn.all.kept.push(number);
+            }
+            if let Some(bounded) = &mut drawn.bounded {
+                bounded.push(number);
+            }
+        });
+        checked
     }
 
-    /// Forgets what was drawn of some groups with a known number of rows: all of these will be read.
-    pub fn read_whole(&mut self, groups: &[usize]) {
-        for &group in groups {
-            self.groups[group].begin_reading();
-            self.scanned += self.groups[group].known_rows.expect("the set index knows its rows");
+    fn add_pairs(&mut self, at: usize, groups: &[usize], values: &RowValues) -> Result<()> {
+        let Input::Pair(upper, lower) = self.slots[at].input else { unreachable!("of pairs") };
+        let mut numbers = vec![[(None, None); 2]; values.rows];
+        for (side, place) in [upper, lower].into_iter().enumerate() {
+            each_number(&values.columns[place], |row, number, whole| {
+                numbers[row][side] = (Some(number), whole);
+            });
+        }
+        for (&group, sides) in groups.iter().zip(numbers) {
+            let group = &mut self.groups[group];
+            if group.read.is_some() {
+                continue;
+            }
+            let Drawn::Pair(drawn) = &mut group.slots[at] else { unreachable!("of pairs") };
+            for (side, (number, whole)) in sides.into_iter().enumerate() {
+                let filled = number.unwrap_or(0.0);
+                if let Some(number) = number {
+                    check_bounds(number, self.known[[upper, lower][side]])?;
+                    drawn.sums[side].push(number, whole);
+                }
+                drawn.filled[side].push(filled);
+                if let Some(bounded) = &mut drawn.bounded {
+                    bounded[side].push(filled);
+                }
+            }
+            let [x, y] = sides.map(|(number, _)| number.unwrap_or(0.0));
+            drawn.pairs.push(x, y);
+        }
+        Ok(())
+    }
+
+    fn add_values(&mut self, at: usize, place: usize, groups: &[usize], values: &RowValues) {
+        let column = &values.columns[place];
+        let mut value = Vec::new();
+        for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
+            let group = &mut self.groups[groups[row]];
+            if group.read.is_some() {
+                continue;
+            }
+            let Drawn::Values(known, count) = &mut group.slots[at] else {
+                unreachable!("of values")
+            };
+            *count += 1;
+            value.clear();
+            encode_value(column, row, &mut value);
+            if !known.contains(&value) {
+                known.insert(value.clone());
+            }
         }
     }
 
-    /// Forgets what was drawn: all of so many rows will be read.
-    pub fn read_all(&mut self, rows: u64) {
-        self.groups.iter_mut().for_each(|group| group.begin_reading());
-        self.scanned += rows;
+    /// Takes rows that were read: of all groups, or of these, whose drawn rows are forgotten.
+    ///
+    /// # Errors
+    /// `Corrupt` if a number lies outside of what bounds its column.
+    pub fn take_read(&mut self, mut read: ReadGroups, only: Option<&[usize]>) -> Result<()> {
+        for found in 0..read.values.len() {
+            let group = self.group(&read.values[found]);
+            let wholes = read.wholes_of(found);
+            self.check_wholes(&wholes)?;
+            let rows = read.rows[found];
+            let group = &mut self.groups[group];
+            group.drawn = rows;
+            group.read = Some(wholes);
+            self.scanned += rows;
+        }
+        // A group of which there is no row after all.
+        let slots = &self.slots;
+        let empty = || slots.iter().map(|slot| nothing(slot.input)).collect();
+        let is_meant = |group: usize| only.is_none_or(|only| only.contains(&group));
+        for (number, group) in self.groups.iter_mut().enumerate() {
+            if group.read.is_none() && is_meant(number) {
+                group.drawn = 0;
+                group.read = Some(empty());
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that all of so many rows were read, those that belong to no group among them.
+    pub fn end_scan(&mut self, rows: u64) {
+        self.scanned = rows;
         self.is_scanned = true;
+        // What a set index knew is known now.
+        self.groups
+            .retain(|group| group.drawn > 0 || group.known_rows.is_some() || self.by.is_empty());
+        let places = self.groups.iter().enumerate();
+        self.group_of = places.map(|(at, group)| (group.value.clone(), at)).collect();
     }
 
     /// Rows that were read without drawing.
@@ -120,7 +254,7 @@ impl Tally {
 
     /// Whether there is one group, and every row belongs to it.
     pub fn counts_all(&self) -> bool {
-        self.by.is_none() && !self.is_tested
+        self.by.is_empty() && !self.is_tested
     }
 
     /// Whether the rows of every group are known without drawing.
@@ -130,13 +264,12 @@ impl Tally {
 
     /// How many groups there are, if that was known before drawing.
     pub fn known_groups(&self) -> Option<usize> {
-        (self.all_known || self.by.is_none()).then_some(self.groups.len())
+        (self.all_known || self.by.is_empty()).then_some(self.groups.len())
     }
 
-    /// The groups of which at least so many numbers were drawn.
+    /// The groups of which at least so many values were drawn.
     pub fn groups_with(&self, slot: usize, count_min: u64) -> impl Iterator<Item = usize> + '_ {
-        let count = move |group: &usize| self.groups[*group].moments[slot].count();
-        (0..self.groups.len()).filter(move |group| count(group) >= count_min)
+        (0..self.groups.len()).filter(move |&group| self.count(group, slot) >= count_min)
     }
 
     /// Group numbers in the order of their values.
@@ -159,9 +292,14 @@ impl Tally {
         self.groups[group].known_rows
     }
 
+    /// What all rows of a group make of a slot, if they were read.
+    pub fn whole(&self, group: usize, slot: usize) -> Option<&Whole> {
+        self.groups[group].read.as_ref().map(|wholes| &wholes[slot])
+    }
+
     /// Whether the rows of a group were read, instead of drawn.
     pub fn is_read(&self, group: usize) -> bool {
-        self.groups[group].is_read || self.is_scanned
+        self.groups[group].read.is_some()
     }
 
     /// Whether no row of a group is left to draw.
@@ -176,18 +314,54 @@ impl Tally {
         known_rows.map(|rows| Design { population: Some(rows), drawn })
     }
 
-    /// What is known of a measure without drawing.
-    pub fn known(&self, slot: usize) -> Known {
-        self.known[slot]
+    /// What is known of the numbers of a slot; of a ratio, of the upper ones if both are bounded.
+    pub fn known_of(&self, slot: usize) -> Known {
+        match self.slots[slot].input {
+            Input::Numbers(place) => self.known[place],
+            Input::Values(_) => Known::Nothing,
+            Input::Pair(upper, lower) => match (self.known[upper], self.known[lower]) {
+                (Known::Nothing, _) | (_, Known::Nothing) => Known::Nothing,
+                (upper, _) => upper,
+            },
+        }
     }
 
-    pub fn moments(&self, group: usize, slot: usize) -> &Moments {
-        &self.groups[group].moments[slot]
+    /// Whether the bounds of a slot are values that some row has.
+    pub fn bounds_are_met(&self, slot: usize) -> bool {
+        self.bounds_are_met && self.counts_all() && self.slots[slot].is_stored
     }
 
-    /// The same numbers between their bounds, if these are known.
-    pub fn bounded(&self, group: usize, slot: usize) -> Option<&BoundedNumbers> {
-        self.groups[group].bounded[slot].as_ref()
+    pub fn may_lack(&self, slot: usize) -> bool {
+        self.slots[slot].may_lack
+    }
+
+    pub fn slot_drawn(&self, group: usize, slot: usize) -> &Drawn {
+        &self.groups[group].slots[slot]
+    }
+
+    /// Values that were met: of a ratio, rows.
+    pub fn count(&self, group: usize, slot: usize) -> u64 {
+        if let Some(whole) = self.whole(group, slot) {
+            return match whole {
+                Whole::Numbers(numbers) => numbers.count,
+                Whole::Pair(pair) => pair[0].count.min(pair[1].count),
+                Whole::Values(values) => values.len() as u64,
+            };
+        }
+        match &self.groups[group].slots[slot] {
+            Drawn::Numbers(drawn) => drawn.all.count,
+            Drawn::Pair(drawn) => drawn.pairs.count(),
+            Drawn::Values(_, count) => *count,
+        }
+    }
+
+    /// The moments of the numbers drawn of a slot; of a ratio, of how far its upper numbers are from what the ratio says.
+    pub fn moments(&self, group: usize, slot: usize) -> Moments {
+        match &self.groups[group].slots[slot] {
+            Drawn::Numbers(drawn) => drawn.all.moments,
+            Drawn::Pair(drawn) => drawn.pairs.residual(drawn.pairs.ratio()),
+            Drawn::Values(..) => Moments::new(),
+        }
     }
 
     /// The estimated share of rows in groups not met: Good (1953), the share of rows alone in their group.
@@ -209,37 +383,17 @@ impl Tally {
         self.known_groups().is_none() && !self.is_scanned
     }
 
-    /// Adds the rows of those groups that take them.
-    fn take(&mut self, batch: &RecordBatch, takes: impl Fn(&Group) -> bool) -> Result<()> {
-        let group_of_row = self.group_of_rows(batch);
-        for &group in &group_of_row {
-            let group = &mut self.groups[group];
-            group.drawn += u64::from(takes(group));
+    fn group_of_rows(&mut self, values: &RowValues) -> Vec<usize> {
+        if self.by.is_empty() {
+            return vec![0; values.rows];
         }
-        for slot in 0..self.measures.len() {
-            let values = batch.column(self.measures[slot]);
-            let values =
-                arrow_cast::cast(values, &DataType::Float64).expect("measures are numbers");
-            let values = values.as_primitive::<Float64Type>();
-            for (row, &group) in group_of_row.iter().enumerate() {
-                let group = &mut self.groups[group];
-                if values.is_valid(row) && takes(group) {
-                    let number = values.value(row);
-                    check_bounds(number, self.known[slot])?;
-                    group.push(slot, number);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn group_of_rows(&mut self, batch: &RecordBatch) -> Vec<usize> {
-        let Some(by) = self.by else { return vec![0; batch.num_rows()] };
         let mut value = Vec::new();
-        (0..batch.num_rows())
+        (0..values.rows)
             .map(|row| {
                 value.clear();
-                encode_value(batch.column(by), row, &mut value);
+                for &place in &self.by {
+                    encode_value(&values.columns[place], row, &mut value);
+                }
                 self.group(&value)
             })
             .collect()
@@ -249,20 +403,67 @@ impl Tally {
         if let Some(&group) = self.group_of.get(value) {
             return group;
         }
+        let slots = self.slots.iter().map(|slot| self.nothing_drawn(slot)).collect();
+        let value = value.to_vec();
         self.groups.push(Group {
-            value: value.to_vec(),
+            value: value.clone(),
             drawn: 0,
             known_rows: None,
-            is_read: false,
-            moments: vec![Moments::new(); self.measures.len()],
-            bounded: self
-                .known
-                .iter()
-                .map(|known| known.bounds().map(BoundedNumbers::new))
-                .collect(),
+            slots,
+            read: None,
         });
-        self.group_of.insert(value.to_vec(), self.groups.len() - 1);
+        self.group_of.insert(value, self.groups.len() - 1);
         self.groups.len() - 1
+    }
+
+    fn nothing_drawn(&self, slot: &Slot) -> Drawn {
+        let bounds = |place: usize| self.known[place].bounds();
+        match slot.input {
+            Input::Numbers(place) => Drawn::Numbers(DrawnNumbers {
+                all: Numbers::default(),
+                bounded: bounds(place).map(BoundedNumbers::new),
+            }),
+            Input::Values(_) => Drawn::Values(HashSet::new(), 0),
+            Input::Pair(upper, lower) => {
+                let filled = |place: usize| {
+                    let Bounds { low, high } = bounds(place)?;
+                    let bounds = if slot.may_lack {
+                        Bounds { low: low.min(0.0), high: high.max(0.0) }
+                    } else {
+                        Bounds { low, high }
+                    };
+                    Some(BoundedNumbers::new(bounds))
+                };
+                Drawn::Pair(Box::new(DrawnPairs {
+                    pairs: PairMoments::new(),
+                    sums: Default::default(),
+                    filled: Default::default(),
+                    bounded: filled(upper).zip(filled(lower)).map(|(x, y)| [x, y]),
+                }))
+            }
+        }
+    }
+
+    /// Refuses numbers that were read and lie outside of their bounds.
+    fn check_wholes(&self, wholes: &[Whole]) -> Result<()> {
+        let check = |numbers: &Numbers, place: usize| match numbers.extremes() {
+            None => Ok(()),
+            Some((least, most)) => {
+                check_bounds(least, self.known[place])?;
+                check_bounds(most, self.known[place])
+            }
+        };
+        for (slot, whole) in self.slots.iter().zip(wholes) {
+            match (slot.input, whole) {
+                (Input::Numbers(place), Whole::Numbers(numbers)) => check(numbers, place)?,
+                (Input::Pair(upper, lower), Whole::Pair(pair)) => {
+                    check(&pair[0], upper)?;
+                    check(&pair[1], lower)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 }
 
@@ -278,21 +479,4 @@ fn check_bounds(number: f64, known: Known) -> Result<()> {
         "statistics say {found} of a column, but a row has {number}: one of them is damaged"
     );
     Err(Error::new(ErrorKind::Corrupt, message))
-}
-
-impl Group {
-    fn push(&mut self, slot: usize, number: f64) {
-        self.moments[slot].push(number);
-        // Of all rows the mean is enough.
-        if let Some(bounded) = self.bounded[slot].as_mut().filter(|_| !self.is_read) {
-            bounded.push(number);
-        }
-    }
-
-    fn begin_reading(&mut self) {
-        self.is_read = true;
-        self.drawn = 0;
-        self.moments.fill(Moments::new());
-        self.bounded.fill(None);
-    }
 }

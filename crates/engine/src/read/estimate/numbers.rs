@@ -1,0 +1,196 @@
+//! What some rows make of a figure when all of them count: [`Whole`], of rows that were read or drawn to the last.
+
+use std::collections::HashSet;
+
+use drillcore_sample::interval::quantile_of;
+use drillcore_sample::moments::Moments;
+
+use crate::read::estimate::plan::Figure;
+
+/// A sum that loses nothing of integers, and of floats less than adding them one by one does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ExactSum {
+    whole: i128,
+    float: f64,
+    /// What rounding lost of `float` so far (Neumaier 1974).
+    lost: f64,
+}
+
+impl ExactSum {
+    #[inline]
+    pub fn add_whole(&mut self, number: i128) {
+        self.whole += number;
+    }
+
+    #[inline]
+    pub fn add_float(&mut self, number: f64) {
+        let sum = self.float + number;
+        self.lost += if self.float.abs() >= number.abs() {
+            (self.float - sum) + number
+        } else {
+            (number - sum) + self.float
+        };
+        self.float = sum;
+    }
+
+    fn merge(&mut self, other: &ExactSum) {
+        self.whole += other.whole;
+        self.add_float(other.float);
+        self.lost += other.lost;
+    }
+
+    /// The sum as a float, rounded once; NaN or infinite if a number was.
+    pub fn get(&self) -> f64 {
+        let float = if self.float.is_finite() { self.float + self.lost } else { self.float };
+        self.whole as f64 + float
+    }
+}
+
+/// Numbers of a column: all of those that a figure needs.
+#[derive(Debug, Clone, Default)]
+pub struct Numbers {
+    pub count: u64,
+    pub sum: ExactSum,
+    /// NaN is above all numbers, as in SQL.
+    extremes: Option<(f64, f64)>,
+    /// Left out where no variance is asked for.
+    pub moments: Moments,
+    /// In the order in which they came; left out where nothing needs them.
+    pub kept: Vec<f64>,
+}
+
+impl Numbers {
+    /// Counts a number, whose exact value the sum has, if it is whole.
+    #[inline]
+    pub fn push(&mut self, number: f64, whole: Option<i128>) {
+        self.count += 1;
+        match whole {
+            Some(whole) => self.sum.add_whole(whole),
+            None => self.sum.add_float(number),
+        }
+        self.extremes = Some(match self.extremes {
+            None => (number, number),
+            Some((least, most)) => (
+                if number < least || least.is_nan() { number } else { least },
+                if number > most || number.is_nan() { number } else { most },
+            ),
+        });
+    }
+
+    pub fn merge(&mut self, other: Numbers) {
+        self.count += other.count;
+        self.sum.merge(&other.sum);
+        self.extremes = match (self.extremes, other.extremes) {
+            (None, some) | (some, None) => some,
+            (Some(ours), Some(theirs)) => Some((
+                if theirs.0 < ours.0 || ours.0.is_nan() { theirs.0 } else { ours.0 },
+                if theirs.1 > ours.1 || theirs.1.is_nan() { theirs.1 } else { ours.1 },
+            )),
+        };
+        self.moments.merge(&other.moments);
+        self.kept.extend(other.kept);
+    }
+
+    /// The least and the greatest number.
+    pub fn extremes(&self) -> Option<(f64, f64)> {
+        self.extremes
+    }
+
+    /// The kept numbers in order; NaN, whatever its sign, comes last.
+    pub fn sorted(&self) -> Vec<f64> {
+        let mut sorted = self.kept.clone();
+        sorted.iter_mut().filter(|number| number.is_nan()).for_each(|nan| *nan = f64::NAN);
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    }
+
+    /// A figure of exactly these numbers; `None` where it does not exist.
+    fn figure(&self, figure: Figure) -> Option<f64> {
+        let extreme = |pick: fn((f64, f64)) -> f64| self.extremes.map(pick);
+        match figure {
+            Figure::Values => Some(self.count as f64),
+            _ if self.count == 0 => None,
+            Figure::Sum => Some(self.sum.get()),
+            Figure::Avg => Some(self.sum.get() / self.count as f64),
+            Figure::Variance | Figure::StdDev if self.count < 2 => None,
+            Figure::Variance => Some(self.moments.variance()),
+            Figure::StdDev => Some(self.moments.variance().sqrt()),
+            Figure::Quantile(share) => Some(quantile_of(&self.sorted(), share)),
+            Figure::Min => extreme(|extremes| extremes.0),
+            Figure::Max => extreme(|extremes| extremes.1),
+            Figure::Ratio | Figure::Distinct => unreachable!("of pairs, or of values"),
+        }
+    }
+}
+
+/// What the rows of a group make of the input of a figure.
+#[derive(Debug, Clone)]
+pub enum Whole {
+    Numbers(Numbers),
+    /// The upper and the lower numbers of a ratio.
+    Pair(Box<[Numbers; 2]>),
+    /// Encoded values.
+    Values(HashSet<Vec<u8>>),
+}
+
+impl Whole {
+    pub fn merge(&mut self, other: Whole) {
+        match (self, other) {
+            (Whole::Numbers(ours), Whole::Numbers(theirs)) => ours.merge(theirs),
+            (Whole::Pair(ours), Whole::Pair(theirs)) => {
+                ours.iter_mut().zip(*theirs).for_each(|(ours, theirs)| ours.merge(theirs));
+            }
+            (Whole::Values(ours), Whole::Values(theirs)) => ours.extend(theirs),
+            _ => unreachable!("one slot has one input"),
+        }
+    }
+
+    /// A figure of exactly these rows; `None` where it does not exist.
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        match self {
+            Whole::Numbers(numbers) => numbers.figure(figure),
+            Whole::Values(values) => Some(values.len() as f64),
+            Whole::Pair(pair) => {
+                let [upper, lower] = &**pair;
+                let (upper, lower) = (upper.figure(Figure::Sum)?, lower.figure(Figure::Sum)?);
+                (lower != 0.0).then_some(upper / lower)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_lose_nothing_of_integers_and_little_of_floats() {
+        let mut sum = ExactSum::default();
+        for number in [i128::from(i64::MAX), 1, i128::from(i64::MIN)] {
+            sum.add_whole(number);
+        }
+        assert_eq!(sum.get(), 0.0);
+        let mut sum = ExactSum::default();
+        [1.0, 1e100, 1.0, -1e100].into_iter().for_each(|number| sum.add_float(number));
+        assert_eq!(sum.get(), 2.0);
+        sum.add_float(f64::INFINITY);
+        assert_eq!(sum.get(), f64::INFINITY);
+    }
+
+    #[test]
+    fn nan_is_above_all_numbers() {
+        let of = |numbers: &[f64]| {
+            let mut all = Numbers::default();
+            for &number in numbers {
+                let mut one = Numbers::default();
+                one.push(number, None);
+                all.merge(one);
+            }
+            all.extremes().unwrap()
+        };
+        assert_eq!(of(&[3.0, f64::NAN, 1.0]).0, 1.0);
+        assert!(of(&[3.0, f64::NAN, 1.0]).1.is_nan());
+        assert!(of(&[f64::NAN]).0.is_nan());
+        assert_eq!(of(&[f64::NEG_INFINITY, f64::INFINITY]), (f64::NEG_INFINITY, f64::INFINITY));
+    }
+}

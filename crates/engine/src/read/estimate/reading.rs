@@ -1,0 +1,307 @@
+//! [`ReadGroups`]: rows that are read, not drawn, by group. What they say is exact.
+//!
+//! Several threads fill one each; then they are joined.
+
+use std::collections::{HashMap, HashSet};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_schema::DataType;
+use drillcore_format::key::encode_value;
+
+use crate::read::estimate::numbers::{Numbers, Whole};
+use crate::read::estimate::plan::{EstimatePlan, Input, RowValues, Slot};
+
+/// Figures of all groups that were met.
+pub struct ReadGroups {
+    by: Vec<usize>,
+    group_of: HashMap<Vec<u8>, u32>,
+    /// What a group of the first kind of column is called before it is encoded: most rows are of a group that was met.
+    known: KnownValues,
+    pub values: Vec<Vec<u8>>,
+    pub rows: Vec<u64>,
+    slots: Vec<Slot>,
+    /// Slot by slot, one per group.
+    wholes: Vec<Vec<Whole>>,
+}
+
+/// Groups by the bits of an integer, or by the bytes of a text.
+#[derive(Default)]
+struct KnownValues {
+    numbers: HashMap<u64, u32>,
+    texts: HashMap<Vec<u8>, u32>,
+}
+
+impl ReadGroups {
+    pub fn new(plan: &EstimatePlan) -> ReadGroups {
+        let mut groups = ReadGroups {
+            by: plan.by.iter().map(|(place, _)| *place).collect(),
+            group_of: HashMap::new(),
+            known: KnownValues::default(),
+            values: Vec::new(),
+            rows: Vec::new(),
+            slots: plan.slots.clone(),
+            wholes: plan.slots.iter().map(|_| Vec::new()).collect(),
+        };
+        if groups.by.is_empty() {
+            groups.group(Vec::new());
+        }
+        groups
+    }
+
+    /// The figures of a group, slot by slot.
+    pub fn wholes_of(&mut self, group: usize) -> Vec<Whole> {
+        let empty = |slot: &Slot| nothing(slot.input);
+        let slots = self.wholes.iter_mut().zip(&self.slots);
+        slots.map(|(of_slot, slot)| std::mem::replace(&mut of_slot[group], empty(slot))).collect()
+    }
+
+    /// Adds rows that count.
+    pub fn add(&mut self, values: &RowValues) {
+        let group_of_row = self.group_of_rows(values);
+        match &group_of_row {
+            None => self.rows[0] += values.rows as u64,
+            Some(groups) => groups.iter().for_each(|&group| self.rows[group as usize] += 1),
+        }
+        let group_of_row = group_of_row.as_deref();
+        for (slot, wholes) in self.slots.iter().zip(&mut self.wholes) {
+            match slot.input {
+                Input::Numbers(place) => {
+                    each_number(&values.columns[place], |row, number, whole| {
+                        let Whole::Numbers(numbers) = &mut wholes[group_at(group_of_row, row)]
+                        else {
+                            unreachable!("the slot is of numbers")
+                        };
+                        take(numbers, slot, number, whole);
+                    });
+                }
+                Input::Pair(upper, lower) => {
+                    for (at, place) in [upper, lower].into_iter().enumerate() {
+                        each_number(&values.columns[place], |row, number, whole| {
+                            let Whole::Pair(pair) = &mut wholes[group_at(group_of_row, row)] else {
+                                unreachable!("the slot is of pairs")
+                            };
+                            pair[at].push(number, whole);
+                        });
+                    }
+                }
+                Input::Values(place) => {
+                    let column = &values.columns[place];
+                    let mut value = Vec::new();
+                    for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
+                        let Whole::Values(known) = &mut wholes[group_at(group_of_row, row)] else {
+                            unreachable!("the slot is of values")
+                        };
+                        value.clear();
+                        encode_value(column, row, &mut value);
+                        if !known.contains(&value) {
+                            known.insert(value.clone());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what another has read.
+    pub fn merge(&mut self, mut other: ReadGroups) {
+        for theirs in 0..other.values.len() {
+            let group = self.group(std::mem::take(&mut other.values[theirs])) as usize;
+            self.rows[group] += other.rows[theirs];
+            for (of_slot, whole) in self.wholes.iter_mut().zip(other.wholes_of(theirs)) {
+                of_slot[group].merge(whole);
+            }
+        }
+    }
+
+    /// The group of each row; `None` where there is one only.
+    fn group_of_rows(&mut self, values: &RowValues) -> Option<Vec<u32>> {
+        if self.by.is_empty() {
+            return None;
+        }
+        if let [place] = self.by[..] {
+            let column = &values.columns[place];
+            match column.data_type() {
+                DataType::Utf8 => return Some(self.of_texts(column)),
+                DataType::Int64 => return Some(self.of_bits::<Int64Type>(column, |x| x as u64)),
+                DataType::Int32 => return Some(self.of_bits::<Int32Type>(column, |x| x as u64)),
+                DataType::Int16 => return Some(self.of_bits::<Int16Type>(column, |x| x as u64)),
+                DataType::Int8 => return Some(self.of_bits::<Int8Type>(column, |x| x as u64)),
+                _ => {}
+            }
+        }
+        let mut groups: Vec<u32> = Vec::with_capacity(values.rows);
+        let (mut value, mut last) = (Vec::new(), Vec::new());
+        for row in 0..values.rows {
+            value.clear();
+            for &place in &self.by {
+                encode_value(&values.columns[place], row, &mut value);
+            }
+            let group = match groups.last() {
+                Some(&group) if value == last => group,
+                _ => self.group_of(&value),
+            };
+            groups.push(group);
+            std::mem::swap(&mut value, &mut last);
+        }
+        Some(groups)
+    }
+
+    fn of_texts(&mut self, column: &ArrayRef) -> Vec<u32> {
+        let texts = column.as_string::<i32>();
+        let mut groups: Vec<u32> = Vec::with_capacity(texts.len());
+        let mut last: Option<&str> = None;
+        for row in 0..texts.len() {
+            if texts.is_null(row) {
+                groups.push(self.of_encoded(column, row));
+                last = None;
+                continue;
+            }
+            let text = texts.value(row);
+            let group = match groups.last() {
+                Some(&group) if last == Some(text) => group,
+                _ => match self.known.texts.get(text.as_bytes()) {
+                    Some(&group) => group,
+                    None => {
+                        let group = self.of_encoded(column, row);
+                        self.known.texts.insert(text.as_bytes().to_vec(), group);
+                        group
+                    }
+                },
+            };
+            groups.push(group);
+            last = Some(text);
+        }
+        groups
+    }
+
+    fn of_bits<T: ArrowPrimitiveType>(
+        &mut self,
+        column: &ArrayRef,
+        bits: impl Fn(T::Native) -> u64,
+    ) -> Vec<u32> {
+        let numbers = column.as_primitive::<T>();
+        let mut groups: Vec<u32> = Vec::with_capacity(numbers.len());
+        let mut last = None;
+        for row in 0..numbers.len() {
+            if numbers.is_null(row) {
+                groups.push(self.of_encoded(column, row));
+                last = None;
+                continue;
+            }
+            let number = bits(numbers.value(row));
+            let group = match groups.last() {
+                Some(&group) if last == Some(number) => group,
+                _ => match self.known.numbers.get(&number) {
+                    Some(&group) => group,
+                    None => {
+                        let group = self.of_encoded(column, row);
+                        self.known.numbers.insert(number, group);
+                        group
+                    }
+                },
+            };
+            groups.push(group);
+            last = Some(number);
+        }
+        groups
+    }
+
+    fn of_encoded(&mut self, column: &ArrayRef, row: usize) -> u32 {
+        let mut value = Vec::new();
+        encode_value(column, row, &mut value);
+        self.group(value)
+    }
+
+    fn group_of(&mut self, value: &[u8]) -> u32 {
+        match self.group_of.get(value) {
+            Some(&group) => group,
+            None => self.group(value.to_vec()),
+        }
+    }
+
+    fn group(&mut self, value: Vec<u8>) -> u32 {
+        if let Some(&group) = self.group_of.get(&value) {
+            return group;
+        }
+        let group = u32::try_from(self.values.len()).expect("fewer groups than rows");
+        self.values.push(value.clone());
+        self.rows.push(0);
+        for (slot, wholes) in self.slots.iter().zip(&mut self.wholes) {
+            wholes.push(nothing(slot.input));
+        }
+        self.group_of.insert(value, group);
+        group
+    }
+}
+
+#[inline]
+fn group_at(groups: Option<&[u32]>, row: usize) -> usize {
+    groups.map_or(0, |groups| groups[row] as usize)
+}
+
+/// What no rows make of an input.
+pub fn nothing(input: Input) -> Whole {
+    match input {
+        Input::Numbers(_) => Whole::Numbers(Numbers::default()),
+        Input::Pair(..) => Whole::Pair(Box::default()),
+        Input::Values(_) => Whole::Values(HashSet::new()),
+    }
+}
+
+#[inline]
+fn take(numbers: &mut Numbers, slot: &Slot, number: f64, whole: Option<i128>) {
+    numbers.push(number, whole);
+    if slot.squares {
+        numbers.moments.push(number);
+    }
+    if slot.keeps_read {
+        numbers.kept.push(number);
+    }
+}
+
+/// Calls `each` with the row of each number that is not null, the number as a float, and exactly if it is whole.
+pub fn each_number(column: &ArrayRef, each: impl FnMut(usize, f64, Option<i128>)) {
+    match column.data_type() {
+        DataType::Int8 => whole_numbers::<Int8Type>(column, each),
+        DataType::Int16 => whole_numbers::<Int16Type>(column, each),
+        DataType::Int32 => whole_numbers::<Int32Type>(column, each),
+        DataType::Int64 => whole_numbers::<Int64Type>(column, each),
+        DataType::UInt8 => whole_numbers::<UInt8Type>(column, each),
+        DataType::UInt16 => whole_numbers::<UInt16Type>(column, each),
+        DataType::UInt32 => whole_numbers::<UInt32Type>(column, each),
+        DataType::UInt64 => whole_numbers::<UInt64Type>(column, each),
+        _ => {
+            let floats =
+                arrow_cast::cast(column, &DataType::Float64).expect("the column has numbers");
+            let mut each = each;
+            each_valid(floats.as_primitive::<Float64Type>(), |row, x| each(row, x, None));
+        }
+    }
+}
+
+fn whole_numbers<T: ArrowPrimitiveType>(
+    column: &ArrayRef,
+    mut each: impl FnMut(usize, f64, Option<i128>),
+) where
+    i128: From<T::Native>,
+{
+    each_valid(column.as_primitive::<T>(), |row, number| {
+        let whole = i128::from(number);
+        each(row, whole as f64, Some(whole));
+    });
+}
+
+fn each_valid<T: ArrowPrimitiveType>(
+    numbers: &PrimitiveArray<T>,
+    mut each: impl FnMut(usize, T::Native),
+) {
+    match numbers.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => numbers.values().iter().enumerate().for_each(|(row, &x)| each(row, x)),
+        Some(nulls) => nulls.valid_indices().for_each(|row| each(row, numbers.value(row))),
+    }
+}
