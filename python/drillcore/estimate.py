@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +13,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
 from drillcore.interval_drawing import Interval, drawings
-from drillcore.names import check_encodable, shown
+from drillcore.names import check_encodable, check_name, shown
 from drillcore.notebook import Html, html_table, text
 from drillcore.rows import require
 
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 Aggregates = str | Sequence[str] | Mapping[str, str]
 """``"avg(delay)"``, a list of such, or a dict from result name to aggregate."""
 
+By = str | Sequence[str]
+"""A column or an expression to group by, or several."""
+
 _SHOWN_GROUPS = 20
+_USUAL_DRAWS = 10_000.0
 _EXACT = "exact"
+_LOWER_BOUND = "lower bound"
 _PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
 
 
@@ -42,7 +47,7 @@ class Estimate:
 
     @property
     def value(self) -> float:
-        """The estimate; NaN if no drawn row has a value to average."""
+        """The estimate; NaN if it needs values and no drawn row has one."""
         return self._only()[0]
 
     @property
@@ -51,8 +56,8 @@ class Estimate:
         return self._only()[1]
 
     @property
-    def high(self) -> float:
-        """The upper end of the interval; ``inf`` if too few rows were drawn."""
+    def high(self) -> float | None:
+        """The upper end of the interval; ``inf`` if too few rows were drawn, ``None`` of a lower bound."""
         return self._only()[2]
 
     @property
@@ -87,12 +92,14 @@ class Estimate:
 
     @property
     def bounds(self) -> dict[str, tuple[float, float]]:
-        """The known bounds of the column, for each average whose intervals use them."""
+        """The known bounds of the column, for each aggregate whose intervals use them."""
         return {name: (low, high) for name, low, high in self._native.bounds()}
 
     @property
     def asymptotic(self) -> bool:
-        """Whether the interval of an average relies on a limit theorem, because no bounds of the values are known.
+        """Whether an interval relies on a limit theorem, because no bounds of the values are known.
+
+        This concerns averages, sums, ratios, variances and standard deviations.
 
         If few rows carry most of the sum, such an interval may hold less often than :attr:`confidence` says, and the
         drawn rows may not show it.
@@ -120,9 +127,9 @@ class Estimate:
         return self._native.exact
 
     def arrow(self) -> pa.Table:
-        """Return one row per group: the group, each aggregate with ``_low`` and ``_high``, and the rows read.
+        """Return one row per group: the groups' columns, each aggregate with ``_low`` and ``_high``, and the rows read.
 
-        An average without values is null.
+        What needs values and has none, such as an average, is null. So is the upper end of a lower bound.
         """
         return pa.Table.from_batches([pa.record_batch(self._native.batch())])
 
@@ -142,8 +149,11 @@ class Estimate:
     def _repr_html_(self) -> str:
         table = self.arrow().slice(0, _SHOWN_GROUPS)
         names = table.column_names
-        head: list[str] = names[:1] if self._native.grouped else []
-        columns: list[Sequence[str]] = [[group for group, _ in self._shown()]] if self._native.grouped else []
+        group_columns = self._native.group_columns
+        head: list[str] = names[:group_columns]
+        columns: list[Sequence[str]] = [
+            [text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)
+        ]
         for at, (name, _) in enumerate(self._native.intervals(0)):
             of_name = [cells[at] for _, cells in self._shown()]
             intervals = [ends for _, ends in self._ends(name)]
@@ -162,7 +172,7 @@ class Estimate:
         if self._native.group_count > _SHOWN_GROUPS:
             rows.append(["..."] * len(head))
         is_drawing = [isinstance(cell, Html) for cell in head]
-        right = [at for at in range(len(head)) if not is_drawing[at] and not (at == 0 and self._native.grouped)]
+        right = [at for at in range(len(head)) if not is_drawing[at] and at >= group_columns]
         remarks = [f"<p>{html.escape(remark)}</p>" for remark in [*self._more(), *self.notes]]
         return "\n".join([html_table([head, *rows], self._facts(), right), *remarks])
 
@@ -233,15 +243,18 @@ class Estimate:
     def _shown(self) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
         """The first groups, each with its name, and name, value and ends of each aggregate."""
         groups = [""]
-        if self._native.grouped:
-            groups = [text(group) for group in self.arrow().column(0).slice(0, _SHOWN_GROUPS).to_pylist()]
+        group_columns = self._native.group_columns
+        if group_columns:
+            table = self.arrow().slice(0, _SHOWN_GROUPS)
+            cells_of = [[text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)]
+            groups = [", ".join(cells) for cells in zip(*cells_of, strict=True)]
         intervals = self._native.intervals(_SHOWN_GROUPS)
         shown = []
         for i, group in enumerate(groups):
             cells = []
             for name, per_group in intervals:
                 value, low, high, method = per_group[i]
-                ends = (_EXACT, _EXACT) if method == _EXACT else (text(low), text(high))
+                ends = (_EXACT, _EXACT) if method == _EXACT else (text(low), "?" if high is None else text(high))
                 cells.append((name, text(value), *ends))
             shown.append((group, cells))
         return shown
@@ -250,14 +263,24 @@ class Estimate:
         more = self._native.group_count - _SHOWN_GROUPS
         return [f"... and {more:,} more groups"] if more > 0 else []
 
-    def _only(self) -> tuple[float, float, float]:
+    def _only(self) -> tuple[float, float, float | None]:
         intervals = self._native.intervals(1)
-        if self._native.grouped or len(intervals) != 1:
+        if self._native.group_columns or len(intervals) != 1:
             raise InvalidArgumentError(
                 "the estimate has several aggregates or groups, so it has no single value; use .arrow() or .df()"
             )
-        value, low, high = (math.nan if number is None else number for number in intervals[0][1][0][:3])
-        return value, low, high
+        value, low, high, method = intervals[0][1][0]
+        value, low = (math.nan if number is None else number for number in (value, low))
+        return value, low, math.nan if high is None and method != _LOWER_BOUND else high
+
+
+def looks(native: _native.EstimateLooks) -> Iterator[Estimate]:
+    """Give the looks at an estimate, of which the last is its result; ends it when it is closed."""
+    try:
+        while (look := native.next()) is not None:
+            yield Estimate(look)
+    finally:
+        native.close()
 
 
 def _reach(value: float | None, end: float | None) -> float:
@@ -305,8 +328,29 @@ def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:
     return pairs
 
 
+def parse_by(by: Any) -> list[str]:
+    """Return the columns or expressions to group by.
+
+    Raises
+    ------
+    InvalidTypeError
+        If these are no names.
+
+    Examples
+    --------
+    >>> parse_by("carrier"), parse_by(["carrier", "origin"]), parse_by(None)
+    (['carrier'], ['carrier', 'origin'], [])
+    """
+    if by is None:
+        return []
+    names = [by] if isinstance(by, str) else by
+    if not isinstance(names, Sequence):
+        raise InvalidTypeError(f"by: expected a name or a list of names, not {type(by).__name__}")
+    return [check_name("by", name) for name in names]
+
+
 def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
-    """Return the one way to stop that was given, in the form the native layer takes.
+    """Return the one way to stop that was given, or after 10,000 rows, in the form the native layer takes.
 
     Examples
     --------
@@ -315,13 +359,17 @@ def parse_stop(n: Any, error: Any, seconds: Any) -> tuple[str, float]:
     >>> parse_stop(None, "2%", None)
     ('relative', 0.02)
     >>> parse_stop(None, None, None)
+    ('rows', 10000.0)
+    >>> parse_stop(1000, None, 2.0)
     Traceback (most recent call last):
     ...
     drillcore.errors.InvalidArgumentError: give one stopping condition: n=1000, error=0.5, error="2%" or seconds=1.0
     """
     given = [each for each in (n, error, seconds) if each is not None]
-    if len(given) != 1:
+    if len(given) > 1:
         raise InvalidArgumentError('give one stopping condition: n=1000, error=0.5, error="2%" or seconds=1.0')
+    if not given:
+        return "rows", _USUAL_DRAWS
     if n is not None:
         if check_count("n", n) == 0:
             raise InvalidArgumentError("n: expected a number of at least 1, not 0")

@@ -7,13 +7,13 @@ and :class:`~drillcore.snapshot.TableSnapshot`, where all calls read the same on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, TooFewRowsError
-from drillcore.estimate import Aggregates, Estimate, parse_aggregates, parse_stop
+from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
 from drillcore.lazy import lazy_frame
 from drillcore.names import check_columns, check_name, shown
@@ -395,11 +395,12 @@ class Reads(ABC):
             threads=threads,
         )
 
+    @overload
     def estimate(
         self,
         aggregates: Aggregates,
         *,
-        by: str | None = None,
+        by: By | None = None,
         between: Bounds | None = None,
         closed: str = "both",
         set: Any = None,
@@ -410,23 +411,67 @@ class Reads(ABC):
         confidence: float = 0.95,
         simultaneous: bool = False,
         seed: int | None = None,
-    ) -> Estimate:
+        progressive: Literal[False] = False,
+    ) -> Estimate: ...
+
+    @overload
+    def estimate(
+        self,
+        aggregates: Aggregates,
+        *,
+        by: By | None = None,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        where: str | None = None,
+        n: int | None = None,
+        error: float | str | None = None,
+        seconds: float | None = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+        seed: int | None = None,
+        progressive: Literal[True],
+    ) -> Iterator[Estimate]: ...
+
+    def estimate(
+        self,
+        aggregates: Aggregates,
+        *,
+        by: By | None = None,
+        between: Bounds | None = None,
+        closed: str = "both",
+        set: Any = None,
+        where: str | None = None,
+        n: int | None = None,
+        error: float | str | None = None,
+        seconds: float | None = None,
+        confidence: float = 0.95,
+        simultaneous: bool = False,
+        seed: int | None = None,
+        progressive: bool = False,
+    ) -> Estimate | Iterator[Estimate]:
         """Estimate aggregates from a sample that grows until a stopping condition is met.
 
-        Give one of ``n``, ``error`` and ``seconds``. In a rollup table, an estimate draws rows, not events: it
-        approximates ``select avg(n)`` and ``count(*)`` over rows. :meth:`sample` draws events.
+        Give one of ``n``, ``error`` and ``seconds``; without any, 10,000 rows are drawn. In a rollup table, an
+        estimate draws rows, not events: it approximates ``select avg(n)`` and ``count(*)`` over rows. :meth:`sample`
+        draws events.
 
         Parameters
         ----------
         aggregates
-            ``"count"`` or ``"avg(column)"``; several as a list, or as a dict from result name to aggregate.
+            ``"count"``, ``"count(x)"``, ``"avg(x)"``, ``"sum(x)"``, ``"ratio(x, y)"`` (the sum of x over the sum of
+            y), ``"variance(x)"``, ``"stddev(x)"``, ``"quantile(x, 0.95)"``, ``"median(x)"``, ``"distinct(x)"``,
+            ``"min(x)"`` or ``"max(x)"``; several as a list, or as a dict from result name to aggregate. ``x`` is a
+            column or an expression in SQL, and each may have a filter: ``"avg(a * b) filter (where c > 1)"``. From a
+            sample, ``distinct`` is a lower bound. ``min`` and ``max`` are exact, from an index or with ``error``;
+            otherwise they are refused.
         by
-            Group by this column.
+            Group by this column or expression, such as ``"date_trunc('hour', ts)"``, or by several.
         between, closed, set, where
             What to draw from; see :class:`Reads`.
         n
             Stop after drawing this many rows, including those that fail ``where``. The interval is wider where few
-            rows may carry the average; see :attr:`Estimate.notes`.
+            rows may carry the figure; see :attr:`Estimate.notes`.
         error
             Stop when every half-width is at most this: ``0.5`` absolute, or ``"2%"`` relative. The data decides when
             to stop, so the interval must hold at every look, and is wider. Small sets are read completely where that
@@ -442,6 +487,18 @@ class Reads(ABC):
             intervals are wider.
         seed
             As for :meth:`sample`.
+        progressive
+            Return an iterator of estimates, each from more rows, of which the last is the result. The intervals of
+            all of them hold together, so you may stop whenever you like; leaving the loop ends the work. Drawing goes
+            on in another thread, which waits for you.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If an aggregate does not fit its column, a quantile is outside of 0 to 1, a sample cannot estimate it, or
+            an expression fails on a row, which the message shows.
+        NotFoundError
+            If an aggregate or a column does not exist.
 
         Examples
         --------
@@ -455,16 +512,22 @@ class Reads(ABC):
         (2.5, True)
         >>> t.estimate("avg(delay)", by="carrier", n=3, simultaneous=True).simultaneous
         True
+        >>> t.estimate("sum(delay * 60) filter (where carrier = 'UA')").value
+        720.0
+        >>> [look.exact for look in t.estimate("median(delay)", error="5%", progressive=True)][-1]
+        True
         """
         asked = {
             "aggregates": parse_aggregates(aggregates),
-            "by": None if by is None else check_name("by", by),
+            "by": parse_by(by),
             "selection": self._selection(between, closed, set, where),
             "stop": parse_stop(n, error, seconds),
             "confidence": check_confidence(confidence),
             "simultaneous": bool(simultaneous),
             "seed": check_seed(seed),
         }
+        if progressive:
+            return looks(self._pin().estimate_looks(asked))
         return Estimate(self._pin().estimate(asked))
 
     def lazy(self) -> polars.LazyFrame:

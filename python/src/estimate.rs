@@ -1,12 +1,13 @@
 //! An estimate, and the request that leads to one.
 
-use drillcore::{Aggregate, Error, EstimateRequest, HalfWidth, Selection, Stop, TableSchema};
+use drillcore::{EstimateRequest, HalfWidth, Method, Selection, Stop, TableSchema};
+use drillcore_sql::aggregates;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
 
 use crate::error;
 use crate::selection::SelectionArgument;
-use crate::signals::{self, Signals};
+use crate::signals::Signals;
 
 /// A value, the low and the high end of its interval, and how the interval was found. No numbers where there is no average.
 type IntervalTuple = (Option<f64>, Option<f64>, Option<f64>, String);
@@ -37,7 +38,11 @@ impl Estimate {
         for aggregate in &self.inner.aggregates {
             let intervals = aggregate.intervals.iter().zip(&aggregate.has_value).take(groups_max);
             let tuples = intervals.map(|(interval, has_value)| {
-                let known = |number: f64| (*has_value || !number.is_nan()).then_some(number);
+                let is_open =
+                    |number: f64| interval.method == Method::LowerBound && number.is_infinite();
+                let known = |number: f64| {
+                    ((*has_value || !number.is_nan()) && !is_open(number)).then_some(number)
+                };
                 let [value, low, high] = [interval.value, interval.low, interval.high].map(known);
                 (value, low, high, interval.method.to_string())
             });
@@ -60,9 +65,10 @@ impl Estimate {
         self.inner.drawn.len()
     }
 
+    /// How many columns the groups have; 0 without groups.
     #[getter]
-    fn grouped(&self) -> bool {
-        !self.inner.groups.is_empty()
+    fn group_columns(&self) -> usize {
+        self.inner.groups.len()
     }
 
     #[getter]
@@ -149,10 +155,14 @@ impl EstimateArgument {
         signals: &Signals,
     ) -> PyResult<EstimateRequest> {
         let selection: Selection = self.selection.into_selection(py, schema)?;
+        let asked = {
+            let read = || aggregates(schema, &self.aggregates, &self.by, &signals.interrupt());
+            signals.run(py, read)?
+        };
         Ok(EstimateRequest {
-            aggregates: signals::run(py, || parse_aggregates(&self.aggregates))?,
-            by: self.by,
-            computed: Vec::new(),
+            aggregates: asked.aggregates,
+            by: asked.by,
+            computed: asked.computed,
             selection,
             stop: parse_stop(py, &self.stop.0, self.stop.1)?,
             confidence: self.confidence,
@@ -161,10 +171,6 @@ impl EstimateArgument {
             interrupt: signals.interrupt(),
         })
     }
-}
-
-fn parse_aggregates(aggregates: &[(String, String)]) -> Result<Vec<(String, Aggregate)>, Error> {
-    aggregates.iter().map(|(name, text)| Ok((name.clone(), text.parse()?))).collect()
 }
 
 fn parse_stop(py: Python<'_>, kind: &str, value: f64) -> PyResult<Stop> {

@@ -11,6 +11,7 @@ mod signals;
 mod selection;
 mod rows;
 mod estimate;
+mod estimate_looks;
 mod table;
 mod database;
 mod writer;
@@ -48,6 +49,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<writer::Writer>()?;
     module.add_class::<rows::Scan>()?;
     module.add_class::<estimate::Estimate>()?;
+    module.add_class::<estimate_looks::EstimateLooks>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(restore, module)?)?;
     Ok(())

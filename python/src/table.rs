@@ -15,6 +15,7 @@ use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
+use crate::estimate_looks::EstimateLooks;
 use crate::lasting::Lasting;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
@@ -412,6 +413,12 @@ impl TableSnapshot {
         let request = request.into_request(py, &self.inner.schema(), &signals)?;
         let run = || self.inner.estimate(&request);
         Ok(Estimate::new(signals.run(py, run)?))
+    }
+
+    /// The same, look by look.
+    fn estimate_looks(&self, py: Python<'_>, request: EstimateArgument) -> PyResult<EstimateLooks> {
+        let request = request.into_request(py, &self.inner.schema(), &Signals::new())?;
+        EstimateLooks::start(py, self.inner.clone(), request)
     }
 
     /// The set values in order, and the rows of each.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_schema::DataType;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use drillcore::{Aggregate, Error, ErrorKind, Granularity, Metric};
+use drillcore::{Error, ErrorKind, Granularity, Metric};
 
 use crate::backup_arguments::{self as backup, Backup, Restore};
 use crate::column_type::column_type;
@@ -102,7 +102,8 @@ Examples:
     #[command(after_help = "\
 Examples:
   drillcore estimate flights.drill flights \"avg(dep_delay)\" --by carrier
-  drillcore estimate flights.drill flights \"avg(dep_delay)\" --error 2% --where \"month = 7\"")]
+  drillcore estimate flights.drill flights \"avg(dep_delay)\" --error 2% --where \"month = 7\"
+  drillcore estimate flights.drill flights \"median(dep_delay)\" \"quantile(dep_delay, 0.95)\" --by carrier --by origin")]
     Estimate(Estimate),
     /// Print every set with its number of rows.
     #[command(after_help = "\
@@ -436,11 +437,6 @@ fn metric(text: &str) -> Result<(String, Metric), Error> {
     }
 }
 
-/// "avg(delay)", which is its name, too.
-fn aggregate(text: &str) -> Result<(String, Aggregate), Error> {
-    Ok((text.to_string(), text.parse()?))
-}
-
 impl Rollup {
     /// The options that were given.
     pub fn given(&self) -> Vec<&'static str> {
@@ -608,11 +604,13 @@ pub struct Sample {
 pub struct Estimate {
     #[command(flatten)]
     pub source: Source,
-    /// What to estimate, such as "count" or "avg(delay)".
-    #[arg(required = true, value_parser = aggregate)]
-    pub aggregates: Vec<(String, Aggregate)>,
-    /// Group by these columns, separated by commas.
-    #[arg(long, value_name = "COLUMN", value_delimiter = ',')]
+    /// What to estimate: count, count(x), avg(x), sum(x), ratio(x, y), variance(x), stddev(x), quantile(x, 0.95), median(x),
+    /// distinct(x), min(x) or max(x), where x is a column or an expression; each may have a filter, as in
+    /// "avg(delay) filter (where miles > 500)".
+    #[arg(required = true)]
+    pub aggregates: Vec<String>,
+    /// Group by this column or expression, such as "date_trunc('hour', ts)". Give it several times for several.
+    #[arg(long, value_name = "COLUMN")]
     pub by: Vec<String>,
     /// Stop after drawing this many rows; by default 10,000.
     #[arg(long, conflicts_with_all = ["error", "seconds"])]

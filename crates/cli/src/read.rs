@@ -108,10 +108,14 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         (_, _, Some(seconds)) => Stop::Seconds(seconds),
         _ => EstimateRequest::default().stop,
     };
+    // An aggregate is its own name.
+    let texts: Vec<_> =
+        arguments.aggregates.iter().map(|text| (text.clone(), text.clone())).collect();
+    let asked = drillcore_sql::aggregates(&table.schema(), &texts, &arguments.by, &interrupt)?;
     let request = EstimateRequest {
-        aggregates: arguments.aggregates,
-        by: arguments.by,
-        computed: Vec::new(),
+        aggregates: asked.aggregates,
+        by: asked.by,
+        computed: asked.computed,
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
         stop,
         confidence: arguments.confidence,

@@ -38,7 +38,9 @@ pub use self::confidence::{Confidence, ConfidenceError};
 pub use self::design::Design;
 pub use self::error_bars::{Interval, Method};
 pub use self::new_groups::NewGroups;
-pub use self::order_statistics::{quantile_of, quantile_ranked, quantile_sequence};
+pub use self::order_statistics::{
+    quantile_of, quantile_of_unsorted, quantile_ranked, quantile_sequence,
+};
 use self::quantile::{normal_quantile, t_quantile};
 pub use self::ratio::{ratio_sequence, ratio_sequence_bounded, ratio_t};
 pub use self::share::{group_share, group_share_sequence, share_sequence, share_wilson};

@@ -26,6 +26,7 @@ mod compared_literals;
 mod compared_decimals;
 mod computed_lists;
 mod predicate;
+mod aggregates;
 mod subqueries;
 mod null_safe_joins;
 mod subquery_names;
@@ -44,6 +45,7 @@ mod ended_queries;
 mod query;
 mod delete;
 
+pub use aggregates::{Aggregates, aggregates};
 pub use delete::delete;
 pub use parameters::Parameters;
 pub use predicate::{predicate, predicate_interruptibly};

@@ -288,7 +288,7 @@ fn is_subquery(expr: &Expr) -> bool {
 }
 
 /// Brings the operands of an expression to common types and works out what is constant.
-fn simplified(
+pub fn simplified(
     state: &SessionState,
     expr: Expr,
     columns: &DFSchema,

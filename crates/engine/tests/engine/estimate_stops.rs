@@ -10,9 +10,9 @@ use drillcore::arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBa
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
-const ROWS: i64 = 200_000;
-/// A scan costs as much as so many draws.
-const SCAN_DRAWS: u64 = ROWS as u64 / 16;
+const ROWS: i64 = 1_000_000;
+/// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
+const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 512;
 
 fn spec(merge: Merge) -> TableSpec {
     TableSpec::new(
@@ -63,9 +63,9 @@ fn spread(id: i64) -> f64 {
     (id * 7_919 % 10_007) as f64 / 100.07
 }
 
-/// Two large sets and ten rows of a small one; 2,000 rows of a kind that no index knows.
+/// Two large sets and ten rows of a small one; 10,000 rows of a kind that no index knows.
 fn with_a_small_set(id: i64) -> Row {
-    let is_small = id % 20_000 == 77;
+    let is_small = id % 100_000 == 77;
     let name = if is_small { "tiny" } else { ["north", "south"][id as usize % 2] };
     (Some(name), if id % 100 == 77 { "rare" } else { "usual" }, Some(spread(id)))
 }
@@ -121,7 +121,7 @@ fn assert_close(found: f64, expected: f64) {
 #[test]
 fn a_small_set_is_read_whole_and_others_are_drawn_from() {
     let (_folder, _db, table) = table(with_a_small_set);
-    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.05)));
+    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.1)));
     assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
     assert_eq!(found.scanned, 10);
     assert!(!found.exact && !found.asymptotic);
@@ -132,7 +132,7 @@ fn a_small_set_is_read_whole_and_others_are_drawn_from() {
     for name in ["north", "south"] {
         assert_eq!(averages[name].method, Method::BoundedSequence);
         assert!(averages[name].contains(truths[name][1]), "{:?}", averages[name]);
-        assert!(averages[name].half_width() <= 0.05 * averages[name].value);
+        assert!(averages[name].half_width() <= 0.1 * averages[name].value);
     }
     let counts: Vec<f64> = of_groups(&found, 1).values().map(|count| count.value).collect();
     assert_eq!(counts, truths.values().map(|truth| truth[0]).collect::<Vec<_>>());
@@ -142,28 +142,28 @@ fn a_small_set_is_read_whole_and_others_are_drawn_from() {
     assert_eq!(found.unseen_share_high, 0.0, "an index lists all groups");
 }
 
-/// Rows that lie in more small sets than were drawn are not all read at once, and in the end no more of them than were drawn.
+/// Eight sets that are rarely met cost less to read than the draws that they would take.
 #[test]
-fn sets_are_read_as_far_as_that_is_no_more_than_was_drawn() {
+fn sets_are_read_where_that_costs_less_than_to_draw_on() {
     fn many(id: i64) -> Row {
         const NAMES: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
-        let name = if id % 500 < 8 { NAMES[id as usize % 500] } else { "large" };
+        let name = if id % 5_000 < 8 { NAMES[id as usize % 5_000] } else { "large" };
         (Some(name), "", Some(spread(id)))
     }
     let (_folder, _db, table) = table(many);
-    let found = estimate(&table, &request(&["avg(x)"], Some("name"), relative(0.05)));
+    let found = estimate(&table, &request(&["avg(x)"], Some("name"), relative(0.1)));
     let truths = truths(many, |row| row.0.unwrap());
     for (name, interval) in of_groups(&found, 0) {
-        assert!(interval.half_width() <= 0.05 * interval.value, "{name}: {interval:?}");
+        assert!(interval.half_width() <= 0.1 * interval.value, "{name}: {interval:?}");
         let [_, mean] = truths[name.as_str()];
         assert!(
             interval.low - 1e-9 <= mean && mean <= interval.high + 1e-9,
             "{name}: {interval:?}"
         );
     }
-    // 400 rows of each small set.
-    assert_eq!(found.scanned, 8 * 400);
-    assert!((found.scanned..SCAN_DRAWS).contains(&found.sampled), "{} drawn", found.sampled);
+    // 200 rows of each small set.
+    assert_eq!(found.scanned, 8 * 200);
+    assert!((1_000..SCAN_DRAWS).contains(&found.sampled), "{} drawn", found.sampled);
 }
 
 /// There is no average to wait for. One set is small enough to be read, the other is found to be empty-handed by drawing.
@@ -171,13 +171,13 @@ fn sets_are_read_as_far_as_that_is_no_more_than_was_drawn() {
 fn sets_without_values_are_not_waited_for() {
     fn with_nulls(id: i64) -> Row {
         match id % 1_000 {
-            0..300 => (Some("nothing"), "", None),
-            300 if id < 10_000 => (Some("none"), "", None),
+            0..600 => (Some("nothing"), "", None),
+            600 if id < 10_000 => (Some("none"), "", None),
             _ => (Some("some"), "", Some(spread(id))),
         }
     }
     let (_folder, _db, table) = table(with_nulls);
-    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.05)));
+    let found = estimate(&table, &request(&["avg(x)", "count"], Some("name"), relative(0.1)));
     assert!(found.sampled < SCAN_DRAWS, "{} drawn", found.sampled);
     assert_eq!(found.scanned, 10);
     let averages = of_groups(&found, 0);
@@ -187,7 +187,7 @@ fn sets_without_values_are_not_waited_for() {
     assert!((0.0..0.1).contains(&averages["nothing"].low));
     assert!((99.0..=100.0).contains(&averages["nothing"].high));
     let counts: Vec<f64> = of_groups(&found, 1).values().map(|count| count.value).collect();
-    assert_eq!(counts, [10.0, 60_000.0, 139_990.0]);
+    assert_eq!(counts, [10.0, 600_000.0, 399_990.0]);
     let batch = found.to_batch();
     let is_null = |column: &str, row: usize| batch.column_by_name(column).unwrap().is_null(row);
     assert_eq!([0, 1, 2].map(|row| is_null("avg(x)", row)), [true, true, false]);
@@ -218,10 +218,10 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
     for (by, error) in [(Some("kind"), 0.05), (None, 1e-4), (Some("name"), 1e-4)] {
         let found = estimate(&table, &request(&["avg(x)", "count"], by, relative(error)));
         assert!(found.sampled <= 2 * SCAN_DRAWS, "{by:?}: {} drawn", found.sampled);
-        assert!((ROWS as u64..ROWS as u64 + found.sampled + 1).contains(&found.scanned));
+        assert_eq!(found.scanned, ROWS as u64);
         assert!(found.exact, "{by:?}: {}", found.method);
         assert_eq!((found.unseen_share, found.unseen_share_high), (0.0, 0.0));
-        let note = "all 200,000 rows were read after ";
+        let note = "all 1,000,000 rows were read after ";
         assert!(found.notes.iter().any(|each| each.starts_with(note)), "{:?}", found.notes);
         match by {
             None => assert_close(found.aggregates[0].intervals[0].value, all[1]),
@@ -229,7 +229,7 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
                 for (name, interval) in of_groups(&found, 0) {
                     assert_close(interval.value, kinds[name.as_str()][1]);
                 }
-                assert_eq!(found.drawn, [2_000, ROWS as u64 - 2_000]);
+                assert_eq!(found.drawn, [ROWS as u64 / 100, ROWS as u64 / 100 * 99]);
             }
             _ => assert_eq!(found.drawn, [ROWS as u64 / 2, ROWS as u64 / 2 - 10, 10]),
         }
@@ -325,7 +325,13 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     ];
     table.append(&RecordBatch::try_new(columns, values).unwrap(), OnError::Raise).unwrap();
     db.flush().unwrap();
-    let of_sums = estimate(&table, &request(&["avg(x)"], None, relative(0.2)));
+    // So few rows would be read if an error were to stop the drawing.
+    let watched = |aggregate: &str| {
+        let request = request(&[aggregate], None, Stop::Rows(2_000));
+        let go_on = &mut |_: &Estimate| ControlFlow::Continue(());
+        table.snapshot().unwrap().estimate_watched(&request, go_on).unwrap()
+    };
+    let of_sums = watched("avg(x)");
     assert_eq!(
         (of_sums.method.as_str(), of_sums.asymptotic),
         ("asymptotic confidence sequence", true)
@@ -333,7 +339,7 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     assert_eq!(of_sums.aggregates[0].bounds, None);
     assert!(of_sums.notes[0].starts_with("avg(x): no bounds of its values are known"));
     assert!(of_sums.notes[0].contains("less often than in 95 % of cases"), "{}", of_sums.notes[0]);
-    let of_dimension = estimate(&table, &request(&["avg(id)"], None, relative(0.2)));
+    let of_dimension = watched("avg(id)");
     assert_eq!(of_dimension.method, "bounded confidence sequence");
     assert!(!of_dimension.asymptotic);
     assert_eq!(of_dimension.aggregates[0].bounds, Bounds::new(0.0, rows as f64 - 1.0));
@@ -350,7 +356,7 @@ fn groups_that_were_not_met_are_said_to_be_there() {
     let note = "groups not met hold an estimated 100 % of the rows, at most 100 %";
     assert_eq!(found.notes, [note]);
     let found = estimate(&table, &request(&["count"], Some("kind"), Stop::Rows(2_000)));
-    let truth = if found.drawn.len() == 1 { 2_000.0 / ROWS as f64 } else { 0.0 };
+    let truth = if found.drawn.len() == 1 { 0.01 } else { 0.0 };
     assert!((truth..0.01).contains(&found.unseen_share_high), "{}", found.unseen_share_high);
     assert!(found.notes[0].starts_with("groups not met hold an estimated 0"), "{:?}", found.notes);
     let found = estimate(&table, &request(&["count"], Some("name"), Stop::Rows(2_000)));

@@ -1,6 +1,7 @@
 //! The engine by its public face, a capability each. One program, as linking one takes longer than running it.
 
 mod add_column;
+mod aggregates;
 mod background_writer;
 mod backup;
 mod column_streams;

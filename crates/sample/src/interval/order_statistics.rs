@@ -41,6 +41,18 @@ pub fn quantile_of(sorted: &[f64], share: f64) -> f64 {
     if below == above { below } else { below + (above - below) * (place - place.floor()) }
 }
 
+/// [`quantile_of`] numbers in any order, which it changes. Takes time in proportion to their count.
+pub fn quantile_of_unsorted(numbers: &mut [f64], share: f64) -> f64 {
+    if numbers.is_empty() {
+        return f64::NAN;
+    }
+    let place = share * (numbers.len() - 1) as f64;
+    let (_, below, rest) = numbers.select_nth_unstable_by(place.floor() as usize, f64::total_cmp);
+    let below = *below;
+    let above = rest.iter().copied().min_by(f64::total_cmp).unwrap_or(below);
+    quantile_of(&[below, above], place - place.floor())
+}
+
 /// The quantile of the numbers of a group, for a number of draws fixed beforehand: exact, but for how many numbers a group has
 /// that was found by drawing. `sorted` are the numbers met among the draws, in order. With `is_every` each row of the population
 /// has a number.
@@ -303,6 +315,20 @@ mod tests {
         // Of five numbers none is sure enough.
         let ranks = fixed_ranks(5, ENDLESS_POPULATION / 2, ENDLESS_POPULATION, 0.05);
         assert_eq!(ranks, Ranks { low: None, high: None });
+    }
+
+    #[test]
+    fn a_quantile_needs_no_order() {
+        let mut rng = Rng::keyed(0x5eed_0024, 0);
+        for count in [1, 2, 3, 10, 101] {
+            let mut numbers: Vec<f64> = (0..count).map(|_| rng.below(50) as f64).collect();
+            let mut sorted = numbers.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            for share in [0.0, 0.05, 0.25, 0.5, 0.99, 1.0] {
+                let found = quantile_of_unsorted(&mut numbers, share);
+                assert!((found - quantile_of(&sorted, share)).abs() < 1e-9, "{count}, {share}");
+            }
+        }
     }
 
     #[test]

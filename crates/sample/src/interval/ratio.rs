@@ -99,7 +99,7 @@ fn turned_around(
         for _ in 0..STEPS_MAX {
             let candidate = value + side * distance;
             if !stands(candidate) {
-                return last_standing(standing, candidate, &stands);
+                return last_standing(standing, candidate, stands);
             }
             (standing, distance) = (candidate, distance * 2.0);
         }

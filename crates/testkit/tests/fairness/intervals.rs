@@ -54,7 +54,10 @@ fn truths() -> (f64, Vec<f64>) {
 fn average(table: &Table, by: Option<&str>, stop: Stop) -> Vec<Estimate> {
     let aggregates = vec![("mean".into(), Aggregate::avg("value"))];
     let by = by.map(String::from);
-    estimates(table, EstimateRequest { aggregates, by, stop, ..Default::default() })
+    estimates(
+        table,
+        EstimateRequest { aggregates, by: by.into_iter().collect(), stop, ..Default::default() },
+    )
 }
 
 /// One estimate a run.

@@ -194,7 +194,7 @@ fn a_table_that_cannot_be_is_refused() {
         let db = Database::in_memory(Options::default()).unwrap();
         let table = db.create_table("t", spec(&["id"], None)).unwrap().snapshot().unwrap();
         let aggregates = vec![("n".to_string(), Aggregate::Count)];
-        let by = Some("wide".to_string());
+        let by = vec!["wide".to_string()];
         let request = EstimateRequest { aggregates, by, ..Default::default() };
         let error = table.estimate(&request).err().unwrap();
         assert_eq!(error.kind(), InvalidArgument, "{error}");

@@ -1,6 +1,7 @@
 //! Drawing the rows of an estimate, round by round.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use drillcore_format::key::decode_values;
@@ -84,7 +85,7 @@ impl<'a> Drawing<'a> {
         if !matches!(request.stop, Stop::Error(_)) && draws_max < selected.len() {
             plan.check_sampled(&known)?;
         }
-        let costs = Costs::new(selected.len(), is_by_set, plan.needs_all_rows(&known));
+        let costs = Costs::new(&selected, is_by_set, plan.needs_all_rows(&known));
         let mut tally = Tally::new(&plan, known);
         if let Some(sets) = plan.known_groups(table, request)? {
             tally.expect_groups(sets);
@@ -225,16 +226,21 @@ impl<'a> Drawing<'a> {
         let threads = threads_for(None, self.selected.len(), ROWS_PER_THREAD)?;
         let parts = if threads == 1 { 1 } else { threads * PARTITIONS_PER_THREAD };
         let partitions = self.table.scan_partitions(&request, parts)?;
-        let read = side_by_side(partitions.len(), threads, |number| {
+        let next = AtomicUsize::new(0);
+        let read = side_by_side(threads, threads, |_| {
             let mut groups = ReadGroups::new(&self.plan);
-            for batch in partitions[number].scan()? {
-                groups.add(&self.plan.values(&batch?)?);
+            while let Some(partition) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
+                for batch in partition.scan()? {
+                    groups.add(&self.plan.values(&batch?)?);
+                }
             }
             Ok(groups)
         })?;
-        let mut all = ReadGroups::new(&self.plan);
-        read.into_iter().for_each(|groups| all.merge(groups));
-        Ok(all)
+        let all = read.into_iter().reduce(|mut all, groups| {
+            all.merge(groups);
+            all
+        });
+        Ok(all.expect("there is a thread at least"))
     }
 }
 

@@ -64,9 +64,11 @@ impl View<'_> {
             Drawn::Pair(drawn) if is_all => {
                 exactly(Whole::Pair(Box::new(drawn.sums.clone())).figure(figure))
             }
-            Drawn::Values(_, count) if figure == Figure::Values => self.values(group, slot, *count),
-            Drawn::Values(values, _) if is_all => Interval::exact(values.len() as f64),
-            Drawn::Values(values, _) => at_least(values.len() as f64),
+            Drawn::Values(values) if figure == Figure::Values => {
+                self.values(group, slot, values.count)
+            }
+            Drawn::Values(values) if is_all => Interval::exact(values.len() as f64),
+            Drawn::Values(values) => at_least(values.len() as f64),
             Drawn::Pair(drawn) => self.ratio(group, slot, drawn),
             Drawn::Numbers(drawn) => match (figure, known) {
                 (Figure::Values, _) => self.values(group, slot, drawn.all.count),

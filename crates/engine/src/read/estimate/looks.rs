@@ -53,12 +53,15 @@ impl Looks {
                 Measure::Count => None,
                 Measure::Of(_, slot) => tally.known_of(slot).bounds(),
             };
-            let exists = |&group: &usize| exists(*measure, tally, group);
+            let exists = |(&group, interval): (&usize, &Interval)| {
+                exists(*measure, tally, group, interval.method == Method::Exact)
+            };
+            let has_value = order.iter().zip(&intervals).map(exists).collect();
             aggregates.push(AggregateEstimate {
                 name: name.clone(),
                 bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
                 intervals,
-                has_value: order.iter().map(exists).collect(),
+                has_value,
             });
         }
         let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);
@@ -138,21 +141,20 @@ fn groups(plan: &EstimatePlan, tally: &Tally, order: &[usize]) -> Result<Vec<Arr
 }
 
 /// Whether a figure of a group exists, as far as rows were met.
-fn exists(measure: Measure, tally: &Tally, group: usize) -> bool {
+fn exists(measure: Measure, tally: &Tally, group: usize, is_exact: bool) -> bool {
     let Measure::Of(figure, slot) = measure else { return true };
     match figure {
         Figure::Values | Figure::Distinct => true,
         // An average of numbers of which one is not is not a number either; it exists.
         _ => match tally.whole(group, slot) {
-            Some(whole) => whole.figure(figure).is_some(),
+            Some(whole) => whole.has(figure),
             None => match (figure, tally.slot_drawn(group, slot)) {
                 (Figure::Variance | Figure::StdDev, Drawn::Numbers(drawn)) => drawn.all.count > 1,
-                (Figure::Sum, Drawn::Numbers(drawn)) => {
-                    drawn.all.count > 0 || !tally.is_whole(group)
-                }
+                // Where none was met, the sum may be 0.
+                (Figure::Sum, Drawn::Numbers(drawn)) => drawn.all.count > 0 || !is_exact,
                 (_, Drawn::Numbers(drawn)) => drawn.all.count > 0,
                 (_, Drawn::Pair(drawn)) => !drawn.pairs.ratio().is_nan(),
-                (_, Drawn::Values(..)) => true,
+                (_, Drawn::Values(_)) => true,
             },
         },
     }

@@ -12,6 +12,7 @@ pub mod computed;
 pub mod request;
 mod bounds;
 mod plan;
+mod distinct;
 mod numbers;
 mod reading;
 mod tally;

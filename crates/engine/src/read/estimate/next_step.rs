@@ -1,13 +1,13 @@
 //! What to do after a look, when drawing is to stop at a width: enough was drawn, or draw on, or read rows instead, which makes
 //! their part of the answer exact.
 //!
-//! Costs are counted in draws. Reading all rows costs what drawing one in [`ROWS_PER_DRAW`] does, of a selection by sets one in
-//! [`SET_ROWS_PER_DRAW`]. From what was drawn so far it is predicted how many draws each interval takes, and
+//! Costs are counted in draws. Reading all rows costs what drawing one in [`ROWS_PER_DRAW`] does, on disk one in [`DISK_ROWS_PER_DRAW`],
+//! and of a selection by sets one in [`SET_ROWS_PER_DRAW`]. From what was drawn so far it is predicted how many draws each interval takes, and
 //!
 //! - groups that a set index knows are read whole, if that and the draws that the others take cost less than the draws that
 //!   all take;
-//! - all rows are read if the draws would cost a quarter of that or more. So an answer costs a quarter more than to read
-//!   all rows at most, and that only where the first draws gave a wrong idea of how many are needed.
+//! - all rows are read if the draws would cost half of that or more. So an answer costs half more than to read all rows at
+//!   most, and that only where the first draws gave a wrong idea of how many are needed.
 
 use drillcore_sample::interval::{Interval, Method, SEQUENCE_COUNT_MIN};
 
@@ -16,13 +16,17 @@ use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
+use crate::select::selection::{Part, Selected};
 
-/// So many rows are read in order in the time of one draw, at least; `docs/sampling.md` has the measurement.
-const ROWS_PER_DRAW: u64 = 16;
+/// So many rows in memory are read in order in the time of one draw and what is made of it; `docs/sampling.md` has the
+/// measurement.
+const ROWS_PER_DRAW: u64 = 128;
+/// And of rows on disk, of which a draw reads a block.
+const DISK_ROWS_PER_DRAW: u64 = 512;
 /// And of sets, whose rows lie among others.
 const SET_ROWS_PER_DRAW: u64 = 4;
 /// Draws that cost one in so many of what it costs to read all rows are worth it.
-const SCAN_SHARE: f64 = 4.0;
+const SCAN_SHARE: f64 = 2.0;
 
 /// A group of which so many rows were drawn, and no value among them, holds up nothing: a share of 1 % of its rows may have one.
 const NULLS_ENOUGH: u64 = 1_000;
@@ -54,9 +58,16 @@ pub struct Costs {
 }
 
 impl Costs {
-    pub fn new(rows: u64, is_by_set: bool, needs_scan: bool) -> Costs {
-        let rows_per_draw = if is_by_set { SET_ROWS_PER_DRAW } else { ROWS_PER_DRAW };
-        Costs { scan_draws: rows / rows_per_draw, needs_scan }
+    pub fn new(selected: &Selected, is_by_set: bool, needs_scan: bool) -> Costs {
+        let of_parts = |(number, parts): (usize, &[Part])| {
+            let rows: u64 = parts.iter().map(|part| part.to - part.from).sum();
+            match selected.pieces()[number].run() {
+                _ if is_by_set => rows / SET_ROWS_PER_DRAW,
+                Some(_) => rows / ROWS_PER_DRAW,
+                None => rows / DISK_ROWS_PER_DRAW,
+            }
+        };
+        Costs { scan_draws: selected.by_piece().map(of_parts).sum(), needs_scan }
     }
 
     fn of_group(rows: Option<u64>) -> f64 {
@@ -82,7 +93,7 @@ pub fn next_step(
     }
     // Before anything was drawn there is nothing to be expected.
     if drawn == 0 {
-        let is_small = costs.scan_draws <= ROUND_MIN;
+        let is_small = costs.scan_draws as f64 <= SCAN_SHARE * ROUND_MIN as f64;
         return if is_small { Step::Scan } else { Step::Draw { until: ROUND_MIN } };
     }
     // Groups that are not narrow enough yet, with the draws that they may take in all.

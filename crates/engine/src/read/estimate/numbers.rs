@@ -1,10 +1,9 @@
 //! What some rows make of a figure when all of them count: [`Whole`], of rows that were read or drawn to the last.
 
-use std::collections::HashSet;
-
-use drillcore_sample::interval::quantile_of;
+use drillcore_sample::interval::quantile_of_unsorted;
 use drillcore_sample::moments::Moments;
 
+use crate::read::estimate::distinct::Distinct;
 use crate::read::estimate::plan::Figure;
 
 /// A sum that loses nothing of integers, and of floats less than adding them one by one does.
@@ -98,10 +97,22 @@ impl Numbers {
 
     /// The kept numbers in order; NaN, whatever its sign, comes last.
     pub fn sorted(&self) -> Vec<f64> {
-        let mut sorted = self.kept.clone();
-        sorted.iter_mut().filter(|number| number.is_nan()).for_each(|nan| *nan = f64::NAN);
+        let mut sorted = self.with_one_nan();
         sorted.sort_unstable_by(f64::total_cmp);
         sorted
+    }
+
+    fn with_one_nan(&self) -> Vec<f64> {
+        self.kept.iter().map(|&number| if number.is_nan() { f64::NAN } else { number }).collect()
+    }
+
+    /// Whether a figure of exactly these numbers exists.
+    fn has(&self, figure: Figure) -> bool {
+        match figure {
+            Figure::Values => true,
+            Figure::Variance | Figure::StdDev => self.count > 1,
+            _ => self.count > 0,
+        }
     }
 
     /// A figure of exactly these numbers; `None` where it does not exist.
@@ -109,13 +120,12 @@ impl Numbers {
         let extreme = |pick: fn((f64, f64)) -> f64| self.extremes.map(pick);
         match figure {
             Figure::Values => Some(self.count as f64),
-            _ if self.count == 0 => None,
+            _ if !self.has(figure) => None,
             Figure::Sum => Some(self.sum.get()),
             Figure::Avg => Some(self.sum.get() / self.count as f64),
-            Figure::Variance | Figure::StdDev if self.count < 2 => None,
             Figure::Variance => Some(self.moments.variance()),
             Figure::StdDev => Some(self.moments.variance().sqrt()),
-            Figure::Quantile(share) => Some(quantile_of(&self.sorted(), share)),
+            Figure::Quantile(share) => Some(quantile_of_unsorted(&mut self.with_one_nan(), share)),
             Figure::Min => extreme(|extremes| extremes.0),
             Figure::Max => extreme(|extremes| extremes.1),
             Figure::Ratio | Figure::Distinct => unreachable!("of pairs, or of values"),
@@ -129,8 +139,7 @@ pub enum Whole {
     Numbers(Numbers),
     /// The upper and the lower numbers of a ratio.
     Pair(Box<[Numbers; 2]>),
-    /// Encoded values.
-    Values(HashSet<Vec<u8>>),
+    Values(Distinct),
 }
 
 impl Whole {
@@ -140,8 +149,17 @@ impl Whole {
             (Whole::Pair(ours), Whole::Pair(theirs)) => {
                 ours.iter_mut().zip(*theirs).for_each(|(ours, theirs)| ours.merge(theirs));
             }
-            (Whole::Values(ours), Whole::Values(theirs)) => ours.extend(theirs),
+            (Whole::Values(ours), Whole::Values(theirs)) => ours.merge(theirs),
             _ => unreachable!("one slot has one input"),
+        }
+    }
+
+    /// Whether a figure of exactly these rows exists.
+    pub fn has(&self, figure: Figure) -> bool {
+        match self {
+            Whole::Numbers(numbers) => numbers.has(figure),
+            Whole::Values(_) => true,
+            Whole::Pair(_) => self.figure(figure).is_some(),
         }
     }
 
@@ -149,6 +167,7 @@ impl Whole {
     pub fn figure(&self, figure: Figure) -> Option<f64> {
         match self {
             Whole::Numbers(numbers) => numbers.figure(figure),
+            Whole::Values(values) if figure == Figure::Values => Some(values.count as f64),
             Whole::Values(values) => Some(values.len() as f64),
             Whole::Pair(pair) => {
                 let [upper, lower] = &**pair;

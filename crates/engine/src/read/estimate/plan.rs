@@ -364,7 +364,9 @@ impl EstimatePlan {
                         "distinct needs single values with an order, but column {column:?} has type {data_type}"
                     )));
                 }
-                Ok(Measure::Of(Figure::Distinct, self.slot(Input::Values(place), may_lack)))
+                let slot = self.slot(Input::Values(place), may_lack);
+                (self.slots[slot].keeps_drawn, self.slots[slot].keeps_read) = (true, true);
+                Ok(Measure::Of(Figure::Distinct, slot))
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Several threads fill one each; then they are joined.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -12,14 +12,16 @@ use arrow_array::types::{
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::DataType;
 use drillcore_format::key::encode_value;
+use foldhash::fast::FixedState;
 
+use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, RowValues, Slot};
 
 /// Figures of all groups that were met.
 pub struct ReadGroups {
     by: Vec<usize>,
-    group_of: HashMap<Vec<u8>, u32>,
+    group_of: HashMap<Vec<u8>, u32, FixedState>,
     /// What a group of the first kind of column is called before it is encoded: most rows are of a group that was met.
     known: KnownValues,
     pub values: Vec<Vec<u8>>,
@@ -32,15 +34,15 @@ pub struct ReadGroups {
 /// Groups by the bits of an integer, or by the bytes of a text.
 #[derive(Default)]
 struct KnownValues {
-    numbers: HashMap<u64, u32>,
-    texts: HashMap<Vec<u8>, u32>,
+    numbers: HashMap<u64, u32, FixedState>,
+    texts: HashMap<Vec<u8>, u32, FixedState>,
 }
 
 impl ReadGroups {
     pub fn new(plan: &EstimatePlan) -> ReadGroups {
         let mut groups = ReadGroups {
             by: plan.by.iter().map(|(place, _)| *place).collect(),
-            group_of: HashMap::new(),
+            group_of: HashMap::default(),
             known: KnownValues::default(),
             values: Vec::new(),
             rows: Vec::new(),
@@ -90,18 +92,12 @@ impl ReadGroups {
                     }
                 }
                 Input::Values(place) => {
+                    let group_of = |row: usize| group_at(group_of_row, row);
                     let column = &values.columns[place];
-                    let mut value = Vec::new();
-                    for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
-                        let Whole::Values(known) = &mut wholes[group_at(group_of_row, row)] else {
-                            unreachable!("the slot is of values")
-                        };
-                        value.clear();
-                        encode_value(column, row, &mut value);
-                        if !known.contains(&value) {
-                            known.insert(value.clone());
-                        }
-                    }
+                    add_values(column, slot.keeps_read, wholes, group_of, |whole| match whole {
+                        Whole::Values(distinct) => Some(distinct),
+                        _ => unreachable!("the slot is of values"),
+                    });
                 }
             }
         }
@@ -249,7 +245,7 @@ pub fn nothing(input: Input) -> Whole {
     match input {
         Input::Numbers(_) => Whole::Numbers(Numbers::default()),
         Input::Pair(..) => Whole::Pair(Box::default()),
-        Input::Values(_) => Whole::Values(HashSet::new()),
+        Input::Values(_) => Whole::Values(Distinct::default()),
     }
 }
 

@@ -54,7 +54,7 @@ pub struct EstimateRequest {
 /// When enough has been drawn. In every case at the latest when all rows have been: the result is exact then.
 ///
 /// With [`Stop::Error`] rows may be read instead of drawn, which makes their part of the result exact: of small groups that a set
-/// index knows, and all rows where drawing on would cost a quarter of that or more.
+/// index knows, and all rows where drawing on would cost half of that or more.
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));

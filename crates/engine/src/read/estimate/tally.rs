@@ -1,8 +1,7 @@
 //! What the rows read so far say, by group: rows drawn, and those of groups that are read whole.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use arrow_array::Array;
 use drillcore_format::key::encode_value;
 use drillcore_sample::interval::{BoundedNumbers, Bounds, Confidence, Design, NewGroups};
 use drillcore_sample::moments::Moments;
@@ -10,6 +9,7 @@ use drillcore_sample::pair_moments::PairMoments;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::estimate::bounds::Known;
+use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, KnownGroup, RowValues, Slot};
 use crate::read::estimate::reading::{ReadGroups, each_number, nothing};
@@ -46,7 +46,7 @@ struct Group {
 pub enum Drawn {
     Numbers(DrawnNumbers),
     Pair(Box<DrawnPairs>),
-    Values(HashSet<Vec<u8>>, u64),
+    Values(Distinct),
 }
 
 /// Numbers drawn.
@@ -184,23 +184,14 @@ impl Tally {
     }
 
     fn add_values(&mut self, at: usize, place: usize, groups: &[usize], values: &RowValues) {
-        let column = &values.columns[place];
-        let mut value = Vec::new();
-        for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
-            let group = &mut self.groups[groups[row]];
-            if group.read.is_some() {
-                continue;
+        let keeps = self.slots[at].keeps_drawn;
+        let group_of = |row: usize| groups[row];
+        add_values(&values.columns[place], keeps, &mut self.groups, group_of, |group| {
+            match (&group.read, &mut group.slots[at]) {
+                (None, Drawn::Values(distinct)) => Some(distinct),
+                _ => None,
             }
-            let Drawn::Values(known, count) = &mut group.slots[at] else {
-                unreachable!("of values")
-            };
-            *count += 1;
-            value.clear();
-            encode_value(column, row, &mut value);
-            if !known.contains(&value) {
-                known.insert(value.clone());
-            }
-        }
+        });
     }
 
     /// Takes rows that were read: of all groups, or of these, whose drawn rows are forgotten.
@@ -345,13 +336,13 @@ impl Tally {
             return match whole {
                 Whole::Numbers(numbers) => numbers.count,
                 Whole::Pair(pair) => pair[0].count.min(pair[1].count),
-                Whole::Values(values) => values.len() as u64,
+                Whole::Values(values) => values.count,
             };
         }
         match &self.groups[group].slots[slot] {
             Drawn::Numbers(drawn) => drawn.all.count,
             Drawn::Pair(drawn) => drawn.pairs.count(),
-            Drawn::Values(_, count) => *count,
+            Drawn::Values(distinct) => distinct.count,
         }
     }
 
@@ -360,7 +351,7 @@ impl Tally {
         match &self.groups[group].slots[slot] {
             Drawn::Numbers(drawn) => drawn.all.moments,
             Drawn::Pair(drawn) => drawn.pairs.residual(drawn.pairs.ratio()),
-            Drawn::Values(..) => Moments::new(),
+            Drawn::Values(_) => Moments::new(),
         }
     }
 
@@ -423,7 +414,7 @@ impl Tally {
                 all: Numbers::default(),
                 bounded: bounds(place).map(BoundedNumbers::new),
             }),
-            Input::Values(_) => Drawn::Values(HashSet::new(), 0),
+            Input::Values(_) => Drawn::Values(Distinct::default()),
             Input::Pair(upper, lower) => {
                 let filled = |place: usize| {
                     let Bounds { low, high } = bounds(place)?;
