@@ -240,7 +240,11 @@ fn backups_beside_writers_and_merges_hold_whole_commits_without_a_gap() {
         let reader = read(&folder.path().join("db"));
         let ends = AtomicBool::new(false);
         let check = |backup: &Path, lsn: Lsn| {
-            let found = rows(&restored(backup).1.snapshot().unwrap());
+            let (_folder, restored) = restored(backup);
+            // Positions are those of its last commit.
+            let position = restored.positions().unwrap()["source"].clone();
+            assert_eq!(position, u64::from(lsn).to_le_bytes());
+            let found = rows(&restored.snapshot().unwrap());
             let expected = u64::from(lsn) as usize * 40;
             assert_eq!(found["a"].len(), expected);
             assert_eq!(found["a"], found["u"]);
@@ -255,8 +259,11 @@ fn backups_beside_writers_and_merges_hold_whole_commits_without_a_gap() {
                 let mut number = 0;
                 while !ends.load(Ordering::Relaxed) && number < 40_000 {
                     let batch = batch(number * 40..(number + 1) * 40, "x");
-                    db.append(&[("a", &batch), ("u", &batch)]).unwrap();
+                    let append = db.prepare(&[("a", &batch), ("u", &batch)], OnError::Raise);
                     number += 1;
+                    let position = number.to_le_bytes().to_vec();
+                    let position = SourcePosition { source: "source".into(), position };
+                    append.unwrap().commit(&[position]).unwrap();
                     if number % 100 == 0 {
                         db.compact().unwrap();
                     }
@@ -264,6 +271,9 @@ fn backups_beside_writers_and_merges_hold_whole_commits_without_a_gap() {
             });
             let backup = folder.path().join("backup");
             let mut lsns = Vec::new();
+            while u64::from(db.snapshot().unwrap().lsn()) == 0 {
+                std::thread::yield_now();
+            }
             for number in 0..6 {
                 let stored = db.backup(&backup, false).unwrap();
                 check(&backup, stored.lsn);

@@ -353,8 +353,9 @@ mod tests {
         let (all, runs) = (5_000u64, 400);
         for (share, is_every) in [(0.5, true), (0.5, false), (0.95, true), (0.02, false)] {
             // Without `is_every` a third of the rows have no number.
-            let number =
-                |row: u64| (is_every || row % 3 != 0).then_some((row * 7_919 % all / 7) as f64);
+            let number = |row: u64| {
+                (is_every || !row.is_multiple_of(3)).then_some((row * 7_919 % all / 7) as f64)
+            };
             let mut sorted: Vec<f64> = (0..all).filter_map(number).collect();
             sorted.sort_unstable_by(f64::total_cmp);
             let truth = quantile_of(&sorted, share);
