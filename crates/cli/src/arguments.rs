@@ -321,9 +321,10 @@ pub struct Ingest {
     /// Format of the files; by default their names decide, and standard input is CSV.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
-    /// Number of threads that append.
-    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
-    pub threads: u8,
+    /// Number of threads that parse and sort rows; by default as many as cores. Rows are committed in the order of the
+    /// files, whatever their number.
+    #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
+    pub threads: Option<u8>,
     /// Rows per commit.
     #[arg(long, default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
     pub batch_rows: u32,
@@ -335,6 +336,11 @@ pub struct Ingest {
     /// was created with, because an upsert replaces whole rows.
     #[arg(long)]
     pub fill_nulls: bool,
+    /// Go on where an ingest of these files into this table was stopped, and remember what is in: no row is lost, and none is
+    /// there twice. Each commit stores how far its file has been read. A file that has changed since is an error, and
+    /// so is standard input.
+    #[arg(long)]
+    pub resume: bool,
     /// Show no progress bar.
     #[arg(long)]
     pub quiet: bool,

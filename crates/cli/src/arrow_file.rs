@@ -19,6 +19,11 @@ use arrow_schema::{ArrowError, SchemaRef};
 /// The largest batch, as it lies in the file and as it is unpacked. A length in a file may be damage, so it is
 /// not to be trusted with memory.
 const BATCH_BYTES_MAX: usize = 256 << 20;
+/// A body of this size is asked for as if it were larger: from some size on, which grows up to 32 MiB, allocators have
+/// pages of its own for what is asked for, and give them back when it is freed. One thread reads bodies, and others free
+/// them; in one heap that left holes of many times their size. Pages that are not touched take no memory.
+const LARGE_BODY_BYTES: usize = 1 << 20;
+const OWN_PAGES_BYTES: usize = (32 << 20) + 1;
 /// The largest description of a batch, or of the columns.
 const METADATA_BYTES_MAX: usize = 16 << 20;
 const MAGIC: &[u8] = b"ARROW1";
@@ -33,8 +38,43 @@ pub struct ArrowFile<R> {
     /// Whether it begins with the magic word. Then it ends with it, too.
     is_file: bool,
     schema: SchemaRef,
-    dictionaries: HashMap<i64, ArrayRef>,
+    /// Shared with the batches that were read before the newest of them.
+    dictionaries: Arc<HashMap<i64, ArrayRef>>,
     is_at_end: bool,
+}
+
+/// A batch as it lies in the file. To decode it needs no file, so another thread can.
+pub struct EncodedBatch {
+    metadata: Vec<u8>,
+    body: Buffer,
+    schema: SchemaRef,
+    dictionaries: Arc<HashMap<i64, ArrayRef>>,
+    rows: u64,
+}
+
+impl EncodedBatch {
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Before it is decoded.
+    pub fn bytes(&self) -> u64 {
+        self.body.len() as u64
+    }
+
+    pub fn decode(self) -> Result<RecordBatch, ArrowError> {
+        // What the library does not check of a message, it asserts.
+        let decode = AssertUnwindSafe(|| {
+            let message = message(&self.metadata)?;
+            let batch = message.header_as_record_batch().expect("it was looked at before");
+            check_buffers(&batch, &self.body)?;
+            let (schema, version) = (self.schema.clone(), message.version());
+            let rows =
+                read_record_batch(&self.body, batch, schema, &self.dictionaries, None, &version)?;
+            if rows.num_rows() as u64 == self.rows { Ok(rows) } else { Err(inconsistent()) }
+        });
+        catch_unwind(decode).unwrap_or_else(|_| Err(inconsistent()))
+    }
 }
 
 impl<R: Read> ArrowFile<BufReader<R>> {
@@ -68,7 +108,7 @@ impl<R: Read> ArrowFile<BufReader<R>> {
         let schema = catch_unwind(AssertUnwindSafe(|| fb_to_schema(schema)));
         let schema =
             Arc::new(schema.map_err(|_| ipc("the schema is inconsistent; write the file again"))?);
-        Ok(ArrowFile { file, is_file, schema, dictionaries: HashMap::new(), is_at_end: false })
+        Ok(ArrowFile { file, is_file, schema, dictionaries: Arc::default(), is_at_end: false })
     }
 }
 
@@ -77,16 +117,14 @@ impl<R: BufRead> ArrowFile<R> {
         self.schema.clone()
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, ArrowError> {
+    fn next_batch(&mut self) -> Result<Option<EncodedBatch>, ArrowError> {
         while let Some(metadata) = metadata(&mut self.file)? {
             let message = message(&metadata)?;
             let body = body(&mut self.file, &message)?;
             if let Some(batch) = message.header_as_record_batch() {
-                check_buffers(&batch, &body)?;
-                let (schema, version) = (self.schema.clone(), message.version());
-                let dictionaries = &self.dictionaries;
-                return read_record_batch(&body, batch, schema, dictionaries, None, &version)
-                    .map(Some);
+                let rows = u64::try_from(batch.length()).map_err(|_| inconsistent())?;
+                let (schema, dictionaries) = (self.schema.clone(), self.dictionaries.clone());
+                return Ok(Some(EncodedBatch { metadata, body, schema, dictionaries, rows }));
             }
             let Some(dictionary) = message.header_as_dictionary_batch() else {
                 let what = message.header_type().variant_name().unwrap_or("unknown");
@@ -95,7 +133,8 @@ impl<R: BufRead> ArrowFile<R> {
             let values = dictionary.data().ok_or_else(|| ipc("a dictionary has no values"))?;
             check_buffers(&values, &body)?;
             let version = message.version();
-            read_dictionary(&body, dictionary, &self.schema, &mut self.dictionaries, &version)?;
+            let dictionaries = Arc::make_mut(&mut self.dictionaries);
+            read_dictionary(&body, dictionary, &self.schema, dictionaries, &version)?;
         }
         if self.is_file {
             self.check_end()?;
@@ -121,7 +160,7 @@ impl<R: BufRead> ArrowFile<R> {
 }
 
 impl<R: BufRead> Iterator for ArrowFile<R> {
-    type Item = Result<RecordBatch, ArrowError>;
+    type Item = Result<EncodedBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.is_at_end {
@@ -129,9 +168,7 @@ impl<R: BufRead> Iterator for ArrowFile<R> {
         }
         // What the library does not check of a message, it asserts.
         let batch = catch_unwind(AssertUnwindSafe(|| self.next_batch()));
-        let batch = batch
-            .unwrap_or_else(|_| Err(ipc("a message is inconsistent; write the file again")))
-            .transpose();
+        let batch = batch.unwrap_or_else(|_| Err(inconsistent())).transpose();
         self.is_at_end = !matches!(batch, Some(Ok(_)));
         batch
     }
@@ -167,7 +204,9 @@ fn body(file: &mut impl Read, message: &Message<'_>) -> Result<Buffer, ArrowErro
         return Err(too_large("a batch", len, BATCH_BYTES_MAX));
     }
     // Aligned, so that columns need not be copied out of it.
-    let mut body = MutableBuffer::from_len_zeroed(len);
+    let capacity = if len < LARGE_BODY_BYTES { len } else { len.max(OWN_PAGES_BYTES) };
+    let mut body = MutableBuffer::with_capacity(capacity);
+    body.resize(len, 0);
     file.read_exact(&mut body)?;
     Ok(body.into())
 }
@@ -203,6 +242,10 @@ fn too_large(what: &str, bytes: usize, limit: usize) -> ArrowError {
     ipc(format!(
         "{what} has {bytes} bytes; the limit is {limit}. Write the file in smaller batches"
     ))
+}
+
+fn inconsistent() -> ArrowError {
+    ipc("a message is inconsistent; write the file again")
 }
 
 fn ipc(what: impl Into<String>) -> ArrowError {
@@ -256,7 +299,7 @@ mod tests {
     }
 
     fn read(bytes: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-        ArrowFile::open(bytes)?.collect()
+        ArrowFile::open(bytes)?.map(|batch| batch?.decode()).collect()
     }
 
     #[test]

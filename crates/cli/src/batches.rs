@@ -2,20 +2,59 @@
 
 use std::fmt::Display;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use drillcore::{Interrupt, OnError};
 
 use crate::arguments::Format;
 use crate::fault::Fault;
 
-/// The batches of one file.
-pub type Batches = Box<dyn Iterator<Item = Result<Batch, Fault>> + Send>;
+/// The parts of one file, in order.
+pub type Parts = Box<dyn Iterator<Item = Result<Part, Fault>> + Send>;
 
 /// A file ready to be read.
 pub struct Input {
     pub schema: SchemaRef,
-    pub batches: Batches,
+    pub parts: Parts,
+}
+
+impl Input {
+    /// The batches of the file, parsed by the thread that asks for them.
+    pub fn batches(self) -> impl Iterator<Item = Result<Batch, Fault>> {
+        self.parts.flat_map(|part| match part.and_then(Part::parse) {
+            Ok(batches) => batches.into_iter().map(Ok).collect(),
+            Err(fault) => vec![Err(fault)],
+        })
+    }
+}
+
+/// Some rows of a file that were read, but not parsed yet: that can be done by another thread.
+pub struct Part {
+    /// What it takes in memory, about, before it is parsed or after it.
+    pub bytes: u64,
+    parse: Box<dyn FnOnce() -> Result<Vec<Batch>, Fault> + Send>,
+}
+
+impl Part {
+    pub fn new(
+        bytes: u64,
+        parse: impl FnOnce() -> Result<Vec<Batch>, Fault> + Send + 'static,
+    ) -> Part {
+        Part { bytes, parse: Box::new(parse) }
+    }
+
+    /// The rows, a batch for each commit.
+    pub fn parse(self) -> Result<Vec<Batch>, Fault> {
+        (self.parse)()
+    }
+
+    /// The part with something done to what comes of it.
+    pub fn then(
+        self,
+        change: impl FnOnce(Result<Vec<Batch>, Fault>) -> Result<Vec<Batch>, Fault> + Send + 'static,
+    ) -> Part {
+        Part::new(self.bytes, move || change(self.parse()))
+    }
 }
 
 /// Rows of a file, and what stood between them that is none.
@@ -24,6 +63,8 @@ pub struct Batch {
     pub places: Places,
     /// With `OnError::Skip`: what was left out.
     pub bad: Vec<BadRecord>,
+    /// Records or rows of the file up to the end of this batch, those that were left out among them.
+    pub records_read: u64,
 }
 
 /// A record that could not be parsed.
@@ -57,6 +98,8 @@ pub struct Reading<'a> {
     pub batch_rows: usize,
     /// What to do with text that cannot be parsed.
     pub on_error: OnError,
+    /// Records or rows at the beginning of the file that are passed over.
+    pub records_before: u64,
     /// Ends a wait for a pipe.
     pub interrupt: &'a Interrupt,
 }
@@ -88,4 +131,10 @@ pub fn lacks(spelled_out: &[String], has: impl Fn(&str) -> bool) -> Option<Strin
 /// A file that cannot be read.
 pub fn unusable(name: &str, error: &dyn Display) -> Fault {
     Fault::unusable(format!("cannot read {name}: {error}"))
+}
+
+/// Bytes of the values, those that a slice leaves out not counted.
+pub fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    batch.columns().iter().map(bytes).sum()
 }

@@ -62,9 +62,10 @@ fn delete_keys_of(
     let columns = schema.columns.project(&schema.key).expect("a key is made of columns");
     let taken = Taken { columns: columns.into(), skips_others: true, spelled_out: Vec::new() };
     let on_error = OnError::Raise;
-    let reading = Reading { format: arguments.format, batch_rows: BATCH_KEYS, on_error, interrupt };
+    let (format, batch_rows, records_before) = (arguments.format, BATCH_KEYS, 0);
+    let reading = Reading { format, batch_rows, on_error, records_before, interrupt };
     let input = input::open(file, Some(&taken), &reading)?;
-    for batch in input.batches {
+    for batch in input.batches() {
         interrupt.check()?;
         let keys = batch?.rows;
         let done = table.delete(keys.columns());

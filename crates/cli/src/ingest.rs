@@ -1,29 +1,39 @@
 //! `drillcore ingest`: files into a table, on several threads, with a progress bar.
+//!
+//! One thread reads a file and cuts it where records end. Others parse, sort and encode these parts, each on its own, and
+//! commit them in the order of the file: of rows with one key, the later one is the newer one.
 
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::iter::Peekable;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use drillcore::{
-    AppendOptions, AppendResult, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options,
-    RollupSpec, Table, TableSchema, TableSpec,
+    AppendOptions, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options, PreparedAppend,
+    Rejected, RollupSpec, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
 use crate::arguments::{Ingest, MergeName, OnErrorName, Shape};
-use crate::batches::{Batch, Places, Reading, Taken, unusable};
+use crate::batches::{BadRecord, Batch, Part, Parts, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
+use crate::held_bytes::HeldBytes;
+use crate::in_turn::Turns;
 use crate::input;
 use crate::output::print_line;
 use crate::progress;
+use crate::resume::FileProgress;
 use crate::shape_check::{check_agrees, whole_key};
 use crate::source::{self, Replay};
 
-/// Batches parsed ahead of each appending thread.
+/// Parts read ahead of each parsing thread.
 const AHEAD: usize = 2;
+/// ... as far as all of them take no more than this for each thread. What an allocator keeps of bytes that one thread
+/// reads and another one frees is some times as much.
+const HELD_BYTES_PER_THREAD: u64 = 16 << 20;
 /// Rejected rows printed one by one.
 const REJECTED_SHOWN: usize = 20;
 
@@ -35,8 +45,8 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     let totals = Totals::default();
     for (index, file) in arguments.files.iter().enumerate() {
         let replay = replay.as_ref().filter(|_| index == 0);
-        let done = append_file(&table, file, replay, arguments, &bar, &totals, interrupt);
-        if let Err(fault) = done {
+        let pour = Pour { table: &table, file, arguments, bar: &bar, totals: &totals, interrupt };
+        if let Err(fault) = pour.file(replay) {
             bar.abandon();
             eprintln!("appended {} rows before the error", totals.rows.load(Ordering::Relaxed));
             return Err(fault);
@@ -54,7 +64,7 @@ struct Totals {
     rejected: AtomicU64,
 }
 
-/// A name mistyped behind others should not be told once they are in.
+/// A name mistyped behind others should not be reported once they are in.
 fn check_files_exist(files: &[String]) -> Result<(), Fault> {
     for file in files.iter().filter(|file| *file != "-") {
         let cannot = |why: String| Fault::unusable(format!("cannot read {file}: {why}"));
@@ -122,8 +132,10 @@ fn rehearse(
     let taken = taken(&table.schema(), arguments.fill_nulls);
     let reading = reading(arguments, interrupt);
     let mut input = input::open_again(file, Some(&taken), &reading, replay)?;
-    let Some(batch) = input.batches.next() else { return Ok(()) };
-    append_batch(&table, file, &batch?, arguments)?;
+    let Some(part) = input.parts.next() else { return Ok(()) };
+    for batch in part?.parse()?.into_iter().take(1) {
+        prepared(&table, file, &batch, arguments)?.commit(&[])?;
+    }
     Ok(())
 }
 
@@ -186,7 +198,8 @@ fn new_table(
 
 fn reading<'a>(arguments: &Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
     let batch_rows = arguments.batch_rows as usize;
-    Reading { format: arguments.format, batch_rows, on_error: on_error(arguments), interrupt }
+    let (format, on_error) = (arguments.format, on_error(arguments));
+    Reading { format, batch_rows, on_error, records_before: 0, interrupt }
 }
 
 fn on_error(arguments: &Ingest) -> OnError {
@@ -234,97 +247,163 @@ fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
     Taken { columns, skips_others, spelled_out }
 }
 
-fn append_file(
-    table: &Table,
-    file: &str,
-    replay: Option<&Arc<Replay>>,
-    arguments: &Ingest,
-    bar: &ProgressBar,
-    totals: &Totals,
-    interrupt: &Interrupt,
-) -> Result<(), Fault> {
-    let taken = taken(&table.schema(), arguments.fill_nulls);
-    let input = input::open_again(file, Some(&taken), &reading(arguments, interrupt), replay)?;
-    let threads = usize::from(arguments.threads);
-    let (sender, receiver) = mpsc::sync_channel::<Batch>(threads * AHEAD);
-    let receiver = Arc::new(Mutex::new(receiver));
-    let failed = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                let (receiver, failed) = (receiver.clone(), &failed);
-                scope.spawn(move || {
-                    let next = || receiver.lock().recv();
-                    while let Ok(batch) = next() {
-                        if failed.load(Ordering::Relaxed) {
-                            continue;
+/// One file on its way into the table.
+struct Pour<'a> {
+    table: &'a Table,
+    file: &'a str,
+    arguments: &'a Ingest,
+    bar: &'a ProgressBar,
+    totals: &'a Totals,
+    interrupt: &'a Interrupt,
+}
+
+/// Where a part stands in its file, if that is known.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    BeforeOthers,
+    Last,
+}
+
+/// A batch that was made ready to be committed, and what is to be said of it.
+struct Ready {
+    append: PreparedAppend,
+    places: Places,
+    bad: Vec<BadRecord>,
+    records_read: u64,
+}
+
+impl Pour<'_> {
+    fn file(&self, replay: Option<&Arc<Replay>>) -> Result<(), Fault> {
+        let Pour { table, file, arguments, interrupt, .. } = *self;
+        let resumes = arguments.resume;
+        let progress = FileProgress::of(table, file, resumes)?;
+        let records_before = progress.as_ref().map_or(0, |progress| progress.records_before);
+        if records_before > 0 {
+            let what = format!("{file}: {records_before} records were in already");
+            self.bar.suspend(|| drop(writeln!(io::stderr(), "{what}")));
+        }
+        if progress.as_ref().is_some_and(|progress| progress.is_whole) {
+            return Ok(());
+        }
+        let taken = taken(&table.schema(), arguments.fill_nulls);
+        let reading = Reading { records_before, ..reading(arguments, interrupt) };
+        let input = input::open_again(file, Some(&taken), &reading, replay)?;
+        self.parts(input.parts.peekable(), progress.as_ref())?;
+        Ok(interrupt.check()?)
+    }
+
+    /// Appends the parts of the file in their order.
+    fn parts(
+        &self,
+        mut parts: Peekable<Parts>,
+        progress: Option<&FileProgress>,
+    ) -> Result<(), Fault> {
+        let threads = threads(self.arguments);
+        let (sender, receiver) = mpsc::sync_channel(threads * AHEAD);
+        let receiver = Arc::new(Mutex::new(receiver));
+        let (turns, held) =
+            (Turns::default(), HeldBytes::new(threads as u64 * HELD_BYTES_PER_THREAD));
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let (receiver, turns) = (receiver.clone(), &turns);
+                    scope.spawn(move || -> Result<(), Fault> {
+                        let next = || receiver.lock().recv();
+                        while let Ok((number, part, place, held)) = next() {
+                            let (ready, fault) = self.ready(part);
+                            // If there is no turn, another thread reports why.
+                            let Some(turn) = turns.wait(number) else { return Ok(()) };
+                            let last = fault.is_ok().then_some(ready.len());
+                            for (index, batch) in ready.into_iter().enumerate() {
+                                let is_last = place == Place::Last && last == Some(index + 1);
+                                self.commit(batch, progress, is_last)?;
+                            }
+                            fault?;
+                            turn.done();
+                            drop(held);
                         }
-                        let done = append(table, file, &batch, arguments, bar, totals);
-                        if let Err(fault) = done {
-                            failed.store(true, Ordering::Relaxed);
-                            return Err(fault);
-                        }
-                    }
-                    Ok(())
+                        Ok(())
+                    })
                 })
-            })
-            .collect();
-        let mut read = Ok(());
-        for batch in input.batches {
-            if failed.load(Ordering::Relaxed) || interrupt.check().is_err() {
-                break;
-            }
-            match batch {
-                // The receiver lives as long as this scope.
-                Ok(batch) => drop(sender.send(batch)),
-                Err(fault) => {
-                    read = Err(fault);
+                .collect();
+            // From now on a send fails once no worker is left.
+            drop(receiver);
+            let mut number = 0;
+            while let Some(part) = parts.next() {
+                let is_over = part.is_err() || self.interrupt.check().is_err();
+                // The next part of a pipe is not waited for.
+                let is_last = progress.is_some() && parts.peek().is_none();
+                let place = if is_last { Place::Last } else { Place::BeforeOthers };
+                // Once no worker is left, nothing is held.
+                let held = held.hold(part.as_ref().map_or(0, |part| part.bytes));
+                let is_sent = sender.send((number, part, place, held)).is_ok();
+                if turns.have_failed() || !is_sent || is_over {
                     break;
                 }
+                number += 1;
             }
-        }
-        drop(sender);
-        for worker in workers {
-            worker.join().expect("an appending thread does not panic")?;
-        }
-        read
-    })?;
-    Ok(interrupt.check()?)
-}
-
-fn append(
-    table: &Table,
-    file: &str,
-    batch: &Batch,
-    arguments: &Ingest,
-    bar: &ProgressBar,
-    totals: &Totals,
-) -> Result<(), Fault> {
-    let result = append_batch(table, file, batch, arguments)?;
-    totals.rows.fetch_add(result.rows, Ordering::Relaxed);
-    let unparsed = batch.bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.reason));
-    let unfit =
-        result.rejected.iter().map(|bad| format!("{}: {}", batch.places.of(bad.row), bad.reason));
-    let left_out = (batch.bad.len() + result.rejected.len()) as u64;
-    let before = totals.rejected.fetch_add(left_out, Ordering::Relaxed);
-    let room = REJECTED_SHOWN.saturating_sub(before as usize);
-    for reason in unparsed.chain(unfit).take(room) {
-        // Also where there is no bar. Whoever closed standard error does not want to know.
-        bar.suspend(|| drop(writeln!(io::stderr(), "{file}, {reason}")));
+            drop(sender);
+            workers
+                .into_iter()
+                .try_for_each(|worker| worker.join().expect("a thread that appends does not panic"))
+        })
     }
-    bar.inc(result.rows);
-    Ok(())
+
+    /// The batches of a part, up to the first that does not fit.
+    fn ready(&self, part: Result<Part, Fault>) -> (Vec<Ready>, Result<(), Fault>) {
+        let mut ready = Vec::new();
+        let made = part.and_then(Part::parse).and_then(|batches| {
+            for batch in batches {
+                let append = prepared(self.table, self.file, &batch, self.arguments)?;
+                let Batch { places, bad, records_read, .. } = batch;
+                ready.push(Ready { append, places, bad, records_read });
+            }
+            Ok(())
+        });
+        (ready, made)
+    }
+
+    fn commit(
+        &self,
+        ready: Ready,
+        progress: Option<&FileProgress>,
+        is_last: bool,
+    ) -> Result<(), Fault> {
+        let Ready { append, places, bad, records_read } = ready;
+        let position = progress.map(|progress| match is_last {
+            true => progress.end(records_read, self.arguments.resume),
+            false => progress.at(records_read),
+        });
+        let result = append.commit(position.as_slice())?;
+        self.totals.rows.fetch_add(result.rows, Ordering::Relaxed);
+        let unparsed = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.reason));
+        let unfit = |bad: &Rejected| format!("{}: {}", places.of(bad.row), bad.reason);
+        let left_out = (bad.len() + result.rejected.len()) as u64;
+        let before = self.totals.rejected.fetch_add(left_out, Ordering::Relaxed);
+        let room = REJECTED_SHOWN.saturating_sub(before as usize);
+        for reason in unparsed.chain(result.rejected.iter().map(unfit)).take(room) {
+            // Also where there is no bar. If standard error is closed, it is not wanted.
+            self.bar.suspend(|| drop(writeln!(io::stderr(), "{}, {reason}", self.file)));
+        }
+        self.bar.inc(result.rows);
+        Ok(())
+    }
 }
 
-fn append_batch(
+fn threads(arguments: &Ingest) -> usize {
+    let cores = || thread::available_parallelism().map_or(1, usize::from);
+    arguments.threads.map_or_else(cores, usize::from)
+}
+
+fn prepared(
     table: &Table,
     file: &str,
     batch: &Batch,
     arguments: &Ingest,
-) -> Result<AppendResult, Fault> {
+) -> Result<PreparedAppend, Fault> {
     let rows = &batch.rows;
     let options = AppendOptions { on_error: on_error(arguments), fill_nulls: arguments.fill_nulls };
-    table.append(rows, options).map_err(|error| {
+    table.prepare(rows, options).map_err(|error| {
         let place = match &batch.places {
             Places::Rows { before } => {
                 format!("in the {} rows after row {before}", rows.num_rows())

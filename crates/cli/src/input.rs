@@ -5,20 +5,27 @@ use std::io::{self, Read, Seek};
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, FieldRef, Schema, SchemaRef};
+use arrow_schema::{ArrowError, FieldRef, Schema};
 use drillcore::Error;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
+};
 
 use crate::arguments::Format;
 use crate::arrow_file::ArrowFile;
-use crate::batches::{Batch, Input, Places, Reading, Taken, lacks, unusable};
+use crate::batches::{
+    Batch, Input, Part, Parts, Places, Reading, Taken, batch_bytes, lacks, unusable,
+};
 use crate::fault::Fault;
 use crate::records::Syntax;
+use crate::shared_file::SharedFile;
 use crate::source::{self, Packing, Replay};
 use crate::text_file::Text;
 
 /// Bytes of one commit, about: batches with longer rows are cut into more of them.
 const COMMIT_BYTES: usize = 16 << 20;
+/// A larger row group of Parquet is decoded bit by bit by one thread, as several threads hold one each.
+const PART_BYTES_MAX: u64 = 32 << 20;
 /// What is written to a temporary file at most.
 const TEMPORARY_BYTES_MAX: u64 = 1 << 30;
 
@@ -40,8 +47,8 @@ pub fn open_again(
         Err(_) => Fault::interrupted(),
     };
     let input = open_whole(name, taken, reading, replay).map_err(&or_interrupted)?;
-    let batches = input.batches.map(move |batch| batch.map_err(&or_interrupted));
-    let input = Input { batches: Box::new(batches), ..input };
+    let parts = input.parts.map(move |part| part.map_err(&or_interrupted));
+    let input = Input { parts: Box::new(parts), ..input };
     let Some(taken) = taken else { return Ok(input) };
     let has = |column: &str| input.schema.column_with_name(column).is_some();
     if let Some(lacking) = lacks(&taken.spelled_out, has) {
@@ -63,12 +70,19 @@ fn narrowed(input: Input, taken: &Schema) -> Result<Input, Fault> {
     let indexes = taken.fields().iter().map(index).collect::<Result<Vec<usize>, _>>()?;
     let project = |schema: &Schema| schema.project(&indexes).expect("they are columns of the file");
     let schema = Arc::new(project(&input.schema));
-    let batches = input.batches.map(move |batch| {
-        let batch = batch?;
-        let rows = batch.rows.project(&indexes).expect("they are columns of the file");
-        Ok(Batch { rows, ..batch })
-    });
-    Ok(Input { schema, batches: Box::new(batches) })
+    let indexes: Arc<[usize]> = indexes.into();
+    let narrow = move |part: Part| {
+        let indexes = indexes.clone();
+        part.then(move |batches| {
+            let narrow = |batch: Batch| {
+                let rows = batch.rows.project(&indexes).expect("they are columns of the file");
+                Batch { rows, ..batch }
+            };
+            Ok(batches?.into_iter().map(narrow).collect())
+        })
+    };
+    let parts = input.parts.map(move |part| part.map(&narrow));
+    Ok(Input { schema, parts: Box::new(parts) })
 }
 
 fn open_whole(
@@ -89,7 +103,7 @@ fn open_whole(
     };
     if format == Format::Parquet && packing == Packing::None && !source::is_read_once(name) {
         let file = File::open(name).map_err(|error| unusable(name, &error))?;
-        return columnar(name, parquet(file, reading.batch_rows), reading.batch_rows);
+        return parquet(name, file, reading);
     }
     let file = match replay {
         None => source::open(name, packing, reading.interrupt),
@@ -106,13 +120,9 @@ fn open_whole(
                      write it to an uncompressed file first"
                 ))
             })?;
-            columnar(name, parquet(file, reading.batch_rows), reading.batch_rows)
+            parquet(name, file, reading)
         }
-        Format::Arrow => {
-            let opened = ArrowFile::open(file);
-            let opened = opened.map(|file| (file.schema(), Box::new(file) as ArrowBatches));
-            columnar(name, opened, reading.batch_rows)
-        }
+        Format::Arrow => arrow(name, file, reading),
     }
 }
 
@@ -139,43 +149,141 @@ pub fn format_of(stem: &str) -> Option<Format> {
     }
 }
 
-/// Batches in columns, cut to the rows of a commit. What cannot be read of them is damage.
-fn columnar(
-    name: &str,
-    opened: Result<(SchemaRef, ArrowBatches), ArrowError>,
+/// Where rows in columns stand in their file, and how they are cut.
+#[derive(Clone)]
+struct Columnar {
+    name: Arc<str>,
     batch_rows: usize,
-) -> Result<Input, Fault> {
-    let (schema, batches) = opened.map_err(|error| unusable(name, &error))?;
-    let name = name.to_string();
+    records_before: u64,
+}
+
+impl Columnar {
+    fn new(name: &str, reading: &Reading<'_>) -> Columnar {
+        let Reading { batch_rows, records_before, .. } = *reading;
+        Columnar { name: Arc::from(name), batch_rows, records_before }
+    }
+
+    /// Rows that follow `before` others, cut to the rows of a commit, but for those that are passed over.
+    fn batches(&self, rows: RecordBatch, before: u64) -> Vec<Batch> {
+        let passed = self.records_before.saturating_sub(before).min(rows.num_rows() as u64);
+        let rows = rows.slice(passed as usize, rows.num_rows() - passed as usize);
+        let mut records_read = before + passed;
+        let batch = |rows: RecordBatch| {
+            let before = records_read;
+            records_read += rows.num_rows() as u64;
+            Batch { rows, places: Places::Rows { before }, bad: Vec::new(), records_read }
+        };
+        cut(rows, self.batch_rows).map(batch).collect()
+    }
+
+    /// What cannot be read is damage.
+    fn damage(&self, error: &ArrowError, before: u64) -> Fault {
+        Fault::unusable(format!("cannot read {} after row {before}: {error}", self.name))
+    }
+}
+
+/// Each batch of the file is a part.
+fn arrow(name: &str, file: Box<dyn Read + Send>, reading: &Reading<'_>) -> Result<Input, Fault> {
+    let file = ArrowFile::open(file).map_err(|error| unusable(name, &error))?;
+    let (schema, columnar) = (file.schema(), Columnar::new(name, reading));
     let mut read = 0;
-    let cut = batches.flat_map(move |rows| match rows {
-        Ok(rows) => cut(rows, batch_rows).map(Ok).collect::<Vec<_>>(),
-        Err(error) => vec![Err(error)],
-    });
-    let batches = cut.map(move |rows| {
+    let parts = file.map(move |encoded| {
         let before = read;
-        let rows = rows.map_err(|error| {
-            Fault::unusable(format!("cannot read {name} after row {before}: {error}"))
-        })?;
-        read += rows.num_rows() as u64;
-        Ok(Batch { rows, places: Places::Rows { before }, bad: Vec::new() })
+        let encoded = encoded.map_err(|error| columnar.damage(&error, before))?;
+        read += encoded.rows();
+        let (columnar, is_passed) = (columnar.clone(), read <= columnar.records_before);
+        Ok(Part::new(encoded.bytes(), move || match is_passed {
+            true => Ok(Vec::new()),
+            false => match encoded.decode() {
+                Ok(rows) => Ok(columnar.batches(rows, before)),
+                Err(error) => Err(columnar.damage(&error, before)),
+            },
+        }))
     });
-    Ok(Input { schema, batches: Box::new(batches) })
+    Ok(Input { schema, parts: Box::new(parts) })
+}
+
+/// A row group is a part, unless it is so large that it is decoded batch by batch.
+fn parquet(name: &str, file: File, reading: &Reading<'_>) -> Result<Input, Fault> {
+    let damaged = |error: &dyn std::fmt::Display| unusable(name, error);
+    let file = SharedFile::new(file).map_err(|error| damaged(&error))?;
+    let metadata = ArrowReaderMetadata::load(&file, ArrowReaderOptions::new());
+    let metadata = metadata.map_err(|error| damaged(&error))?;
+    let schema = metadata.schema().clone();
+    let columnar = Columnar::new(name, reading);
+    let mut read = 0;
+    let mut groups = Vec::new();
+    for (number, group) in metadata.metadata().row_groups().iter().enumerate() {
+        // What is negative is damage, which reading it says.
+        let rows = u64::try_from(group.num_rows()).unwrap_or(0);
+        let bytes = u64::try_from(group.total_byte_size()).unwrap_or(u64::MAX);
+        groups.push(RowGroup { number, before: read, rows, bytes });
+        read += rows;
+    }
+    let parts = groups.into_iter().flat_map(move |group| {
+        if group.before + group.rows <= columnar.records_before && group.rows > 0 {
+            return Box::new(std::iter::empty()) as Parts;
+        }
+        let (file, metadata, columnar) = (file.clone(), metadata.clone(), columnar.clone());
+        let decode = move || group.decode(file, metadata, columnar);
+        match group.bytes <= PART_BYTES_MAX {
+            true => Box::new(std::iter::once(Ok(Part::new(group.bytes, move || {
+                let decoded = decode().collect::<Result<Vec<_>, _>>()?;
+                Ok(decoded.into_iter().flatten().collect())
+            })))),
+            false => Box::new(decode().map(|batches| {
+                let batches = batches?;
+                let bytes = batches.iter().map(|batch| batch_bytes(&batch.rows) as u64);
+                Ok(Part::new(bytes.sum(), move || Ok(batches)))
+            })),
+        }
+    });
+    Ok(Input { schema, parts: Box::new(parts) })
+}
+
+/// A row group of a Parquet file.
+#[derive(Clone, Copy)]
+struct RowGroup {
+    number: usize,
+    /// Rows of the groups before.
+    before: u64,
+    rows: u64,
+    bytes: u64,
+}
+
+type Decoded = Box<dyn Iterator<Item = Result<Vec<Batch>, Fault>> + Send>;
+
+impl RowGroup {
+    fn decode(
+        self,
+        file: SharedFile,
+        metadata: ArrowReaderMetadata,
+        columnar: Columnar,
+    ) -> Decoded {
+        let mut before = self.before;
+        let open = || {
+            let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
+            let builder = builder.with_row_groups(vec![self.number]);
+            builder.with_batch_size(columnar.batch_rows).build().map_err(ArrowError::from)
+        };
+        match open() {
+            Err(error) => Box::new(std::iter::once(Err(columnar.damage(&error, before)))),
+            Ok(rows) => Box::new(rows.map(move |rows| {
+                let first = before;
+                let rows = rows.map_err(|error| columnar.damage(&error, first))?;
+                before += rows.num_rows() as u64;
+                Ok(columnar.batches(rows, first))
+            })),
+        }
+    }
 }
 
 /// The rows in parts of at most `part_rows`, fewer where they are long. Copies none.
 fn cut(rows: RecordBatch, part_rows: usize) -> impl Iterator<Item = RecordBatch> {
-    let row_bytes = rows.get_array_memory_size() / rows.num_rows().max(1);
+    let row_bytes = batch_bytes(&rows) / rows.num_rows().max(1);
     let part_rows = part_rows.min(COMMIT_BYTES / row_bytes.max(1)).max(1);
     let first_rows = (0..rows.num_rows()).step_by(part_rows);
     first_rows.map(move |first| rows.slice(first, part_rows.min(rows.num_rows() - first)))
-}
-
-type ArrowBatches = Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>;
-
-fn parquet(file: File, batch_rows: usize) -> Result<(SchemaRef, ArrowBatches), ArrowError> {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(file)?.with_batch_size(batch_rows);
-    Ok((builder.schema().clone(), Box::new(builder.build()?)))
 }
 
 /// The reader of Parquet wants to seek, so what cannot be sought is kept in a file without a name, unless there

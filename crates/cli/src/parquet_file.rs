@@ -26,6 +26,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 
+use crate::batches::batch_bytes;
+
 /// The most rows of a row group, which readers skip or read as one.
 const GROUP_ROWS_MAX: usize = 1 << 17;
 /// A row group with longer rows ends at about this many bytes, as they are in memory.
@@ -325,10 +327,4 @@ fn as_stored(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Arr
         }
     });
     RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
-}
-
-/// Bytes of the values, those that a slice leaves out not counted.
-fn batch_bytes(batch: &RecordBatch) -> usize {
-    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
-    batch.columns().iter().map(bytes).sum()
 }

@@ -9,7 +9,7 @@ use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore::OnError;
 
-use crate::batches::{Batch, Input, Places, Reading, Taken, unusable};
+use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
 use crate::parser::{Parsed, Parser, texts};
 use crate::records::{RecordError, RecordReader, Records, Syntax};
@@ -193,16 +193,18 @@ impl<'a> Text<'a> {
             is_strict: !taken.is_some_and(|taken| taken.skips_others),
             spelled_out: taken.map_or(Vec::new(), |taken| taken.spelled_out.clone()),
         };
-        let batches = TextBatches {
-            name: self.name.to_string(),
-            parser,
+        let parts = TextParts {
+            name: Arc::from(self.name),
+            parser: Arc::new(parser),
             batch_rows: self.reading.batch_rows,
             on_error: self.reading.on_error,
-            records: head,
-            parsed_count: 0,
+            records: Arc::new(head),
+            parted_count: 0,
+            records_read: 0,
+            records_before: self.reading.records_before,
             reader: self.reader,
         };
-        Input { schema, batches: Box::new(batches) }
+        Input { schema, parts: Box::new(parts) }
     }
 
     fn malformed(&self, error: &ArrowError) -> Fault {
@@ -233,46 +235,68 @@ fn bad_line(name: &str, line: u64, reason: &str) -> Fault {
     Fault::wrong_call(format!("{name}, line {line}: {reason}"))
 }
 
-/// The batches of a text: first those of the beginning that was read already.
-struct TextBatches {
-    name: String,
-    parser: Parser,
+/// The parts of a text, cut where records end: first those of the beginning that was read already.
+struct TextParts {
+    name: Arc<str>,
+    parser: Arc<Parser>,
     batch_rows: usize,
     on_error: OnError,
-    /// Those read last.
-    records: Records,
-    parsed_count: usize,
+    /// Those read last, and how many of them are in parts.
+    records: Arc<Records>,
+    parted_count: usize,
+    /// Of the file, up to what is in parts.
+    records_read: u64,
+    /// That are passed over.
+    records_before: u64,
     reader: RecordReader<Unpacked>,
 }
 
-impl TextBatches {
-    fn batch(&mut self) -> Result<Option<Batch>, Fault> {
-        if self.parsed_count == self.records.len() {
-            let read = self.reader.read_up_to(self.batch_rows);
-            self.records = read.map_err(|error| unread(&self.name, error))?;
-            self.parsed_count = 0;
-        }
-        let range = self.parsed_count..self.records.len().min(self.parsed_count + self.batch_rows);
-        if range.is_empty() {
-            return Ok(None);
-        }
-        self.parsed_count = range.end;
-        let parsed = self.parser.parse(&self.records, range, self.on_error);
-        let Parsed { rows, lines, bad } = parsed.map_err(|error| unusable(&self.name, &error))?;
-        match bad.first() {
-            Some(first) if self.on_error == OnError::Raise => {
-                Err(bad_line(&self.name, first.line, &first.reason))
+impl TextParts {
+    fn part(&mut self) -> Result<Option<Part>, Fault> {
+        loop {
+            if self.parted_count == self.records.len() {
+                let read = self.reader.read_up_to(self.batch_rows);
+                self.records = Arc::new(read.map_err(|error| unread(&self.name, error))?);
+                self.parted_count = 0;
             }
-            _ => Ok(Some(Batch { rows, places: Places::Lines(lines), bad })),
+            let left = self.records.len() - self.parted_count;
+            if left == 0 {
+                return Ok(None);
+            }
+            let before = self.records_before.saturating_sub(self.records_read);
+            let passed = usize::try_from(before).unwrap_or(usize::MAX).min(left);
+            let first = self.parted_count + passed;
+            self.parted_count = self.records.len().min(first + self.batch_rows);
+            self.records_read += (passed + self.parted_count - first) as u64;
+            if self.parted_count > first {
+                return Ok(Some(self.part_of(first..self.parted_count)));
+            }
         }
+    }
+
+    fn part_of(&self, range: Range<usize>) -> Part {
+        let (name, parser, records) =
+            (self.name.clone(), self.parser.clone(), self.records.clone());
+        let (on_error, records_read) = (self.on_error, self.records_read);
+        let bytes = records.text(range.clone()).len() as u64;
+        Part::new(bytes, move || {
+            let parsed = parser.parse(&records, range, on_error);
+            let Parsed { rows, lines, bad } = parsed.map_err(|error| unusable(&name, &error))?;
+            match bad.first() {
+                Some(first) if on_error == OnError::Raise => {
+                    Err(bad_line(&name, first.line, &first.reason))
+                }
+                _ => Ok(vec![Batch { rows, places: Places::Lines(lines), bad, records_read }]),
+            }
+        })
     }
 }
 
-impl Iterator for TextBatches {
-    type Item = Result<Batch, Fault>;
+impl Iterator for TextParts {
+    type Item = Result<Part, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.batch().transpose()
+        self.part().transpose()
     }
 }
 

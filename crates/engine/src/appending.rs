@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 
-use crate::database::Database;
+use crate::database::{Database, Table};
 use crate::error::{Error, Result};
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::write::commit::{self, AppendResult, TableShape};
@@ -59,5 +59,21 @@ impl Database {
             shaped.push((shape, (*batch).clone()));
         }
         Ok(shaped)
+    }
+}
+
+impl Table {
+    /// [`Database::prepare`] of an append to this table.
+    ///
+    /// # Errors
+    /// As [`Table::append`].
+    pub fn prepare(
+        &self,
+        batch: &RecordBatch,
+        options: impl Into<AppendOptions>,
+    ) -> Result<PreparedAppend> {
+        let db = self.database();
+        let batches = vec![(self.shape()?, batch.clone())];
+        PreparedAppend::new(db.core()?, batches, options.into(), db.interrupt().clone())
     }
 }

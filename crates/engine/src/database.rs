@@ -397,6 +397,11 @@ impl Table {
         &self.name
     }
 
+    /// A number that no other table of the database has or will have, whatever names they get.
+    pub fn number(&self) -> u32 {
+        self.id.0
+    }
+
     /// What it is known by, whatever other table gets its name.
     pub(crate) fn id(&self) -> TableId {
         self.id

@@ -2,6 +2,7 @@
 
 mod export;
 mod files;
+mod resume;
 mod shell;
 mod ttl;
 mod verbs;
