@@ -87,7 +87,7 @@ def _condition(tree: Any, schema: pa.Schema) -> str | None:
     """The condition in SQL that is true for exactly the same rows."""
     match tree:
         case {"Column": str(name)} if pa.types.is_boolean(schema.field(name).type):
-            return _quoted(name)
+            return quoted(name)
         case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
             return _both(f" {op.lower()} ", _condition(left, schema), _condition(right, schema))
         case {"BinaryExpr": {"left": {"Column": str(name)}, "op": op, "right": {"Literal": _} as literal}}:
@@ -98,9 +98,9 @@ def _condition(tree: Any, schema: pa.Schema) -> str | None:
             negated = _condition(operand, schema)
             return None if negated is None else f"not ({negated})"
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNull"}}}:
-            return f"{_quoted(name)} is null"
+            return f"{quoted(name)} is null"
         case {"Function": {"input": [{"Column": str(name)}], "function": {"Boolean": "IsNotNull"}}}:
-            return f"{_quoted(name)} is not null"
+            return f"{quoted(name)} is not null"
         case {
             "Function": {"input": [{"Column": str(name)}, low, high], "function": {"Boolean": {"IsBetween": options}}}
         }:
@@ -122,17 +122,17 @@ def _both(joint: str, left: str | None, right: str | None) -> str | None:
 
 
 def _compared(name: str, op: str | None, value: Any, schema: pa.Schema) -> str | None:
-    spelled = _spelled(value, schema.field(name).type)
-    return None if op is None or spelled is None else f"{_quoted(name)} {op} {spelled}"
+    spelled = in_sql(value, schema.field(name).type)
+    return None if op is None or spelled is None else f"{quoted(name)} {op} {spelled}"
 
 
 def _listed(name: str, values: Any, schema: pa.Schema) -> str | None:
     values = list(values)
-    spelled = [_spelled(value, schema.field(name).type) for value in values]
+    spelled = [in_sql(value, schema.field(name).type) for value in values]
     texts = [text for text in spelled if text is not None]
     if not 0 < len(texts) == len(values) <= _LISTED_MAX:
         return None
-    return f"{_quoted(name)} in ({', '.join(texts)})"
+    return f"{quoted(name)} in ({', '.join(texts)})"
 
 
 def _value(literal: Any) -> Any:
@@ -146,8 +146,8 @@ def _value(literal: Any) -> Any:
     return frames.select(expr).to_series().to_list()[0]
 
 
-def _spelled(value: Any, kind: pa.DataType) -> str | None:
-    """A value in SQL, if it is one that a column of this type is compared with as it is."""
+def in_sql(value: Any, kind: pa.DataType) -> str | None:
+    """Return a value in SQL, if it is one that a column of this type is compared with as it is."""
     is_a = pa.types
     if is_a.is_boolean(kind):
         return str(value).lower() if isinstance(value, bool) else None
@@ -169,5 +169,6 @@ def _spelled(value: Any, kind: pa.DataType) -> str | None:
     return None
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return a name in SQL."""
     return '"' + name.replace('"', '""') + '"'

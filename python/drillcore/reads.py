@@ -15,7 +15,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError, TooFewRowsError
 from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
 from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
-from drillcore.lazy import lazy_frame
+from drillcore.lazy import Scan, lazy_frame
 from drillcore.names import check_columns, check_name, shown
 from drillcore.rows import Rows, Sampling
 from drillcore.sets import Sets
@@ -24,6 +24,7 @@ from drillcore.values import Bounds, key_arrays, key_columns, many_keys, selecti
 
 if TYPE_CHECKING:
     import polars
+    import pyarrow.dataset
 
     from drillcore import _native
 
@@ -554,13 +555,41 @@ class Reads(ABC):
         >>> t.lazy().filter(pl.col("carrier") == "UA").select("delay").collect()["delay"].to_list()
         [3.0, 9.0]
         """
+        return lazy_frame(self.schema, self._pinned_scan())
+
+    def dataset(self) -> pyarrow.dataset.Dataset:
+        """Return the table as of now as a dataset of pyarrow, of which DuckDB reads what a query needs.
+
+        DuckDB hands on the columns and conditions: comparisons of a column with a value, ``between``, ``in``,
+        ``is null`` and these joined by ``and`` and ``or``. Conditions on the key and on the set column use the index,
+        as in ``where``. It tests other conditions itself, after the rows are read. With ``limit`` it stops reading. The
+        dataset pins a snapshot until it is released; pyarrow's own scans of it read columns and rows in the same way.
+
+        Examples
+        --------
+        >>> import duckdb
+        >>> rows = pa.table({"carrier": ["UA", "DL"] * 2, "flight": [1, 2, 3, 4], "delay": [3.0, -2.0, 9.0, 0.0]})
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", rows.schema, key=["carrier", "flight"], set="carrier")
+        >>> t.append(rows).rows
+        4
+        >>> flights = t.dataset()
+        >>> duckdb.sql("select max(delay) from flights where carrier = 'UA'").fetchone()
+        (9.0,)
+        """
+        from drillcore.arrow_dataset import TableDataset
+
+        return TableDataset(self.schema, self._pinned_scan())
+
+    def _pinned_scan(self) -> Scan:
+        """What reads columns of the table as of now."""
         pinned, schema, key, set_column = self._pin(), self.schema, self.key, self._set_column
 
         def scan(columns: list[str] | None, where: str | None, limit: int | None) -> Rows:
             asked = selection(schema, key, set_column, between=None, closed="both", set=None, where=where)
             return Rows(pinned.scan(asked, columns, limit, False, None))
 
-        return lazy_frame(schema, scan)
+        return scan
 
     def sets(self) -> Sets:
         """Return each set with its number of rows, in order. The set of rows without a value is ``drillcore.NULL``.
