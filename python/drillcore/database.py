@@ -303,6 +303,49 @@ class Database:
         """
         self._native.drop_table(check_name("name", name))
 
+    def rename_table(self, old: str, new: str) -> None:
+        """Rename a table. Tables that are in hand go on; snapshots taken before have the old name.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no table of that name.
+        AlreadyExistsError
+            If there is a table of the new name.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flihgts", {"flight": "int64"}, key="flight")
+        >>> db.rename_table("flihgts", "flights")
+        >>> t.name, db.tables()
+        ('flights', ['flights'])
+        """
+        self._native.rename_table(check_name("old", old), check_name("new", new))
+
+    def copy_table(self, source: str, target: str) -> Table:
+        """Make a table with the columns and the rows that another one has now.
+
+        Other threads go on with both. The new table appears with all rows, which are written to disk, or not at all.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no table ``source``.
+        AlreadyExistsError
+            If there is a table ``target``.
+
+        Examples
+        --------
+        >>> db = drillcore.open(":memory:")
+        >>> t = db.create_table("flights", {"flight": "int64"}, key="flight")
+        >>> _ = t.append([{"flight": 1}])
+        >>> len(db.copy_table("flights", "before"))
+        1
+        """
+        native = self._native.copy_table(check_name("source", source), check_name("target", target))
+        return Table(native, self._native)
+
     def append(self, data: Mapping[str, Any], *, fill_nulls: bool = False) -> AppendResult:
         """Append rows to several tables as one commit: a snapshot sees all of them or none.
 

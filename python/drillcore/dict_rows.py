@@ -121,13 +121,29 @@ class DictRows:
         columns = map(list, zip(*self.rows, strict=True))
         try:
             given = dict(zip(self.shape.names, columns, strict=True))
+            # Columns that the table had before, and that these rows were not given.
+            for name in set(self.shape.names).difference(schema.names):
+                if all(value is None for value in given[name]):
+                    del given[name]
+                elif not self._discovers:
+                    raise unknown_name("column", name, schema.names)
             return from_columns(given, schema), list(range(len(self.rows))), []
         except Error:
-            dicts = [self.shape.as_dict(row) for row in self.rows]
+            gone = [] if self._discovers else [name for name in self.shape.names if name not in schema.names]
+            dicts, positions, unknown = [], [], []
+            for position, values in enumerate(self.rows):
+                row = self.shape.as_dict(values)
+                has_value = [name for name in gone if row.pop(name) is not None]
+                if has_value:
+                    unknown.append(Rejected(position, str(unknown_name("column", has_value[0], schema.names))))
+                else:
+                    dicts.append(row)
+                    positions.append(position)
             discovery = Discovery(self.table.schema.names) if self._discovers else None
             needed = self.table._needed(self._fill_nulls).given(dicts)
             good, bad, wider = split_bad_dicts(dicts, schema, needed, discovery)
-            return _from_dicts([dicts[position] for position in good], wider), good, bad
+            rejected = [Rejected(positions[one.row], one.reason) for one in bad] + unknown
+            return _from_dicts([dicts[at] for at in good], wider), [positions[at] for at in good], rejected
 
     def leave_out(self, positions: set[int]) -> list[dict[str, Any]]:
         """Remove the rows at these positions, and return them."""

@@ -25,7 +25,7 @@ from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundErr
 from drillcore.figures import check_optional_count
 from drillcore.lasting import check_ttl
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
-from drillcore.names import listed, shown
+from drillcore.names import check_name, listed, shown
 from drillcore.overview import columns_html, table_caption
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
@@ -48,7 +48,7 @@ class Table(Reads):
     def __init__(self, native: _native.Table, database: _native.Database) -> None:
         self._native = native
         self._database = database
-        self._schemas = _schemas(native)
+        self._schemas = (native.schema_version, _schemas(native))
         self._single: tuple[pa.Schema, SingleRow, SingleRow] | None = None
 
     @property
@@ -175,6 +175,86 @@ class Table(Reads):
         ({'flight': 1, 'gate': None}, {'flight': 5, 'gate': 'B7'})
         """
         self._native.add_column(name, parse_type(name, type))
+
+    def rename_column(self, old: str, new: str) -> None:
+        """Rename a column, also a key, set or weight column. No row is rewritten.
+
+        Earlier snapshots have the old name. Rows that still come with the old name are refused as those with any
+        unknown column. Only a rollup table that discovers dimensions takes the old name for a new dimension.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no column of that name.
+        AlreadyExistsError
+            If there is a column of the new name.
+
+        Examples
+        --------
+        >>> t = drillcore.open(":memory:").create_table("flights", {"flight": "int64"}, key="flight")
+        >>> _ = t.append([{"flight": 1}])
+        >>> t.rename_column("flight", "number")
+        >>> t.get(1)
+        {'number': 1}
+        """
+        self._native.rename_column(check_name("old", old), check_name("new", new))
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column. No row is rewritten: its values are not read any more, and go with merges.
+
+        Earlier snapshots still show it. A column of that name that is added later is another one, and null in
+        existing rows.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no column of that name.
+        InvalidArgumentError
+            If it is a key, set or weight column, or a column of a rollup table.
+
+        Examples
+        --------
+        >>> schema = {"flight": "int64", "gate": "string"}
+        >>> t = drillcore.open(":memory:").create_table("flights", schema, key="flight")
+        >>> _ = t.append([{"flight": 1, "gate": "B7"}])
+        >>> t.drop_column("gate")
+        >>> t.add_column("gate", "int32")
+        >>> t.get(1)
+        {'flight': 1, 'gate': None}
+        """
+        self._native.drop_column(check_name("name", name))
+
+    def widen(self, column: str, type: Any) -> None:
+        """Give a column a wider type. No row is rewritten.
+
+        Existing rows keep their values. Earlier snapshots have the old type.
+
+        Parameters
+        ----------
+        column
+            A column that is neither a key nor the set column.
+        type
+            For an integer column a longer integer, signed or unsigned as it is; for ``float32`` ``float64``.
+
+        Raises
+        ------
+        NotFoundError
+            If there is no column of that name.
+        InvalidArgumentError
+            If the type does not hold every value of the column, or if it is a key or set column, or a column of a
+            rollup table.
+
+        Examples
+        --------
+        >>> schema = {"flight": "int64", "delay": "int16"}
+        >>> t = drillcore.open(":memory:").create_table("flights", schema, key="flight")
+        >>> _ = t.append([{"flight": 1, "delay": 30_000}])
+        >>> t.widen("delay", "int32")
+        >>> _ = t.append([{"flight": 2, "delay": 40_000}])
+        >>> t.scan().arrow()["delay"].to_pylist()
+        [30000, 40000]
+        """
+        self._native.widen(check_name("column", column), parse_type(column, type))
 
     def index_sets(self, *names: Any, wait: bool = False) -> None:
         """Index sets, so that reading one costs time proportional to its size.
@@ -645,10 +725,11 @@ class Table(Reads):
             self._database.refresh(0, 0.0)
 
     def _newest_schemas(self) -> tuple[pa.Schema, pa.Schema]:
-        """Return the columns of the table and of appended rows, converted once for each added column."""
-        if len(self._schemas[0]) != self._native.column_count:
-            self._schemas = _schemas(self._native)
-        return self._schemas
+        """Return the columns of the table and of appended rows, converted once for each change of columns."""
+        version = self._native.schema_version
+        if self._schemas[0] != version:
+            self._schemas = (version, _schemas(self._native))
+        return self._schemas[1]
 
 
 def _schemas(native: _native.Table) -> tuple[pa.Schema, pa.Schema]:

@@ -227,6 +227,8 @@ class Writer:
             with self._lock:
                 if more := buffer.lacks(row):
                     self._hand_over()
+                    # If a row did not fit, what was known of the columns is forgotten.
+                    more = buffer.lacks(row)
                 buffer.learn(names, more)
                 shape = buffer.shape
                 pick = shape.pickers[names]

@@ -194,6 +194,18 @@ impl Database {
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_table(name))
     }
 
+    fn rename_table(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
+        let writer = self.writer(py, "rename_table")?;
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).rename_table(old, new))?;
+        Ok(())
+    }
+
+    fn copy_table(&self, py: Python<'_>, source: &str, target: &str) -> PyResult<Table> {
+        let writer = self.writer(py, "copy_table")?;
+        let copy = |interrupt| writer.interrupted_by(interrupt).copy_table(source, target);
+        Ok(Table::new(signals::call(py, copy)?, self.memory_bytes))
+    }
+
     fn append(
         &self,
         py: Python<'_>,

@@ -1,6 +1,6 @@
 //! Tables and their snapshots.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
@@ -30,11 +30,13 @@ pub struct Table {
     inner: drillcore::Table,
     /// The writer's budget, of which a commit may take a share.
     memory_bytes: u64,
+    /// The newest shape that was seen, and how many there were.
+    shape: Mutex<(Option<Arc<TableSchema>>, u64)>,
 }
 
 impl Table {
     pub fn new(inner: drillcore::Table, memory_bytes: u64) -> Table {
-        Table { inner, memory_bytes }
+        Table { inner, memory_bytes, shape: Mutex::default() }
     }
 
     /// The table, for the call named `what`, which writes.
@@ -62,8 +64,10 @@ impl Table {
 #[pymethods]
 impl Table {
     #[getter]
-    fn name(&self) -> &str {
-        self.inner.name()
+    fn name(&self) -> String {
+        // It may have been renamed.
+        let now = self.inner.snapshot().map(|table| table.name().to_string());
+        now.unwrap_or_else(|_| self.inner.name().to_string())
     }
 
     #[getter]
@@ -71,10 +75,32 @@ impl Table {
         PySchema::new(Arc::clone(&self.inner.schema().columns))
     }
 
-    /// Columns are only ever added, so their number tells whether a schema is still the newest.
+    /// Rises when columns have changed: tells whether a schema is still the newest.
     #[getter]
-    fn column_count(&self) -> usize {
-        self.inner.schema().columns.fields().len()
+    fn schema_version(&self) -> u64 {
+        let now = self.inner.schema();
+        let mut seen = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        // Held, so that no other shape gets its address.
+        if !seen.0.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
+            *seen = (Some(now), seen.1 + 1);
+        }
+        seen.1
+    }
+
+    fn rename_column(&self, py: Python<'_>, old: &str, new: &str) -> PyResult<()> {
+        let writer = self.writer(py, "rename_column")?;
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).rename_column(old, new))
+    }
+
+    fn drop_column(&self, py: Python<'_>, name: &str) -> PyResult<()> {
+        let writer = self.writer(py, "drop_column")?;
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).drop_column(name))
+    }
+
+    fn widen(&self, py: Python<'_>, name: &str, data_type: PyDataType) -> PyResult<()> {
+        let writer = self.writer(py, "widen")?;
+        let data_type = data_type.into_inner();
+        signals::call(py, |interrupt| writer.interrupted_by(interrupt).widen(name, &data_type))
     }
 
     fn add_column(&self, py: Python<'_>, name: &str, data_type: PyDataType) -> PyResult<()> {

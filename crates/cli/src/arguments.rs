@@ -73,6 +73,31 @@ Examples:
   drillcore set-ttl flights.drill flights ts 30d
   drillcore set-ttl flights.drill flights --none")]
     SetTtl(SetTtl),
+    /// Rename a column, also a key, set or weight column. No row is rewritten.
+    #[command(after_help = "\
+Example:
+  drillcore rename-column flights.drill flights dep_delay delay")]
+    RenameColumn(RenameColumn),
+    /// Drop a column, other than a key, set or weight column. No row is rewritten; merges leave its values out.
+    #[command(after_help = "\
+Example:
+  drillcore drop-column flights.drill flights gate")]
+    DropColumn(DropColumn),
+    /// Give a column a wider type: a longer integer, or float64 instead of float32. No row is rewritten.
+    #[command(after_help = "\
+Example:
+  drillcore widen flights.drill flights distance int64")]
+    Widen(AddColumn),
+    /// Rename a table. No row is rewritten.
+    #[command(after_help = "\
+Example:
+  drillcore rename-table flights.drill flights flights_2013")]
+    RenameTable(TwoTables),
+    /// Make a table with the columns and the rows that another one has.
+    #[command(after_help = "\
+Example:
+  drillcore copy-table flights.drill flights before")]
+    CopyTable(TwoTables),
     /// Print the row with a key. The exit code is 1 if there is none.
     #[command(after_help = "\
 Example:
@@ -501,6 +526,32 @@ pub struct SetTtl {
     /// Keep rows for good.
     #[arg(long, conflicts_with = "column")]
     pub none: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RenameColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub old: String,
+    /// Its new name.
+    pub new: String,
+}
+
+#[derive(Debug, Args)]
+pub struct DropColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct TwoTables {
+    #[command(flatten)]
+    pub source: Source,
+    /// The new name.
+    pub new: String,
 }
 
 #[derive(Debug, Args)]

@@ -38,6 +38,7 @@ mod held_bytes;
 mod ingest;
 mod delete;
 mod add_column;
+mod reshaping;
 mod set_index;
 mod set_ttl;
 mod named_snapshot;
@@ -94,6 +95,11 @@ fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
         Verb::Delete(arguments) => delete::delete(&arguments, &interrupt),
         Verb::AddColumn(arguments) => add_column::add_column(&arguments, &interrupt),
         Verb::SetTtl(arguments) => set_ttl::set_ttl(&arguments, &interrupt),
+        Verb::RenameColumn(arguments) => reshaping::rename_column(&arguments, &interrupt),
+        Verb::DropColumn(arguments) => reshaping::drop_column(&arguments, &interrupt),
+        Verb::Widen(arguments) => reshaping::widen(&arguments, &interrupt),
+        Verb::RenameTable(arguments) => reshaping::rename_table(&arguments, &interrupt),
+        Verb::CopyTable(arguments) => reshaping::copy_table(&arguments, &interrupt),
         Verb::Scan(arguments) => read::scan(arguments, interrupt),
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),

@@ -516,16 +516,19 @@ impl Table {
     /// # Errors
     /// `NotFound` if it was dropped, `Closed`.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
-        match self.database.snapshot()?.table(&self.name) {
-            Ok(table) if table.table().id == self.id => Ok(table),
-            Ok(_) => Err(Error::new(
-                ErrorKind::NotFound,
-                format!(
-                    "table {:?} was dropped, and another one has its name now; open that one",
-                    self.name
-                ),
-            )),
-            Err(_) => Err(self.dropped()),
+        let of_id = |table: &TableSnapshot| table.table().id == self.id;
+        let snapshot = self.database.snapshot()?;
+        match snapshot.table(&self.name) {
+            Ok(table) if of_id(&table) => Ok(table),
+            // It may have another name by now.
+            Ok(_) => snapshot.table_of(self.id).ok_or_else(|| {
+                let name = &self.name;
+                let message = format!(
+                    "table {name:?} was dropped, and another one has its name now; open that one"
+                );
+                Error::new(ErrorKind::NotFound, message)
+            }),
+            Err(_) => snapshot.table_of(self.id).ok_or_else(|| self.dropped()),
         }
     }
 

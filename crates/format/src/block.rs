@@ -21,6 +21,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::StringArray;
+use arrow_schema::DataType;
 
 use crate::cursor::{Cursor, put_u32, put_varint, varint_len};
 use crate::dictionary::{Dictionaries, TextCodes};
@@ -260,10 +261,11 @@ impl<'a> BlockView<'a> {
     /// Where the projected values of some rows lie that lie apart: column by column, row by row. O(rows · columns of strings).
     pub fn extents(&self, projection: &Projection, rows: Picked<'_>) -> Result<Vec<ExtentPlace>> {
         let (mut places, mut sections, mut passed) = (Vec::new(), self.sections.clone(), 0);
-        for &index in &projection.values {
+        for (&index, data_type) in projection.values.iter().zip(&projection.types) {
             let Some(section) = sections.nth(index - passed) else { break };
             passed = index + 1;
-            if section.encoding & EXTENTS == 0 {
+            // What stores no column any more is not read.
+            if section.encoding & EXTENTS == 0 || *data_type == DataType::Null {
                 continue;
             }
             let (presence, values) = section.presence(self.row_count)?;

@@ -120,6 +120,15 @@ pub enum Edit {
     },
     /// The folder is a backup.
     MarkBackup(BackupMark),
+    RenameTable {
+        table: TableId,
+        name: String,
+    },
+    /// Columns of a table were renamed, dropped or widened: its shape from now on.
+    Reshape {
+        table: TableId,
+        schema: TableSchema,
+    },
 }
 
 /// What the manifest of a backup says about it.
@@ -151,6 +160,8 @@ mod tag {
     pub const SET_TTL: u8 = 15;
     pub const IDENTIFY: u8 = 16;
     pub const MARK_BACKUP: u8 = 17;
+    pub const RENAME_TABLE: u8 = 18;
+    pub const RESHAPE: u8 = 19;
     pub const SET_POSITION: u8 = 20;
 }
 
@@ -251,6 +262,14 @@ fn encode_edit(edit: &Edit, out: &mut Vec<u8>) {
         Edit::SetPosition(position) => {
             out.push(tag::SET_POSITION);
             put_position(position, out);
+        }
+        Edit::RenameTable { table, name } => {
+            put_tag(out, tag::RENAME_TABLE, u64::from(table.0));
+            put_bytes(out, name.as_bytes());
+        }
+        Edit::Reshape { table, schema } => {
+            put_tag(out, tag::RESHAPE, u64::from(table.0));
+            schema.encode(out);
         }
     }
 }
@@ -353,6 +372,12 @@ fn decode_edit(cursor: &mut Cursor<'_>) -> Result<Edit> {
             Edit::MarkBackup(BackupMark { database: read_number(cursor)?, lsn, was_opened })
         }
         tag::SET_POSITION => Edit::SetPosition(read_position(cursor)?),
+        tag::RENAME_TABLE => {
+            Edit::RenameTable { table: cursor.table_id()?, name: cursor.str()?.to_string() }
+        }
+        tag::RESHAPE => {
+            Edit::Reshape { table: cursor.table_id()?, schema: TableSchema::decode(cursor)? }
+        }
         other => return Err(cursor.error(format!("unknown edit {other}"))),
     };
     Ok(edit)
@@ -419,6 +444,7 @@ mod tests {
                 weights: vec![],
                 streams: Default::default(),
                 ttl: None,
+                stored: Default::default(),
             }
         })
     }
@@ -481,6 +507,8 @@ mod tests {
                 }
             ),
             any::<u128>().prop_map(|database| Edit::Identify { database }),
+            (table(), ".{0,12}").prop_map(|(table, name)| Edit::RenameTable { table, name }),
+            (table(), any_schema()).prop_map(|(table, schema)| Edit::Reshape { table, schema }),
             (any::<u128>(), lsn(), any::<bool>()).prop_map(|(database, lsn, was_opened)| {
                 Edit::MarkBackup(BackupMark { database, lsn, was_opened })
             }),

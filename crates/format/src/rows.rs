@@ -22,6 +22,7 @@ use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::key::shared_len;
+use crate::widening::widen;
 pub use layout::{Layout, Projection};
 pub use set_codes::SetCodes;
 
@@ -130,8 +131,13 @@ impl Rows {
         pick: impl Fn(&dyn Array) -> ArrayRef,
     ) -> Rows {
         let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+            // Of a column that was dropped since.
+            Some(_) if *data_type == DataType::Null => new_null_array(data_type, len),
             Some(array) => pick(array),
-            None => new_null_array(data_type, len),
+            None => match projection.earlier(index).find_map(|(at, _)| self.values.get(at)) {
+                Some(array) => widen(&pick(array), data_type),
+                None => new_null_array(data_type, len),
+            },
         };
         Rows {
             len,

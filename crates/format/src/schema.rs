@@ -1,6 +1,8 @@
 //! A table's shape: its columns, sort key, set column and merge policy.
 
 mod check;
+mod reshaping;
+mod stored_columns;
 mod time_to_live;
 
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use crate::cursor::{Cursor, put_bytes, put_varint};
 use crate::error::Result;
 use crate::indexed_sets::IndexedSets;
+pub use stored_columns::{Retired, StoredColumns};
 
 pub use time_to_live::{ExpiryLimit, TimeToLive, is_time_type};
 
@@ -90,7 +93,8 @@ pub enum Streams {
     Only(Vec<usize>),
 }
 
-/// A table's shape. Columns are only ever added at the end, so a column's index is its identity.
+/// A table's shape. What a column is known by in rows that are stored is its number among [`StoredColumns`]: that is its
+/// index, until columns are dropped or widened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSchema {
     /// All columns in the order the user sees.
@@ -104,6 +108,8 @@ pub struct TableSchema {
     pub streams: Streams,
     /// How long rows are kept; for good without.
     pub ttl: Option<TimeToLive>,
+    /// Where rows have the columns.
+    pub stored: StoredColumns,
 }
 
 /// Bit of the byte of the merge policy: not all sets are indexed, and which are is said at the end.
@@ -112,6 +118,8 @@ const INDEXED_SETS_FOLLOW: u8 = 0x10;
 const STREAMS_FOLLOW: u8 = 0x20;
 /// Bit of the same byte: rows have a time to live, which is said at the end.
 const TTL_FOLLOWS: u8 = 0x40;
+/// Bit of the same byte: columns were dropped or widened, and where the others are stored is said behind all that.
+const STORED_COLUMNS_FOLLOW: u8 = 0x80;
 
 impl From<usize> for SetColumn {
     /// With every set indexed.
@@ -186,7 +194,8 @@ impl TableSchema {
             let columns = columns.fields().iter().chain([&column]).cloned().collect::<Vec<_>>();
             Arc::new(Schema::new(columns))
         };
-        let mut wider = TableSchema { columns: with(&self.columns), ..self.clone() };
+        let stored = self.stored.with_column(self.columns.fields().len());
+        let mut wider = TableSchema { columns: with(&self.columns), stored, ..self.clone() };
         if let MergePolicy::Rollup(rollup) = &mut wider.merge {
             wider.key.push(self.columns.fields().len());
             // Batches may have it already, unused.
@@ -271,12 +280,15 @@ impl TableSchema {
         {
             other.merge = self.merge.clone();
         }
+        // Where they are stored is no part of what was asked for.
+        other.stored = StoredColumns::default();
+        let plain = TableSchema { stored: StoredColumns::default(), ..self.clone() };
         let added = self.columns.fields().iter().skip(other.columns.fields().len());
         let mut added = added.cloned();
         let wider = added.try_fold(other.clone(), |schema, column| {
             column.is_nullable().then(|| schema.with_column(column))
         });
-        wider.as_ref() == Some(self)
+        wider == Some(plain)
     }
 
     /// Appends the encoding drawn in `docs/format.md`, section "Table schema".
@@ -296,7 +308,8 @@ impl TableSchema {
         let sets_follow = if indexed.is_some() { INDEXED_SETS_FOLLOW } else { 0 };
         let streams_follow = if self.streams == Streams::BySize { 0 } else { STREAMS_FOLLOW };
         let ttl_follows = if self.ttl.is_some() { TTL_FOLLOWS } else { 0 };
-        out.push(policy | sets_follow | streams_follow | ttl_follows);
+        let stored_follow = if self.stored.is_plain() { 0 } else { STORED_COLUMNS_FOLLOW };
+        out.push(policy | sets_follow | streams_follow | ttl_follows | stored_follow);
         put_varint(out, self.weights.len() as u64);
         for &column in &self.weights {
             put_varint(out, column as u64);
@@ -316,6 +329,7 @@ impl TableSchema {
         if let Some(ttl) = &self.ttl {
             ttl.encode(out);
         }
+        self.stored.encode(out);
     }
 
     /// Reads what [`TableSchema::encode`] wrote. Fails on a shape that no table has, see [`TableSchema::check`].
@@ -341,7 +355,8 @@ impl TableSchema {
             let index = cursor.varint()?;
             weights.push(column(cursor, index)?);
         }
-        let merge = match flags & !(INDEXED_SETS_FOLLOW | STREAMS_FOLLOW | TTL_FOLLOWS) {
+        let follow = INDEXED_SETS_FOLLOW | STREAMS_FOLLOW | TTL_FOLLOWS | STORED_COLUMNS_FOLLOW;
+        let merge = match flags & !follow {
             0 => MergePolicy::Append,
             3 => MergePolicy::Rollup(Rollup::decode(cursor, key.len())?),
             4 => match usize::try_from(cursor.varint()?) {
@@ -373,7 +388,11 @@ impl TableSchema {
             0 => None,
             _ => Some(TimeToLive::decode(cursor)?),
         };
-        let schema = TableSchema { columns, key, set, merge, weights, streams, ttl };
+        let stored = match flags & STORED_COLUMNS_FOLLOW {
+            0 => StoredColumns::default(),
+            _ => StoredColumns::decode(cursor, width)?,
+        };
+        let schema = TableSchema { columns, key, set, merge, weights, streams, ttl, stored };
         schema.check().map_err(|detail| cursor.error(detail))?;
         Ok(schema)
     }
@@ -563,6 +582,7 @@ mod tests {
             weights: vec![3, 9],
             streams: Streams::Only(vec![0, 3]),
             ttl: Some(TimeToLive { column: 16, seconds: 86_400 }),
+            stored: Default::default(),
         };
         let mut bytes = Vec::new();
         schema.encode(&mut bytes);
@@ -582,6 +602,7 @@ mod tests {
             weights: vec![],
             streams: Streams::BySize,
             ttl: None,
+            stored: Default::default(),
         };
         let wider = made.with_column(Arc::new(field("added")));
         assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
@@ -621,6 +642,7 @@ mod tests {
             weights: vec![],
             streams: Streams::BySize,
             ttl: None,
+            stored: Default::default(),
             merge: MergePolicy::Rollup(Rollup {
                 events: Arc::new(Schema::new(fields)),
                 time: Some(0),

@@ -14,7 +14,7 @@ mod zones;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array};
+use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::block;
@@ -42,6 +42,10 @@ struct StatisticsLayout {
     page: Layout,
     /// One a column of the table.
     columns: Vec<ColumnPlace>,
+    /// One a column that is stored, or was: the column that it is, and its type.
+    stored: Vec<(Option<usize>, DataType)>,
+    /// Of the columns that got wider types, where older pages describe them; the last one first.
+    earlier: Vec<(usize, ColumnPlace)>,
 }
 
 /// The page's values about one column of the table.
@@ -60,19 +64,33 @@ impl StatisticsLayout {
     fn new(table: &Layout) -> StatisticsLayout {
         let mut fields: Vec<Field> =
             ["rows", "blocks"].map(|name| Field::new(name, DataType::UInt64, false)).into();
-        let mut columns = Vec::new();
-        for (column, field) in table.schema().columns.fields().iter().enumerate() {
-            let has_bounds = table.is_stored_as_shown(column) && width(field.data_type()).is_some();
-            columns.push(ColumnPlace { nulls: fields.len(), has_bounds });
-            let name = field.name();
-            fields.push(Field::new(format!("nulls of {name}"), DataType::UInt64, true));
+        let schema = table.schema();
+        // Of each stored column.
+        let (mut places, mut stored) = (Vec::new(), Vec::new());
+        for number in 0..schema.stored_count() {
+            let column = schema.stored.column(number);
+            let data_type = match column {
+                Some(column) => schema.columns.field(column).data_type(),
+                None => schema.stored.retired_type(number).expect("it is one or the other"),
+            };
+            let has_bounds = width(data_type).is_some()
+                && column.is_none_or(|column| table.is_stored_as_shown(column));
+            places.push(ColumnPlace { nulls: fields.len(), has_bounds });
+            stored.push((column, data_type.clone()));
+            fields.push(Field::new(format!("nulls of {number}"), DataType::UInt64, true));
             if has_bounds {
                 for side in ["min", "max"] {
-                    let data_type = field.data_type().clone();
-                    fields.push(Field::new(format!("{side} of {name}"), data_type, true));
+                    fields.push(Field::new(format!("{side} of {number}"), data_type.clone(), true));
                 }
             }
         }
+        let numbers = (0..schema.columns.fields().len()).map(|column| schema.stored.number(column));
+        let columns = numbers.clone().map(|number| places[number]).collect();
+        let earlier = numbers.enumerate().flat_map(|(column, number)| {
+            let earlier = schema.stored.earlier(number).into_iter();
+            earlier.map(move |retired| (column, retired.number))
+        });
+        let earlier = earlier.map(|(column, number)| (column, places[number])).collect();
         let page = Layout::new(&TableSchema {
             columns: Arc::new(Schema::new(fields)),
             key: Vec::new(),
@@ -81,8 +99,15 @@ impl StatisticsLayout {
             weights: Vec::new(),
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         });
-        StatisticsLayout { table: table.clone(), page, columns }
+        StatisticsLayout { table: table.clone(), page, columns, stored, earlier }
+    }
+
+    /// Where older pages describe a column, whose type was another one then; the last one first.
+    fn earlier_places(&self, column: usize) -> impl Iterator<Item = ColumnPlace> {
+        let of_column = self.earlier.iter().filter(move |(of, _)| *of == column);
+        of_column.map(|(_, place)| *place)
     }
 
     /// Bytes of a zone's bounds, written plainly.
@@ -108,10 +133,21 @@ impl StatisticsLayout {
             Arc::new(UInt64Array::from_iter_values(spans.iter().map(|span| span.rows))),
             Arc::new(UInt64Array::from_iter_values(spans.iter().map(|span| span.blocks))),
         ];
-        for (column, place) in columns.iter().zip(&self.columns) {
-            values.push(Arc::new(null_counts(column, &zones)));
-            if place.has_bounds {
-                values.extend(bounds(column, &zones));
+        for (column, data_type) in &self.stored {
+            match column {
+                Some(column) => {
+                    values.push(Arc::new(null_counts(&columns[*column], &zones)));
+                    if self.columns[*column].has_bounds {
+                        values.extend(bounds(&columns[*column], &zones));
+                    }
+                }
+                None => {
+                    values.push(new_null_array(&DataType::UInt64, zones.len()));
+                    if width(data_type).is_some() {
+                        let nothing = new_null_array(data_type, zones.len());
+                        values.extend([nothing.clone(), nothing]);
+                    }
+                }
             }
         }
         let keys = BinaryArray::from_iter_values(zones.iter().map(|_| b""));

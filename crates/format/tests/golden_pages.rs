@@ -21,7 +21,7 @@ use drillcore_format::logged_commit::{
     Erased, Erasure, LoggedCommit, SourcePosition, decode_commit, encode_commit,
 };
 use drillcore_format::manifest_edit::{
-    Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
+    BackupMark, Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
 };
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::page::{PAGE_BYTES, PageAddress, PageKind, read_page, write_page};
@@ -147,6 +147,7 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         weights: vec![2],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     };
     let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
@@ -223,6 +224,7 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     }
 }
 
@@ -254,6 +256,7 @@ fn edits_of_set_indexes_keep_their_bytes() {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     };
     let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
     let (table, name) = (TableId(1), "flights".to_string());
@@ -295,6 +298,51 @@ fn edits_of_a_time_to_live_keep_their_bytes() {
 }
 
 #[test]
+fn edits_of_backups_and_of_columns_that_move_keep_their_bytes() {
+    let field = |name: &str, of: DataType| Field::new(name, of, true);
+    let made = TableSchema {
+        columns: Arc::new(Schema::new(vec![
+            field("tail", DataType::Utf8),
+            field("seats", DataType::Int16),
+            field("model", DataType::Utf8),
+        ])),
+        key: vec![0],
+        set: Some(2.into()),
+        merge: MergePolicy::Upsert { declared: 3 },
+        weights: vec![1],
+        streams: Default::default(),
+        stored: Default::default(),
+    };
+    let wide = made.with_wider(1, &DataType::Int32).with_wider(1, &DataType::Int64);
+    let added = wide.with_column(Arc::new(field("gate", DataType::Float32)));
+    let reshaped = added.without_column(3).with_name(2, "type");
+    assert_eq!(reshaped.check(), Ok(()));
+    assert!(reshaped.continues(&added) && added.continues(&made) && !made.continues(&added));
+    let numbers: Vec<usize> = (0..3).map(|column| reshaped.stored.number(column)).collect();
+    assert_eq!((numbers, reshaped.stored_count()), (vec![0, 4, 2], 6));
+    let earlier: Vec<usize> =
+        reshaped.stored.earlier(4).iter().map(|retired| retired.number).collect();
+    assert_eq!(earlier, [3, 1]);
+    let (table, database) = (TableId(1), 0x0123_4567_89ab_cdef_u128);
+    let edits = vec![
+        Edit::CreateTable { table, name: "planes".into(), schema: made },
+        Edit::RenameTable { table, name: "fleet".into() },
+        Edit::Reshape { table, schema: reshaped },
+        Edit::Identify { database },
+        Edit::MarkBackup(BackupMark { database, lsn: Lsn(300), was_opened: true }),
+    ];
+    let mut bytes = Vec::new();
+    encode_edits(&edits, &mut bytes);
+    assert_eq!(decode_edits(&golden("reshaping-edits-v1.bin", &bytes)), Ok(edits));
+    // Numbers that are given twice, or not at all.
+    for at in 0..bytes.len() {
+        let mut crafted = bytes.clone();
+        crafted[at] = crafted[at].wrapping_add(1);
+        let _ = decode_edits(&crafted);
+    }
+}
+
+#[test]
 fn an_upsert_table_keeps_its_bytes() {
     let field = |name, nullable| Field::new(name, DataType::Utf8, nullable);
     let fields = vec![field("tail", false), field("model", true), field("added", true)];
@@ -306,6 +354,7 @@ fn an_upsert_table_keeps_its_bytes() {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     };
     let edits = vec![Edit::CreateTable { table: TableId(1), name: "planes".into(), schema }];
     let mut bytes = Vec::new();
@@ -439,6 +488,7 @@ fn a_statistics_page_keeps_its_bytes() {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     };
     // One zone with a long name, one with a NaN and nulls only, one with both zeros.
     let long = "Lufthansa CityLine – Münchener Zubringer".to_string();

@@ -358,6 +358,23 @@ impl ManifestState {
                 entry.schema = entry.schema.with_ttl(*ttl);
                 entry.schema.check()?;
             }
+            Edit::RenameTable { table, name } => {
+                if self.tables.values().any(|known| known.name == *name) {
+                    return Err(format!("a second table gets the name {name:?}"));
+                }
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                entry.name.clone_from(name);
+            }
+            Edit::Reshape { table, schema } => {
+                let entry = self.tables.get_mut(table).ok_or_else(|| unknown(*table))?;
+                if !schema.continues(&entry.schema) {
+                    return Err(format!(
+                        "table {} gets a shape that its rows do not have",
+                        table.0
+                    ));
+                }
+                entry.schema = schema.clone();
+            }
             Edit::Identify { database } => self.identity = Some(*database),
             Edit::MarkBackup(mark) => self.backup = Some(*mark),
             Edit::SetPosition(SourcePosition { source, position }) => {
@@ -412,8 +429,8 @@ impl ManifestState {
         }
         // Segments that several of them have are opened once, as one of them.
         for (table, mut shapes) in shapes {
-            shapes.sort_by_key(|schema| schema.columns.fields().len());
-            if !shapes.is_sorted_by(|narrow, wide| wide.widens(narrow)) {
+            shapes.sort_by_key(|schema| (schema.stored_count(), schema.stored.retired().len()));
+            if !shapes.is_sorted_by(|earlier, later| later.continues(earlier)) {
                 return Err(format!("table {} has several shapes", table.0));
             }
         }
@@ -533,6 +550,7 @@ mod tests {
             weights: vec![],
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         };
         Edit::CreateTable { table: TableId(1), name: "t".into(), schema }
     }

@@ -33,6 +33,7 @@ fn layout(batch: &RecordBatch) -> Layout {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     })
 }
 

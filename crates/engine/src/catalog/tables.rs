@@ -5,14 +5,22 @@ use std::sync::Arc;
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
+use drillcore_storage::files::lease::ManifestVersion;
+use drillcore_storage::segments::segment::Segment;
 
+use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
+use crate::maintenance::segment_writing::{Input, Written, write_segments};
+use crate::pieces::piece::Piece;
 use crate::schema::difference::difference;
+use crate::schema::name::check_name;
 use crate::schema::table_spec::TableSpec;
 use crate::state::core::Core;
 use crate::state::guarded::State;
+use crate::state::slots::{Slot, covered};
 use crate::state::table_state::TableState;
+use crate::state::version::TableVersion;
 
 /// What a handle on a table is made of.
 pub struct Known {
@@ -102,4 +110,120 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     // Dropping the last handle of a segment removes its file, which takes long.
     drop(table);
     Ok(())
+}
+
+/// Gives a table another name.
+pub fn rename_table(core: &Core, id: TableId, name: &str) -> Result<()> {
+    check_name("table", name)?;
+    let _underway = core.begin()?;
+    let mut manifest = core.manifest();
+    {
+        let state = core.state();
+        state.check_writable()?;
+        if !state.tables.contains_key(&id) {
+            return Err(Error::new(ErrorKind::NotFound, "the table was dropped"));
+        }
+        check_is_free(&state, name)?;
+    }
+    manifest
+        .commit(&[Edit::RenameTable { table: id, name: name.to_string() }])
+        .map_err(Error::from)
+        .inspect_err(|error| core.fail(error))?;
+    let mut state = core.state();
+    let table = state.tables.get_mut(&id).expect("tables are dropped under the manifest's lock");
+    table.name = Arc::from(name);
+    state.changed();
+    Ok(())
+}
+
+fn check_is_free(state: &State, name: &str) -> Result<()> {
+    match find(state, name) {
+        None => Ok(()),
+        Some(_) => {
+            let message = format!("table {name:?} already exists; use another name");
+            Err(Error::new(ErrorKind::AlreadyExists, message))
+        }
+    }
+}
+
+/// Makes a table with the shape and the rows of another one as they are now.
+pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrupt) -> Result<()> {
+    check_name("table", name)?;
+    let _underway = core.begin()?;
+    let version = core.version()?;
+    let found = version.tables.values().find(|table| table.id == source);
+    let dropped = || Error::new(ErrorKind::NotFound, "the table was dropped");
+    let table = found.ok_or_else(dropped)?;
+    // A number that another table gets meanwhile is in the way: taken from the start, it stays this call's.
+    let id = {
+        let mut manifest = core.manifest();
+        let id = {
+            let state = core.state();
+            state.check_writable()?;
+            check_is_free(&state, name)?;
+            state.next_table
+        };
+        manifest
+            .commit(&[Edit::NextTable(TableId(id.0 + 1))])
+            .map_err(Error::from)
+            .inspect_err(|error| core.fail(error))?;
+        core.state().next_table = TableId(id.0 + 1);
+        id
+    };
+    let segments = written(core, id, table, interrupt)?;
+    let install = || {
+        let mut manifest = core.manifest();
+        {
+            let state = core.state();
+            state.check_writable()?;
+            check_is_free(&state, name)?;
+        }
+        if let Some(wal) = core.wal.get() {
+            // Segments must not outlive the commits that they hold.
+            wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
+        }
+        let (schema, lsn) = ((*table.schema).clone(), table.lsn);
+        let create =
+            Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
+        let add = |segment: &Arc<Segment>| Edit::AddSegment { table: id, segment: segment.meta() };
+        let mut edits = vec![create, Edit::Flushed { table: id, lsn }];
+        edits.extend(segments.iter().map(add));
+        manifest.commit(&edits).map_err(Error::from).inspect_err(|error| core.fail(error))?;
+        let mut made = TableState::new(name, schema, lsn);
+        made.segments = segments.iter().map(|of| Slot::new(of.clone(), None)).collect();
+        made.segments_changed();
+        let mut state = core.state();
+        state.tables.insert(id, made);
+        state.changed();
+        drop(state);
+        core.state_changed.notify_all();
+        Ok(())
+    };
+    install().inspect_err(|_| discard_segments(core, &segments))
+}
+
+/// The rows of a table in segments of another one, which are in no table yet.
+fn written(
+    core: &Core,
+    id: TableId,
+    table: &TableVersion,
+    interrupt: &Interrupt,
+) -> Result<Vec<Arc<Segment>>> {
+    if table.pieces.is_empty() {
+        return Ok(Vec::new());
+    }
+    let lsns = covered(table.pieces.iter().map(Piece::lsns));
+    let input = Input { pieces: table.pieces.to_vec(), lsns, is_oldest: true };
+    let go_on = || jobs::go_on(core, interrupt);
+    let within = jobs::within_flush(core, &go_on, &|_| ());
+    match write_segments(core, id, &table.layout, vec![input], within)? {
+        Written::Nothing(why) => Err(why),
+        Written::Segments(written) => Ok(written.into_iter().flatten().collect()),
+    }
+}
+
+fn discard_segments(core: &Core, segments: &[Arc<Segment>]) {
+    for segment in segments {
+        segment.remove_when_unused(&core.removals, ManifestVersion::EVERYTHING);
+    }
 }

@@ -382,6 +382,7 @@ mod tests {
             weights: vec![],
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         });
         let numbers = |values: [Option<i64>; 4]| Arc::new(Int64Array::from(values.to_vec()));
         let columns: Vec<ArrayRef> = vec![

@@ -138,5 +138,6 @@ fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
         weights: Vec::new(),
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     }
 }

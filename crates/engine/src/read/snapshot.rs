@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use drillcore_format::ids::Lsn;
+use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
@@ -73,6 +73,12 @@ impl Snapshot {
     /// The names of all tables, in order.
     pub fn tables(&self) -> Vec<String> {
         self.version.tables.keys().map(|name| name.to_string()).collect()
+    }
+
+    /// The table of that number, whatever it is called. O(tables).
+    pub(crate) fn table_of(&self, id: TableId) -> Option<TableSnapshot> {
+        let found = self.version.tables.values().find(|table| table.id == id)?;
+        Some(TableSnapshot { table: found.clone() })
     }
 
     /// One of the tables.

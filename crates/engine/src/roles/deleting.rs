@@ -21,7 +21,7 @@ use crate::select::fetch::fetch;
 use crate::select::selection::{Part, Place, Question, Selected, Selection};
 use crate::state::core::Core;
 use crate::write::commit::{TableShape, bury, keys_to_delete, table_dropped};
-use crate::write::erase::{Exclusive, erase_range, erase_rows};
+use crate::write::erase::{Exclusive, check_stored_alike, erase_range, erase_rows};
 
 /// Rows whose keys are read at once.
 const KEYS_AT_ONCE: usize = 16 << 10;
@@ -150,11 +150,13 @@ pub fn select_exclusively<'a>(
     interrupt: &Interrupt,
 ) -> Result<(Exclusive<'a>, BinaryArray)> {
     let seen = table(core, shape)?;
+    check_stored_alike(&shape.schema, &seen.schema())?;
     let selected = seen.resolved(question.clone(), interrupt)?;
     let mut keys = keys_of(&selected, interrupt)?;
     let exclusive = Exclusive::take(core, shape.table, interrupt)?;
     wait_until_all_is_visible(core, shape, interrupt)?;
     let now = table(core, shape)?;
+    check_stored_alike(&shape.schema, &now.schema())?;
     let changed: Vec<usize> = (0..now.table().pieces.len())
         .filter(|&number| now.table().pieces[number].lsns().last > seen.lsn())
         .collect();

@@ -68,8 +68,8 @@ pub fn set_ttl(
         let state = core.state();
         state.check_writable()?;
         let entry = state.tables.get(&shape.table).ok_or_else(table_dropped)?;
-        if entry.schema.ttl != shape.schema.ttl {
-            let message = "another call changed how long rows are kept; look at it, and try again";
+        if entry.schema != shape.schema {
+            let message = "another call changed the table meanwhile; look at it, and try again";
             return Err(Error::new(ErrorKind::InvalidArgument, message));
         }
     }

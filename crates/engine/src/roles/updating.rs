@@ -216,6 +216,7 @@ impl Changes {
             weights: schema.weights.iter().filter_map(position).collect(),
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         };
         let conformed = conform(&partial, &partial.key, batch, OnError::Raise.into())?.batch;
         let mut columns = vec![None; schema.columns.fields().len()];

@@ -289,6 +289,7 @@ mod tests {
             weights: vec![],
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         }
     }
 

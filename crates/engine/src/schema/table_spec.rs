@@ -304,6 +304,7 @@ impl TableSpec {
                     weights,
                     streams: Streams::BySize,
                     ttl: None,
+                    stored: Default::default(),
                 }
             }
             Merge::Upsert => {
@@ -317,6 +318,7 @@ impl TableSpec {
                     weights,
                     streams: Streams::BySize,
                     ttl: None,
+                    stored: Default::default(),
                 }
             }
             Merge::Rollup(rollup) => {
@@ -425,6 +427,7 @@ impl TableSpec {
             weights: Vec::new(),
             streams: Streams::BySize,
             ttl: None,
+            stored: Default::default(),
             merge: MergePolicy::Rollup(rollup),
         };
         others.into_iter().try_fold(schema, |schema, column| {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::logged_commit::{self, Erased, encode_commit};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::sync::MutexGuard;
@@ -143,6 +144,17 @@ fn erase_exclusively(
     }
 }
 
+/// Refuses to read a table by a shape that it had before columns were dropped or widened.
+pub fn check_stored_alike(shape: &TableSchema, now: &TableSchema) -> Result<()> {
+    match shape.stored == now.stored {
+        true => Ok(()),
+        false => Err(Error::invalid(
+            "a column of the table was dropped or got a wider type meanwhile, and nothing was changed; make the call \
+             again",
+        )),
+    }
+}
+
 /// While it is held, no other call publishes a commit of the table.
 pub struct Exclusive<'a> {
     core: &'a Core,
@@ -184,6 +196,9 @@ fn find(
     let pieces = {
         let mut state = core.state();
         let entry = state.tables.get_mut(&shape.table).ok_or_else(table_dropped)?;
+        if question.key_range().is_none() {
+            check_stored_alike(&shape.schema, &entry.schema)?;
+        }
         entry.settle(core.visible());
         entry.pieces()
     };

@@ -4,3 +4,4 @@ pub mod admission;
 pub mod commit;
 pub mod prepared_append;
 pub mod erase;
+pub mod reshaping;

@@ -21,6 +21,7 @@ mod predicate;
 mod pruning;
 mod reader;
 mod resident_index;
+mod reshaping;
 mod rollup;
 mod set_indexes;
 mod several_threads;

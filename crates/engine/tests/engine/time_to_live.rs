@@ -369,6 +369,33 @@ fn rows_without_a_time_never_expire() {
 }
 
 #[test]
+fn rows_of_a_table_with_columns_renamed_and_dropped_expire_all_the_same() {
+    for kind in [Kind::AppendByTime, Kind::AppendById, Kind::UpsertById] {
+        let events = Events::new(kind);
+        let db = Database::in_memory(Options::default()).unwrap();
+        let mut fields = vec![Field::new("gone", DataType::Int64, true)];
+        fields.extend(Events::schema().fields().iter().map(|field| field.as_ref().clone()));
+        let spec = TableSpec { columns: Arc::new(Schema::new(fields)), ..events.spec() };
+        let table = db.create_table("t", spec).unwrap();
+        table.set_ttl(hours(12)).unwrap();
+        let rows = some_rows();
+        events.append(&table, &rows);
+        db.flush().unwrap();
+        table.drop_column("gone").unwrap();
+        events.check(&table.snapshot().unwrap(), &younger_than(&rows, 12), "dropped");
+        let error = table.drop_column("at").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        table.rename_column("at", "then").unwrap();
+        assert_eq!(TableSpec::of(&table.schema()).ttl.unwrap().0, "then");
+        table.set_ttl(Some(("then", Duration::from_secs((6 * HOUR) as u64)))).unwrap();
+        table.rename_column("then", "at").unwrap();
+        events.check(&table.snapshot().unwrap(), &younger_than(&rows, 6), "renamed");
+        db.compact().unwrap();
+        events.check(&table.snapshot().unwrap(), &younger_than(&rows, 6), "compacted");
+    }
+}
+
+#[test]
 fn a_time_to_live_that_makes_no_sense_is_refused() {
     let db = Database::in_memory(Options::default()).unwrap();
     let events = Events::new(Kind::Rollup);

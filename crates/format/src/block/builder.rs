@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
+    new_null_array,
 };
 use arrow_buffer::{
     BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer,
@@ -21,6 +22,7 @@ use crate::byte_bounds;
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::rows::{Projection, Rows};
+use crate::widening::widen;
 
 /// Collects the projected columns of rows from any number of blocks.
 ///
@@ -31,6 +33,19 @@ pub struct RowsBuilder {
     keys: Option<ByteStrings>,
     /// The index of each column among the layout's values, and what has been collected of it.
     values: Vec<(usize, Box<dyn ColumnBuilder>)>,
+    /// Those among them that got wider types.
+    widened: Vec<Widened>,
+}
+
+/// A column that got a wider type. The blocks of a segment have it all where it was when the segment was written.
+struct Widened {
+    /// Its position among the columns.
+    position: usize,
+    data_type: DataType,
+    /// Where older blocks have it, with the type there, the last one first.
+    earlier: Vec<(usize, DataType)>,
+    /// How many values the blocks have that came in.
+    found: Option<usize>,
 }
 
 impl RowsBuilder {
@@ -43,6 +58,7 @@ impl RowsBuilder {
             len: 0,
             keys: projection.keys.then(|| ByteStrings::new(capacity_rows)),
             values: values.collect(),
+            widened: Widened::of(projection),
         }
     }
 
@@ -70,6 +86,15 @@ impl RowsBuilder {
     }
 
     fn append(&mut self, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+        for widened in &mut self.widened {
+            let (index, column) = &mut self.values[widened.position];
+            if let Some((at, builder)) = widened.find(*index, view)? {
+                (*index, *column) = (at, builder);
+            }
+        }
+        if !self.values.is_sorted_by(|(index, _), (next, _)| index < next) {
+            return self.append_out_of_order(view, picked);
+        }
         let (mut sections, mut passed) = (view.sections.clone(), 0);
         let mut extents = view.extents.iter();
         for (index, column) in &mut self.values {
@@ -78,6 +103,30 @@ impl RowsBuilder {
             passed = *index + 1;
             let Some(section) = section else {
                 // The block was written before the column was added.
+                column.append_nulls(picked.len());
+                continue;
+            };
+            match section.presence(view.row_count)? {
+                (Presence::None, _) => column.append_nulls(picked.len()),
+                (presence, values) => {
+                    let apart =
+                        Apart { dictionary: view.dictionary(*index), extents: &mut extents };
+                    column.append(values, presence, view.row_count, picked, apart)?;
+                }
+            }
+        }
+        if extents.next().is_some() {
+            return Err(malformed("more values lie apart than the rows have"));
+        }
+        self.len += picked.len();
+        Ok(())
+    }
+
+    /// [`RowsBuilder::append`] where the indexes need not ascend.
+    fn append_out_of_order(&mut self, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+        let mut extents = view.extents.iter();
+        for (index, column) in &mut self.values {
+            let Some(section) = view.sections.clone().nth(*index) else {
                 column.append_nulls(picked.len());
                 continue;
             };
@@ -118,7 +167,42 @@ impl RowsBuilder {
             BinaryArray::new(OffsetBuffer::new(keys.offsets.into()), Buffer::from(keys.bytes), None)
         });
         let values = self.values.into_iter().map(|(_, column)| column.finish());
-        Ok(Rows::new(self.len, keys, values.collect::<Result<_>>()?))
+        let mut values = values.collect::<Result<Vec<ArrayRef>>>()?;
+        for Widened { position, data_type, .. } in &self.widened {
+            values[*position] = widen(&values[*position], data_type);
+        }
+        Ok(Rows::new(self.len, keys, values))
+    }
+}
+
+impl Widened {
+    fn of(projection: &Projection) -> Vec<Widened> {
+        let values = projection.values.iter().zip(&projection.types).enumerate();
+        let widened = values.filter_map(|(position, (&value, data_type))| {
+            let earlier: Vec<_> =
+                projection.earlier(value).map(|(at, of)| (at, of.clone())).collect();
+            let data_type = data_type.clone();
+            (!earlier.is_empty()).then_some(Widened { position, data_type, earlier, found: None })
+        });
+        widened.collect()
+    }
+
+    /// Where a block has the value, whose index is `index`, with a builder of its type there, if it is an earlier place
+    /// and nothing was collected yet.
+    fn find(
+        &mut self,
+        index: usize,
+        view: &BlockView<'_>,
+    ) -> Result<Option<(usize, Box<dyn ColumnBuilder>)>> {
+        let count = view.sections.clone().count();
+        match self.found.replace(count) {
+            Some(before) if before == count => return Ok(None),
+            Some(_) => return Err(malformed("blocks of different shapes")),
+            None if index < count => return Ok(None),
+            None => {}
+        }
+        let found = self.earlier.iter().find(|(at, _)| *at < count);
+        Ok(found.map(|(at, data_type)| (*at, column_builder(data_type, 0))))
     }
 }
 
@@ -204,6 +288,7 @@ trait ColumnBuilder {
 fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilder> {
     let nulls = NullBufferBuilder::new(capacity);
     match data_type {
+        DataType::Null => Box::new(NothingBuilder { len: 0 }),
         DataType::Boolean => {
             Box::new(BoolBuilder { values: BooleanBufferBuilder::new(capacity), nulls })
         }
@@ -217,6 +302,33 @@ fn column_builder(data_type: &DataType, capacity: usize) -> Box<dyn ColumnBuilde
             values: Vec::with_capacity(capacity),
             nulls,
         }), panic!("{data_type} is not a column type")),
+    }
+}
+
+/// Of a value that stores no column any more: whatever blocks have of it is passed over.
+struct NothingBuilder {
+    len: usize,
+}
+
+impl ColumnBuilder for NothingBuilder {
+    fn append(
+        &mut self,
+        _values: Section<'_>,
+        _presence: Presence<'_>,
+        _row_count: usize,
+        picked: Picked<'_>,
+        _apart: Apart<'_, '_>,
+    ) -> Result<()> {
+        self.append_nulls(picked.len());
+        Ok(())
+    }
+
+    fn append_nulls(&mut self, count: usize) {
+        self.len += count;
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        Ok(new_null_array(&DataType::Null, self.len))
     }
 }
 

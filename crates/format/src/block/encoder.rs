@@ -51,6 +51,7 @@ pub(super) fn column_encoder<'a>(
     extents: Option<&'a [Option<Reference>]>,
 ) -> Box<dyn ColumnEncoder + 'a> {
     match array.data_type() {
+        DataType::Null => Box::new(NothingEncoder),
         DataType::Boolean => {
             Box::new(BoolEncoder { array: array.as_boolean(), seen: Seen::default(), trues: 0 })
         }
@@ -61,6 +62,21 @@ pub(super) fn column_encoder<'a>(
             Box::new(FixedEncoder { array, seen: Seen::default(), range: None, scaling: Scaling::default() })
         }, panic!("{data_type} is not a column type")),
     }
+}
+
+/// Of a value that stores no column any more.
+struct NothingEncoder;
+
+impl ColumnEncoder for NothingEncoder {
+    fn extend(&mut self, _rows: Range<usize>, record: &mut [usize]) {
+        record.iter_mut().for_each(|size| *size += section_size(self.form()));
+    }
+
+    fn form(&self) -> (u8, usize) {
+        (ALL_NULL, 0)
+    }
+
+    fn write(&self, _rows: Range<usize>, _out: &mut Vec<u8>) {}
 }
 
 /// Rows taken in, and how many of them are null.

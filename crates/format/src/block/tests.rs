@@ -251,6 +251,7 @@ fn table_of(fields: Vec<Field>) -> Layout {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     })
 }
 

@@ -29,6 +29,12 @@ struct Shared {
     value_types: Vec<DataType>,
     /// One place a column of the schema.
     places: Vec<Place>,
+    /// Of each stored column the first value, unless it is in the key.
+    stored_values: Vec<Option<usize>>,
+    /// How many of the values store no column.
+    hidden: usize,
+    /// Of columns that got wider types, the value, and where it was before with its type then; the last one first.
+    earlier: Vec<(usize, usize, DataType)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,14 +54,22 @@ pub struct Projection {
     pub keys: bool,
     /// Indexes into [`Layout::value_types`], ascending.
     pub values: Vec<usize>,
-    /// The type of each of these values.
+    /// The type of each of these values. `Null` of one that stores no column any more: it is not read, and null.
     pub types: Vec<DataType>,
+    /// Of values that got wider types, where older rows have them, with the type there; the last one first.
+    pub earlier: Vec<(usize, usize, DataType)>,
 }
 
 impl Projection {
     /// Whether some of the values can be so long that they lie apart from their rows' blocks.
     pub fn has_strings(&self) -> bool {
         self.types.iter().any(|of| matches!(of, DataType::Utf8 | DataType::Binary))
+    }
+
+    /// Where rows have a value that were written before it got its type, with the type there; the last one first.
+    pub fn earlier(&self, value: usize) -> impl Iterator<Item = (usize, &DataType)> {
+        let of_value = self.earlier.iter().filter(move |(of, ..)| *of == value);
+        of_value.map(|(_, at, data_type)| (*at, data_type))
     }
 }
 
@@ -73,18 +87,51 @@ impl Layout {
                 value_types.resize(1 + rollup.counted_inputs().len(), DataType::UInt64);
             }
         }
-        let place = |column: usize| match schema.key.iter().position(|key| *key == column) {
-            Some(position) => Place::Key(position),
-            None => {
-                let place = Place::Value(value_types.len());
-                value_types.extend(stored_types(schema, column));
-                place
+        let hidden = value_types.len();
+        let columns = schema.columns.fields().len();
+        let mut places = vec![Place::Value(0); columns];
+        // Of each stored column, its value.
+        let mut values: Vec<Option<usize>> = Vec::with_capacity(columns);
+        for number in 0..schema.stored_count() {
+            let Some(column) = schema.stored.column(number) else {
+                values.push(Some(value_types.len()));
+                value_types.push(DataType::Null);
+                continue;
+            };
+            match schema.key.iter().position(|key| *key == column) {
+                Some(position) => {
+                    places[column] = Place::Key(position);
+                    values.push(None);
+                }
+                None => {
+                    places[column] = Place::Value(value_types.len());
+                    values.push(Some(value_types.len()));
+                    value_types.extend(stored_types(schema, column));
+                }
             }
-        };
-        let places = (0..schema.columns.fields().len()).map(place).collect();
+        }
+        let mut earlier = Vec::new();
+        for column in (0..columns).filter(|_| !schema.stored.is_plain()) {
+            let number = schema.stored.number(column);
+            for retired in schema.stored.earlier(number) {
+                if let (Some(value), Some(at)) = (values[number], values[retired.number]) {
+                    earlier.push((value, at, retired.data_type.clone()));
+                }
+            }
+        }
         let key_types = schema.key.iter().map(|column| data_type(*column)).collect();
         let schema = schema.clone();
-        Layout { shared: Arc::new(Shared { schema, key_types, value_types, places }) }
+        Layout {
+            shared: Arc::new(Shared {
+                schema,
+                key_types,
+                value_types,
+                places,
+                stored_values: values,
+                hidden,
+                earlier,
+            }),
+        }
     }
 
     pub fn schema(&self) -> &TableSchema {
@@ -154,6 +201,9 @@ impl Layout {
 
     /// The column that a value stores, or a part of; `None` of one that is hidden. O(columns).
     pub fn column_of_value(&self, value: usize) -> Option<usize> {
+        if self.shared.value_types[value] == DataType::Null {
+            return None;
+        }
         let firsts =
             self.shared.places.iter().enumerate().filter_map(|(column, place)| match place {
                 Place::Value(first) if *first <= value => Some((*first, column)),
@@ -162,13 +212,20 @@ impl Layout {
         firsts.max().map(|(_, column)| column)
     }
 
+    /// How many values rows had when so many columns were stored, key columns included.
+    pub fn values_before(&self, columns: usize) -> usize {
+        let Shared { schema, places, value_types, .. } = &*self.shared;
+        let retired = schema.stored.retired().iter().map(|retired| retired.number);
+        let added = (0..places.len()).map(|column| schema.stored.number(column)).chain(retired);
+        let values = added
+            .filter(|number| *number >= columns)
+            .filter_map(|number| self.shared.stored_values[number]);
+        values.min().unwrap_or(value_types.len())
+    }
+
     /// How many of the values are hidden: they store no column.
     pub fn hidden_values(&self) -> usize {
-        let first = self.shared.places.iter().filter_map(|place| match place {
-            Place::Value(index) => Some(*index),
-            Place::Key(_) => None,
-        });
-        first.min().unwrap_or(self.shared.value_types.len())
+        self.shared.hidden
     }
 
     /// Every column of the schema as it is stored, of rows that hold all; of one stored in several values
@@ -197,14 +254,18 @@ impl Layout {
             0 => empty_keys(batch.num_rows()),
             _ => encode_keys(&key_columns),
         };
-        let values = batch
-            .columns()
-            .iter()
-            .zip(&self.shared.places)
-            .filter(|(_, place)| matches!(place, Place::Value(_)))
-            .map(|(column, _)| stored(column));
-        let values =
-            self.tombstone_flags(false, batch.num_rows()).into_iter().chain(values).collect();
+        let mut values: Vec<Option<ArrayRef>> = vec![None; self.shared.value_types.len()];
+        if let Some(first) = values.first_mut() {
+            *first = self.tombstone_flags(false, batch.num_rows());
+        }
+        for (column, place) in batch.columns().iter().zip(&self.shared.places) {
+            if let Place::Value(index) = place {
+                values[*index] = Some(stored(column));
+            }
+        }
+        // What is left stores no column any more.
+        let nothing = || new_null_array(&DataType::Null, batch.num_rows());
+        let values = values.into_iter().map(|value| value.unwrap_or_else(nothing)).collect();
         Rows::new(batch.num_rows(), Some(keys), values)
     }
 
@@ -244,7 +305,9 @@ impl Layout {
     /// Keys, if wanted, and some values as they are stored, by ascending indexes.
     pub fn stored(&self, keys: bool, values: Vec<usize>) -> Projection {
         let types = values.iter().map(|&index| self.shared.value_types[index].clone()).collect();
-        Projection { keys, values, types }
+        let is_wanted = |value: &usize| values.binary_search(value).is_ok();
+        let earlier = self.shared.earlier.iter().filter(|(of, ..)| is_wanted(of)).cloned();
+        Projection { keys, types, earlier: earlier.collect(), values }
     }
 
     /// Keys and every value.

@@ -50,6 +50,7 @@ pub(crate) fn table(
                     weights: vec![],
                     streams: Default::default(),
                     ttl: None,
+                    stored: Default::default(),
                 },
                 batch,
             )
@@ -157,6 +158,7 @@ fn small_schema() -> TableSchema {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     }
 }
 
@@ -190,7 +192,7 @@ fn rows_written_before_a_column_was_added_read_it_as_null() {
 fn a_projection_names_each_value_once_in_ascending_order() {
     let layout = Layout::new(&small_schema());
     let types = vec![DataType::Utf8, DataType::Float64];
-    let expected = Projection { keys: false, values: vec![0, 1], types };
+    let expected = Projection { keys: false, values: vec![0, 1], types, earlier: vec![] };
     assert_eq!(layout.projection(&[2, 1, 2]), expected);
     assert_eq!(layout.projection(&[0]), Projection { keys: true, ..Default::default() });
     assert_eq!(layout.all(), Projection { keys: true, ..expected });
@@ -254,5 +256,6 @@ pub(crate) fn of_types(types: &[DataType]) -> Layout {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     })
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, Fields};
 
-use super::{MergePolicy, Rollup, Streams, TableSchema, is_key_type, is_supported};
+use super::{MergePolicy, Retired, Rollup, Streams, TableSchema, is_key_type, is_supported};
 use crate::weight::is_weight_type;
+use crate::widening::is_wider;
 
 /// The number of a table's weight columns is a byte in its index pages.
 pub const WEIGHTS_MAX: usize = u8::MAX as usize;
@@ -35,6 +36,7 @@ impl TableSchema {
         {
             return Err(format!("the weights are {:?}", self.weights));
         }
+        self.check_stored()?;
         if let Streams::Only(columns) = &self.streams
             && !columns.is_sorted_by(|a, b| a < b)
         {
@@ -49,6 +51,26 @@ impl TableSchema {
             },
             MergePolicy::Rollup(rollup) => self.check_rollup(rollup),
         }
+    }
+
+    /// Columns outside the key get wider types, each from one place.
+    fn check_stored(&self) -> Result<(), String> {
+        if self.stored.is_plain() {
+            return Ok(());
+        }
+        if self.rollup().is_some() {
+            return Err("a rollup table dropped a column".into());
+        }
+        let mut origins = BTreeSet::new();
+        for Retired { number, data_type, widened } in self.stored.retired() {
+            let Some(wide) = widened else { continue };
+            let is_key = self.stored.column(*wide).is_some_and(|column| self.key.contains(&column));
+            let to = self.stored_type(*wide).ok_or("a column got the place of none")?;
+            if is_key || !origins.insert(wide) || !is_wider(data_type, to) {
+                return Err(format!("column {number} of {data_type} became {wide} of {to}"));
+            }
+        }
+        Ok(())
     }
 
     fn check_rollup(&self, rollup: &Rollup) -> Result<(), String> {
@@ -135,6 +157,7 @@ mod tests {
             weights: vec![3],
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         }
     }
 
@@ -161,6 +184,7 @@ mod tests {
             weights: Vec::new(),
             streams: Default::default(),
             ttl: None,
+            stored: Default::default(),
         }
     }
 

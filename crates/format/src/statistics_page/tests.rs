@@ -32,6 +32,7 @@ fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
         weights: vec![],
         streams: Default::default(),
         ttl: None,
+        stored: Default::default(),
     })
 }
 

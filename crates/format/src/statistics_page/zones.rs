@@ -4,12 +4,14 @@ use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use arrow_array::{Array, ArrayRef, UInt64Array, new_null_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array, make_array, new_null_array};
+use arrow_select::zip::zip;
 
-use super::{BLOCKS, ROWS, StatisticsLayout, ZoneSpan};
+use super::{BLOCKS, ColumnPlace, ROWS, StatisticsLayout, ZoneSpan};
 use crate::block::{BlockView, RowsBuilder};
 use crate::error::{FormatError, Result};
 use crate::rows::{Layout, Projection, Rows};
+use crate::widening::widen;
 
 /// Some consecutive zones of a segment, for pruning with vectorised comparisons.
 ///
@@ -79,15 +81,32 @@ impl Zones {
         let column = |column: usize| {
             let place = layout.columns[column];
             // The column was added after a page without its null count was written.
-            let counts = value(place.nulls).as_primitive::<UInt64Type>().iter();
-            let null_counts = counts.zip(rows.values()).map(|(count, &rows)| count.unwrap_or(rows));
-            let data_type = layout.table.schema().columns.field(column).data_type();
+            let schema = layout.table.schema();
+            let data_type = schema.columns.field(column).data_type();
+            let counts = |place: ColumnPlace| value(place.nulls).as_primitive::<UInt64Type>();
+            let mut null_counts = counts(place).clone();
             let bound = |side: usize| match place.has_bounds {
                 true => value(place.nulls + side).clone(),
                 false => new_null_array(data_type, read.len()),
             };
+            let mut sides = [bound(1), bound(2)];
+            for earlier in layout.earlier_places(column) {
+                // Pages have a count where the column was when they were written, and null elsewhere.
+                let is_here = is_null(&null_counts);
+                null_counts = choose(&is_here, counts(earlier), &null_counts)
+                    .as_primitive::<UInt64Type>()
+                    .clone();
+                for (side, bound) in sides.iter_mut().enumerate() {
+                    let narrow = value(earlier.nulls + side + 1);
+                    *bound = choose(&is_here, &widen(narrow, data_type), bound);
+                }
+            }
+            // The column was added after a page without its null count was written.
+            let null_counts = null_counts.iter().zip(rows.values());
+            let null_counts = null_counts.map(|(count, &rows)| count.unwrap_or(rows));
             let null_counts = UInt64Array::from_iter_values(null_counts);
-            ColumnZones { mins: bound(1), maxes: bound(2), null_counts }
+            let [mins, maxes] = sides;
+            ColumnZones { mins, maxes, null_counts }
         };
         Zones {
             first_ordinals: starts.collect::<Vec<u64>>().into(),
@@ -166,6 +185,16 @@ impl Zones {
     }
 }
 
+fn is_null(array: &UInt64Array) -> BooleanArray {
+    array.iter().map(|value| Some(value.is_none())).collect()
+}
+
+/// The one where a mask says so, and the other elsewhere.
+fn choose(mask: &BooleanArray, one: &dyn Array, other: &dyn Array) -> ArrayRef {
+    zip(mask, &make_array(one.to_data()), &make_array(other.to_data()))
+        .expect("they have one type and length")
+}
+
 /// Collects the zones of consecutive statistics pages, some columns of them.
 pub struct ZonesBuilder {
     layout: StatisticsLayout,
@@ -187,7 +216,11 @@ impl ZonesBuilder {
             let place = layout.columns[column];
             let count = if place.has_bounds { 3 } else { 1 };
             values.extend(place.nulls..place.nulls + count);
+            // Numbers have bounds.
+            let earlier = layout.earlier_places(column);
+            values.extend(earlier.flat_map(|place| place.nulls..place.nulls + 3));
         }
+        values.sort_unstable();
         let projection = layout.page.stored(false, values);
         let read = RowsBuilder::new(&projection, 0);
         ZonesBuilder { layout, projection, columns, first_ordinal, read }

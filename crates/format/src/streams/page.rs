@@ -39,7 +39,7 @@ const EXCEPTION_SHARE: usize = 16;
 
 /// Whether a column of this type can be a stream.
 pub fn is_streamable(data_type: &DataType) -> bool {
-    !matches!(data_type, DataType::Binary | DataType::List(_))
+    !matches!(data_type, DataType::Binary | DataType::List(_) | DataType::Null)
 }
 
 /// Some values as words.

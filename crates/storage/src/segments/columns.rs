@@ -10,6 +10,7 @@ use drillcore_format::page::PageKind;
 use drillcore_format::rows::{Projection, Rows};
 use drillcore_format::streams::directory::{Stream, StreamColumn, StreamDirectory};
 use drillcore_format::streams::page::StreamView;
+use drillcore_format::widening::widen;
 
 use crate::error::{Result, StorageError};
 use crate::pages::paged_file::PageRequest;
@@ -30,7 +31,10 @@ pub struct ColumnReader {
 }
 
 struct Column {
+    /// As it is stored.
     data_type: DataType,
+    /// As it is wanted.
+    wanted: DataType,
     /// `None` of a column that was added after the segment was written: it is null.
     stream: Option<usize>,
     /// Of texts.
@@ -44,25 +48,36 @@ impl ColumnReader {
     pub fn open(
         segment: Arc<Segment>,
         key: &[(usize, DataType)],
-        values: &Projection,
+        projection: &Projection,
     ) -> Result<Option<ColumnReader>> {
         let Some(directory) = segment.stream_directory()? else { return Ok(None) };
         let key_columns =
             key.iter().map(|(at, of)| (StreamColumn::Key(*at as u32), of, segment.key_columns()));
-        let values = values.values.iter().zip(&values.types);
+        let values = projection.values.iter().zip(&projection.types);
         let values =
             values.map(|(at, of)| (StreamColumn::Value(*at as u32), of, segment.value_columns()));
         let mut columns = Vec::new();
-        for (column, data_type, known) in key_columns.chain(values) {
+        for (mut column, wanted, known) in key_columns.chain(values) {
+            let mut data_type = wanted;
+            if let StreamColumn::Value(at) = column
+                && at as usize >= known
+                && let Some((at, narrow)) =
+                    projection.earlier(at as usize).find(|(at, _)| *at < known)
+            {
+                (column, data_type) = (StreamColumn::Value(at as u32), narrow);
+            }
             let (StreamColumn::Key(at) | StreamColumn::Value(at)) = column;
             let stream = match directory.stream_of(column) {
+                // It stores no column any more.
+                _ if *wanted == DataType::Null => None,
                 None if (at as usize) < known => return Ok(None),
                 stream => stream,
             };
             let known = &segment.footer.dictionaries;
             let place = known.iter().find(|(of, _)| *of == column && stream.is_some());
             let dictionary = place.map(|(_, place)| segment.dictionary(*place)).transpose()?;
-            columns.push(Column { data_type: data_type.clone(), stream, dictionary });
+            let (data_type, wanted) = (data_type.clone(), wanted.clone());
+            columns.push(Column { data_type, wanted, stream, dictionary });
         }
         let key_positions = key.iter().map(|(at, _)| *at).collect();
         Ok(Some(ColumnReader { segment, directory, key_positions, columns, group: None }))
@@ -95,7 +110,13 @@ impl ColumnReader {
             let reader = ColumnReader::open(segment.clone(), &key, &values)?;
             Ok((*column, reader.expect("the directory has its stream")))
         };
-        directory.streams.iter().map(reader).collect()
+        // What stores no column any more, or a narrower one, is not read by itself.
+        let types = layout.value_types();
+        let is_retired = |stream: &&Stream| match stream.column {
+            StreamColumn::Value(at) => types.get(at as usize) == Some(&DataType::Null),
+            StreamColumn::Key(_) => false,
+        };
+        directory.streams.iter().filter(|stream| !is_retired(stream)).map(reader).collect()
     }
 
     /// Rows of a group, a power of two; the last group may have fewer.
@@ -115,9 +136,9 @@ impl ColumnReader {
         let (_, pages) = self.group.as_ref().expect("it was just read");
         let mut pages = pages.iter();
         let mut arrays = Vec::with_capacity(self.columns.len());
-        for Column { data_type, stream, dictionary } in &self.columns {
+        for Column { data_type, wanted, stream, dictionary } in &self.columns {
             let Some(stream) = *stream else {
-                arrays.push(new_null_array(data_type, rows.len()));
+                arrays.push(new_null_array(wanted, rows.len()));
                 continue;
             };
             let page = pages.next().expect("each stream has a page here");
@@ -125,7 +146,8 @@ impl ColumnReader {
             let decoded = self
                 .view(page, group, data_type)
                 .and_then(|view| view.decode(rows.start, rows.end, data_type, dictionary));
-            arrays.push(decoded.map_err(|error| self.damaged(stream, group, error))?);
+            let decoded = decoded.map_err(|error| self.damaged(stream, group, error))?;
+            arrays.push(widen(&decoded, wanted));
         }
         let values = arrays.split_off(self.key_positions.len());
         let key_columns: Vec<(usize, ArrayRef)> =
@@ -150,7 +172,7 @@ impl ColumnReader {
     ) -> Result<bool> {
         let Some((group, rows)) = self.load(&ordinals)? else { return Ok(false) };
         let (_, pages) = self.group.as_ref().expect("it was just read");
-        let Column { data_type, stream, dictionary } = &self.columns[0];
+        let Column { data_type, stream, dictionary, .. } = &self.columns[0];
         let entries = dictionary.as_ref().map_or(0, |dictionary| dictionary.len() as u64);
         let first = ordinals.start - rows.start as u64;
         let codes = self.view(&pages[0], group, data_type).and_then(|view| {
@@ -270,14 +292,13 @@ impl Segment {
 
     /// How many columns the key had when the segment was written.
     fn key_columns(&self) -> usize {
-        let key = &self.layout().schema().key;
-        key.iter().filter(|column| **column < self.footer.columns as usize).count()
+        let schema = self.layout().schema();
+        let number = |column: &&usize| schema.stored.number(**column);
+        schema.key.iter().filter(|column| number(column) < self.footer.columns as usize).count()
     }
 
     /// How many values the rows had when the segment was written.
     fn value_columns(&self) -> usize {
-        let added = self.footer.columns as usize..self.layout().schema().columns.fields().len();
-        let values = added.filter_map(|column| self.layout().value_of(column));
-        values.min().unwrap_or(self.layout().value_types().len())
+        self.layout().values_before(self.footer.columns as usize)
     }
 }

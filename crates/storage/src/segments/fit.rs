@@ -24,12 +24,12 @@ pub fn check_resident(
     if summary.first_ordinal(summary.len() - 1) >= rows {
         return Err(format!("the last index page begins after the {rows} rows"));
     }
-    if columns as usize > schema.columns.fields().len() {
-        let known = schema.columns.fields().len();
+    if columns as usize > schema.stored_count() {
+        let known = schema.stored_count();
         return Err(format!("{columns} columns, but the table has {known}"));
     }
-    if set_column.map(|column| column as usize) != schema.set_column() {
-        let expected = schema.set_column();
+    let expected = schema.set_column().map(|column| schema.stored.number(column));
+    if set_column.map(|column| column as usize) != expected {
         return Err(format!("sets by column {set_column:?}, but the table's are by {expected:?}"));
     }
     let (found, expected) = (summary.weights(), layout.weight_count());

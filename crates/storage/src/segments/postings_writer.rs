@@ -60,7 +60,7 @@ pub fn write_postings(
         file,
         segment: segment.id(),
         rows: segment.rows(),
-        set_column: column as u32,
+        set_column: layout.schema().stored.number(column) as u32,
         indexed: indexed.clone(),
         set_directory: lists.write(segment.rows(), &mut writer)?,
     };

@@ -74,7 +74,7 @@ impl SegmentWriter {
             table,
             rows: 0,
             lsns,
-            columns: schema.columns.fields().len() as u32,
+            columns: schema.stored_count() as u32,
             first_key: Vec::new(),
             last_key: Vec::new(),
             summary: (0, 0),
@@ -82,7 +82,7 @@ impl SegmentWriter {
             dictionaries: Vec::new(),
             set_directory: None,
             indexed: IndexedSets::none(),
-            set_column: schema.set_column().map(|column| column as u32),
+            set_column: schema.set_column().map(|column| schema.stored.number(column) as u32),
             blocks: 0,
             index_pages: 0,
         };

@@ -1,0 +1,151 @@
+//! Renaming, dropping and widening columns of live tables: one edit of the manifest, then another shape. No row is touched.
+//!
+//! Rows do not know the names of their columns, only where each is stored. A dropped column leaves its place to nobody, and
+//! a column of a wider type gets a new one, so rows that are written with an earlier shape meanwhile are read right.
+
+use arrow_schema::DataType;
+use drillcore_format::ids::TableId;
+use drillcore_format::manifest_edit::Edit;
+use drillcore_format::schema::TableSchema;
+use drillcore_format::widening::is_wider;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::name::check_name;
+use crate::state::core::Core;
+use crate::write::commit::table_dropped;
+use crate::write::erase::Exclusive;
+
+/// Gives a column of a table another name.
+pub fn rename_column(
+    core: &Core,
+    table: TableId,
+    old: &str,
+    new: &str,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    check_name("column", new)?;
+    reshape(core, table, interrupt, |schema| {
+        let events = schema.rollup().map(|rollup| &rollup.events);
+        let is_there = |columns: &arrow_schema::Schema| columns.column_with_name(new).is_some();
+        let is_event_only = schema.columns.column_with_name(old).is_none();
+        let named = match events.filter(|_| is_event_only).map(|events| events.index_of(old)) {
+            Some(Ok(of_events)) => schema.with_event_name(of_events, new),
+            _ => schema.with_name(column(schema, old)?, new),
+        };
+        if is_there(&schema.columns) || events.is_some_and(|events| is_there(events)) {
+            let message = format!("column {new:?} already exists; use another name");
+            return Err(Error::new(ErrorKind::AlreadyExists, message));
+        }
+        Ok(named)
+    })
+}
+
+/// Drops a column of a table.
+pub fn drop_column(core: &Core, table: TableId, name: &str, interrupt: &Interrupt) -> Result<()> {
+    reshape(core, table, interrupt, |schema| {
+        let column = column(schema, name)?;
+        check_is_plain(schema, column, "be dropped")?;
+        if schema.weights.contains(&column) {
+            return Err(Error::invalid(format!(
+                "{name:?} is a weight, which cannot be dropped; copy the rows to a table without it"
+            )));
+        }
+        if schema.ttl.is_some_and(|ttl| ttl.column == column) {
+            return Err(Error::invalid(format!(
+                "{name:?} says when rows expire; set another time to live, or none, before it is dropped"
+            )));
+        }
+        Ok(schema.without_column(column))
+    })
+}
+
+/// Gives a column of a table a wider type.
+pub fn widen_column(
+    core: &Core,
+    table: TableId,
+    name: &str,
+    data_type: &DataType,
+    interrupt: &Interrupt,
+) -> Result<()> {
+    reshape(core, table, interrupt, |schema| {
+        let column = column(schema, name)?;
+        let found = schema.columns.field(column).data_type();
+        check_is_plain(schema, column, "get another type")?;
+        if !is_wider(found, data_type) {
+            return Err(Error::invalid(format!(
+                "column {name:?} of type {found} cannot be widened to {data_type}; integers get wider integers with or \
+                 without a sign as before, and float32 becomes float64"
+            )));
+        }
+        Ok(schema.with_wider(column, data_type))
+    })
+}
+
+fn column(schema: &TableSchema, name: &str) -> Result<usize> {
+    let names = || schema.columns.fields().iter().map(|field| field.name().as_str());
+    schema.columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
+}
+
+/// Refuses columns that rows are found or folded by.
+fn check_is_plain(schema: &TableSchema, column: usize, what: &str) -> Result<()> {
+    let name = schema.columns.field(column).name();
+    let role = if schema.rollup().is_some() {
+        "a column of a rollup table, whose rows are folded by it"
+    } else if schema.key.contains(&column) {
+        "a key column"
+    } else if schema.set_column() == Some(column) {
+        "the set column"
+    } else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!(
+        "{name:?} is {role} and cannot {what}; copy the rows to a new table instead"
+    )))
+}
+
+/// Changes a table's shape; when this returns, the change outlasts a power cut. Writers of the table wait meanwhile, for
+/// about one sync of the disk; updates and deletes that are under way end before.
+fn reshape(
+    core: &Core,
+    table: TableId,
+    interrupt: &Interrupt,
+    change: impl Fn(&TableSchema) -> Result<TableSchema>,
+) -> Result<()> {
+    let _underway = core.begin()?;
+    let exclusive = Exclusive::take(core, table, interrupt)?;
+    {
+        // Erasures are looked for by the shape that they were made with, also in pieces that come later.
+        let mut state = core.state();
+        loop {
+            state.check_writable()?;
+            let visible = core.visible();
+            let entry = state.tables.get_mut(&table).ok_or_else(table_dropped)?;
+            entry.settle(visible);
+            let to = change(&entry.schema)?;
+            if to.stored == entry.schema.stored || entry.erasures.is_empty() {
+                break;
+            }
+            state = core.wait_or_stop(state, interrupt)?;
+        }
+    }
+    let mut manifest = core.manifest();
+    let schema = {
+        let state = core.state();
+        state.check_writable()?;
+        let schema = change(&state.tables.get(&table).ok_or_else(table_dropped)?.schema)?;
+        schema.check().map_err(Error::invalid)?;
+        schema
+    };
+    let edit = Edit::Reshape { table, schema: schema.clone() };
+    manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| core.fail(error))?;
+    let mut state = core.state();
+    let entry = state.tables.get_mut(&table);
+    entry.expect("tables are dropped under the manifest's lock").set_schema(schema);
+    state.changed();
+    drop(state);
+    drop(manifest);
+    drop(exclusive);
+    core.state_changed.notify_all();
+    Ok(())
+}
