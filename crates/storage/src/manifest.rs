@@ -86,6 +86,8 @@ pub struct Manifest {
 pub struct ManifestFound {
     pub state: ManifestState,
     pub version: ManifestVersion,
+    /// The length of the file then.
+    pub bytes: u64,
 }
 
 /// Whether a folder holds a database.
@@ -121,7 +123,7 @@ impl Manifest {
         number: u64,
         state: &ManifestState,
     ) -> Result<Manifest> {
-        let name = format!("manifest-{number:08}.log");
+        let name = file_name(number);
         let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         // Another one than those of the files before.
         let header = FileHeader { kind: LogKind::Manifest, nonce: number as u32, first: 0 };
@@ -150,6 +152,12 @@ impl Manifest {
     /// caller tries again.
     pub fn read(directory: &dyn Directory) -> Result<ManifestFound> {
         newest(directory, &manifest_files(directory)?)
+    }
+
+    /// How long the file is now from which a version was read.
+    pub fn byte_len(directory: &dyn Directory, version: ManifestVersion) -> Result<u64> {
+        let name = file_name(version.file);
+        directory.open(&name).and_then(|file| file.byte_len()).context("measure", &name)
     }
 
     /// The version that the last commit made.
@@ -470,6 +478,10 @@ fn check_erased(
     }
 }
 
+fn file_name(number: u64) -> String {
+    format!("manifest-{number:08}.log")
+}
+
 fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
     let names = directory.list().context("list", "the database directory")?;
     let number = |name: &str| name.strip_prefix("manifest-")?.strip_suffix(".log")?.parse().ok();
@@ -486,6 +498,7 @@ fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<Manifest
         None => Ok(ManifestFound {
             state: ManifestState::empty(),
             version: ManifestVersion::EVERYTHING,
+            bytes: 0,
         }),
     }
 }
@@ -518,7 +531,8 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
         return Err(StorageError::Inconsistent { file: name.to_string(), detail });
     };
     state.check().map_err(inconsistent)?;
-    Ok(ManifestFound { state, version: ManifestVersion { file: number, edit } })
+    let version = ManifestVersion { file: number, edit };
+    Ok(ManifestFound { state, version, bytes: bytes.len() as u64 })
 }
 
 #[cfg(test)]

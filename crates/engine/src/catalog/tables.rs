@@ -171,35 +171,41 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
         id
     };
     let segments = written(core, id, table, interrupt)?;
-    let install = || {
-        let mut manifest = core.manifest();
-        {
-            let state = core.state();
-            state.check_writable()?;
-            check_is_free(&state, name)?;
-        }
-        if let Some(wal) = core.wal.get() {
-            // Segments must not outlive the commits that they hold.
-            wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
-        }
-        let (schema, lsn) = ((*table.schema).clone(), table.lsn);
-        let create =
-            Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
-        let add = |segment: &Arc<Segment>| Edit::AddSegment { table: id, segment: segment.meta() };
-        let mut edits = vec![create, Edit::Flushed { table: id, lsn }];
-        edits.extend(segments.iter().map(add));
-        manifest.commit(&edits).map_err(Error::from).inspect_err(|error| core.fail(error))?;
-        let mut made = TableState::new(name, schema, lsn);
-        made.segments = segments.iter().map(|of| Slot::new(of.clone(), None)).collect();
-        made.segments_changed();
-        let mut state = core.state();
-        state.tables.insert(id, made);
-        state.changed();
-        drop(state);
-        core.state_changed.notify_all();
-        Ok(())
-    };
-    install().inspect_err(|_| discard_segments(core, &segments))
+    let mut manifest = core.manifest();
+    let ready = check_copied(core, name).inspect_err(|_| discard_segments(core, &segments));
+    ready?;
+    let (schema, lsn) = ((*table.schema).clone(), table.lsn);
+    let create = Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
+    let add = |segment: &Arc<Segment>| Edit::AddSegment { table: id, segment: segment.meta() };
+    let mut edits = vec![create, Edit::Flushed { table: id, lsn }];
+    edits.extend(segments.iter().map(add));
+    manifest.commit(&edits).map_err(Error::from).inspect_err(|error| match error.kind() {
+        ErrorKind::StorageFull => discard_segments(core, &segments),
+        // The edit may be there, and then it needs them.
+        _ => core.fail(error),
+    })?;
+    let mut made = TableState::new(name, schema, lsn);
+    made.segments = segments.iter().map(|of| Slot::new(of.clone(), None)).collect();
+    made.segments_changed();
+    let mut state = core.state();
+    state.tables.insert(id, made);
+    state.changed();
+    drop(state);
+    core.state_changed.notify_all();
+    Ok(())
+}
+
+/// Whether a copied table can get its name now, and its segments do not outlive the commits that they hold.
+fn check_copied(core: &Core, name: &str) -> Result<()> {
+    {
+        let state = core.state();
+        state.check_writable()?;
+        check_is_free(&state, name)?;
+    }
+    match core.wal.get() {
+        None => Ok(()),
+        Some(wal) => wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error)),
+    }
 }
 
 /// The rows of a table in segments of another one, which are in no table yet.

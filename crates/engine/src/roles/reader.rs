@@ -308,7 +308,8 @@ impl Reader {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
-        let ManifestFound { state: mut found, version } = Manifest::read(directory.as_ref())?;
+        let ManifestFound { state: mut found, version, bytes } =
+            Manifest::read(directory.as_ref())?;
         let lease = Arc::new(Lease::take(directory.clone(), version, fresh_seed())?);
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
@@ -339,6 +340,15 @@ impl Reader {
                 lsn => self.apply(&mut state, version, lsn, payload, &mut erasures),
             }
         })?;
+        if Manifest::byte_len(directory.as_ref(), version)? != bytes {
+            // A column that was dropped meanwhile is null in the newest commits.
+            let now = Manifest::read(directory.as_ref())?.state;
+            if now.tables.iter().any(|(id, table)| {
+                state.tables.get(id).is_some_and(|of| of.schema.stored != table.schema.stored)
+            }) {
+                return Err(LoadFault::of_changed_columns());
+            }
+        }
         let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
         check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
         let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
@@ -472,6 +482,11 @@ struct LoadFault {
 impl LoadFault {
     fn of_newer_segments(lsn: Lsn) -> LoadFault {
         let message = format!("commit {lsn} erased rows of segments made meanwhile");
+        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
+    }
+
+    fn of_changed_columns() -> LoadFault {
+        let message = "columns were dropped or widened meanwhile";
         LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
     }
 

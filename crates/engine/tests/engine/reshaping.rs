@@ -235,6 +235,10 @@ fn run(seed: u64, is_upsert: bool, durability: Durability) {
     let mut table = db.create_table("t", spec(is_upsert)).unwrap();
     let mut model = Model::new(is_upsert);
     let mut named: Vec<(String, Model)> = Vec::new();
+    // Goes on through the writer's restarts.
+    let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+    let backups = tempfile::tempdir().unwrap();
+    let backup = backups.path().join("backup");
     let mut held: Vec<(TableSnapshot, Model)> = Vec::new();
     for step in 0..150 {
         let fresh = format!("c{step}");
@@ -330,10 +334,16 @@ fn run(seed: u64, is_upsert: bool, durability: Durability) {
             }
             assert_eq!(db.verify().unwrap().faults, Vec::<String>::new());
             if durability != Durability::None {
-                let reader =
-                    Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+                reader.refresh().unwrap();
                 model.check(&reader.snapshot().unwrap().table(&model.name).unwrap(), rng);
                 assert!(reader.verify().unwrap().faults.is_empty());
+            }
+            db.backup(&backup, rng.below(4) == 0).unwrap();
+            let copy = Database::open_read_only(&backup, ReadOptions::default()).unwrap();
+            model.check(&copy.snapshot().unwrap().table(&model.name).unwrap(), rng);
+            for (name, then) in &named {
+                let of_then = copy.named_snapshot(name).unwrap();
+                then.check(&of_then.table(&then.name).unwrap(), rng);
             }
         }
     }
@@ -506,4 +516,57 @@ fn appends_beside_changes_keep_their_values_and_none_comes_back() {
     let db = Database::open(folder.path(), Options::default()).unwrap();
     check(&db.table("t").unwrap());
     assert!(db.verify().unwrap().faults.is_empty());
+}
+
+/// A reader that reads the manifest before a change and the log after it starts over.
+#[test]
+fn a_reader_beside_changes_sees_each_row_with_its_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let field = |name: &str, of| Field::new(name, of, name != "y");
+    let spec = || {
+        let columns = vec![field("id", DataType::Int64), field("x", DataType::Int16)];
+        let y = field("y", DataType::Int64);
+        TableSpec::new(Arc::new(Schema::new([columns, vec![y]].concat())), ["id"])
+    };
+    let ends = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+            while !ends.load(Ordering::Relaxed) {
+                reader.refresh().unwrap();
+                let snapshot = reader.snapshot().unwrap();
+                for name in snapshot.tables() {
+                    let table = snapshot.table(&name).unwrap();
+                    for batch in table.scan(ScanRequest::default()).unwrap() {
+                        // A column that takes no nulls has none.
+                        let batch = batch.unwrap();
+                        batch
+                            .columns()
+                            .iter()
+                            .for_each(|column| assert_eq!(column.null_count(), 0));
+                    }
+                }
+            }
+        });
+        for number in 0..60 {
+            let name = format!("t{number}");
+            let t = db.create_table(&name, spec()).unwrap();
+            let append = |columns: &[&str]| {
+                let value: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+                let columns = columns.iter().map(|name| (*name, value.clone()));
+                t.append(&RecordBatch::try_from_iter(columns).unwrap(), OnError::Raise).unwrap();
+            };
+            append(&["id", "x", "y"]);
+            t.widen("x", &DataType::Int32).unwrap();
+            append(&["id", "x", "y"]);
+            t.drop_column("y").unwrap();
+            append(&["id", "x"]);
+            append(&["id", "x"]);
+            if number % 5 == 0 {
+                db.flush().unwrap();
+            }
+        }
+        ends.store(true, Ordering::Relaxed);
+    });
 }

@@ -9,6 +9,7 @@ mod interrupts;
 mod log_power_cuts;
 mod positions;
 mod reads;
+mod reshaping;
 mod slow_merges;
 mod small_disk;
 mod strange_files;
