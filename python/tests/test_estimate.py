@@ -118,11 +118,11 @@ def test_a_small_set_is_marked_as_exact_beside_estimates(sales: drillcore.Table)
 
 
 def test_the_bounds_that_an_interval_allows_for_are_told(sales: drillcore.Table) -> None:
-    found = sales.estimate({"mean": "avg(price)", "n": "count"}, error=0.8, seed=1)
+    *_, found = sales.estimate({"mean": "avg(price)", "n": "count"}, n=3_000, seed=1, progressive=True)
     assert found.bounds == {"mean": (10.0, 20.08)}
     assert not found.asymptotic
     assert "10 to 20.08" in found.notes[0]
-    # One row carries the average, and no draw shows it: all are read.
+    # So few rows are read, which shows the one that carries the average.
     rare = sales.estimate("avg(rare)", error="10%", seed=1)
     assert rare.exact and rare.scanned == ROWS
     assert rare.value == pytest.approx((1e6 + ROWS - 1) / ROWS)
@@ -135,7 +135,7 @@ def test_an_average_without_bounds_says_what_it_leans_on() -> None:
             "t", {"id": "int64", "x": "float64"}, key="id", merge="rollup", rollup={"metrics": {"x": "sum(x)"}}
         )
         table.append([{"id": i, "x": 1e6 if i == 4_711 else 1.0 + i % 3} for i in range(ROWS)])
-        found = table.estimate("avg(x)", error="10%", seed=1)
+        *_, found = table.estimate("avg(x)", n=3_000, seed=1, progressive=True)
         assert found.asymptotic and found.bounds == {}
         assert found.method == "asymptotic confidence sequence"
         assert "no bounds of its values are known" in found.notes[0]

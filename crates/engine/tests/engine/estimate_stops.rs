@@ -12,7 +12,7 @@ use drillcore::*;
 
 const ROWS: i64 = 1_000_000;
 /// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
-const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 512;
+const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 1_024;
 
 fn spec(merge: Merge) -> TableSpec {
     TableSpec::new(

@@ -10,7 +10,7 @@ use crate::interval::bounded::BoundedNumbers;
 use crate::interval::confidence::Confidence;
 use crate::interval::design::Design;
 use crate::interval::error_bars::{Interval, Method};
-use crate::interval::{mean_sequence, mean_t};
+use crate::interval::mean::{mean_sequence, mean_t};
 use crate::moments::Moments;
 use crate::pair_moments::PairMoments;
 

@@ -7,9 +7,11 @@ mod means;
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::quantile::T_EXPANSION_FREEDOM_MIN;
+use super::mean::sequence_z_squared;
+use super::quantile::{T_EXPANSION_FREEDOM_MIN, normal_quantile, t_quantile};
 use super::*;
 use crate::choose::WithoutReplacement;
+use crate::moments::Moments;
 use crate::rng::Rng;
 
 const SEED: u64 = 0x5eed_0004;

@@ -9,8 +9,8 @@ use crate::interval::bounded::BoundedNumbers;
 use crate::interval::confidence::Confidence;
 use crate::interval::design::Design;
 use crate::interval::error_bars::{Interval, Method};
+use crate::interval::mean::{SEQUENCE_COUNT_MIN, mean_sequence, mean_t, mean_t_or_bounded};
 use crate::interval::share::share_sequence;
-use crate::interval::{SEQUENCE_COUNT_MIN, mean_sequence, mean_t, mean_t_or_bounded};
 use crate::moments::Moments;
 
 /// The sum over the population of the numbers of which `m` were met; for a number of draws fixed beforehand.

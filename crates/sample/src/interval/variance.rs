@@ -8,7 +8,7 @@ use crate::interval::bounded::{BoundedNumbers, Bounds};
 use crate::interval::confidence::Confidence;
 use crate::interval::design::Design;
 use crate::interval::error_bars::{Interval, Method};
-use crate::interval::{mean_sequence, mean_t, mean_t_or_bounded};
+use crate::interval::mean::{mean_sequence, mean_t, mean_t_or_bounded};
 use crate::moments::Moments;
 
 /// The variance of the numbers of a group, for a number of draws fixed beforehand. `kept` are those that `m` counts, or the first

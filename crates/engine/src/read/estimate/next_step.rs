@@ -22,7 +22,7 @@ use crate::select::selection::{Part, Selected};
 /// measurement.
 const ROWS_PER_DRAW: u64 = 128;
 /// And of rows on disk, of which a draw reads a block.
-const DISK_ROWS_PER_DRAW: u64 = 512;
+const DISK_ROWS_PER_DRAW: u64 = 1_024;
 /// And of sets, whose rows lie among others.
 const SET_ROWS_PER_DRAW: u64 = 4;
 /// Draws that cost one in so many of what it costs to read all rows are worth it.

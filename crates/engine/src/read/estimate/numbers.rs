@@ -50,7 +50,7 @@ impl ExactSum {
 pub struct Numbers {
     pub count: u64,
     pub sum: ExactSum,
-    /// NaN is above all numbers, as in SQL.
+    /// NaN is above all numbers, as in SQL. Left out where no extremes are asked for.
     extremes: Option<(f64, f64)>,
     /// Left out where no variance is asked for.
     pub moments: Moments,
@@ -67,6 +67,11 @@ impl Numbers {
             Some(whole) => self.sum.add_whole(whole),
             None => self.sum.add_float(number),
         }
+    }
+
+    /// Takes a number for the extremes.
+    #[inline]
+    pub fn widen(&mut self, number: f64) {
         self.extremes = Some(match self.extremes {
             None => (number, number),
             Some((least, most)) => (
@@ -203,6 +208,7 @@ mod tests {
             for &number in numbers {
                 let mut one = Numbers::default();
                 one.push(number, None);
+                one.widen(number);
                 all.merge(one);
             }
             all.extremes().unwrap()

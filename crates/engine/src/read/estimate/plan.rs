@@ -74,8 +74,9 @@ pub struct Slot {
     /// Whether single numbers are kept of those drawn, and of those read.
     pub keeps_drawn: bool,
     pub keeps_read: bool,
-    /// Whether those read need moments.
+    /// Whether those read need moments, or their extremes.
     pub squares: bool,
+    pub extremes: bool,
     /// Whether a row may lack a value; of a ratio, either of them.
     pub may_lack: bool,
     /// Whether it is a column of the table, all of whose values are in the bounds that pieces know.
@@ -315,6 +316,7 @@ impl EstimatePlan {
                 matches!(figure, Figure::Variance | Figure::StdDev | Figure::Quantile(_));
             slot_of.keeps_read |= matches!(figure, Figure::Quantile(_));
             slot_of.squares |= matches!(figure, Figure::Variance | Figure::StdDev);
+            slot_of.extremes |= matches!(figure, Figure::Min | Figure::Max);
             Ok(Measure::Of(figure, slot))
         };
         match aggregate {
@@ -382,6 +384,7 @@ impl EstimatePlan {
                 keeps_drawn: false,
                 keeps_read: false,
                 squares: false,
+                extremes: false,
                 may_lack,
                 is_stored,
             });

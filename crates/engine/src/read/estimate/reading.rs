@@ -252,6 +252,9 @@ pub fn nothing(input: Input) -> Whole {
 #[inline]
 fn take(numbers: &mut Numbers, slot: &Slot, number: f64, whole: Option<i128>) {
     numbers.push(number, whole);
+    if slot.extremes {
+        numbers.widen(number);
+    }
     if slot.squares {
         numbers.moments.push(number);
     }

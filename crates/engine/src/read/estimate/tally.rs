@@ -141,6 +141,7 @@ impl Tally {
                 return;
             }
             drawn.all.push(number, whole);
+            drawn.all.widen(number);
             drawn.all.moments.push(number);
             if keeps {
                 drawn.all.kept.push(number);
@@ -435,7 +436,7 @@ impl Tally {
         }
     }
 
-    /// Refuses numbers that were read and lie outside of their bounds.
+    /// Refuses numbers that were read and lie outside of their bounds, as far as their extremes are known.
     fn check_wholes(&self, wholes: &[Whole]) -> Result<()> {
         let check = |numbers: &Numbers, place: usize| match numbers.extremes() {
             None => Ok(()),

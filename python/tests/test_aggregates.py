@@ -1,0 +1,176 @@
+"""Estimates of every aggregate, of expressions and with filters, and looks at them while they are refined."""
+
+import datetime as dt
+import math
+
+import pytest
+
+import drillcore
+
+
+@pytest.fixture
+def db():
+    with drillcore.open(":memory:") as db:
+        yield db
+
+
+@pytest.fixture
+def table(db):
+    schema = {"id": "int64", "name": "string", "kind": "int64", "x": "float64", "n": "int64", "ts": "timestamp[us]"}
+    table = db.create_table("t", schema, key="id", set="name")
+    start = dt.datetime(2026, 1, 1)
+    table.append(
+        [
+            {
+                "id": i,
+                "name": "abc"[i % 3],
+                "kind": i % 4,
+                "x": None if i % 7 == 0 else float(i * 7919 % 1009),
+                "n": i % 100,
+                "ts": start + dt.timedelta(minutes=i),
+            }
+            for i in range(20_000)
+        ]
+    )
+    return table
+
+
+# The aggregate, and the same in SQL.
+IN_SQL = {
+    "count": "count(*)",
+    "count(x)": "count(x)",
+    "avg(x)": "avg(x)",
+    "sum(x)": "sum(x)",
+    "sum(n)": "sum(n)",
+    "ratio(x, n)": "sum(x) / sum(n)",
+    "variance(x)": "var_samp(x)",
+    "stddev(x)": "stddev_samp(x)",
+    "quantile(x, 0.9)": "percentile_cont(0.9) within group (order by x)",
+    "median(x)": "percentile_cont(0.5) within group (order by x)",
+    "distinct(kind)": "count(distinct kind)",
+    "min(x)": "min(x)",
+    "max(x)": "max(x)",
+    "avg(x * n)": "avg(x * n)",
+    "avg(x) filter (where kind = 1)": "avg(x) filter (where kind = 1)",
+    "count(*) filter (where x > 500)": "count(*) filter (where x > 500)",
+    "sum(x / nullif(n, 0))": "sum(x / nullif(n, 0))",
+}
+
+
+@pytest.mark.parametrize("by", [None, "name", "kind", "date_trunc('day', ts)", ["name", "kind"]])
+def test_an_error_out_of_reach_gives_what_sql_gives(db, table, by):
+    columns = [] if by is None else [by] if isinstance(by, str) else by
+    groups = "".join(f"{column}, " for column in columns)
+    order = f" group by {', '.join(columns)} order by {', '.join(columns)}" if columns else ""
+    exact = db.sql(f"select {groups}{', '.join(IN_SQL.values())} from t{order}").arrow()
+    estimate = table.estimate(list(IN_SQL), by=by, error="0.000001%")
+    assert estimate.exact
+    assert estimate.scanned in (0, 20_000)
+    found = estimate.arrow()
+    assert found.num_rows == exact.num_rows
+    for at in range(len(columns)):
+        assert found.column(at).to_pylist() == exact.column(at).to_pylist()
+    for at, aggregate in enumerate(IN_SQL):
+        expected = [float(value) for value in exact.column(len(columns) + at).to_pylist()]
+        assert found.column(aggregate).to_pylist() == pytest.approx(expected, rel=1e-6), aggregate
+
+
+@pytest.mark.parametrize("aggregate", IN_SQL)
+def test_a_sample_has_an_interval_that_holds(db, table, aggregate):
+    if aggregate in ("min(x)", "max(x)"):
+        assert table.estimate(aggregate).exact
+        return
+    truth = float(db.sql(f"select {IN_SQL[aggregate]} from t").arrow().column(0)[0].as_py())
+    estimate = table.estimate(aggregate, n=5_000, seed=3)
+    assert estimate.low <= truth
+    if aggregate.startswith("distinct"):
+        assert estimate.high is None and estimate.method == "lower bound"
+        assert estimate.arrow().column(2).to_pylist() == [None]
+        assert "?" in repr(estimate) and "?" in estimate._repr_html_()
+    else:
+        assert truth <= estimate.high
+
+
+def test_without_a_stop_ten_thousand_rows_are_drawn(table):
+    assert table.estimate("avg(x)").sampled == 10_000
+
+
+def test_notes_and_the_share_of_groups_not_met_are_shown_in_text_and_html(table):
+    estimate = table.estimate(["avg(x * n)", "distinct(kind)"], by="id", n=100)
+    for shown in (repr(estimate), estimate._repr_html_()):
+        assert "groups not met hold an estimated 100 % of the rows" in shown
+        assert "no bounds of its values are known" in shown
+        assert "at least as many" in shown
+
+
+def test_looks_hold_the_truth_and_end_with_the_result(db, table):
+    truth = db.sql("select median(x) from t").arrow().column(0)[0].as_py()
+    looks = list(table.estimate("median(x)", n=8_000, progressive=True, seed=1))
+    assert [look.sampled for look in looks] == sorted(look.sampled for look in looks)
+    assert len(looks) > 2 and looks[-1].sampled == 8_000
+    assert all(look.low <= truth <= look.high for look in looks)
+    assert all(look.method == "confidence sequence" for look in looks)
+
+
+def test_a_loop_over_looks_may_be_left(db, table):
+    for look in table.estimate("avg(x)", n=20_000, progressive=True):
+        assert not look.exact
+        break
+    looks = table.estimate("avg(x)", n=20_000, progressive=True)
+    next(looks)
+    looks.close()
+    assert list(looks) == []
+    db.close()
+
+
+def test_looks_at_what_cannot_be_estimated_raise(table):
+    with pytest.raises(drillcore.InvalidArgumentError, match="division by zero"):
+        list(table.estimate("sum(id / n)", progressive=True))
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "message"),
+    [
+        ("quantile(x, 2)", "from 0 to 1"),
+        ("quantile(x, -0.5)", "from 0 to 1"),
+        ("quantile(x)", "a column and a share"),
+        ("sum(name)", "sum needs numbers"),
+        ("median(ts)", "median|quantile needs numbers"),
+        ("ratio(x)", "two columns"),
+        ("avg(x) + 1", "more than an aggregate"),
+        ("avg(distinct x)", "filter"),
+        ("avg(x) filter (where n)", "true or false"),
+        ("avg(sum(x))", "applies to one row"),
+        ("avg(x * random())", "different value"),
+        ("sum(id / n)", r"division by zero.*row with.*n = 0.*leave such rows out"),
+        ("max(x) filter (where n > 3)", "a sample cannot estimate it"),
+        ("count filter (where n > 3)", r"count\(\*\) filter"),
+    ],
+)
+def test_what_does_not_fit_is_refused(table, aggregate, message):
+    with pytest.raises(drillcore.InvalidArgumentError, match=message):
+        table.estimate(aggregate, n=500)
+
+
+def test_unknown_names_are_told(table):
+    with pytest.raises(drillcore.NotFoundError, match="unknown column"):
+        table.estimate("avg(y)")
+    with pytest.raises(drillcore.NotFoundError, match="unknown aggregate"):
+        table.estimate("mode(x)")
+    with pytest.raises(drillcore.NotFoundError):
+        table.estimate("avg(x)", by=["name", "nope"])
+    with pytest.raises(drillcore.InvalidTypeError):
+        table.estimate("avg(x)", by=3)
+
+
+def test_a_filter_spares_rows_on_which_the_expression_fails(table):
+    found = table.estimate("sum(id / n) filter (where n > 0)", error="1%")
+    assert found.exact and not math.isnan(found.value)
+
+
+def test_groups_of_expressions_may_have_several_columns(table):
+    estimate = table.estimate("count", by=["kind", "n % 2"], n=4_000)
+    assert estimate.arrow().column_names[:2] == ["kind", "n % 2"]
+    assert "0, 0 count" in repr(estimate)
+    html = estimate._repr_html_()
+    assert html.count("<th") >= 4
