@@ -206,7 +206,7 @@ fn what_is_wrong_is_said_and_the_exit_code_tells_what_to_do() {
     assert_eq!(fails(&["get", "db", "t", "2024-01-01T01:00:00", "Bern"]).0, 1, "no such row");
     assert_eq!(fails(&["ingest", "db", "new", "a.csv"]).0, 2, "a new table needs a key");
     assert_eq!(fails(&["ingest", "db", "t", "missing.csv"]).0, 3);
-    assert_eq!(fails(&["estimate", "db", "t", "sum(delay)"]).0, 2);
+    assert_eq!(fails(&["estimate", "db", "t", "mode(delay)"]).0, 2);
 
     std::fs::write(
         folder.path().join("bad.csv"),
