@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch, new_empty_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, new_empty_array, new_null_array};
 use arrow_schema::DataType;
-use datafusion::arrow::compute::{cast, concat};
+use datafusion::arrow::compute::{cast, concat, nullif};
 use datafusion::common::{DFSchema, DataFusionError};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, ExprSchemable, lit, when};
@@ -194,9 +194,13 @@ impl Aggregates {
             let message = format!("the filter {filter} must be true or false");
             return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
         }
-        let chosen = when(condition, value).end()?;
-        let mut value = RowValue::new(schema, chosen, &name)?;
-        value.chooses_from = column;
+        let chosen = when(condition.clone(), value.clone()).end()?;
+        let mut chosen = RowValue::new(schema, chosen, &name)?;
+        chosen.chooses_from = column;
+        // What is constant may need other columns, and needs no haste.
+        chosen.parts =
+            chosen.physical(schema, value).ok().zip(chosen.physical(schema, condition).ok());
+        let value = chosen;
         self.add(&name, value);
         Ok(name)
     }
@@ -217,6 +221,8 @@ struct RowValue {
     expr: Option<Arc<dyn PhysicalExpr>>,
     data_type: DataType,
     chooses_from: Option<String>,
+    /// With a filter, the value and the condition: to compute the value for all rows takes less time than to choose rows first.
+    parts: Option<(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>)>,
 }
 
 impl RowValue {
@@ -254,11 +260,58 @@ impl RowValue {
         let expr = create_physical_expr(&expr, &columns, state.execution_props(), &context)?;
         let expr = Some(expr);
         let columns = columns.fields().iter().map(|field| field.name().clone()).collect();
-        Ok(RowValue { text: text.to_string(), columns, expr, data_type, chooses_from: None })
+        Ok(RowValue {
+            text: text.to_string(),
+            columns,
+            expr,
+            data_type,
+            chooses_from: None,
+            parts: None,
+        })
+    }
+
+    /// An expression on the columns that this one reads.
+    fn physical(
+        &self,
+        schema: &TableSchema,
+        expr: Expr,
+    ) -> std::result::Result<Arc<dyn PhysicalExpr>, DataFusionError> {
+        let state = session::expressions();
+        let expr = simplified(state, expr, &DFSchema::try_from(schema.columns.clone())?)?;
+        let index = |name: &String| schema.columns.index_of(name);
+        let indexes = self.columns.iter().map(index).collect::<std::result::Result<Vec<_>, _>>()?;
+        let columns = DFSchema::try_from(schema.columns.project(&indexes)?)?;
+        let context = PhysicalPlanningContext::default();
+        create_physical_expr(&expr, &columns, state.execution_props(), &context)
+    }
+
+    /// The value of all rows, null where the condition does not hold.
+    fn filtered(
+        &self,
+        (value, condition): &(Arc<dyn PhysicalExpr>, Arc<dyn PhysicalExpr>),
+        rows: &RecordBatch,
+    ) -> std::result::Result<ArrayRef, DataFusionError> {
+        let len = rows.num_rows();
+        let holds = condition.evaluate(rows)?.into_array(len)?;
+        let Some(holds) = holds.as_boolean_opt() else {
+            return Ok(new_null_array(&self.data_type, len));
+        };
+        let kept = match holds.nulls() {
+            None => holds.values().clone(),
+            Some(valid) => holds.values() & valid.inner(),
+        };
+        let values = cast(&value.evaluate(rows)?.into_array(len)?, &self.data_type)?;
+        Ok(nullif(&values, &BooleanArray::new(!&kept, None))?)
     }
 
     fn try_evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef> {
         let rows = &normalised_rows(rows.clone());
+        if let Some(parts) = &self.parts
+            && let Ok(values) = session::with_stack(|| without_panic(|| self.filtered(parts, rows)))
+        {
+            return Ok(values);
+        }
+        // Where the value fails, it may fail on rows that the filter leaves out.
         let evaluate = || {
             let expr = self.expr.as_ref().expect("it is not dropped yet");
             let values = expr.evaluate(rows)?.into_array(rows.num_rows())?;
@@ -272,7 +325,7 @@ impl RowValue {
 /// Deep trees are taken down on a deep stack too.
 impl Drop for RowValue {
     fn drop(&mut self) {
-        session::with_stack(|| self.expr = None);
+        session::with_stack(|| (self.expr, self.parts) = (None, None));
     }
 }
 

@@ -41,6 +41,7 @@ mod csv_file;
 mod file_table;
 mod columns_first;
 mod from_first;
+mod estimated_calls;
 mod ended_queries;
 mod query;
 mod delete;
