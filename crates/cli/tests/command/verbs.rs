@@ -91,6 +91,12 @@ fn rows_come_back_by_every_verb() {
     let estimate = run(&["estimate", "db", "t", "avg(delay)", "--output", "csv"]);
     assert_eq!(estimate.lines().nth(1), Some("7.0,7.0,7.0,4"), "all rows drawn: exact");
     run(&["estimate", "db", "t", "count", "--by", "city", "--n", "2", "--simultaneous"]);
+    let sum = "sum(delay * 2) filter (where delay > -1e9)";
+    let several = run(&["estimate", "db", "t", sum, "median(delay)", "--output", "csv"]);
+    assert!(several.lines().nth(1).unwrap().starts_with("56.0,56.0,56.0,"), "{several}");
+    let by = ["--by", "city", "--by", "upper(city)"];
+    let header = run(&[&["estimate", "db", "t", "count", "--output", "csv"][..], &by].concat());
+    assert!(header.starts_with("city,upper(city),count,"), "{header}");
     assert!(run(&["scan", "db", "t"]).ends_with("4 rows\n"));
     run(&["compact", "db"]);
     assert_eq!(run(&["verify", "db"]).split(',').next(), Some("1 segments"));

@@ -6,6 +6,9 @@ use std::thread::{self, Builder};
 
 use crate::error::{Error, Result};
 
+/// The stack of a thread: tests of deep conditions, and expressions, take a stack of their own where less than 4 MiB are left.
+const STACK_BYTES: usize = 8 << 20;
+
 /// The results of steps 0 to `count`, in order. Threads take step after step until none is left or one fails;
 /// with one thread, nothing is started.
 pub fn side_by_side<T: Send>(
@@ -35,7 +38,8 @@ pub fn side_by_side<T: Send>(
     };
     let mut done = thread::scope(|scope| {
         // Where no thread can be started, those that there are do the work.
-        let start = |_| Builder::new().name("drillcore-read".into()).spawn_scoped(scope, work).ok();
+        let thread = || Builder::new().name("drillcore-read".into()).stack_size(STACK_BYTES);
+        let start = |_| thread().spawn_scoped(scope, work).ok();
         let others: Vec<_> = (1..threads.min(count)).filter_map(start).collect();
         let mut done = work();
         for other in others {

@@ -10,7 +10,7 @@ use crate::interval::bounded::BoundedNumbers;
 use crate::interval::confidence::Confidence;
 use crate::interval::design::Design;
 use crate::interval::error_bars::{Interval, Method};
-use crate::interval::mean::{mean_sequence, mean_t};
+use crate::interval::mean::{mean_sequence, mean_t, mean_t_or_bounded};
 use crate::moments::Moments;
 use crate::pair_moments::PairMoments;
 
@@ -44,6 +44,30 @@ pub fn ratio_sequence(
     turned_around(pairs, design, Method::AsymptoticSequence, mean)
 }
 
+/// [`ratio_t`] for numbers that are known to lie between bounds. Where few rows may carry either sum, as
+/// [`mean_t_or_bounded`](crate::interval::mean_t_or_bounded) finds, it is the quotient of the intervals of both means, each with
+/// half of the chance to be wrong.
+///
+/// # Panics
+/// As [`ratio_t`].
+pub fn ratio_t_or_bounded(
+    pairs: &PairMoments,
+    x: (&Moments, &BoundedNumbers),
+    y: (&Moments, &BoundedNumbers),
+    design: &Design,
+    confidence: Confidence,
+) -> Interval {
+    let mean = |(m, numbers): (&Moments, &BoundedNumbers), confidence: Confidence| {
+        mean_t_or_bounded(m, numbers, design, confidence)
+    };
+    let is_heavy = [x, y].iter().any(|&each| mean(each, confidence).method == Method::Bounded);
+    if design.is_exhausted() || !pairs.ratio().is_finite() || !is_heavy {
+        return ratio_t(pairs, design, confidence);
+    }
+    let half = confidence.spending(0.5);
+    quotient(pairs.ratio(), mean(x, half), mean(y, half), Method::Bounded)
+}
+
 /// The ratio of numbers between bounds, valid at all looks together: the quotient of the sequences of both means, each with half
 /// of the chance to be wrong. Both have a number for each row of the group that was met.
 ///
@@ -57,12 +81,13 @@ pub fn ratio_sequence_bounded(
     n_opt: u64,
 ) -> Interval {
     let half = confidence.spending(0.5);
-    let [upper, lower] = [x, y].map(|(m, numbers)| {
-        let mean = mean_sequence_bounded(m, numbers, design, half, n_opt);
-        if mean.value.is_nan() { Interval { value: 0.0, ..mean } } else { mean }
-    });
-    let value = x.0.mean() / y.0.mean();
-    let method = Method::BoundedSequence;
+    let [upper, lower] =
+        [x, y].map(|(m, numbers)| mean_sequence_bounded(m, numbers, design, half, n_opt));
+    quotient(x.0.mean() / y.0.mean(), upper, lower, Method::BoundedSequence)
+}
+
+/// What one number may be of another, where both are in their intervals.
+fn quotient(value: f64, upper: Interval, lower: Interval, method: Method) -> Interval {
     if lower.contains(0.0) || !value.is_finite() {
         return Interval::unbounded(if value.is_finite() { value } else { f64::NAN }, method);
     }

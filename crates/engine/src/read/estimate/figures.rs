@@ -3,8 +3,9 @@
 use drillcore_sample::interval::{
     Bounds, Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence,
     mean_sequence_bounded, mean_t, mean_t_or_bounded, quantile_ranked, quantile_sequence,
-    ratio_sequence, ratio_sequence_bounded, ratio_t, share_sequence, share_wilson, sum_sequence,
-    sum_sequence_bounded, sum_t, variance_sequence, variance_sequence_bounded, variance_t,
+    ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded, share_sequence,
+    share_wilson, sum_sequence, sum_sequence_bounded, sum_t, variance_sequence,
+    variance_sequence_bounded, variance_t,
 };
 
 use crate::read::estimate::bounds::Known;
@@ -102,6 +103,7 @@ impl View<'_> {
             (Figure::StdDev, Drawn::Numbers(drawn)) => {
                 variance_t(&drawn.all.moments, &drawn.all.kept, None, design, level).square_root()
             }
+            (Figure::Ratio, Drawn::Pair(drawn)) => ratio_t(&drawn.pairs, design, level),
             _ => self.figure(figure, group, slot),
         }
     }
@@ -215,7 +217,12 @@ impl View<'_> {
             return if is_none { Interval::exact(f64::NAN) } else { unbounded(f64::NAN, method) };
         }
         match (&drawn.bounded, self.look) {
-            (_, Look::Last) => ratio_t(&drawn.pairs, self.design, level),
+            (None, Look::Last) => ratio_t(&drawn.pairs, self.design, level),
+            (Some([upper, lower]), Look::Last) => {
+                let [of_upper, of_lower] = &drawn.filled;
+                let (upper, lower) = ((of_upper, upper), (of_lower, lower));
+                ratio_t_or_bounded(&drawn.pairs, upper, lower, self.design, level)
+            }
             (None, Look::Running) => ratio_sequence(&drawn.pairs, self.design, level, tightest_at),
             (Some([upper, lower]), Look::Running) => {
                 let design = tally.design(group).unwrap_or(*self.design);

@@ -112,7 +112,13 @@ fn fixed(met: &Met, bounds: Option<Bounds>, design: &Design) -> [Interval; 5] {
     let quantile = |share| quantile_ranked(&met.sorted, share, bounds, false, design, level);
     [
         sum_t(&met.m, numbers, false, design, level),
-        ratio_t(&met.pairs, design, level),
+        match bounds {
+            None => ratio_t(&met.pairs, design, level),
+            Some(_) => {
+                let (x, y) = ((&met.x.0, &met.x.1), (&met.y.0, &met.y.1));
+                ratio_t_or_bounded(&met.pairs, x, y, design, level)
+            }
+        },
         variance_t(&met.m, &met.kept, bounds, design, level),
         quantile(0.5),
         quantile(0.95),
