@@ -2,8 +2,9 @@
 
     python python/benches/estimates.py --rows 5000000 --dir /tmp/estimates
 
-Every interval is checked to hold the exact answer, or to be within rounding of it where all rows were read. A time is the
-least of the repetitions, with the files in the system's cache. A ratio above 1 says that the estimate took longer.
+Every interval is checked to hold the exact answer, or to be within rounding of it where all rows were read. A time is
+the least of the repetitions, with the files in the system's cache. A ratio above 1 says that the estimate took
+longer.
 """
 
 from __future__ import annotations
@@ -106,7 +107,9 @@ def main() -> None:
                     cells = []
                     for error in ERRORS:
 
-                        def estimate(aggregate: str = aggregate, by: Any = by, error: str = error) -> drillcore.Estimate:
+                        def estimate(
+                            aggregate: str = aggregate, by: Any = by, error: str = error
+                        ) -> drillcore.Estimate:
                             return pinned.estimate(aggregate, by=by, error=error)
 
                         seconds, found = least(asked.repetitions, estimate)

@@ -180,7 +180,8 @@ def test_groups_of_expressions_may_have_several_columns(table):
 def test_sql_estimates_give_structs_of_value_and_ends(db, table):
     found = db.sql(
         "select kind, approx_avg_ci(x) as mean, approx_sum_ci(x * 2), approx_count_ci() as rows,"
-        " approx_quantile_ci(x, 0.9) filter (where n > 3) as high from t t1 where t1.id < 15000 group by kind order by kind"
+        " approx_quantile_ci(x, 0.9) filter (where n > 3) as high from t t1"
+        " where t1.id < 15000 group by kind order by kind"
     ).arrow()
     exact = db.sql(
         "select kind, avg(x), sum(x * 2), count(*), percentile_cont(0.9) within group (order by x) filter (where n > 3)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -179,4 +180,6 @@ def take_look(db: drillcore.Database, start: float) -> Look | None:
             return None
         whole = pinned.estimate("avg(dep_delay)", n=drawn)
         seconds = time.perf_counter() - start
-        return Look(seconds, rows, whole.sampled, whole.value, whole.low, whole.high)
+        # Only a lower bound has no upper end.
+        high = math.inf if whole.high is None else whole.high
+        return Look(seconds, rows, whole.sampled, whole.value, whole.low, high)
