@@ -285,6 +285,7 @@ fn edits_of_a_time_to_live_keep_their_bytes() {
         weights: vec![],
         streams: Default::default(),
         ttl: week,
+        stored: Default::default(),
     };
     let (table, name) = (TableId(1), "events".to_string());
     let edits = vec![
@@ -311,6 +312,7 @@ fn edits_of_backups_and_of_columns_that_move_keep_their_bytes() {
         merge: MergePolicy::Upsert { declared: 3 },
         weights: vec![1],
         streams: Default::default(),
+        ttl: None,
         stored: Default::default(),
     };
     let wide = made.with_wider(1, &DataType::Int32).with_wider(1, &DataType::Int64);

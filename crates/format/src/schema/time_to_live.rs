@@ -129,6 +129,7 @@ mod tests {
             weights: vec![],
             streams: Default::default(),
             ttl: Some(TimeToLive { column: 0, seconds: 10 }),
+            stored: Default::default(),
         }
     }
 
