@@ -104,7 +104,7 @@ class Table(Reads):
         comes back, whatever is set later.
 
         Background work gives the space back: it drops segments in which all rows have expired, without reading them,
-        and rewrites those in which a tenth have. In an upsert table with the column outside the key, it deletes the
+        and rewrites those in which half have. In an upsert table with the column outside the key, it deletes the
         keys of expired rows after a twentieth of ``lasting``, an hour at most.
 
         Parameters

@@ -90,7 +90,7 @@ impl Table {
     /// would have expired.
     ///
     /// Space comes back by merges: a segment goes, unread, within seconds once all of its rows have expired, and is written anew
-    /// once a tenth has. In an upsert table with the time outside the key, keys of what has expired are deleted in the background,
+    /// once half of them have. In an upsert table with the time outside the key, keys of what has expired are deleted in the background,
     /// a twentieth of the time to live later, but an hour at most. The call waits for the rows that are expired by then; writers
     /// of the table wait meanwhile.
     ///
@@ -118,11 +118,11 @@ impl Table {
     /// is not there, or if the table was dropped; `ReadOnly`, `Closed`, `Io`, `StorageFull`. A failed call leaves the time to live
     /// as it was.
     pub fn set_ttl(&self, ttl: Option<(&str, Duration)>) -> Result<()> {
-        let (core, shape) = (self.database().core()?.clone(), self.shape()?);
+        let (core, id) = (self.database().core()?.clone(), self.shape()?.table);
         let ttl = ttl.map(|(column, lasting)| (column.to_string(), lasting));
         let set = move |interrupt: &Interrupt| {
             let ttl = ttl.as_ref().map(|(column, lasting)| (column.as_str(), *lasting));
-            time_to_live::set_ttl(&core, &shape, ttl, interrupt)
+            time_to_live::set_ttl(&core, id, ttl, interrupt)
         };
         aside(self.database().interrupt(), set)
     }

@@ -30,10 +30,23 @@ pub fn find(core: &Core, name: &str) -> Result<Option<Arc<Version>>> {
 pub fn open_or_pin(core: &Core, name: &str, interrupt: &Interrupt) -> Result<Arc<Version>> {
     let _underway = core.begin()?;
     loop {
+        wait_for_clocks(core, interrupt)?;
         let version = on_disk(core, &*core.version()?, interrupt)?;
         if let Some(pinned) = pin(core, name, version)? {
             return Ok(pinned);
         }
+    }
+}
+
+/// Waits until the time to live of no table is being changed: a snapshot keeps one time of day.
+fn wait_for_clocks(core: &Core, interrupt: &Interrupt) -> Result<()> {
+    let mut state = core.state();
+    loop {
+        state.check_writable()?;
+        if state.tables.values().all(|table| table.clock_stopped.is_none()) {
+            return Ok(());
+        }
+        state = core.wait_or_stop(state, interrupt)?;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::schema::TimeToLive;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::MutexGuard;
 
@@ -11,6 +12,7 @@ use crate::merge::erasing::erased_by;
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::state::core::Core;
+use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::slots::Slot;
 use crate::state::table_state::TableState;
@@ -22,12 +24,39 @@ pub struct FreshPieces<'a> {
     /// The erasures up to here are known.
     since: Lsn,
     pub pieces: Vec<Piece>,
+    /// Which rows of each expire next, where that was found out, under what time to live.
+    expiring: Vec<Option<(OrdinalIntervals, Expiring)>>,
+    ttl: Option<TimeToLive>,
 }
 
 impl<'a> FreshPieces<'a> {
     /// Pieces made of those that knew of erasures up to `since`.
     pub fn new(core: &'a Core, table: TableId, since: Lsn, pieces: Vec<Piece>) -> FreshPieces<'a> {
-        FreshPieces { core, table, since, pieces }
+        let mut fresh = FreshPieces { core, table, since, pieces, expiring: Vec::new(), ttl: None };
+        fresh.look_ahead();
+        fresh
+    }
+
+    /// Finds out which rows expire next, so that no snapshot has to. What fails here fails there.
+    fn look_ahead(&mut self) {
+        let (layout, limit) = {
+            let state = self.core.state();
+            let Some(table) = state.tables.get(&self.table) else { return };
+            let Some(limit) = table.expiry_limit(state.clock()) else { return };
+            (table.layout.clone(), limit)
+        };
+        self.ttl = layout.schema().ttl;
+        let find = |piece: &Piece| Expiring::find(piece, &layout, limit, &Interrupt::never()).ok();
+        self.expiring = self.pieces.iter().map(find).collect();
+    }
+
+    /// Notes with the slot of a piece which rows of it expire next.
+    pub fn note_expiring<T>(&self, piece: usize, entry: &TableState, slot: &mut Slot<T>) {
+        if let Some(Some((gone, next))) = self.expiring.get(piece)
+            && entry.schema.ttl == self.ttl
+        {
+            slot.note_expiring(gone, next.clone());
+        }
     }
 
     /// Erases what was erased of the table since the job began, and returns once nothing is newer, with the state.
@@ -67,14 +96,16 @@ impl<'a> FreshPieces<'a> {
     /// The segments as they go into their table. Of what was erased of them the manifest names what commits up to `noted`
     /// erased.
     pub fn into_slots(self, entry: &mut TableState, noted: Lsn) -> Vec<Slot<Segment>> {
-        let FreshPieces { since, pieces, .. } = self;
-        let slot = |piece: Piece| {
+        let since = self.since;
+        let slot = |(number, piece): (usize, &Piece)| {
             let segment = piece.segment().expect("a job writes segments").clone();
             if let Some(erased) = piece.erased.as_ref().filter(|_| since > noted) {
                 entry.unnoted.add(segment.id(), erased.ordinals(), Lsn(noted.0 + 1));
             }
-            Slot::new(segment, piece.erased)
+            let mut slot = Slot::new(segment, piece.erased.clone());
+            self.note_expiring(number, entry, &mut slot);
+            slot
         };
-        pieces.into_iter().map(slot).collect()
+        self.pieces.iter().enumerate().map(slot).collect()
     }
 }

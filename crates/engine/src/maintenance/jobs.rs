@@ -234,8 +234,12 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
     if state.tables.contains_key(&table) {
         state.buffered_bytes += compacted.iter().map(|run| run.bytes()).sum::<u64>();
         let entry = state.tables.get_mut(&table).expect("looked up above");
-        let erased = fresh.pieces.pop().and_then(|piece| piece.erased);
-        let slot = compacted.map(|run| Slot::new(run, erased));
+        let erased = fresh.pieces.first().and_then(|piece| piece.erased.clone());
+        let slot = compacted.map(|run| {
+            let mut slot = Slot::new(run, erased);
+            fresh.note_expiring(0, entry, &mut slot);
+            slot
+        });
         replace(&mut entry.runs, runs, slot.into_iter().collect());
     }
     state.changed();

@@ -41,8 +41,10 @@ const COMPACTED_RUN_BYTES_MAX: u64 = 1 << 30;
 /// Flushes start when runs fill this share of the budget, and write this share at once.
 const FLUSH_START_SHARE: u64 = 2;
 pub const FLUSH_SHARE: u64 = 4;
-/// A segment is written anew once one row in this many was erased.
+/// A segment is written anew once one row in this many was erased, ...
 const ERASED_SHARE: u64 = 10;
+/// ... but where rows expire, one in this many: they go on to, until the segment can be dropped.
+const EXPIRED_SHARE: u64 = 2;
 /// Levels merged at once.
 const SEGMENT_FANOUT: usize = 4;
 const SEGMENT_SMALLEST_BYTES: u64 = 4 << 20;
@@ -234,7 +236,7 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: fn(&Arc<Core>)) {
     let mut state = core.state();
     while !state.closed {
         let is_upkeep_due = duty == Duty::Everything && state.is_expiry_due(Instant::now());
-        if is_upkeep_due && state.holds == 0 {
+        if is_upkeep_due {
             drop(state);
             now_and_then(core);
             state = core.state();
@@ -438,7 +440,8 @@ fn merge_groups(table: &TableState, small: u64, largest: u64) -> Option<Vec<Vec<
         group.sort_unstable();
         Some(group)
     });
-    let much = |erased: u64, rows: u64| erased >= rows.div_ceil(ERASED_SHARE);
+    let share = if table.schema.ttl.is_some() { EXPIRED_SHARE } else { ERASED_SHARE };
+    let much = |erased: u64, rows: u64| erased >= rows.div_ceil(share);
     let group = of_small.next().or_else(|| to_reclaim(segments, largest, much))?;
     Some(vec![group])
 }

@@ -5,6 +5,7 @@ pub mod rows_examined;
 pub mod set_index;
 pub mod weight_index;
 pub mod extremes;
+pub mod times;
 pub mod run;
 pub mod live_weights;
 pub mod erased_rows;

@@ -19,6 +19,7 @@ use crate::pieces::extremes::Extremes;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::set_index::SetIndex;
+use crate::pieces::times::{first_time, times};
 use crate::pieces::weight_index::WeightIndex;
 
 /// Sorted rows in memory; ties in commit order, oldest first.
@@ -31,8 +32,18 @@ pub struct Run {
     lsns: LsnRange,
     charge: Charge,
     examined: RowsExamined,
+    earliest: Option<Earliest>,
     /// Of the columns that were asked for.
     extremes: Mutex<BTreeMap<usize, Extremes>>,
+}
+
+/// The earliest time in a run.
+#[derive(Debug, Clone, Copy)]
+pub struct Earliest {
+    /// The number of the column among those that are stored.
+    pub stored: usize,
+    /// No row has an earlier time there.
+    pub time: i64,
 }
 
 /// A run before it has its place in the commit order.
@@ -42,6 +53,7 @@ pub struct UncommittedRun {
     weights: Vec<WeightIndex>,
     charge: Charge,
     examined: RowsExamined,
+    earliest: Option<Earliest>,
 }
 
 impl UncommittedRun {
@@ -67,7 +79,8 @@ impl UncommittedRun {
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
         let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
-        Ok(UncommittedRun { rows, sets, weights, charge, examined: examined.clone() })
+        let earliest = earliest(layout, &rows)?;
+        Ok(UncommittedRun { rows, sets, weights, charge, examined: examined.clone(), earliest })
     }
 
     /// The rows, as they will be logged.
@@ -81,9 +94,26 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { rows, sets, weights, charge, examined } = self;
-        Run { rows, sets, weights, lsns, charge, examined, extremes: Mutex::default() }
+        let UncommittedRun { rows, sets, weights, charge, examined, earliest } = self;
+        let extremes = Mutex::default();
+        Run { rows, sets, weights, lsns, charge, examined, earliest, extremes }
     }
+}
+
+/// The earliest of the times that say when rows expire, where stored rows tell.
+fn earliest(layout: &Layout, rows: &Rows) -> Result<Option<Earliest>> {
+    let schema = layout.schema();
+    let Some(ttl) = schema.ttl.filter(|_| schema.expires_by_stored_row()) else { return Ok(None) };
+    let times = if schema.key[0] == ttl.column {
+        // Rows without a time come first.
+        return Ok(first_time(layout, rows.key(0))?
+            .map(|time| Earliest { stored: schema.stored.number(ttl.column), time }));
+    } else {
+        let only_it = layout.projection(&[ttl.column]);
+        times(layout.decode(&rows.narrow(&layout.all(), &only_it), &[ttl.column])?.column(0))
+    };
+    let time = times.iter().flatten().min().unwrap_or(i64::MAX);
+    Ok(Some(Earliest { stored: schema.stored.number(ttl.column), time }))
 }
 
 impl Run {
@@ -94,6 +124,11 @@ impl Run {
 
     pub fn lsns(&self) -> LsnRange {
         self.lsns
+    }
+
+    /// The earliest time, if rows expired when the run was made.
+    pub fn earliest(&self) -> Option<Earliest> {
+        self.earliest
     }
 
     /// Bytes of all arrays of the run.

@@ -98,16 +98,8 @@ impl TableSnapshot {
         self.find_keys_that(keys, self.table().unexpired.as_ref(), interrupt)
     }
 
-    /// [`TableSnapshot::find_keys`] of rows that are no tombstones, whether they have expired or not.
-    pub(crate) fn find_stored_keys(
-        &self,
-        keys: &BinaryArray,
-        interrupt: &Interrupt,
-    ) -> Result<BinaryArray> {
-        self.find_keys_that(keys, None, interrupt)
-    }
-
-    fn find_keys_that(
+    /// [`TableSnapshot::find_keys`] of rows that are no tombstones and pass a test, whether they have expired or not.
+    pub(crate) fn find_keys_that(
         &self,
         keys: &BinaryArray,
         pass: Option<&Test>,
@@ -123,23 +115,23 @@ impl TableSnapshot {
         Ok(BinaryArray::from_iter_values(with_row.map(|(key, _)| key)))
     }
 
-    /// The newest row of each key, which is no tombstone and has not expired.
+    /// The newest row of each key, which is no tombstone and passes a test.
     fn newest(
         &self,
         keys: &BinaryArray,
         needed: &Projection,
-        unexpired: Option<&Test>,
+        pass: Option<&Test>,
         interrupt: &Interrupt,
     ) -> Result<Newest> {
         let layout = &self.table().layout;
-        let with_times = unexpired.map(|test| {
-            let times = layout.projection(test.columns()).values;
-            let mut values = [times, needed.values.clone()].concat();
+        let with_tested = pass.map(|test| {
+            let tested = layout.projection(test.columns()).values;
+            let mut values = [tested, needed.values.clone()].concat();
             values.sort_unstable();
             values.dedup();
             layout.stored(needed.keys, values)
         });
-        let with_flags = flagged(layout, with_times.as_ref().unwrap_or(needed));
+        let with_flags = flagged(layout, with_tested.as_ref().unwrap_or(needed));
         let read = with_flags.as_ref().unwrap_or(needed);
         let mut parts: Vec<Rows> = Vec::new();
         // The part and the row of each key that has one.
@@ -172,8 +164,8 @@ impl TableSnapshot {
             let is_deleted =
                 |(part, row): (usize, usize)| parts[part].value(0).as_boolean().value(row);
             found.iter_mut().for_each(|place| *place = place.filter(|&place| !is_deleted(place)));
-            if let Some(test) = unexpired {
-                leave_out_expired(layout, test, with_flags, &parts, &mut found)?;
+            if let Some(test) = pass {
+                leave_out_failing(layout, test, with_flags, &parts, &mut found)?;
             }
             parts.iter_mut().for_each(|rows| *rows = rows.narrow(with_flags, needed));
         }
@@ -181,10 +173,10 @@ impl TableSnapshot {
     }
 }
 
-/// Leaves out rows that have expired, of parts that were read with `read`.
-fn leave_out_expired(
+/// Leaves out rows that fail a test of columns outside the key, of parts that were read with `read`.
+fn leave_out_failing(
     layout: &Layout,
-    unexpired: &Test,
+    test: &Test,
     read: &Projection,
     parts: &[Rows],
     found: &mut [Option<(usize, usize)>],
@@ -193,10 +185,10 @@ fn leave_out_expired(
     if picks.is_empty() {
         return Ok(());
     }
-    let times = layout.projection(unexpired.columns());
-    let parts = parts.iter().map(|rows| rows.narrow(read, &times)).collect();
-    let rows = layout.decode(&gather(parts, &picks)?, unexpired.columns())?;
-    let stays = unexpired.passes(&rows)?;
+    let tested = layout.projection(test.columns());
+    let parts = parts.iter().map(|rows| rows.narrow(read, &tested)).collect();
+    let rows = layout.decode(&gather(parts, &picks)?, test.columns())?;
+    let stays = test.passes(&rows)?;
     let mut stays = stays.values().iter();
     for place in found.iter_mut().filter(|place| place.is_some()) {
         place.take_if(|_| !stays.next().expect("one answer for each that was found"));

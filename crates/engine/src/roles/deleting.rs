@@ -4,6 +4,7 @@
 //! selected: in an append table, and in a rollup table by its dimensions. The rows of an upsert table are selected as they
 //! are shown, and their keys are deleted.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, BinaryArray};
@@ -180,7 +181,7 @@ pub fn select_exclusively<'a>(
     // A key range that was deleted meanwhile may have taken some of them.
     let keys = match seen.iter().map(known).eq(pieces.iter().map(known)) {
         true => keys,
-        false => now.find_stored_keys(&keys, interrupt)?,
+        false => now.find_keys_that(&keys, None, interrupt)?,
     };
     Ok((exclusive, keys))
 }
@@ -245,9 +246,18 @@ fn live_of(table: &TableSnapshot, part: &Part, interrupt: &Interrupt) -> Result<
 
 /// The encoded keys of some rows.
 fn keys_of(selected: &Selected, interrupt: &Interrupt) -> Result<Vec<Vec<u8>>> {
+    keys_at(selected, 0..selected.len(), interrupt)
+}
+
+/// The encoded keys of the rows with some numbers.
+pub fn keys_at(
+    selected: &Selected,
+    numbers: Range<u64>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Vec<u8>>> {
     let only_keys = Projection { keys: true, ..Default::default() };
-    let mut keys = Vec::with_capacity(selected.len() as usize);
-    let numbers: Vec<u64> = (0..selected.len()).collect();
+    let numbers: Vec<u64> = numbers.collect();
+    let mut keys = Vec::with_capacity(numbers.len());
     for numbers in numbers.chunks(KEYS_AT_ONCE) {
         let places = selected.places(numbers, interrupt)?;
         let rows = fetch(selected.pieces(), &places, &only_keys, interrupt)?;

@@ -174,7 +174,10 @@ impl Reader {
         let mut shown = current.shown.lock();
         if shown.version.clock < clock {
             let Shown { version, expiring } = &mut *shown;
-            *version = Arc::new(version.at_clock(clock, expiring)?);
+            let later = version.at_clock(clock, expiring);
+            // What was taken of it before an error is not in the version.
+            let later = later.inspect_err(|_| expiring.clear())?;
+            *version = Arc::new(later);
         }
         Ok(Snapshot::new(shown.version.clone()))
     }

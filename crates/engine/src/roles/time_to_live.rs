@@ -7,14 +7,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::Array;
-use drillcore_format::ids::TableId;
+use arrow_array::BinaryArray;
+use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
+use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::roles::deleting::{select_exclusively, wait_until_all_is_visible};
+use crate::maintenance::scheduler::{FLUSH_SHARE, flush_table};
+use crate::roles::deleting::{keys_at, table, wait_until_all_is_visible};
 use crate::schema::table_spec::checked_ttl;
 use crate::select::expiry::expired;
 use crate::state::core::Core;
@@ -29,55 +31,62 @@ const LOOK_AHEAD: u64 = 3;
 /// Rows of upsert tables are deleted a share of their time to live after its end, but between these bounds.
 const LATE_SHARE: u64 = 20;
 const LATE_SECONDS_MAX: u64 = 3_600;
-/// Keys deleted by one commit.
-const KEYS_AT_ONCE: usize = 64 << 10;
+/// Keys deleted by one commit: writers wait for no more.
+const KEYS_AT_ONCE: u64 = 16 << 10;
 
 /// Changes how long rows of a table are kept; `None` is for good. What has expired by then stays so. Writers of the table wait
-/// meanwhile.
+/// for the last of the work.
 pub fn set_ttl(
     core: &Arc<Core>,
-    shape: &TableShape,
+    table: TableId,
     ttl: Option<(&str, Duration)>,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let _underway = core.begin()?;
+    let (stopped, shape) = StoppedClock::stop(core, table, interrupt)?;
     let ttl =
         ttl.map(|(column, lasting)| checked_ttl(&shape.schema, column, lasting)).transpose()?;
     if shape.schema.ttl == ttl {
         return Ok(());
     }
-    let stopped = StoppedClock::stop(core, shape.table)?;
-    let limit = shape.schema.expiry_limit(stopped.clock);
-    let exclusive = match limit {
-        None => Exclusive::take(core, shape.table, interrupt)?,
-        Some(limit) if shape.schema.expires_by_stored_row() => {
-            let exclusive = Exclusive::take(core, shape.table, interrupt)?;
-            wait_until_all_is_visible(core, shape, interrupt)?;
+    let expiring = shape.schema.expiry_limit(stopped.clock);
+    let tells = shape.schema.expires_by_stored_row();
+    if let Some(limit) = expiring.filter(|_| !tells) {
+        // Most of the work, beside writers.
+        delete_expired(core, &shape, limit, None, interrupt)?;
+    }
+    let exclusive = Exclusive::take(core, table, interrupt)?;
+    wait_until_all_is_visible(core, &shape, interrupt)?;
+    check_is_same(core, &shape)?;
+    match expiring {
+        None => {}
+        Some(limit) if tells => {
             let question = expired(&shape.schema, limit)?;
-            erase_for_good(core, shape, &question, &exclusive, interrupt)?;
-            exclusive
+            erase_for_good(core, &shape, &question, &exclusive, interrupt)?;
         }
-        Some(limit) => delete_expired(core, shape, limit, interrupt)?,
-    };
+        Some(limit) => delete_expired(core, &shape, limit, Some(&exclusive), interrupt)?,
+    }
+    // Without a log, this is what makes it last.
+    let published = Lsn(core.state().next_lsn.0 - 1);
+    if expiring.is_some() && (tells || core.wal.get().is_none()) {
+        flush_table(core, table, published, interrupt)?;
+    }
     let mut manifest = core.manifest();
     if let Some(wal) = core.wal.get() {
         // Else a power cut might take from the log what was erased, and leave the edit.
         wal.make_durable().map_err(Error::from).inspect_err(|error| core.fail(error))?;
     }
-    {
-        let state = core.state();
-        state.check_writable()?;
-        let entry = state.tables.get(&shape.table).ok_or_else(table_dropped)?;
-        if entry.schema != shape.schema {
-            let message = "another call changed the table meanwhile; look at it, and try again";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
-        }
-    }
-    let edit = Edit::SetTtl { table: shape.table, ttl };
-    manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| core.fail(error))?;
+    check_is_same(core, &shape)?;
+    let mut edits = vec![Edit::SetTtl { table, ttl }];
+    // What had expired while it was in memory may be in the log alone, which is not to be read for this table again.
+    let flushed = (expiring.is_some() && tells).then_some(published);
+    edits.extend(flushed.map(|lsn| Edit::Flushed { table, lsn }));
+    manifest.commit(&edits).map_err(Error::from).inspect_err(|error| core.fail(error))?;
     let mut state = core.state();
-    let entry = state.tables.get_mut(&shape.table);
-    entry.expect("tables are dropped under the manifest's lock").set_ttl(ttl);
+    let entry = state.tables.get_mut(&table);
+    let entry = entry.expect("tables are dropped under the manifest's lock");
+    entry.flushed = entry.flushed.max(flushed.unwrap_or_default());
+    entry.set_ttl(ttl);
     state.changed();
     drop(state);
     drop((manifest, exclusive, stopped));
@@ -85,7 +94,8 @@ pub fn set_ttl(
     Ok(())
 }
 
-/// Looks for what has expired and what will next, if it is time for that. What fails is tried again the next time.
+/// Looks for what has expired and what will next, in a thread of its own, if it is time for that and none is at it. What fails
+/// is tried again the next time.
 pub fn expire_now_and_then(core: &Arc<Core>) {
     let now = Instant::now();
     {
@@ -94,33 +104,37 @@ pub fn expire_now_and_then(core: &Arc<Core>) {
             return;
         }
         state.next_expiry = now + EXPIRY_INTERVAL;
-    }
-    let _ = look_ahead(core);
-    let Ok(state) = core.open_state() else { return };
-    let due: Vec<(TableId, ExpiryLimit)> = state
-        .tables
-        .iter()
-        .filter(|(_, table)| is_deletion_due(&table.schema, table.last_expiry, now))
-        .filter_map(|(id, table)| Some((*id, table.schema.expiry_limit(state.clock())?)))
-        .collect();
-    drop(state);
-    let closing = core.clone();
-    let interrupt = Interrupt::new(Arc::new(move || closing.state().closing));
-    for (id, limit) in due {
-        if let Some(table) = core.state().tables.get_mut(&id) {
-            table.last_expiry = Some(now);
+        if state.is_expiring {
+            return;
         }
-        let Ok(shape) = TableShape::of(core, id) else { continue };
-        let _ = delete_expired(core, &shape, limit, &interrupt);
+        state.is_expiring = true;
+    }
+    let expiring = Expiry(core.clone());
+    // If it cannot be started, it is tried again.
+    let _ = thread::Builder::new().name("drillcore-expiry".to_string()).spawn(move || {
+        let core = &expiring.0;
+        let Ok(_underway) = core.begin() else { return };
+        let _ = look_ahead(core);
+        let _ = delete_what_is_due(core, now);
+    });
+}
+
+/// While it lasts, no other thread looks for what has expired.
+struct Expiry(Arc<Core>);
+
+impl Drop for Expiry {
+    fn drop(&mut self) {
+        self.0.state().is_expiring = false;
     }
 }
 
 /// Marks what has expired, so that merges know, and finds what will in a moment, so that snapshots need not.
 fn look_ahead(core: &Core) -> Result<()> {
     let _newest = core.version()?;
-    let clock = core.clock.now();
     let unknown: Vec<_> = {
         let state = core.open_state()?;
+        // Nothing is marked that snapshots may show.
+        let clock = state.clock();
         let of_table = |(id, table): (&TableId, &TableState)| {
             let (now, later) =
                 (table.expiry_limit(clock)?, table.expiry_limit(clock + LOOK_AHEAD)?);
@@ -134,27 +148,92 @@ fn look_ahead(core: &Core) -> Result<()> {
     core.find_expired(unknown)
 }
 
+/// Deletes what has expired of upsert tables whose stored rows do not tell, where that is due.
+fn delete_what_is_due(core: &Arc<Core>, now: Instant) -> Result<()> {
+    let tables: Vec<TableId> = core.open_state()?.tables.keys().copied().collect();
+    let of_core = core.clone();
+    let stop = move || {
+        let state = of_core.state();
+        state.closing || state.holds > 0
+    };
+    let interrupt = Interrupt::new(Arc::new(stop));
+    for id in tables {
+        let Ok(shape) = TableShape::of(core, id) else { continue };
+        let limit = {
+            let mut state = core.open_state()?;
+            let clock = state.clock();
+            let Some(table) = state.tables.get_mut(&id) else { continue };
+            if table.schema != shape.schema
+                || !is_deletion_due(&table.schema, table.last_expiry, now)
+            {
+                continue;
+            }
+            table.last_expiry = Some(now);
+            table.schema.expiry_limit(clock)
+        };
+        let Some(limit) = limit else { continue };
+        delete_expired(core, &shape, limit, None, &interrupt)?;
+    }
+    Ok(())
+}
+
 fn is_deletion_due(schema: &TableSchema, last: Option<Instant>, now: Instant) -> bool {
     let Some(TimeToLive { seconds, .. }) = schema.ttl else { return false };
     let late = Duration::from_secs((seconds / LATE_SHARE).clamp(1, LATE_SECONDS_MAX));
     !schema.expires_by_stored_row() && last.is_none_or(|last| now - last >= late)
 }
 
-/// Deletes the keys of an upsert table's rows that have expired, in commits of a few. Until the guard is dropped, no other call
-/// changes the table.
-fn delete_expired<'a>(
-    core: &'a Arc<Core>,
+/// Deletes the keys of an upsert table's rows that have expired, a few in each commit. Unless the caller has the table for
+/// itself, other writers go on between these; under another time to live nothing more is deleted.
+fn delete_expired(
+    core: &Arc<Core>,
     shape: &TableShape,
     limit: ExpiryLimit,
+    exclusive: Option<&Exclusive<'_>>,
     interrupt: &Interrupt,
-) -> Result<Exclusive<'a>> {
+) -> Result<()> {
     let question = expired(&shape.schema, limit)?;
-    let (exclusive, keys) = select_exclusively(core, shape, question, interrupt)?;
-    for from in (0..keys.len()).step_by(KEYS_AT_ONCE) {
-        let some = keys.slice(from, KEYS_AT_ONCE.min(keys.len() - from));
-        bury(core, shape, some, true, interrupt)?;
+    let seen = table(core, shape)?;
+    let selected = seen.resolved(question.clone(), interrupt)?;
+    for from in (0..selected.len()).step_by(KEYS_AT_ONCE as usize) {
+        let numbers = from..selected.len().min(from + KEYS_AT_ONCE);
+        let keys = BinaryArray::from_iter_values(keys_at(&selected, numbers, interrupt)?);
+        if exclusive.is_some() {
+            bury(core, shape, keys, true, interrupt)?;
+            continue;
+        }
+        make_room(core, shape.table, interrupt)?;
+        let for_these = Exclusive::take(core, shape.table, interrupt)?;
+        wait_until_all_is_visible(core, shape, interrupt)?;
+        check_is_same(core, shape)?;
+        // Some may have newer rows, which have not expired.
+        let keys = table(core, shape)?.find_keys_that(&keys, question.test.as_ref(), interrupt)?;
+        bury(core, shape, keys, true, interrupt)?;
+        drop(for_these);
     }
-    Ok(exclusive)
+    Ok(())
+}
+
+/// Tombstones take memory that writers wait for, so this flushes where there is too much of them.
+fn make_room(core: &Core, table: TableId, interrupt: &Interrupt) -> Result<()> {
+    let most = core.options.memory_bytes / FLUSH_SHARE;
+    let is_much = |table: &TableState| table.run_bytes() > most;
+    if core.state().tables.get(&table).is_some_and(is_much) {
+        flush_table(core, table, core.visible(), interrupt)?;
+    }
+    Ok(())
+}
+
+/// Refuses to go on where the table has changed since the call began.
+fn check_is_same(core: &Core, shape: &TableShape) -> Result<()> {
+    let state = core.state();
+    state.check_writable()?;
+    let entry = state.tables.get(&shape.table).ok_or_else(table_dropped)?;
+    if entry.schema == shape.schema {
+        return Ok(());
+    }
+    let message = "another call changed the table meanwhile; look at it, and try again";
+    Err(Error::new(ErrorKind::InvalidArgument, message))
 }
 
 /// While it lasts, no more rows of the table expire.
@@ -165,25 +244,38 @@ struct StoppedClock<'a> {
 }
 
 impl<'a> StoppedClock<'a> {
-    fn stop(core: &'a Core, table: TableId) -> Result<StoppedClock<'a>> {
-        let now = core.clock.now();
+    /// Stops it once no other call has it stopped. Returns also the shape that the table has then.
+    fn stop(
+        core: &'a Core,
+        table: TableId,
+        interrupt: &Interrupt,
+    ) -> Result<(StoppedClock<'a>, TableShape)> {
         let mut state = core.open_state()?;
-        // Snapshots may have shown what is gone by then.
-        let clock = state.clock().max(now);
-        let entry = state.tables.get_mut(&table).ok_or_else(table_dropped)?;
-        if entry.clock_stopped.is_some() {
-            let message = "another call changes how long rows are kept; wait for it, and try again";
-            return Err(Error::new(ErrorKind::InvalidArgument, message));
+        loop {
+            state.check_writable()?;
+            // Snapshots may have shown what is gone by then.
+            let clock = state.clock().max(core.clock.now());
+            let entry = state.tables.get_mut(&table).ok_or_else(table_dropped)?;
+            if entry.clock_stopped.is_none() {
+                entry.clock_stopped = Some(clock);
+                let (schema, layout) = (entry.schema.clone(), entry.layout.clone());
+                let shape = TableShape { table, schema, layout };
+                return Ok((StoppedClock { core, table, clock }, shape));
+            }
+            state = core.wait_or_stop(state, interrupt)?;
         }
-        entry.clock_stopped = Some(clock);
-        Ok(StoppedClock { core, table, clock })
     }
 }
 
 impl Drop for StoppedClock<'_> {
     fn drop(&mut self) {
-        if let Some(entry) = self.core.state().tables.get_mut(&self.table) {
+        let mut state = self.core.state();
+        if let Some(entry) = state.tables.get_mut(&self.table) {
             entry.clock_stopped = None;
         }
+        // The newest snapshot may be of before.
+        state.changed();
+        drop(state);
+        self.core.state_changed.notify_all();
     }
 }

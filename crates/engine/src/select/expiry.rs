@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, BooleanArray, Date32Array, Int64Array, RecordBatch};
 use arrow_schema::DataType;
 use drillcore_format::schema::{ExpiryLimit, TableSchema};
 use drillcore_format::statistics_page::Zones;
 
 use crate::error::Result;
+use crate::pieces::times::times;
 use crate::select::key_range::{Between, Closed};
 use crate::select::predicate::{Predicate, Test};
 use crate::select::selection::{Question, Selection};
@@ -24,12 +23,6 @@ pub fn expired(schema: &TableSchema, limit: ExpiryLimit) -> Result<Question> {
 pub fn unexpired(schema: &TableSchema, limit: ExpiryLimit) -> Result<Test> {
     let predicate: Arc<dyn Predicate> = Arc::new(Expiry::new(schema, limit, false));
     Ok(Test::new(schema, &predicate)?.expect("no key range says it"))
-}
-
-/// The times of an array of timestamps or dates, in its unit; null where there is none.
-pub fn times(values: &ArrayRef) -> Int64Array {
-    let plain = arrow_cast::cast(values, &DataType::Int64).expect("times are integers");
-    plain.as_primitive::<Int64Type>().clone()
 }
 
 /// Rows on one side of the limit. One without a time never expires.

@@ -11,16 +11,17 @@ use crate::merge::erasing::erased_by;
 use crate::merge::merger::Direction;
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
-use crate::select::expiry::{expired, times};
+use crate::pieces::times::{first_time, times};
+use crate::select::expiry::expired;
 use crate::select::selection::Selected;
 
-/// Rows of a piece that are remembered with their times, so that it is not read anew each second: 12 bytes each.
-const UPCOMING_MAX: usize = 1 << 18;
+/// Rows of a piece that are remembered with their times, so that it is not read anew each second: 16 bytes each.
+const UPCOMING_MAX: usize = 1 << 16;
 /// Rows read at once.
 const CHUNK_ROWS: u64 = 8192;
 
 /// The rows of a piece that expire next. O(1) a row, and a pass over the column for every [`UPCOMING_MAX`] rows; where the
-/// time comes first in the key, a search for each look.
+/// time comes first in the key, a search for those that expire at once.
 #[derive(Debug, Clone)]
 pub struct Expiring {
     /// Times and ordinals, the latest first.
@@ -30,6 +31,23 @@ pub struct Expiring {
 }
 
 impl Expiring {
+    /// What a look at the piece itself says, without reading: that nothing has expired. `None` if something may have.
+    pub fn known(piece: &Piece, layout: &Layout, limit: ExpiryLimit) -> Option<Expiring> {
+        let schema = layout.schema();
+        let earliest = match piece.run() {
+            Some(run) => {
+                let earliest = run.earliest()?;
+                let is_of_column = earliest.stored == schema.stored.number(limit.column);
+                is_of_column.then_some(earliest.time)?
+            }
+            None if schema.key[0] == limit.column => {
+                first_time(layout, piece.key_ends().0).ok().flatten()?
+            }
+            None => return None,
+        };
+        (earliest >= limit.before).then(|| Expiring { upcoming: Vec::new(), known_to: earliest })
+    }
+
     /// What of a piece has expired, and what expires next. Reads the column, unless the key or zones say enough.
     pub fn find(
         piece: &Piece,
@@ -38,10 +56,23 @@ impl Expiring {
         interrupt: &Interrupt,
     ) -> Result<(OrdinalIntervals, Expiring)> {
         let ExpiryLimit { column, before } = limit;
+        if let Some(known) = Expiring::known(piece, layout, limit) {
+            return Ok((OrdinalIntervals::default(), known));
+        }
         let question = expired(layout.schema(), limit)?;
         if question.key_range().is_some() {
             let gone = erased_by(&question, layout, piece, interrupt)?;
-            return Ok((gone, Expiring { upcoming: Vec::new(), known_to: before }));
+            let next = match u64::from(gone.end()) {
+                past if past < piece.rows() && !gone.is_empty() => {
+                    let keys = layout.stored(true, Vec::new());
+                    let first = piece.fetch(&[past as u32], &keys, interrupt)?;
+                    first_time(layout, first.key(0))?
+                }
+                past if past == piece.rows() => Some(i64::MAX),
+                _ => None,
+            };
+            let known_to = next.unwrap_or(before);
+            return Ok((gone, Expiring { upcoming: Vec::new(), known_to }));
         }
         let zones = piece.zones(layout, 0..piece.rows(), &[column])?;
         if let Some(known_to) = zones.and_then(|zones| earliest(&zones)).filter(|at| *at >= before)
@@ -69,7 +100,9 @@ impl Expiring {
                 }
             }
         }
+        expiring.keep_earliest();
         expiring.upcoming.sort_unstable_by(|a, b| b.cmp(a));
+        expiring.upcoming.shrink_to_fit();
         Ok((OrdinalIntervals::of(&gone), expiring))
     }
 
@@ -89,16 +122,23 @@ impl Expiring {
         before <= self.known_to
     }
 
-    /// Adds a row, and forgets the latest half where they are too many.
+    /// Adds a row, and forgets the latest where they are too many.
     fn add(&mut self, time: i64, ordinal: u32) {
         if time >= self.known_to {
             return;
         }
         self.upcoming.push((time, ordinal));
         if self.upcoming.len() == 2 * UPCOMING_MAX {
+            self.keep_earliest();
+        }
+    }
+
+    /// Forgets the latest rows where they are too many.
+    fn keep_earliest(&mut self) {
+        if self.upcoming.len() > UPCOMING_MAX {
             let (_, (latest, _), _) = self.upcoming.select_nth_unstable(UPCOMING_MAX);
-            self.known_to = *latest;
-            let known_to = self.known_to;
+            let known_to = *latest;
+            self.known_to = known_to;
             self.upcoming.retain(|(time, _)| *time < known_to);
         }
     }

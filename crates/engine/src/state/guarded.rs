@@ -51,6 +51,8 @@ pub struct State {
     clock: u64,
     /// When rows that expire are looked for again, if some table has such.
     pub next_expiry: Instant,
+    /// A thread does that now.
+    pub is_expiring: bool,
     /// Tables as they were handed out in snapshots, oldest first, including those that were dropped since.
     handed_out: Vec<Weak<TableVersion>>,
 }
@@ -87,6 +89,7 @@ impl State {
             version: None,
             clock: 0,
             next_expiry: Instant::now(),
+            is_expiring: false,
             handed_out: Vec::new(),
         }
     }
@@ -209,7 +212,8 @@ impl State {
 
     /// Whether it is time to look for rows that have expired.
     pub fn is_expiry_due(&self, now: Instant) -> bool {
-        self.expires() && self.next_expiry <= now && self.check_writable().is_ok()
+        let is_free = self.holds == 0 && self.check_writable().is_ok();
+        is_free && self.expires() && self.next_expiry <= now
     }
 
     /// Whether rows of some table expire.
@@ -224,11 +228,14 @@ impl State {
         }
         self.settle(visible);
         let clock = self.clock;
-        // Only because time has passed, tables without rows that expire are not made anew: what was found out of them stays.
+        // Only because time has passed, tables of which no more rows have expired are not made anew: what was found out of
+        // them stays.
         let before = self.version.take().filter(|version| version.lsn == visible);
-        let same = |name: &Arc<str>| before.as_ref()?.tables.get(name).cloned();
         let tables = self.tables.iter().map(|(id, table)| {
-            let known = same(&table.name).filter(|_| table.schema.ttl.is_none());
+            let known = before.as_ref().and_then(|before| {
+                let known = before.tables.get(&table.name)?;
+                table.is_shown_by(known, before.clock, clock).then(|| known.clone())
+            });
             let version = known.unwrap_or_else(|| Arc::new(table.version(*id, visible, clock)));
             (table.name.clone(), version)
         });

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
+use drillcore_format::rows::Layout;
 use drillcore_format::schema::ExpiryLimit;
 
 use crate::pieces::erased_rows::ErasedRows;
@@ -43,7 +44,12 @@ where
     Piece: for<'s> From<&'s Slot<T>>,
 {
     /// Erases what has expired; returns the piece if that is not known.
-    pub fn expire(&mut self, limit: ExpiryLimit) -> Option<Piece> {
+    pub fn expire(&mut self, layout: &Layout, limit: ExpiryLimit) -> Option<Piece> {
+        if !self.knows(limit)
+            && let Some(known) = Expiring::known(&Piece::from(&*self), layout, limit)
+        {
+            self.expiring = Some(known);
+        }
         let Some(gone) = self.expiring.as_mut().and_then(|known| known.take(limit.before)) else {
             return Some(Piece::from(&*self));
         };

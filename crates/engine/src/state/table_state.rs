@@ -193,8 +193,9 @@ impl TableState {
     pub fn expire(&mut self, visible: Lsn, limit: ExpiryLimit) -> Vec<Piece> {
         let mut unknown = Vec::new();
         let runs = self.runs.iter_mut().filter(|slot| slot.piece.lsns().last <= visible);
-        runs.for_each(|slot| unknown.extend(slot.expire(limit)));
-        self.segments.iter_mut().for_each(|slot| unknown.extend(slot.expire(limit)));
+        runs.for_each(|slot| unknown.extend(slot.expire(&self.layout, limit)));
+        let segments = self.segments.iter_mut();
+        segments.for_each(|slot| unknown.extend(slot.expire(&self.layout, limit)));
         unknown
     }
 
@@ -263,6 +264,18 @@ impl TableState {
     /// All pieces, also those whose commits are not visible yet.
     pub fn pieces(&self) -> Vec<Piece> {
         self.segments.iter().map(Piece::from).chain(self.runs.iter().map(Piece::from)).collect()
+    }
+
+    /// Whether a version shows the same rows as one at `clock` would, that is of the same commits.
+    pub fn is_shown_by(&self, version: &TableVersion, before: u64, clock: u64) -> bool {
+        let (before, now) = (self.clock(before), self.clock(clock));
+        if self.schema.expiry_limit(before) == self.schema.expiry_limit(now) {
+            return true;
+        }
+        let erased = |piece: &Piece| piece.erased.as_ref().map(Arc::as_ptr);
+        let slots = self.segments.iter().map(Piece::from).chain(self.runs.iter().map(Piece::from));
+        self.schema.expires_by_stored_row()
+            && slots.zip(version.pieces.iter()).all(|(now, shown)| erased(&now) == erased(shown))
     }
 
     pub fn version(&self, id: TableId, visible: Lsn, clock: u64) -> TableVersion {

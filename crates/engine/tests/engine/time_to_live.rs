@@ -89,7 +89,8 @@ impl Events {
     }
 
     fn append(&self, table: &Table, rows: &[Row]) {
-        table.append(&self.batch(rows), OnError::Raise).unwrap();
+        let options = AppendOptions { on_error: OnError::Raise, fill_nulls: true };
+        table.append(&self.batch(rows), options).unwrap();
     }
 
     /// All rows that a scan shows, in order, each as often as it is there.
@@ -366,6 +367,74 @@ fn rows_without_a_time_never_expire() {
         table.set_ttl(None).unwrap();
         assert_eq!(table.snapshot().unwrap().rows().unwrap(), 1);
     }
+}
+
+/// Compaction in memory leaves out what has expired, and then the log alone has it.
+#[test]
+fn what_expired_before_it_left_memory_does_not_come_back() {
+    for kind in KINDS {
+        for durability in [Durability::Os, Durability::None] {
+            let events = Events::new(kind);
+            let folder = tempfile::tempdir().unwrap();
+            let options = Options { durability, ..Options::default() };
+            let db = Database::open(folder.path(), options.clone()).unwrap();
+            let table = db.create_table("t", events.spec()).unwrap();
+            table.set_ttl(hours(1)).unwrap();
+            for id in 0..71 {
+                events.append(&table, &[(id, 5)]);
+                assert_eq!(table.snapshot().unwrap().rows().unwrap(), 0, "{kind:?}");
+            }
+            let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+            table.set_ttl(None).unwrap();
+            reader.refresh().unwrap();
+            let read = reader.table("t").unwrap().snapshot().unwrap();
+            assert_eq!(read.rows().unwrap(), 0, "{kind:?}");
+            assert_eq!(table.snapshot().unwrap().rows().unwrap(), 0, "{kind:?}");
+            events.append(&table, &[(1_000, 5)]);
+            db.close().unwrap();
+            let db = Database::open(folder.path(), options).unwrap();
+            let table = db.table("t").unwrap();
+            events.check(&table.snapshot().unwrap(), &[(1_000, 5)], "opened anew");
+        }
+    }
+}
+
+/// Without a log, rows that expired were in segments, and what hides them must get there before the time to live changes.
+#[test]
+fn what_expired_does_not_come_back_after_a_crash_of_a_database_without_a_log() {
+    for kind in KINDS {
+        let events = Events::new(kind);
+        let files = directory::MemoryDirectory::new();
+        let options = Options { durability: Durability::None, ..Options::default() };
+        let open = |files: directory::MemoryDirectory| {
+            Database::open_in(Arc::new(files), options.clone()).unwrap()
+        };
+        let db = open(files.clone());
+        let table = db.create_table("t", events.spec()).unwrap();
+        let rows = some_rows();
+        events.append(&table, &rows);
+        db.flush().unwrap();
+        table.set_ttl(hours(23)).unwrap();
+        let hold = db.hold_maintenance();
+        events.check(&table.snapshot().unwrap(), &younger_than(&rows, 23), "expired");
+        table.set_ttl(None).unwrap();
+        // As they are at this moment, as if the process ended.
+        let crashed = copy_of(&files);
+        drop(hold);
+        let again = open(crashed);
+        let table = again.table("t").unwrap();
+        events.check(&table.snapshot().unwrap(), &younger_than(&rows, 23), "after a crash");
+    }
+}
+
+fn copy_of(files: &directory::MemoryDirectory) -> directory::MemoryDirectory {
+    use directory::Directory;
+    let copy = directory::MemoryDirectory::new();
+    for name in files.list().unwrap().into_iter().filter(|name| !name.contains("LOCK")) {
+        let bytes = directory::read_file(files, &name).unwrap();
+        copy.create(&name).unwrap().write_all(&bytes).unwrap();
+    }
+    copy
 }
 
 #[test]
