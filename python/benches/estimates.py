@@ -13,6 +13,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +53,15 @@ def events(rows: int, seed: int) -> pa.Table:
     )
 
 
-def least(repetitions: int, call: Callable[[], Any]) -> tuple[float, Any]:
-    """The least time of a call, and what it returned."""
-    times = []
+def by_turns(repetitions: int, calls: list[Callable[[], Any]]) -> list[tuple[float, Any]]:
+    """The least time of each call, and what it returned."""
+    found: list[tuple[float, Any]] = [(float("inf"), None)] * len(calls)
     for _ in range(repetitions):
-        started = time.perf_counter()
-        found = call()
-        times.append(time.perf_counter() - started)
-    return min(times), found
+        for at, call in enumerate(calls):
+            started = time.perf_counter()
+            returned = call()
+            found[at] = (min(found[at][0], time.perf_counter() - started), returned)
+    return found
 
 
 def wrong(estimate: drillcore.Estimate, exact: pa.Table) -> int:
@@ -77,6 +79,11 @@ def wrong(estimate: drillcore.Estimate, exact: pa.Table) -> int:
         off = 1e-9 * abs(truth)
         count += not (below - off <= truth and (above is None or truth <= above + off))
     return count
+
+
+def answer(snapshot: drillcore.Snapshot, query: str) -> pa.Table:
+    """What a query gives."""
+    return snapshot.sql(query).arrow()
 
 
 def main() -> None:
@@ -103,16 +110,11 @@ def main() -> None:
                     groups = f"{by}, " if by else ""
                     order = " group by 1 order by 1" if by else ""
                     query = f"select {groups}{text} from t{order}"
-                    exact_s, exact = least(asked.repetitions, lambda query=query: snapshot.sql(query).arrow())
+                    calls: list[Callable[[], Any]] = [partial(answer, snapshot, query)]
+                    calls += [partial(pinned.estimate, aggregate, by=by, error=error) for error in ERRORS]
+                    (exact_s, exact), *estimates = by_turns(asked.repetitions, calls)
                     cells = []
-                    for error in ERRORS:
-
-                        def estimate(
-                            aggregate: str = aggregate, by: Any = by, error: str = error
-                        ) -> drillcore.Estimate:
-                            return pinned.estimate(aggregate, by=by, error=error)
-
-                        seconds, found = least(asked.repetitions, estimate)
+                    for seconds, found in estimates:
                         if found.unseen_share_high == 0:
                             worst += wrong(found, exact)
                             intervals += exact.num_rows

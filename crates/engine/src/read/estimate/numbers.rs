@@ -1,10 +1,10 @@
 //! What some rows make of a figure when all of them count: [`Whole`], of rows that were read or drawn to the last.
 
 use drillcore_sample::interval::quantile_of_unsorted;
-use drillcore_sample::moments::Moments;
+use drillcore_sample::moments::{Moments, sum_in_lanes};
 
 use crate::read::estimate::distinct::Distinct;
-use crate::read::estimate::plan::Figure;
+use crate::read::estimate::plan::{Figure, Slot};
 
 /// A sum that loses nothing of integers, and of floats less than adding them one by one does.
 #[derive(Debug, Clone, Copy, Default)]
@@ -66,6 +66,21 @@ impl Numbers {
         match whole {
             Some(whole) => self.sum.add_whole(whole),
             None => self.sum.add_float(number),
+        }
+    }
+
+    /// Takes floats as [`Numbers::push`] takes each, and for what else a slot needs.
+    pub fn push_floats(&mut self, numbers: &[f64], slot: &Slot) {
+        self.count += numbers.len() as u64;
+        self.sum.add_float(sum_in_lanes(numbers, |x| x));
+        if slot.extremes {
+            numbers.iter().for_each(|&x| self.widen(x));
+        }
+        if slot.squares {
+            self.moments.merge(&Moments::of_all(numbers));
+        }
+        if slot.keeps_read {
+            self.kept.extend(numbers);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Several threads fill one each; then they are joined.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use arrow_array::cast::AsArray;
@@ -71,6 +72,9 @@ impl ReadGroups {
         }
         let group_of_row = group_of_row.as_deref();
         for (slot, wholes) in self.slots.iter().zip(&mut self.wholes) {
+            if group_of_row.is_none() && take_floats(slot, &mut wholes[0], values) {
+                continue;
+            }
             match slot.input {
                 Input::Numbers(place) => {
                     each_number(&values.columns[place], |row, number, whole| {
@@ -233,6 +237,39 @@ impl ReadGroups {
         self.group_of.insert(value, group);
         group
     }
+}
+
+/// Takes the floats of rows of one group, many at once; says whether that is what the slot is of.
+fn take_floats(slot: &Slot, whole: &mut Whole, values: &RowValues) -> bool {
+    match (slot.input, whole) {
+        (Input::Numbers(place), Whole::Numbers(numbers)) => match floats(&values.columns[place]) {
+            None => false,
+            Some(floats) => {
+                numbers.push_floats(&floats, slot);
+                true
+            }
+        },
+        (Input::Pair(upper, lower), Whole::Pair(pair)) => {
+            match [upper, lower].map(|place| floats(&values.columns[place])) {
+                [Some(upper), Some(lower)] => {
+                    pair[0].push_floats(&upper, slot);
+                    pair[1].push_floats(&lower, slot);
+                    true
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The values of a column of floats that are not null.
+fn floats(column: &ArrayRef) -> Option<Cow<'_, [f64]>> {
+    let floats = column.as_primitive_opt::<Float64Type>()?;
+    Some(match floats.nulls().filter(|nulls| nulls.null_count() > 0) {
+        None => Cow::Borrowed(&floats.values()[..]),
+        Some(nulls) => nulls.valid_indices().map(|row| floats.value(row)).collect(),
+    })
 }
 
 #[inline]
