@@ -40,6 +40,13 @@ pub enum Partials {
 }
 
 impl TableSnapshot {
+    /// Whether [`TableSnapshot::resolved`] returns what is known, without a merge of keys.
+    pub(crate) fn is_resolved(&self, question: &Question) -> bool {
+        let table = self.table();
+        let keeps_all = TablePolicy::of(&table.layout).keeps_all() && question.test.is_none();
+        keeps_all || table.resolved.get(question).is_some()
+    }
+
     /// The selected rows, resolved: numbered through, each alive and passing.
     pub(crate) fn resolved(
         &self,

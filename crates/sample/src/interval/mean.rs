@@ -125,8 +125,8 @@ pub fn is_heavy_tailed(m: &Moments) -> bool {
 /// so few are left of a finite population that their sum is not normal again, the interval stops shrinking until all
 /// are drawn.
 ///
-/// If bounds of the numbers are known, [`mean_sequence_bounded`] needs no limit theorem: this one is badly wrong where the mean
-/// rests on rows so rare that the draws so far have not met one.
+/// If bounds of the numbers are known, [`mean_sequence_bounded`](crate::interval::mean_sequence_bounded) needs no limit
+/// theorem: this one is badly wrong where the mean rests on rows so rare that the draws so far have not met one.
 ///
 /// Unbounded below [`SEQUENCE_COUNT_MIN`] members, or with a number that is not finite. Members that are all
 /// equal give an interval of no width: a caller who stops on a small error should ask for a look at more draws then,

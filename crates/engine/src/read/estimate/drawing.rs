@@ -68,6 +68,8 @@ struct Drawing<'a> {
     drawn: u64,
     draws_max: u64,
     costs: Costs,
+    /// Whether old versions or partial rows may be selected besides those that count, so that none can be drawn.
+    is_unresolved: bool,
 }
 
 impl<'a> Drawing<'a> {
@@ -77,17 +79,25 @@ impl<'a> Drawing<'a> {
         let Question { scope, test } = request.selection.check(table.table().layout.schema())?;
         let mut plan = EstimatePlan::new(table, request, test)?;
         let is_by_set = scope.is_by_set();
-        let selected = table.resolved(table.shown(scope), &request.interrupt)?;
+        // To find the live rows costs about what it costs to read all of them.
+        let stops_by_error = matches!(request.stop, Stop::Error(_));
+        let question = table.shown(scope);
+        let is_unresolved = stops_by_error && !table.is_resolved(&question);
+        let selected = if is_unresolved {
+            table.candidates(&question.scope, &request.interrupt)?
+        } else {
+            table.resolved(question, &request.interrupt)?
+        };
         let layout = &table.table().layout;
         let all_rows: u64 = table.table().pieces.iter().map(|piece| piece.rows()).sum();
         plan.bounds_are_met = TablePolicy::of(layout).keeps_all() && all_rows == selected.len();
         let known = known(table, &plan, &selected, draws_max.min(USUAL_DRAWS), request)?;
-        if !matches!(request.stop, Stop::Error(_)) && draws_max < selected.len() {
+        if !stops_by_error && draws_max < selected.len() {
             plan.check_sampled(&known)?;
         }
         let costs = Costs::new(&selected, is_by_set, plan.needs_all_rows(&known));
         let mut tally = Tally::new(&plan, known);
-        if let Some(sets) = plan.known_groups(table, request)? {
+        if !is_unresolved && let Some(sets) = plan.known_groups(table, request)? {
             tally.expect_groups(sets);
         }
         let looks = Looks {
@@ -112,12 +122,17 @@ impl<'a> Drawing<'a> {
             drawn: 0,
             draws_max,
             costs,
+            is_unresolved,
         })
     }
 
     /// Draws until the request is met, or `watch` breaks.
     fn run(&mut self, mut watch: Option<&mut Watch<'_>>) -> Result<Estimate> {
         let started = Instant::now();
+        if self.is_unresolved {
+            self.scan()?;
+            return self.look(Look::Running);
+        }
         loop {
             let is_done = self.drawn == self.selected.len()
                 || match self.request.stop {
@@ -197,8 +212,11 @@ impl<'a> Drawing<'a> {
     /// Reads all rows that are selected.
     fn scan(&mut self) -> Result<()> {
         let read = self.read(self.request.selection.clone())?;
+        if self.is_unresolved {
+            self.looks.population = read.rows.iter().sum();
+        }
         self.tally.take_read(read, None)?;
-        self.tally.end_scan(self.selected.len());
+        self.tally.end_scan(self.looks.population);
         Ok(())
     }
 

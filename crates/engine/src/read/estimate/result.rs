@@ -35,7 +35,8 @@ pub struct Estimate {
     pub sampled: u64,
     /// Rows read without drawing: of groups read whole, or all of them where a scan costs less than drawing on.
     pub scanned: u64,
-    /// Rows that were drawn from: those selected, before a predicate that has to be tested.
+    /// Rows that were drawn from: those selected, before a predicate that has to be tested. Of an upsert or rollup table that was
+    /// read instead, those that pass it.
     pub population: u64,
     /// Confidence level of each interval, or of all together if `simultaneous`.
     pub confidence: f64,
