@@ -188,3 +188,46 @@ def test_the_command_changes_tables(tmp_path: Path) -> None:
     for arguments in (("drop-column", "u", "id"), ("widen", "u", "b", "int8"), ("rename-table", "u", "copy")):
         code, said = run(*arguments)
         assert code == 2 and said.startswith("drillcore: "), said
+
+
+CHILD = """
+import sys
+import drillcore
+
+db = drillcore.open(sys.argv[1])
+t = db.create_table("t", {"id": "int64", "x": "int16"}, key="id", exist_ok=True) if not db.tables() else db.table("t")
+first = len(t)
+for number in range(first, first + 100_000):
+    names = [name for name in t.schema.names if name != "id"]
+    t.append([{"id": number, **{name: number % 30_000 for name in names}}])
+    print(number, flush=True)
+    if number % 7 == 0 and len(names) < 4:
+        t.add_column(f"c{number}", "int16")
+    if number % 11 == 0 and len(names) > 1:
+        t.drop_column(names[number % len(names)])
+    if number % 13 == 0:
+        t.rename_column(names[0], f"n{number}") if names[0] in t.schema.names else None
+    if number % 17 == 0 and t.schema.names[-1] != "id" and t.schema.types[-1] == "int16":
+        t.widen(t.schema.names[-1], "int64")
+    if number % 97 == 0:
+        db.compact() if number % 2 else db.flush()
+"""
+
+
+def test_a_killed_process_leaves_every_row_and_column_that_was_acknowledged(tmp_path: Path) -> None:
+    path, acknowledged = tmp_path / "db", -1
+    for round in range(5):
+        child = subprocess.Popen([sys.executable, "-c", CHILD, str(path)], stdout=subprocess.PIPE, text=True)
+        assert child.stdout is not None
+        for _ in range(60 + 41 * round):
+            acknowledged = int(child.stdout.readline())
+        child.kill()
+        rest, _ = child.communicate()
+        acknowledged = max([acknowledged, *(int(line) for line in rest.splitlines()[:-1] if line)])
+        with drillcore.open(path) as db:
+            db.verify()
+            rows = db.table("t").scan().arrow().to_pylist()
+            assert [row["id"] for row in rows] == list(range(len(rows)))
+            assert len(rows) > acknowledged
+            for row in rows:
+                assert all(value in (None, row["id"] % 30_000) for name, value in row.items() if name != "id")

@@ -92,7 +92,9 @@ impl RowsBuilder {
                 (*index, *column) = (at, builder);
             }
         }
-        if !self.values.is_sorted_by(|(index, _), (next, _)| index < next) {
+        if !self.widened.is_empty()
+            && !self.values.is_sorted_by(|(index, _), (next, _)| index < next)
+        {
             return self.append_out_of_order(view, picked);
         }
         let (mut sections, mut passed) = (view.sections.clone(), 0);

@@ -63,6 +63,9 @@ impl TableSchema {
         }
         let mut origins = BTreeSet::new();
         for Retired { number, data_type, widened } in self.stored.retired() {
+            if !is_supported(data_type) {
+                return Err(format!("column {number} had type {data_type}"));
+            }
             let Some(wide) = widened else { continue };
             let is_key = self.stored.column(*wide).is_some_and(|column| self.key.contains(&column));
             let to = self.stored_type(*wide).ok_or("a column got the place of none")?;
@@ -221,6 +224,28 @@ mod tests {
         for (number, change) in changes.into_iter().enumerate() {
             assert!(faulty(append, change), "change {number}");
         }
+    }
+
+    #[test]
+    fn columns_that_moved_where_none_can_be_are_refused() {
+        let moved = || {
+            let mut schema = append();
+            schema.weights.clear();
+            schema.with_wider(3, &DataType::UInt16)
+        };
+        assert_eq!(moved().check(), Ok(()));
+        assert_eq!(moved().without_column(2).check(), Ok(()));
+        let narrow = |schema: &mut TableSchema| {
+            let mut fields: Vec<Field> =
+                schema.columns.fields().iter().map(|field| field.as_ref().clone()).collect();
+            fields[3] = Field::new("n", DataType::Int8, false);
+            schema.columns = Arc::new(Schema::new(fields));
+        };
+        assert!(faulty(moved, narrow), "not all values fit");
+        assert!(faulty(moved, |schema| schema.key = vec![3]), "keys do not move");
+        let mut folded = rollup();
+        folded.stored = moved().stored;
+        assert!(folded.check().is_err(), "a rollup table keeps its columns");
     }
 
     #[test]
