@@ -165,10 +165,12 @@ impl RandomOps {
                     Some(_) => None,
                 };
             }
-            76..80 => self.keep_snapshot(),
-            80..84 => self.compare_kept(),
-            84..89 => self.pin_or_unpin(),
-            89..96 => self.read_beside(),
+            76..79 => self.keep_snapshot(),
+            79..82 => self.compare_kept(),
+            82..86 => self.pin_or_unpin(),
+            86..91 => self.read_beside(),
+            91..94 => self.rename_or_copy_table(),
+            94..96 => self.back_up(),
             _ => self.reopen(),
         }
     }
@@ -199,6 +201,42 @@ impl RandomOps {
         self.log(format!("drop {name}"));
         self.database().drop_table(&name).unwrap();
         self.model.remove(&name);
+    }
+
+    /// Gives a table another name, or copies it.
+    fn rename_or_copy_table(&mut self) {
+        let Some(old) = self.random_table() else { return };
+        let new = format!("t{}", self.rng.below(6));
+        let is_copy = self.model.len() < TABLE_COUNT_MAX && self.rng.below(2) == 0;
+        self.log(format!("{} {old} to {new}", if is_copy { "copy" } else { "rename" }));
+        let done = match is_copy {
+            true => self.database().copy_table(&old, &new),
+            false => self.database().rename_table(&old, &new),
+        };
+        if self.model.contains_key(&new) {
+            assert_eq!(done.err().unwrap().kind(), ErrorKind::AlreadyExists);
+            return;
+        }
+        assert_eq!(done.unwrap().name(), new);
+        let table = self.model[&old].clone();
+        if !is_copy {
+            self.model.remove(&old);
+        }
+        self.model.insert(new, table);
+    }
+
+    /// Backs up to one folder again and again, and compares what is there.
+    fn back_up(&mut self) {
+        self.log("back up");
+        let path = self.path.with_extension("backup");
+        let copy = self.rng.below(4) == 0;
+        self.database().backup(&path, copy).unwrap();
+        let backup = Database::open_read_only(&path, ReadOptions::default()).unwrap();
+        compare(&backup.snapshot().unwrap(), &self.model, &mut self.rng);
+        for (name, pinned) in &self.named {
+            compare_pinned(&backup.named_snapshot(name).unwrap(), pinned, &mut self.rng);
+        }
+        assert!(backup.verify().unwrap().faults.is_empty());
     }
 
     /// Adds a column to a table, unless it has one of that name, or would be a dimension without an order.

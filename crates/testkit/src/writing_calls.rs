@@ -13,7 +13,7 @@ pub type WritingCall = fn(&Database) -> Result<()>;
 pub const ROWS: u64 = 30;
 
 /// All of them. Those up to the first that is no append commit rows.
-pub const WRITING_CALLS: [(&str, WritingCall); 16] = [
+pub const WRITING_CALLS: [(&str, WritingCall); 20] = [
     ("append", |db| db.table("events")?.append(&batch(100..110), OnError::Raise).map(drop)),
     ("append to several tables", |db| {
         let batch = batch(100..110);
@@ -43,6 +43,14 @@ pub const WRITING_CALLS: [(&str, WritingCall); 16] = [
     ("index_all_sets", |db| db.table("events")?.index_all_sets()),
     ("unindex_all_sets", |db| db.table("newest")?.unindex_all_sets()),
     ("add_column", |db| db.table("events")?.add_column("added", &DataType::Float64)),
+    ("rename_column", |db| db.table("events")?.rename_column("set", "group")),
+    ("drop_column", |db| {
+        db.table("newest")?.add_column("short", &DataType::Int8)?;
+        db.table("newest")?.widen("short", &DataType::Int32)?;
+        db.table("newest")?.drop_column("short")
+    }),
+    ("rename_table", |db| db.rename_table("folded", "hourly").map(drop)),
+    ("copy_table", |db| db.copy_table("newest", "copy").map(drop)),
     ("create_table", |db| db.create_table("new", spec(Merge::Append, true)).map(drop)),
     ("drop_table", |db| db.drop_table("events")),
     ("drop_table of segments", |db| {
