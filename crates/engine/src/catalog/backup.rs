@@ -152,7 +152,7 @@ fn check_same_database(target: &Target, database: u128) -> Result<()> {
     }
 }
 
-/// Backs up the database in a folder, beside whoever writes to it, as of its newest complete commit. To a new folder
+/// Backs up the database in a folder, beside a process that writes to it, as of its newest complete commit. To a new folder
 /// only.
 pub fn back_up_beside(
     source: &Arc<dyn Directory>,

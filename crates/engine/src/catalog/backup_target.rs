@@ -25,7 +25,7 @@ use drillcore_storage::pages::paged_file::file_of;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The file whose lock whoever writes into the folder holds.
+/// The file whose lock is held by what writes into the folder.
 const LOCK_FILE: &str = "LOCK";
 /// What the name of a folder ends in until it is whole.
 const UNFINISHED: &str = ".unfinished";

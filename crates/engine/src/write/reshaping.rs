@@ -1,6 +1,6 @@
 //! Renaming, dropping and widening columns of live tables: one edit of the manifest, then another shape. No row is touched.
 //!
-//! Rows do not know the names of their columns, only where each is stored. A dropped column leaves its place to nobody, and
+//! Rows do not know the names of their columns, only where each is stored. A dropped column leaves its place to no other, and
 //! a column of a wider type gets a new one, so rows that are written with an earlier shape meanwhile are read right.
 
 use arrow_schema::DataType;

@@ -212,7 +212,7 @@ impl Layout {
         firsts.max().map(|(_, column)| column)
     }
 
-    /// How many values rows had when so many columns were stored, key columns included.
+    /// How many values rows had when `columns` columns were stored, key columns included.
     pub fn values_before(&self, columns: usize) -> usize {
         let Shared { schema, places, value_types, .. } = &*self.shared;
         let retired = schema.stored.retired().iter().map(|retired| retired.number);

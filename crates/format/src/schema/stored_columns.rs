@@ -43,7 +43,7 @@ impl StoredColumns {
         self.moved.is_none()
     }
 
-    /// How many numbers there are, of a table with so many columns.
+    /// How many numbers there are, of a table with `columns` columns.
     pub fn count(&self, columns: usize) -> usize {
         columns + self.retired().len()
     }
@@ -130,7 +130,7 @@ impl StoredColumns {
         }
     }
 
-    /// Reads what [`StoredColumns::encode`] wrote of a table with so many columns. Fails on numbers that are not each
+    /// Reads what [`StoredColumns::encode`] wrote of a table with `columns` columns. Fails on numbers that are not each
     /// given once.
     pub(super) fn decode(cursor: &mut Cursor<'_>, columns: usize) -> Result<StoredColumns> {
         let mut numbers = Vec::new();
