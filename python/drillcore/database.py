@@ -24,6 +24,7 @@ from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted
 from drillcore.overview import tables_html
 from drillcore.parameters import Parameters, parse_parameters
+from drillcore.positions import from_stored, to_stored
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
@@ -346,7 +347,9 @@ class Database:
         native = self._native.copy_table(check_name("source", source), check_name("target", target))
         return Table(native, self._native)
 
-    def append(self, data: Mapping[str, Any], *, fill_nulls: bool = False) -> AppendResult:
+    def append(
+        self, data: Mapping[str, Any], *, fill_nulls: bool = False, positions: Mapping[str, Any] | None = None
+    ) -> AppendResult:
         """Append rows to several tables as one commit: a snapshot sees all of them or none.
 
         Parameters
@@ -355,6 +358,11 @@ class Database:
             A dict from table name to rows, as for :meth:`Table.append <drillcore.table.Table.append>`.
         fill_nulls
             As for :meth:`Table.append <drillcore.table.Table.append>`.
+        positions
+            How far the sources of these rows have been read, such as the offset of each partition of a topic: a dict
+            from the name of a source to a number, a string, or a list or dict of these. It is part of the commit, so
+            after a crash the rows and the positions are there, or neither; :meth:`positions` gives them back. ``None``
+            forgets a source.
 
         Examples
         --------
@@ -363,13 +371,24 @@ class Database:
         >>> b = db.create_table("b", {"id": "int64"}, key="id")
         >>> db.append({"a": [{"id": 1}], "b": [{"id": 1}, {"id": 2}]}).rows
         3
+        >>> db.append({"a": [{"id": 2}]}, positions={"topic-0": 123}).rows
+        1
+        >>> db.positions()
+        {'topic-0': 123}
         """
         if not isinstance(data, Mapping):
             raise InvalidTypeError(f"data: expected a dict from table name to rows, not {type(data).__name__}")
         fill_nulls = bool(fill_nulls)
         parts = [(name, self.table(name)._to_arrow(rows, fill_nulls)) for name, rows in data.items()]
-        rows, _, lsn = self._native.append(parts, fill_nulls)
+        rows, _, lsn = self._native.append(parts, fill_nulls, to_stored(positions))
         return AppendResult(rows, [], lsn)
+
+    def positions(self) -> dict[str, Any]:
+        """Return how far each source has been read, as of the newest commit; see :meth:`append`.
+
+        A reader returns them as of its last :meth:`refresh`. ``drillcore ingest`` stores positions of files, too.
+        """
+        return from_stored(self._native.positions())
 
     def writer(
         self,

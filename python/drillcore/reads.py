@@ -574,8 +574,8 @@ class Reads(ABC):
         >>> t.append(rows).rows
         4
         >>> flights = t.dataset()
-        >>> duckdb.sql("select max(delay) from flights where carrier = 'UA'").fetchone()
-        (9.0,)
+        >>> duckdb.sql("select max(delay) from flights where carrier = 'UA'").fetchall()
+        [(9.0,)]
         """
         from drillcore.arrow_dataset import TableDataset
 

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use drillcore::{
-    BackupResult, Durability, Error, Interrupt, Merge, Options, ReadOptions, RollupSpec, TableSpec,
+    AppendOptions, BackupResult, Durability, Error, Interrupt, Merge, OnError, Options, ReadOptions,
+    RollupSpec, SourcePosition, TableSpec,
 };
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
@@ -211,8 +212,12 @@ impl Database {
         py: Python<'_>,
         parts: Vec<(String, AnyRecordBatch)>,
         fill_nulls: bool,
+        positions: Vec<(String, Vec<u8>)>,
     ) -> PyResult<AppendTuple> {
         let writer = self.writer(py, "append")?;
+        let positions = positions.into_iter();
+        let positions: Vec<SourcePosition> =
+            positions.map(|(source, position)| SourcePosition { source, position }).collect();
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
             batches.push((table, read_all(py, data)?));
@@ -221,12 +226,15 @@ impl Database {
             batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();
         let append = |interrupt| {
             let writer = writer.interrupted_by(interrupt);
-            match fill_nulls {
-                true => writer.append_with_nulls(&borrowed),
-                false => writer.append(&borrowed),
-            }
+            let options = AppendOptions { on_error: OnError::Raise, fill_nulls };
+            writer.prepare(&borrowed, options)?.commit(&positions)
         };
         Ok(append_tuple(signals::call(py, append)?))
+    }
+
+    /// How far sources have been read, by name.
+    fn positions(&self, py: Python<'_>) -> PyResult<Vec<(String, Vec<u8>)>> {
+        Ok(signals::run(py, || self.inner.positions())?.into_iter().collect())
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {

@@ -13,6 +13,7 @@ mod records;
 mod time_text;
 mod exact_text;
 mod batches;
+mod flat_json;
 mod parser;
 mod text_file;
 mod arrow_file;

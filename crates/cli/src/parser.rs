@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 
 use crate::batches::{BadRecord, lacks};
 use crate::exact_text::{doubtful, hint, holds};
+use crate::flat_json::flat;
 use crate::records::{Records, Syntax};
 
 /// Characters of a value that a reason shows.
@@ -56,7 +57,19 @@ impl Parser {
         Ok(Parsed { rows, lines: sieve.lines, bad: sieve.bad })
     }
 
+    /// The rows of records, without what is nested in them.
     fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
+        if self.syntax == Syntax::Csv || !may_be_nested(records.text(range.clone())) {
+            return self.flat_rows(records, range);
+        }
+        let part = records.part(range);
+        match flat(&part, Some(&self.schema)).map_err(ArrowError::ParseError)? {
+            None => self.flat_rows(&part, 0..part.len()),
+            Some(flat) => self.flat_rows(&flat, 0..flat.len()),
+        }
+    }
+
+    fn flat_rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
         let count = range.len();
         let rows = match self.syntax {
             Syntax::Csv => csv_rows(self.schema.clone(), None, records.text(range.clone()), count)?,
@@ -164,6 +177,21 @@ impl Parser {
         let (name, stores) = (fields[column].name(), fields[column].data_type());
         Some(format!("column {name:?} stores {stores}, which cannot hold {:?}", shortened(&cell)))
     }
+}
+
+/// Whether JSON lines have more objects than lines, or arrays: a look that costs little.
+fn may_be_nested(text: &[u8]) -> bool {
+    let mut opened = 0;
+    let mut lines = 0;
+    for byte in text {
+        match byte {
+            b'{' => opened += 1,
+            b'[' => return true,
+            b'\n' => lines += 1,
+            _ => {}
+        }
+    }
+    opened > lines
 }
 
 /// The values of some columns as text, numbers as they are written.

@@ -40,6 +40,22 @@ impl Records {
         self.text.len()
     }
 
+    /// Adds a record that begins in a line.
+    pub fn push(&mut self, text: &[u8], line: u64) {
+        self.starts.push(self.text.len());
+        self.lines.push(line);
+        self.text.extend_from_slice(text);
+    }
+
+    /// Some of these records.
+    pub fn part(&self, records: Range<usize>) -> Records {
+        let mut part = Records::default();
+        for record in records {
+            part.push(self.text(record..record + 1), self.lines[record]);
+        }
+        part
+    }
+
     /// The text of these records.
     pub fn text(&self, records: Range<usize>) -> &[u8] {
         let start = |record: usize| self.starts.get(record).copied().unwrap_or(self.text.len());

@@ -11,6 +11,7 @@ use drillcore::OnError;
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
+use crate::flat_json::flat;
 use crate::parser::{Parsed, Parser, texts};
 use crate::records::{RecordError, RecordReader, Records, Syntax};
 use crate::time_text::time_type;
@@ -74,13 +75,35 @@ impl<'a> Text<'a> {
     pub fn jsonl(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
         let head = self.head()?;
         self.check_guess(&head, taken)?;
-        let guessed = self.guessed(&head).map(|guessed| self.with_times(guessed, &head));
+        let guessed = self.flat_head(&head, taken).and_then(|flat| {
+            let flat = flat.as_ref().unwrap_or(&head);
+            Ok(self.with_times(self.guessed(flat)?, flat))
+        });
         let schema = match taken {
             None => Arc::new(guessed?),
             // What cannot be guessed may still fit the columns that are known.
             Some(taken) => jsonl_columns(guessed.ok(), taken),
         };
         Ok(self.input(head, schema, taken))
+    }
+
+    /// What types are guessed from, flat if it is not so already; records that cannot be made flat are left out, or refused.
+    fn flat_head(&self, head: &Records, taken: Option<&Taken>) -> Result<Option<Records>, Fault> {
+        let known = taken.map(|taken| taken.columns.as_ref());
+        if let Ok(flat) = flat(head, known) {
+            return Ok(flat);
+        }
+        let mut good = Records::default();
+        for record in 0..head.len() {
+            let (text, line) = (head.text(record..record + 1), head.lines(record..record + 1)[0]);
+            match flat(&head.part(record..record + 1), known) {
+                Ok(None) => good.push(text, line),
+                Ok(Some(flat)) => good.push(flat.text(0..flat.len()), line),
+                Err(_) if self.reading.on_error == OnError::Skip => {}
+                Err(why) => return Err(bad_line(self.name, line, &why)),
+            }
+        }
+        Ok(Some(good))
     }
 
     /// The columns of JSON lines, of those that are JSON where the others are to be left out.
@@ -95,7 +118,7 @@ impl<'a> Text<'a> {
         let guess = |text: &[u8]| {
             let text = String::from_utf8_lossy(text);
             let guessed = infer_json_schema(text.as_bytes(), Some(SAMPLE_ROWS));
-            guessed.map(|(guessed, _)| texts_for_nulls(&guessed))
+            guessed.map(|(guessed, _)| texts_for_nulls(&without_null_objects(guessed)))
         };
         let all = match guess(head.text(0..head.len())) {
             Ok(guessed) => return Ok(guessed),
@@ -312,6 +335,17 @@ fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
             field.data_type()
         ))),
     }
+}
+
+/// Leaves out columns that are only ever null where others are fields of an object of that name.
+fn without_null_objects(guessed: Schema) -> Schema {
+    let fields = guessed.fields();
+    let is_object = |name: &str| {
+        let is_field = |of: &str| of.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        fields.iter().any(|field| is_field(field.name()))
+    };
+    let is_kept = |field: &&FieldRef| !field.data_type().is_null() || !is_object(field.name());
+    Schema::new(fields.iter().filter(is_kept).cloned().collect::<Vec<_>>())
 }
 
 /// Columns of which the beginning has no value are guessed to hold text.

@@ -307,3 +307,40 @@ fn a_url_and_an_empty_name_are_refused_by_every_verb() {
     names.sort();
     assert_eq!(names, ["a.csv", "db", "unnamed.csv"]);
 }
+
+#[test]
+fn what_is_nested_in_json_lines_is_spread_over_columns_or_kept_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = [
+        r#"{"id": 1, "user": {"name": "Ann", "seen": "2024-01-01T10:00:00+02:00"}, "tags": ["a"], "path": [[1, 2]]}"#,
+        r#"{"id": 2, "user": null, "tags": [], "path": [{"x": "]"}]}"#,
+    ];
+    std::fs::write(folder.join("a.jsonl"), lines.join("\n")).unwrap();
+    prints(folder, &["ingest", "db", "t", "a.jsonl", "--key=id", "--quiet"]);
+    assert_eq!(type_of(folder, "t", "user.seen"), "Timestamp(s, \"UTC\")");
+    let scan = prints(folder, &["scan", "db", "t", "--output=jsonl"]);
+    let expected = [
+        r#"{"id":1,"user.name":"Ann","user.seen":"2024-01-01T08:00:00Z","tags":["a"],"path":"[[1, 2]]"}"#,
+        r#"{"id":2,"user.name":null,"user.seen":null,"tags":[],"path":"[{\"x\": \"]\"}]"}"#,
+    ];
+    let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    let found: Vec<_> = scan.lines().map(value).collect();
+    assert_eq!(found, expected.map(value));
+    // What an export writes comes back, as its columns have these names.
+    prints(folder, &["export", "db", "t", "b.jsonl", "--quiet"]);
+    prints(folder, &["ingest", "db", "u", "b.jsonl", "--key=id", "--quiet"]);
+    let again = prints(folder, &["scan", "db", "u", "--output=jsonl"]);
+    assert_eq!(again.lines().map(value).collect::<Vec<_>>(), found);
+
+    let deep = format!("{{\"id\": 3, \"user\": {}1{}}}", "{\"a\": ".repeat(40), "}".repeat(40));
+    std::fs::write(folder.join("deep.jsonl"), format!("{}\n{deep}\n", lines[0])).unwrap();
+    for table in ["t", "new"] {
+        let message = refused(folder, &["ingest", "db", table, "deep.jsonl", "--key=id"]);
+        assert!(message.contains("deep.jsonl, line 2: column \"user.a.a"), "{message}");
+        assert!(message.contains("nested deeper than 32 levels, the limit"), "{message}");
+    }
+    assert_eq!(prints(folder, &["count", "db", "t"]), "2\n");
+    let skip = ["ingest", "db", "new", "deep.jsonl", "--key=id", "--on-error=skip", "--quiet"];
+    assert!(prints(folder, &skip).starts_with("1 rows appended to new, 1 left out"));
+}

@@ -1,0 +1,267 @@
+//! JSON lines with objects and arrays in them, as lines that columns can be made of.
+//!
+//! An object is spread over columns: the field `b` of column `a` is column `a.b`, at any depth. An array of strings is a
+//! list. Any other array is text, as JSON, and so is an array or an object whose column stores strings.
+
+use std::collections::HashSet;
+
+use arrow_schema::{DataType, Schema};
+use serde::de::IgnoredAny;
+
+use crate::records::Records;
+
+/// Objects and arrays within each other, that of the line counted.
+pub const DEPTH_MAX: usize = 32;
+
+/// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed.
+///
+/// # Errors
+/// What is wrong with the first record that cannot be made flat. One that is not JSON is left as it is.
+pub fn flat(records: &Records, known: Option<&Schema>) -> Result<Option<Records>, String> {
+    let all = || (0..records.len()).map(|record| records.text(record..record + 1));
+    if !all().any(is_nested) {
+        return Ok(None);
+    }
+    let mut flat = Records::default();
+    for (record, text) in all().enumerate() {
+        let line = records.lines(record..record + 1)[0];
+        match is_nested(text) {
+            true => flat.push(&flat_line(text, known)?, line),
+            false => flat.push(text, line),
+        }
+    }
+    Ok(Some(flat))
+}
+
+/// Whether a line may have an object or an array in it.
+fn is_nested(line: &[u8]) -> bool {
+    let opens = |byte: &u8| matches!(byte, b'{' | b'[');
+    line.iter().position(opens).is_some_and(|first| line[first + 1..].iter().any(opens))
+}
+
+fn flat_line(line: &[u8], known: Option<&Schema>) -> Result<Vec<u8>, String> {
+    let mut flattening = Flattening { line, at: 0, known, out: vec![b'{'], names: HashSet::new() };
+    match flattening.object("", 1) {
+        Ok(()) => {
+            let Flattening { at, mut out, .. } = flattening;
+            out.push(b'}');
+            // What else there is in the line is for the decoder to refuse.
+            out.extend_from_slice(&line[at..]);
+            Ok(out)
+        }
+        Err(Stop::NotJson) => Ok(line.to_vec()),
+        Err(Stop::Refused(why)) => Err(why),
+    }
+}
+
+/// Why a line cannot be made flat.
+enum Stop {
+    /// The decoder says more of it.
+    NotJson,
+    Refused(String),
+}
+
+struct Flattening<'a> {
+    line: &'a [u8],
+    at: usize,
+    known: Option<&'a Schema>,
+    out: Vec<u8>,
+    names: HashSet<String>,
+}
+
+impl<'a> Flattening<'a> {
+    /// The fields of an object, whose names begin with `prefix`.
+    fn object(&mut self, prefix: &str, depth: usize) -> Result<(), Stop> {
+        self.expect(b'{')?;
+        if self.peek()? == b'}' {
+            return self.expect(b'}');
+        }
+        loop {
+            self.peek()?;
+            let name = self.string()?;
+            let name: String = serde_json::from_slice(name).map_err(|_| Stop::NotJson)?;
+            self.expect(b':')?;
+            self.value(format!("{prefix}{name}"), depth)?;
+            match self.peek()? {
+                b',' => self.expect(b',')?,
+                _ => return self.expect(b'}'),
+            }
+        }
+    }
+
+    fn value(&mut self, name: String, depth: usize) -> Result<(), Stop> {
+        let first = self.peek()?;
+        let stores = self.known.and_then(|known| known.field_with_name(&name).ok());
+        let stores = stores.map(|field| field.data_type());
+        if first == b'{' && stores.is_none() {
+            if depth == DEPTH_MAX {
+                return Err(too_deep(&name));
+            }
+            return self.object(&format!("{name}."), depth + 1);
+        }
+        let value = self.whole(&name, depth)?;
+        let is_spread = || {
+            let prefix = format!("{name}.");
+            let known = self.known.map(|known| known.fields().iter());
+            known.is_some_and(|mut known| known.any(|field| field.name().starts_with(&prefix)))
+        };
+        if value == b"null" && stores.is_none() && is_spread() {
+            // An object that is null: all its columns are.
+            return Ok(());
+        }
+        let is_text = match (first, stores) {
+            (b'[', None) => self.known.is_none() && !is_list_of_strings(value),
+            (b'[' | b'{', Some(stores)) => *stores == DataType::Utf8,
+            _ => false,
+        };
+        if !self.names.insert(name.clone()) {
+            return Err(Stop::Refused(format!(
+                "column {name:?} has two values; rename one of the fields"
+            )));
+        }
+        if self.out.len() > 1 {
+            self.out.push(b',');
+        }
+        self.put_string(&name);
+        self.out.push(b':');
+        if is_text {
+            serde_json::from_slice::<IgnoredAny>(value).map_err(|_| Stop::NotJson)?;
+            self.put_string(std::str::from_utf8(value).map_err(|_| Stop::NotJson)?);
+        } else {
+            self.out.extend_from_slice(value);
+        }
+        Ok(())
+    }
+
+    /// The text of a value, with all that is in it.
+    fn whole(&mut self, name: &str, depth: usize) -> Result<&'a [u8], Stop> {
+        let start = self.at;
+        let mut open = 0;
+        loop {
+            match self.line.get(self.at).ok_or(Stop::NotJson)? {
+                b'"' => drop(self.string()?),
+                b'{' | b'[' => {
+                    open += 1;
+                    if depth + open > DEPTH_MAX {
+                        return Err(too_deep(name));
+                    }
+                    self.at += 1;
+                }
+                b'}' | b']' | b',' if open == 0 => break,
+                b'}' | b']' => {
+                    open -= 1;
+                    self.at += 1;
+                }
+                _ => self.at += 1,
+            }
+        }
+        Ok(self.line[start..self.at].trim_ascii_end())
+    }
+
+    /// A string with its quotes.
+    fn string(&mut self) -> Result<&'a [u8], Stop> {
+        let start = self.at;
+        if self.line.get(start) != Some(&b'"') {
+            return Err(Stop::NotJson);
+        }
+        self.at += 1;
+        loop {
+            match self.line.get(self.at).ok_or(Stop::NotJson)? {
+                b'\\' => self.at += 2,
+                b'"' => break,
+                _ => self.at += 1,
+            }
+        }
+        self.at += 1;
+        Ok(&self.line[start..self.at])
+    }
+
+    /// The next byte that is no space.
+    fn peek(&mut self) -> Result<u8, Stop> {
+        while self.line.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+        self.line.get(self.at).copied().ok_or(Stop::NotJson)
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Stop> {
+        if self.peek()? != byte {
+            return Err(Stop::NotJson);
+        }
+        self.at += 1;
+        Ok(())
+    }
+
+    fn put_string(&mut self, text: &str) {
+        let quoted = serde_json::to_string(text).expect("a string has a form in JSON");
+        self.out.extend_from_slice(quoted.as_bytes());
+    }
+}
+
+fn too_deep(name: &str) -> Stop {
+    Stop::Refused(format!(
+        "column {name:?} is nested deeper than {DEPTH_MAX} levels, the limit; write the inner ones as text"
+    ))
+}
+
+/// Strings and nulls, or nothing.
+fn is_list_of_strings(array: &[u8]) -> bool {
+    serde_json::from_slice::<Vec<Option<String>>>(array).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::Field;
+
+    fn line(text: &str, known: Option<&Schema>) -> Result<String, String> {
+        flat_line(text.as_bytes(), known).map(|line| String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn objects_are_spread_and_arrays_are_lists_of_strings_or_text() {
+        for (text, expected) in [
+            (r#"{"a": {"b": 1, "c": {"d": "x"}}, "e": null}"#, r#"{"a.b":1,"a.c.d":"x","e":null}"#),
+            (
+                r#"{"a": ["x", null], "b": [1, {"c": "}]"}]}"#,
+                r#"{"a":["x", null],"b":"[1, {\"c\": \"}]\"}]"}"#,
+            ),
+            (r#"{"a": {}, "b": [], "c": 1.50e3 }"#, r#"{"b":[],"c":1.50e3}"#),
+            (r#"{"a\"{": {"\u00e9": "{["}} {"x": 1}"#, "{\"a\\\"{.é\":\"{[\"} {\"x\": 1}"),
+            // What is not JSON is left to the decoder.
+            (r#"{"a": {"b": 1"#, r#"{"a": {"b": 1"#),
+            (r#"{"a": [1,,2]}"#, r#"{"a": [1,,2]}"#),
+        ] {
+            assert_eq!(line(text, None), Ok(expected.to_string()), "{text}");
+        }
+    }
+
+    #[test]
+    fn columns_that_store_strings_keep_what_is_nested_as_text() {
+        let field = |name, data_type| Field::new(name, data_type, true);
+        let known = Schema::new(vec![
+            field("text", DataType::Utf8),
+            field("a.b", DataType::Int64),
+            field("list", DataType::new_list(DataType::Utf8, true)),
+        ]);
+        let nested = r#"{"text": {"x": [1]}, "a": {"b": 1}, "list": ["x"]}"#;
+        let expected = r#"{"text":"{\"x\": [1]}","a.b":1,"list":["x"]}"#;
+        assert_eq!(line(nested, Some(&known)), Ok(expected.to_string()));
+        let null = r#"{"text": null, "a": null, "list": []}"#;
+        assert_eq!(line(null, Some(&known)), Ok(r#"{"text":null,"list":[]}"#.to_string()));
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_or_has_two_values_is_refused_with_its_column() {
+        let nested = |depth: usize, open: &str, close: &str| {
+            format!("{{\"a\":{}1{}}}", open.repeat(depth - 1), close.repeat(depth - 1))
+        };
+        for (open, close) in [("{\"b\":", "}"), ("[", "]")] {
+            assert!(line(&nested(DEPTH_MAX, open, close), None).is_ok());
+            let refused = line(&nested(DEPTH_MAX + 1, open, close), None).unwrap_err();
+            assert!(refused.contains("deeper than 32 levels"), "{refused}");
+        }
+        let twice = line(r#"{"a.b": 1, "a": {"b": 2}}"#, None).unwrap_err();
+        assert!(twice.contains("column \"a.b\" has two values"), "{twice}");
+    }
+}
