@@ -42,7 +42,7 @@ _IS_NULL = re.compile(r"is_null\((\w+), \{nan_is_null=false\}\)")
 _IS_VALID = re.compile(r"is_valid\((\w+)\)")
 
 
-class TableDataset(ds.Dataset):
+class TableDataset(ds.Dataset):  # type: ignore[misc, unused-ignore]
     """A table as of one moment, as a dataset that DuckDB reads what it needs of.
 
     It can be scanned any number of times. What pyarrow does with the fragments of a dataset, it cannot do.

@@ -25,6 +25,7 @@ from drillcore.notebook import counted
 from drillcore.overview import tables_html
 from drillcore.parameters import Parameters, parse_parameters
 from drillcore.positions import from_stored, to_stored
+from drillcore.progress import time_shown
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
@@ -592,21 +593,34 @@ class Database:
         """Flush: write all rows in memory to segments on disk."""
         self._native.flush()
 
-    def compact(self) -> None:
-        """Merge the segments of each table into one."""
-        self._native.compact()
+    def compact(self, *, progress: bool = False) -> None:
+        """Merge the segments of each table into one.
 
-    def verify(self) -> VerifyReport:
+        Parameters
+        ----------
+        progress
+            Show in a terminal or notebook how long it has taken.
+        """
+        with time_shown("compact", bool(progress)):
+            self._native.compact()
+
+    def verify(self, *, progress: bool = False) -> VerifyReport:
         """Read every segment and check every checksum, order, count and index against the rows.
 
         With ``read_only=True``, it checks the segments of the last :meth:`refresh`, and a writer can continue.
+
+        Parameters
+        ----------
+        progress
+            Show in a terminal or notebook how long it has taken.
 
         Raises
         ------
         CorruptError
             If a segment is damaged; the message names every damaged segment.
         """
-        segments, rows, bytes_read, faults = self._native.verify()
+        with time_shown("verify", bool(progress)):
+            segments, rows, bytes_read, faults = self._native.verify()
         if faults:
             raise CorruptError(f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults))
         return VerifyReport(segments, rows, bytes_read)

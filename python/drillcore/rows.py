@@ -13,6 +13,7 @@ import pyarrow as pa
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped, html_table, muted, text, text_table
+from drillcore.progress import counted, rows_shown
 from drillcore.take_away import check_compression, write_csv, write_ipc, write_parquet
 from drillcore.whole_file import check_target
 
@@ -115,7 +116,12 @@ class Rows:
         return self._take().__arrow_c_stream__(requested_schema)
 
     def to_parquet(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, compression: str | None = "zstd"
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        compression: str | None = "zstd",
+        progress: bool = False,
     ) -> int:
         """Write all rows to a Parquet file, and return their number.
 
@@ -132,6 +138,8 @@ class Rows:
         compression
             ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``None``. Row groups have some hundred
             thousand rows, and statistics.
+        progress
+            Show in a terminal or notebook how many rows are written.
 
         Raises
         ------
@@ -150,7 +158,8 @@ class Rows:
         10
         """
         target, packed = check_target(path, bool(overwrite)), check_compression("parquet", compression)
-        return write_parquet(target, bool(overwrite), self._schema, self._source(), packed)
+        with rows_shown("to_parquet", bool(progress)) as shown_rows:
+            return write_parquet(target, bool(overwrite), self._schema, counted(self._source(), shown_rows), packed)
 
     def to_csv(
         self, path: str | os.PathLike[str], *, overwrite: bool = False, header: bool = True, delimiter: str = ","

@@ -27,6 +27,7 @@ from drillcore.lasting import check_ttl
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import check_name, listed, shown
 from drillcore.overview import columns_html, table_caption
+from drillcore.progress import rows_shown, time_shown
 from drillcore.reads import Reads
 from drillcore.schema import parse_type
 from drillcore.single_row import SingleRow
@@ -256,7 +257,7 @@ class Table(Reads):
         """
         self._native.widen(check_name("column", column), parse_type(column, type))
 
-    def index_sets(self, *names: Any, wait: bool = False) -> None:
+    def index_sets(self, *names: Any, wait: bool = False, progress: bool = False) -> None:
         """Index sets, so that reading one costs time proportional to its size.
 
         Without an index, a read scans the set column. Answers do not depend on the index, nor do the samples of a
@@ -270,6 +271,8 @@ class Table(Reads):
             Values of the set column; they need not have rows yet. ``drillcore.NULL`` means the rows without a value.
         wait
             Whether to wait until existing rows are indexed. If the wait is interrupted, the work continues.
+        progress
+            Show in a terminal or notebook how long the wait has taken.
 
         Raises
         ------
@@ -292,9 +295,10 @@ class Table(Reads):
         """
         self._native.index_sets(self._named_sets("index_sets", names))
         if wait:
-            self._native.wait_for_set_index()
+            with time_shown("index sets", bool(progress)):
+                self._native.wait_for_set_index()
 
-    def index_all_sets(self, *, wait: bool = False) -> None:
+    def index_all_sets(self, *, wait: bool = False, progress: bool = False) -> None:
         """Index all sets, including those that appear later; see :meth:`index_sets`.
 
         Examples
@@ -310,7 +314,8 @@ class Table(Reads):
         """
         self._native.index_sets(None)
         if wait:
-            self._native.wait_for_set_index()
+            with time_shown("index sets", bool(progress)):
+                self._native.wait_for_set_index()
 
     def unindex_sets(self, *names: Any) -> None:
         """Stop indexing sets, which makes appends and background work cheaper.
@@ -406,7 +411,7 @@ class Table(Reads):
         commit_rows: int | None = None,
         on_error: str = "raise",
         fill_nulls: bool = False,
-        progress: Callable[[int], object] | None = None,
+        progress: Callable[[int], object] | bool | None = None,
     ) -> LoadResult:
         """Load a stream of any size. Rows are committed in chunks, and memory holds one chunk at a time.
 
@@ -427,7 +432,8 @@ class Table(Reads):
         fill_nulls
             As for :meth:`append`.
         progress
-            A function to call after each commit, with the number of rows stored so far.
+            ``True`` shows in a terminal or notebook how many rows are stored. Otherwise a function to call after each
+            commit, with the number of rows stored so far.
 
         Raises
         ------
@@ -452,17 +458,18 @@ class Table(Reads):
             commit_rows = usual_rows(budget_bytes)
         elif commit_rows == 0:
             raise InvalidArgumentError("commit_rows: expected a number of at least 1, not 0")
-        if progress is not None and not callable(progress):
+        if not (progress is None or isinstance(progress, bool) or callable(progress)):
             raise InvalidTypeError(f"progress: expected a function of the number of rows, not {shown(progress)}")
-        loader = Loader(
-            partial(self.append, fill_nulls=fill_nulls),
-            self.append_schema,
-            chunk_rows=commit_rows,
-            chunk_bytes=most_bytes(budget_bytes),
-            on_error=on_error,
-            progress=progress,
-        )
-        return loader.load(stream, lambda: self._pin().lsn)
+        with rows_shown(f"load {self.name}", progress is True) as shown_rows:
+            loader = Loader(
+                partial(self.append, fill_nulls=fill_nulls),
+                self.append_schema,
+                chunk_rows=commit_rows,
+                chunk_bytes=most_bytes(budget_bytes),
+                on_error=on_error,
+                progress=shown_rows if isinstance(progress, bool) else progress,
+            )
+            return loader.load(stream, lambda: self._pin().lsn)
 
     def writer(
         self,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use drillcore::{
-    AppendOptions, BackupResult, Durability, Error, Interrupt, Merge, OnError, Options, ReadOptions,
-    RollupSpec, SourcePosition, TableSpec,
+    AppendOptions, BackupResult, Durability, Error, Interrupt, Merge, OnError, Options,
+    ReadOptions, RollupSpec, SourcePosition, TableSpec,
 };
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;

@@ -298,9 +298,14 @@ impl Database {
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
     /// Reports all damaged segments; fails only on the interrupt.
     pub fn verify(&self) -> Result<VerifyReport> {
+        self.verify_with(|_| ())
+    }
+
+    /// [`Database::verify`], with `progress` called before each segment with what was checked so far.
+    pub fn verify_with(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport> {
         match &self.opened {
-            Opened::Writing(writer) => writer.verify(&self.interrupt),
-            Opened::Reading(reader) => reader.verify(&self.interrupt),
+            Opened::Writing(writer) => writer.verify(&self.interrupt, &mut progress),
+            Opened::Reading(reader) => reader.verify(&self.interrupt, &mut progress),
         }
     }
 

@@ -35,15 +35,17 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Checks segments, each open or with the reason why it cannot be opened. The caller sees to it that
-    /// their files stay. Fails only on the interrupt.
+    /// Checks segments, each open or with the reason why it cannot be opened, and reports after each. The caller sees
+    /// to it that their files stay. Fails only on the interrupt.
     pub(crate) fn of(
         directory: &Arc<dyn Directory>,
         segments: impl Iterator<Item = Result<Arc<Segment>>>,
         interrupt: &Interrupt,
+        progress: &mut dyn FnMut(&VerifyReport),
     ) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
         for segment in segments {
+            progress(&report);
             report.segments += 1;
             let segment = match segment {
                 Ok(segment) => segment,

@@ -208,7 +208,11 @@ impl Reader {
 
     /// Checks every segment of the last refresh, those of named snapshots too. The writer's merges remove nothing of
     /// it meanwhile.
-    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+    pub fn verify(
+        &self,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(&VerifyReport),
+    ) -> Result<VerifyReport> {
         let current = self.current()?;
         let of_tables =
             current.version.segments().map(|segment| (segment.id(), Ok(segment.clone())));
@@ -224,7 +228,7 @@ impl Reader {
                 });
             }
         }
-        VerifyReport::of(&self.shared.directory, segments.into_values(), interrupt)
+        VerifyReport::of(&self.shared.directory, segments.into_values(), interrupt, progress)
     }
 
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.

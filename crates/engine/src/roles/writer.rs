@@ -158,7 +158,11 @@ impl Writer {
     }
 
     /// Checks every segment of tables and named snapshots.
-    pub fn verify(&self, interrupt: &Interrupt) -> Result<VerifyReport> {
+    pub fn verify(
+        &self,
+        interrupt: &Interrupt,
+        progress: &mut dyn FnMut(&VerifyReport),
+    ) -> Result<VerifyReport> {
         let segments: Vec<_> = {
             let state = self.core.open_state()?;
             let of_tables = state.tables.values().flat_map(|table| &table.segments);
@@ -169,7 +173,7 @@ impl Writer {
             by_id.into_values().collect()
         };
         let segments = segments.into_iter().map(Ok);
-        VerifyReport::of(&self.core.directory, segments, interrupt)
+        VerifyReport::of(&self.core.directory, segments, interrupt, progress)
     }
 
     /// Sizes, counts and rates.

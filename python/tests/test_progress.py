@@ -1,0 +1,85 @@
+"""Progress is a line in a terminal, a display in a notebook, and nothing elsewhere."""
+
+from __future__ import annotations
+
+import io
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import drillcore
+from drillcore import progress
+
+BATCHES = [pa.table({"id": range(first, first + 1_000)}) for first in range(0, 5_000, 1_000)]
+
+
+class Terminal(io.StringIO):
+    """A standard error that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def everything(database: drillcore.Database, folder: Path) -> None:
+    table = database.create_table("t", {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
+    assert table.load(iter(BATCHES), commit_rows=1_000, progress=True).rows == 5_000
+    assert table.scan().to_parquet(folder / "t.parquet", progress=True) == 5_000
+    database.flush()
+    table.index_all_sets(wait=True, progress=True)
+    database.compact(progress=True)
+    assert database.verify(progress=True).rows == 5_000
+
+
+def test_a_terminal_shows_lines_that_go_at_the_end(
+    database: drillcore.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.0)
+    everything(database, tmp_path)
+    shown = terminal.getvalue()
+    assert "\rload t: 5,000 rows, " in shown
+    assert "\rto_parquet: 5,000 rows, " in shown
+    for what in ("index sets", "compact", "verify"):
+        assert f"\r{what}: 0." in shown
+    assert "\n" not in shown
+    assert shown.rstrip(" \r") != shown, "the last line is wiped"
+
+
+def test_a_notebook_updates_one_display_for_each_call(
+    database: drillcore.Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[list[str]] = []
+
+    class ZMQInteractiveShell:
+        """Named as that of notebooks is."""
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown[-1].append(data["text/plain"])
+
+    def display(data: dict[str, str], **_options: Any) -> Handle:
+        shown.append([data["text/plain"]])
+        return Handle()
+
+    package, module = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    package.get_ipython = ZMQInteractiveShell  # type: ignore[attr-defined]
+    module.display = display  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.0)
+    everything(database, tmp_path)
+    assert shown[0][0].startswith("load t: ")
+    assert [texts[-1] for texts in shown] == [""] * len(shown)
+    assert len(shown[0]) == 6
+
+
+def test_nothing_is_shown_elsewhere_or_unasked(
+    database: drillcore.Database, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    everything(database, tmp_path)
+    assert capfd.readouterr() == ("", "")
