@@ -4,6 +4,7 @@ mod column_type;
 mod shared_options;
 mod export_arguments;
 mod backup_arguments;
+mod altering_arguments;
 mod arguments;
 mod fault;
 mod ctrl_c;

@@ -1,0 +1,79 @@
+//! Arguments of the verbs that change a table while it is in use.
+
+use std::time::Duration;
+
+use arrow_schema::DataType;
+use clap::Args;
+
+use crate::column_type::column_type;
+use crate::shared_options::Source;
+
+#[derive(Debug, Args)]
+pub struct AddColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub name: String,
+    /// The column's type; see below.
+    #[arg(value_name = "TYPE", value_parser = column_type)]
+    pub column_type: DataType,
+}
+
+#[derive(Debug, Args)]
+pub struct SetTtl {
+    #[command(flatten)]
+    pub source: Source,
+    /// The timestamp or date column that tells when rows expire.
+    #[arg(required_unless_present = "none", requires = "lasting")]
+    pub column: Option<String>,
+    /// How long after it, as in 7d or "1h 30m".
+    #[arg(value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub lasting: Option<Duration>,
+    /// Keep rows for good.
+    #[arg(long, conflicts_with = "column")]
+    pub none: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RenameColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub old: String,
+    /// Its new name.
+    pub new: String,
+}
+
+#[derive(Debug, Args)]
+pub struct DropColumn {
+    #[command(flatten)]
+    pub source: Source,
+    /// The column's name.
+    pub name: String,
+}
+
+#[derive(Debug, Args)]
+pub struct TwoTables {
+    #[command(flatten)]
+    pub source: Source,
+    /// The new name.
+    pub new: String,
+}
+
+#[derive(Debug, Args)]
+pub struct SwitchSets {
+    #[command(flatten)]
+    pub source: Source,
+    /// Names of sets; a set may have no rows yet.
+    #[arg(required_unless_present_any = ["all", "null_set"])]
+    pub sets: Vec<String>,
+    /// All sets, including those that appear later.
+    #[arg(long, conflicts_with_all = ["sets", "null_set"])]
+    pub all: bool,
+    /// The rows that are null in the set column.
+    #[arg(long)]
+    pub null_set: bool,
+    /// Show no progress bar.
+    #[arg(long)]
+    pub quiet: bool,
+}
