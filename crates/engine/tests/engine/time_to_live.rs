@@ -197,6 +197,7 @@ fn what_has_expired_is_shown_nowhere_and_never_comes_back() {
         events.append(&table, &rows[300..]);
         let before = table.snapshot().unwrap();
         events.check(&before, &younger_than(&rows, 24), "in both");
+        db.named_snapshot("before").unwrap();
         table.set_ttl(hours(12)).unwrap();
         events.check(&table.snapshot().unwrap(), &younger_than(&rows, 12), "after half a day");
         events.check(&before, &younger_than(&rows, 24), "a snapshot stays as it is");
@@ -221,6 +222,8 @@ fn what_has_expired_is_shown_nowhere_and_never_comes_back() {
                 }
             }
             events.check(&table.snapshot().unwrap(), &younger_than(&rows, 6), step);
+            let kept = db.named_snapshot("before").unwrap().table("t").unwrap();
+            events.check(&kept, &younger_than(&rows, 24), step);
         }
         assert_eq!(table.schema().ttl, None);
         // What comes later is new, however old it says to be.

@@ -99,16 +99,13 @@ impl TableSchema {
     }
 
     /// Whether this can be what became of `earlier`: what was stored by that shape reads by this one. Names do not
-    /// matter, nor do sets that are indexed.
+    /// matter, nor do sets that are indexed, nor how long rows are kept.
     pub fn continues(&self, earlier: &TableSchema) -> bool {
         let numbers = |schema: &TableSchema, columns: &[usize]| {
             columns.iter().map(|column| schema.stored.number(*column)).collect::<Vec<_>>()
         };
         let of_set =
             |schema: &TableSchema| schema.set_column().map(|column| schema.stored.number(column));
-        let ttl = |schema: &TableSchema| {
-            schema.ttl.map(|ttl| (schema.stored.number(ttl.column), ttl.seconds))
-        };
         let is_same_type = |number: usize| self.stored_type(number) == earlier.stored_type(number);
         // A weight that got a wider type has another number.
         let origin = |schema: &TableSchema, column: usize| {
@@ -149,7 +146,6 @@ impl TableSchema {
                 false => key == earlier_key,
             }
             && of_set(self) == of_set(earlier)
-            && ttl(self) == ttl(earlier)
             && weights(self) == weights(earlier)
     }
 }
