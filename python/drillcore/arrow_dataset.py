@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+import pyarrow.fs as fs
 
-from drillcore.errors import InvalidArgumentError
+from drillcore.errors import InvalidArgumentError, UnsupportedError
 from drillcore.lazy import in_sql, quoted
 from drillcore.rows import Rows
 
@@ -42,15 +43,21 @@ _IS_NULL = re.compile(r"is_null\((\w+), \{nan_is_null=false\}\)")
 _IS_VALID = re.compile(r"is_valid\((\w+)\)")
 
 
-class TableDataset(ds.Dataset):  # type: ignore[misc, unused-ignore]
+class TableDataset(ds.FileSystemDataset):  # type: ignore[misc, unused-ignore]
     """A table as of one moment, as a dataset that DuckDB reads what it needs of.
 
-    It can be scanned any number of times. What pyarrow does with the fragments of a dataset, it cannot do.
+    It can be scanned any number of times, by its own methods. pyarrow's own scans, joins and writers of datasets are
+    refused: they would read all rows, and only once.
     """
 
-    def __init__(self, schema: pa.Schema, scan: Scan) -> None:
+    def __init__(self, schema: pa.Schema, scan: Scan, condition: pc.Expression | None = None) -> None:
+        # Its own methods read the table. What reads the files of a dataset finds one that says what to do instead.
+        file_format, filesystem = ds.IpcFileFormat(), fs.PyFileSystem(_Refusing())
+        fragment = file_format.make_fragment("table", filesystem=filesystem)
+        super().__init__([fragment], schema, file_format, filesystem=filesystem)
         self._table_schema = schema
         self._scan = scan
+        self._condition = condition
 
     @property
     def schema(self) -> pa.Schema:
@@ -61,7 +68,23 @@ class TableDataset(ds.Dataset):  # type: ignore[misc, unused-ignore]
         """Return what reads these columns of the rows that pass; options of pyarrow's own scans are ignored."""
         if columns is not None and not isinstance(columns, list | tuple):
             raise InvalidArgumentError("columns: expected a list of names; other projections are not supported")
-        return _Scanner(self._table_schema, self._scan, None if columns is None else list(columns), filter)
+        condition = self._condition
+        if filter is not None:
+            condition = filter if condition is None else condition & filter
+        return _Scanner(self._table_schema, self._scan, None if columns is None else list(columns), condition)
+
+    def filter(self, expression: pc.Expression) -> TableDataset:
+        """Return the same rows, but only those that pass; nothing is read yet."""
+        condition = expression if self._condition is None else self._condition & expression
+        return TableDataset(self._table_schema, self._scan, condition)
+
+    def take(self, indices: Any, **options: Any) -> pa.Table:
+        """Read all rows, and return those at some positions."""
+        return self.to_table(**options).take(indices)
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Any:
+        """Fragments are not given."""
+        raise UnsupportedError(_ADVICE)
 
     def to_table(self, *args: Any, **options: Any) -> pa.Table:
         """Read all rows; see :meth:`scanner`."""
@@ -81,6 +104,20 @@ class TableDataset(ds.Dataset):  # type: ignore[misc, unused-ignore]
 
     def __reduce__(self) -> Any:
         raise TypeError("a dataset of a table cannot be pickled; open the database where it is needed")
+
+
+_ADVICE = (
+    "pyarrow reads the dataset of a table by its scanner, to_table, to_batches, count_rows, head, take and filter; for "
+    "anything else take its to_table(), or the table's scan().arrow()"
+)
+
+
+def _refuse(*_arguments: Any) -> Any:
+    raise UnsupportedError(_ADVICE)
+
+
+_Refusing = type("_Refusing", (fs.FileSystemHandler,), dict.fromkeys(fs.FileSystemHandler.__abstractmethods__, _refuse))
+"""A file system without a file that can be read."""
 
 
 class _Scanner:

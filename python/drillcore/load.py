@@ -208,7 +208,7 @@ def is_data(data: Any) -> bool:
 
 def is_scanner(data: Any) -> bool:
     """Whether ``data`` is a ``pyarrow.dataset`` scanner or dataset, without importing that module."""
-    return type(data).__module__ in ("pyarrow._dataset", "pyarrow.dataset")
+    return type(data).__module__ in ("pyarrow._dataset", "pyarrow.dataset", "drillcore.arrow_dataset")
 
 
 def batches(data: Any, schema: pa.Schema, chunk_rows: int) -> Iterator[Any]:

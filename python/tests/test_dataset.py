@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pytest
 
 import drillcore
@@ -158,3 +159,25 @@ def test_what_a_text_does_not_say_for_sure_is_not_handed_on() -> None:
     assert pushed_condition((field("x") > 1) & (field("other") > 2), schema) is None
     both = (field("id") >= 3) | field("name").is_null()
     assert pushed_condition(both, schema) == '("id" >= 3 or "name" is null)'
+
+
+def test_what_pyarrow_would_do_by_itself_is_refused_with_what_to_do_instead(tmp_path: Any) -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id")
+    t.append([{"id": n} for n in range(1_000)])
+    data = t.dataset()
+    for use in (
+        lambda: data.sort_by("id"),
+        lambda: data.join(data, "id"),
+        lambda: data.replace_schema(data.schema).to_table(),
+        lambda: ds.dataset([data]).to_table(),
+        lambda: ds.UnionDataset(data.schema, [data]).to_table(),
+        lambda: ds.Scanner.from_dataset(data).to_table(),
+        lambda: list(data.get_fragments()),
+    ):
+        with pytest.raises(drillcore.UnsupportedError, match="to_table"):
+            use()
+    late = data.filter(ds.field("id") > 990)
+    assert (late.count_rows(), late.filter(ds.field("id") < 995).to_table().num_rows) == (9, 4)
+    assert data.take([3, 1]).to_pydict() == {"id": [3, 1]}
+    other = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id")
+    assert (other.load(data).rows, other.load(late.scanner()).rows) == (1_000, 9)
