@@ -14,7 +14,7 @@ from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
 from drillcore.interval_drawing import Interval, drawings
 from drillcore.names import check_encodable, check_name, shown
-from drillcore.notebook import Html, html_table, text
+from drillcore.notebook import Html, figure, html_table, text
 from drillcore.rows import require
 
 if TYPE_CHECKING:
@@ -254,8 +254,8 @@ class Estimate:
             cells = []
             for name, per_group in intervals:
                 value, low, high, method = per_group[i]
-                ends = (_EXACT, _EXACT) if method == _EXACT else (text(low), "?" if high is None else text(high))
-                cells.append((name, text(value), *ends))
+                ends = (_EXACT, _EXACT) if method == _EXACT else (figure(low), "?" if high is None else figure(high))
+                cells.append((name, figure(value), *ends))
             shown.append((group, cells))
         return shown
 

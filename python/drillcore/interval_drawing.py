@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from drillcore.notebook import Html, escaped, text
+from drillcore.notebook import Html, escaped, figure
 
 Interval = tuple[float | None, float | None, float | None]
 """The estimate and its ends. ``None`` is not known, and an end may be infinite."""
@@ -36,7 +36,7 @@ class Scale:
 
     def head(self) -> Html:
         """Return the ends of the range, for the head of a column of drawings."""
-        ends = f"<span>{escaped(text(self.low))}</span><span>{escaped(text(self.high))}</span>"
+        ends = f"<span>{escaped(figure(self.low))}</span><span>{escaped(figure(self.high))}</span>"
         style = f"display:flex;justify-content:space-between;width:{_WIDTH}px;font-weight:normal;opacity:.65"
         return Html(f'<div style="{style}">{ends}</div>')
 
@@ -80,5 +80,5 @@ def _line(x1: str, y1: float, x2: str, y2: float, style: str) -> str:
 
 
 def _spoken(interval: Interval) -> str:
-    value, low, high = (text(number) for number in interval)
+    value, low, high = (figure(number) for number in interval)
     return f"{value}, exact" if low == value == high else f"{value}, from {low} to {high}"

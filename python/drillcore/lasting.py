@@ -29,3 +29,17 @@ def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:
     if lasting < timedelta(seconds=1):
         raise InvalidArgumentError(f"ttl: rows live for a second at least, not {lasting}")
     return column, lasting
+
+
+def lasting_text(lasting: timedelta) -> str:
+    """Return a time of whole seconds as it can be given.
+
+    Examples
+    --------
+    >>> lasting_text(timedelta(days=7)), lasting_text(timedelta(hours=36))
+    ('7d', '1d 12h')
+    """
+    minutes, seconds = divmod(lasting.seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = {"d": lasting.days, "h": hours, "m": minutes, "s": seconds}
+    return " ".join(f"{count}{unit}" for unit, count in parts.items() if count)

@@ -55,6 +55,19 @@ def text(value: Any) -> str:
     return shortened("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown))
 
 
+def figure(value: float | None) -> str:
+    """Return a figure as it is shown: whole numbers with all digits, others with six.
+
+    Examples
+    --------
+    >>> figure(3469478.0), figure(12.3456789), figure(None)
+    ('3,469,478', '12.3457', 'null')
+    """
+    if value is not None and value == value // 1 and abs(value) < 2**53:
+        return f"{value:,.0f}"
+    return text(value)
+
+
 def text_table(cells: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table in text; the first row of ``cells`` is the head."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

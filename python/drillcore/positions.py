@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -34,7 +35,7 @@ def _stored(source: str, position: Any) -> bytes:
     if position is None:
         return b""
     try:
-        return json.dumps(position, allow_nan=False, separators=(",", ":")).encode()
+        return json.dumps(position, allow_nan=False, separators=(",", ":"), default=operator.index).encode()
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(
             f"positions: the position of {shown(source)} must be a number, a string, or a list or dict of these, "

@@ -23,7 +23,7 @@ from drillcore.data import (
 )
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
-from drillcore.lasting import check_ttl
+from drillcore.lasting import check_ttl, lasting_text
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import check_name, listed, shown
 from drillcore.overview import columns_html, table_caption
@@ -683,7 +683,7 @@ class Table(Reads):
     def __repr__(self) -> str:
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
-        ttl = f", ttl={self.ttl[0]!r} + {self.ttl[1]}" if self.ttl else ""
+        ttl = f", ttl=({self.ttl[0]!r}, {lasting_text(self.ttl[1])!r})" if self.ttl else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
         columns = listed([f"{field.name}: {field.type}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{ttl}{merge}; {columns}>"

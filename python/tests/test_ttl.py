@@ -56,7 +56,7 @@ def test_an_expired_row_is_no_row_to_get_or_update() -> None:
 
 def test_the_table_shows_how_long_it_keeps_its_rows() -> None:
     t = table(drillcore.open(":memory:"), ttl=("ts", "36h"))
-    assert "ttl='ts' + 1 day, 12:00:00" in repr(t)
+    assert "ttl=('ts', '1d 12h')" in repr(t)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ use arrow_schema::DataType;
 use clap::Args;
 
 use crate::column_type::column_type;
+use crate::lasting::parse_lasting;
 use crate::shared_options::Source;
 
 #[derive(Debug, Args)]
@@ -27,7 +28,7 @@ pub struct SetTtl {
     #[arg(required_unless_present = "none", requires = "lasting")]
     pub column: Option<String>,
     /// How long after it, as in 7d or "1h 30m".
-    #[arg(value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(value_name = "TIME", value_parser = parse_lasting)]
     pub lasting: Option<Duration>,
     /// Keep rows for good.
     #[arg(long, conflicts_with = "column")]

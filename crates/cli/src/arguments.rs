@@ -15,6 +15,7 @@ pub use crate::altering_arguments::{
 use crate::backup_arguments::{self as backup, Backup, Restore};
 use crate::column_type::column_type;
 use crate::export_arguments::{self, Export};
+use crate::lasting::parse_lasting;
 pub use crate::shared_options::{
     Columns, Database, Format, Moment, Output, Selection, Source, Style,
 };
@@ -453,8 +454,7 @@ fn typed_column(text: &str) -> Result<(String, DataType), String> {
 fn time_to_live(text: &str) -> Result<(String, Duration), String> {
     match text.split_once('=') {
         Some((name, lasting)) if !name.trim().is_empty() => {
-            let lasting = humantime::parse_duration(lasting.trim());
-            Ok((name.trim().to_string(), lasting.map_err(|error| error.to_string())?))
+            Ok((name.trim().to_string(), parse_lasting(lasting)?))
         }
         _ => Err("expected COLUMN=TIME, such as ts=7d or ts=\"1h 30m\"".to_string()),
     }

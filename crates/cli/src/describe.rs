@@ -6,12 +6,12 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array}
 use drillcore::{
     Interrupt, Merge, RollupSpec, Snapshot, Stats, TableSchema, TableSnapshot, TableSpec,
 };
-use humantime::format_duration;
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{Describe, Style};
 use crate::column_type::type_name;
 use crate::fault::Fault;
+use crate::lasting::lasting_text;
 use crate::opening::open_to_read;
 use crate::output::{print_line, print_one};
 
@@ -78,7 +78,7 @@ pub fn heading(
         lines.push(format!("time      {time}, in steps of {granularity}"));
     }
     if let Some((column, lasting)) = &spec.ttl {
-        lines.push(format!("kept      {} after {column}", format_duration(*lasting)));
+        lines.push(format!("kept      {} after {column}", lasting_text(*lasting)));
     }
     if let Some(set) = &spec.set {
         lines.push(format!("set       {set}"));

@@ -1,6 +1,7 @@
 //! The `drillcore` command, as a program and as `python -m drillcore`.
 
 mod column_type;
+mod lasting;
 mod shared_options;
 mod export_arguments;
 mod backup_arguments;

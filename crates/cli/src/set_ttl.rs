@@ -1,10 +1,10 @@
 //! `drillcore set-ttl`: how long rows of a table are kept.
 
 use drillcore::Interrupt;
-use humantime::format_duration;
 
 use crate::arguments::SetTtl;
 use crate::fault::Fault;
+use crate::lasting::lasting_text;
 use crate::opening::open;
 use crate::output::print_line;
 
@@ -17,7 +17,7 @@ pub fn set_ttl(arguments: &SetTtl, interrupt: &Interrupt) -> Result<(), Fault> {
     print_line(&match ttl {
         None => format!("rows of {} are kept for good", source.table),
         Some((column, lasting)) => {
-            let lasting = format_duration(lasting);
+            let lasting = lasting_text(lasting);
             format!("rows of {} are kept for {lasting} after {column}", source.table)
         }
     })

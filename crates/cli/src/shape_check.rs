@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
-use humantime::format_duration;
 
 use crate::arguments::{MergeName, Shape};
 use crate::column_type::type_name;
 use crate::fault::Fault;
+use crate::lasting::lasting_text;
 
 /// Refuses options that contradict the table, each with what it says and what the table has.
 pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<(), Fault> {
@@ -89,9 +89,8 @@ fn contradictions(shape: &Shape, schema: &TableSchema) -> Vec<String> {
         contradicts("--no-streams", "given".to_string(), streams(&table.streams));
     }
     if let Some(asked) = shape.ttl.as_ref().filter(|asked| table.ttl.as_ref() != Some(asked)) {
-        let shown = |(column, lasting): &(String, Duration)| {
-            format!("{column}={}", format_duration(*lasting))
-        };
+        let shown =
+            |(column, lasting): &(String, Duration)| format!("{column}={}", lasting_text(*lasting));
         contradicts("--ttl", shown(asked), table.ttl.as_ref().map_or_else(none, shown));
     }
     let no_rollup = RollupSpec::default();

@@ -14,7 +14,7 @@ fn rows_expire_and_what_has_does_not_come_back() {
     prints(folder, &ingest);
     let count = || prints(folder, &["count", "v.drill", "v"]);
     assert_eq!(count().trim(), "1");
-    assert!(prints(folder, &["describe", "v.drill", "v"]).contains("kept      7days after ts"));
+    assert!(prints(folder, &["describe", "v.drill", "v"]).contains("kept      7d after ts"));
     let kept = prints(folder, &["set-ttl", "v.drill", "v", "--none"]);
     assert_eq!(kept, "rows of v are kept for good\n");
     assert_eq!(count().trim(), "1");
@@ -27,7 +27,7 @@ fn rows_expire_and_what_has_does_not_come_back() {
     assert!(message.contains("--ttl"), "{message}");
     for (arguments, says) in [
         (vec!["id", "7d"], "no time"),
-        (vec!["ts", "soon"], "soon"),
+        (vec!["ts", "soon"], "write 7d"),
         (vec!["ts"], "TIME"),
         (vec![], "COLUMN"),
         (vec!["ts", "1d", "--none"], "--none"),

@@ -156,6 +156,16 @@ impl Target {
         let Some(name) = path.file_name() else {
             return Err(Error::invalid(format!("{:?} is no path of a folder", path.display())));
         };
+        // Who removes the database should not lose its backups.
+        let parent = path.parent().map(LocalDirectory::open);
+        if let Some(Ok(parent)) = &parent
+            && manifest::exists(parent)?
+        {
+            return Err(Error::invalid(format!(
+                "{} lies in the folder of a database; give a path outside of it",
+                path.display()
+            )));
+        }
         let mut unfinished = name.to_os_string();
         unfinished.push(UNFINISHED);
         let beside = path.with_file_name(unfinished);

@@ -89,7 +89,10 @@ fn heavy_tail(
         Method::Bounded => true,
         _ => is_heavy_tailed(&tally.moments(**group, slot)),
     };
-    let heavy: Vec<(&usize, &Interval)> = groups.iter().zip(intervals).filter(is_heavy).collect();
+    // Of no numbers nothing can be said.
+    let has_numbers = |(group, _): &(&usize, &Interval)| tally.moments(**group, slot).count() > 0;
+    let of_groups = groups.iter().zip(intervals).filter(has_numbers);
+    let heavy: Vec<(&usize, &Interval)> = of_groups.filter(is_heavy).collect();
     let skewness = |group: &usize| tally.moments(*group, slot).skewness();
     let (worst, _) =
         heavy.iter().max_by(|a, b| skewness(a.0).abs().total_cmp(&skewness(b.0).abs()))?;

@@ -1,0 +1,42 @@
+//! Lengths of time, such as "7d" and "1h 30m", as they are read and shown.
+
+use std::time::Duration;
+
+/// The units that are shown, with their seconds.
+const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+
+/// Reads a length.
+pub fn parse_lasting(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text.trim())
+        .map_err(|_| format!("{text:?} is no length of time; write 7d, 12h or \"1h 30m\""))
+}
+
+/// A length of whole seconds, as [`parse_lasting`] reads it.
+pub fn lasting_text(lasting: Duration) -> String {
+    let mut rest = lasting.as_secs();
+    let mut parts = Vec::new();
+    for (unit, seconds) in UNITS {
+        if rest >= seconds {
+            parts.push(format!("{}{unit}", rest / seconds));
+            rest %= seconds;
+        }
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_reads_back() {
+        for (seconds, text) in
+            [(1, "1s"), (5_400, "1h 30m"), (604_800, "7d"), (90_061, "1d 1h 1m 1s")]
+        {
+            let lasting = Duration::from_secs(seconds);
+            assert_eq!(lasting_text(lasting), text);
+            assert_eq!(parse_lasting(text), Ok(lasting));
+        }
+        assert!(parse_lasting("soon").unwrap_err().contains("write 7d"));
+    }
+}
