@@ -22,7 +22,7 @@ impl HeldBytes {
         Arc::new(HeldBytes { limit, held: Mutex::new(0), freed: Condvar::new() })
     }
 
-    /// Waits until there is room for so many bytes, or nothing else is held.
+    /// Waits until there is room for `bytes`, or nothing else is held.
     pub fn hold(self: &Arc<HeldBytes>, bytes: u64) -> Held {
         let mut held = self.held.lock();
         while *held > 0 && held.saturating_add(bytes) > self.limit {

@@ -57,7 +57,7 @@ impl FileProgress {
         Ok(Some(progress))
     }
 
-    /// The position behind so many records or rows.
+    /// The position behind the first `records` records or rows.
     pub fn at(&self, records: u64) -> SourcePosition {
         self.position(records, false)
     }

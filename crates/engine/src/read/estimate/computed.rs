@@ -1,5 +1,5 @@
-//! [`Computed`]: columns that are computed from others, to aggregate or to group by. The engine parses nothing: whoever reads
-//! text hands it an [`Expression`].
+//! [`Computed`]: columns that are computed from others, to aggregate or to group by. The engine parses nothing: the
+//! crate that reads text hands it an [`Expression`].
 
 use std::fmt;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ use crate::select::selection::{Question, Selected, Selection};
 const STREAM: u64 = 2;
 /// Rounds grow to this, where the data does not say when to stop.
 const ROUND_MAX: u64 = 50_000;
-/// A round is at most so many times what was drawn: from few rows it is hard to tell how many are needed.
+/// The most that a round is, as a multiple of what was drawn: from few rows it is hard to tell how many are needed.
 const ROUND_GROWTH_MAX: u64 = 8;
 /// Partitions of a scan per thread, so that none waits long for the last.
 const PARTITIONS_PER_THREAD: usize = 4;
@@ -184,7 +184,7 @@ impl<'a> Drawing<'a> {
         self.drawn > 0 && watch.as_mut().is_some_and(|watch| watch(estimate).is_break())
     }
 
-    /// Draws more rows, until there are about so many if that is known.
+    /// Draws more rows, until about `until` are drawn if that is known.
     fn draw_round(&mut self, until: u64) -> Result<()> {
         let least = (self.drawn / 2).clamp(ROUND_MIN, ROUND_MAX);
         let round = match self.request.stop {

@@ -310,7 +310,7 @@ fn exactly(figure: Option<f64>) -> Interval {
     Interval::exact(figure.unwrap_or(f64::NAN))
 }
 
-/// A number of different values of which so many were met.
+/// A number of different values of which `met` were met.
 fn at_least(met: f64) -> Interval {
     Interval { value: met, low: met, high: f64::INFINITY, method: Method::LowerBound }
 }

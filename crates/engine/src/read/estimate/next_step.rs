@@ -18,14 +18,14 @@ use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
 use crate::select::selection::{Part, Selected};
 
-/// So many rows in memory are read in order in the time of one draw and what is made of it; `docs/sampling.md` has the
+/// Rows in memory that are read in order in the time of one draw and what is made of it; `docs/sampling.md` has the
 /// measurement.
 const ROWS_PER_DRAW: u64 = 128;
 /// And of rows on disk, of which a draw reads a block.
 const DISK_ROWS_PER_DRAW: u64 = 1_024;
 /// And of sets, whose rows lie among others.
 const SET_ROWS_PER_DRAW: u64 = 4;
-/// Draws that cost one in so many of what it costs to read all rows are worth it.
+/// Draws are worth it where reading all rows costs at least this many times as much.
 const SCAN_SHARE: f64 = 2.0;
 
 /// A group of which so many rows were drawn, and no value among them, holds up nothing: a share of 1 % of its rows may have one.
