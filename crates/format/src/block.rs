@@ -16,6 +16,7 @@ mod encoder;
 mod section;
 #[cfg(test)]
 mod tests;
+mod weights;
 
 use std::cmp::Ordering;
 use std::sync::Arc;

@@ -428,11 +428,6 @@ impl IndexPage {
         self.block(last_before(self.blocks, |number| bound.lies_before(self.suffix(number))))
     }
 
-    /// The sum of a weight column over the rows of block `number`.
-    pub fn weight_of(&self, weight: usize, number: usize) -> u128 {
-        self.weight_end(weight, number) - self.weight_before(weight, number)
-    }
-
     /// The sum of a weight column over the page's blocks before block `number`.
     pub fn weight_before(&self, weight: usize, number: usize) -> u128 {
         number.checked_sub(1).map_or(0, |previous| self.weight_end(weight, previous))

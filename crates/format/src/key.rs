@@ -11,6 +11,7 @@
 #[cfg(test)]
 pub(crate) mod arbitrary;
 mod bound;
+mod fences;
 pub(crate) mod fixed;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use arrow_schema::DataType;
 use crate::error::{FormatError, Result};
 pub use bound::Bound;
 pub(crate) use bound::compare_parts;
+pub use fences::KeyFences;
 use fixed::{Fixed, with_fixed_type};
 
 /// A null, or with nothing behind it the end of a shorter key.

@@ -58,29 +58,40 @@ pub fn are_live(
     // Few enough that their keys fit a batch, however long they are.
     for places in places.chunks(CHUNK_ROWS) {
         let rows = fetch(pieces, places, &projection, interrupt)?;
-        for (row, place) in places.iter().enumerate() {
-            live.push(is_live(layout, pieces, place.piece, &rows, row)?);
-        }
+        live.extend(rows_alive(layout, pieces, &rows, |row| places[row].piece, interrupt)?);
     }
     Ok(live)
 }
 
-fn is_live(
+/// Which of some rows are alive, that were read with their keys and flags. Their keys are looked for in the newer pieces,
+/// those of all rows at once in each.
+pub fn rows_alive(
     layout: &Layout,
     pieces: &[Piece],
-    piece: usize,
     rows: &Rows,
-    row: usize,
-) -> Result<bool> {
-    if flags(layout, rows).is_some_and(|deleted| deleted.value(row)) {
-        return Ok(false);
-    }
-    for newer in &pieces[piece + 1..] {
-        if newer.has_key(rows.key(row))? {
-            return Ok(false);
+    piece_of: impl Fn(usize) -> usize,
+    interrupt: &Interrupt,
+) -> Result<Vec<bool>> {
+    let mut alive: Vec<bool> = match flags(layout, rows) {
+        Some(deleted) => deleted.values().iter().map(|deleted| !deleted).collect(),
+        None => vec![true; rows.len()],
+    };
+    let Some(oldest) = (0..rows.len()).map(&piece_of).min() else { return Ok(alive) };
+    let nothing = layout.stored(false, Vec::new());
+    for (number, piece) in pieces.iter().enumerate().skip(oldest + 1) {
+        let is_older = |row: &u32| {
+            let at = *row as usize;
+            alive[at] && piece_of(at) < number && piece.spans(rows.key(at))
+        };
+        let older: Vec<u32> = (0..rows.len() as u32).filter(is_older).collect();
+        if older.is_empty() {
+            continue;
+        }
+        for hits in piece.get(rows.keys(), &older, &|_| true, &nothing, usize::MAX, interrupt)? {
+            hits.found.iter().for_each(|(row, _)| alive[*row as usize] = false);
         }
     }
-    Ok(true)
+    Ok(alive)
 }
 
 fn live_members(
@@ -98,13 +109,9 @@ fn live_members(
             ordinals.clear();
             part.ordinals(piece, from..to, &mut ordinals)?;
             let rows = piece.fetch(&ordinals, &keys_and_flags(layout), interrupt)?;
-            for (row, &ordinal) in ordinals.iter().enumerate() {
-                // Each row looks for its key in every newer piece.
-                interrupt.check()?;
-                if is_live(layout, pieces, part.piece, &rows, row)? {
-                    live[part.piece].push(ordinal);
-                }
-            }
+            let alive = rows_alive(layout, pieces, &rows, |_| part.piece, interrupt)?;
+            let alive = ordinals.iter().zip(alive).filter(|(_, is_alive)| *is_alive);
+            live[part.piece].extend(alive.map(|(ordinal, _)| ordinal));
             from = to;
         }
     }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::Bound;
+use drillcore_format::key::{Bound, KeyFences};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::segment::End;
 use parking_lot::Mutex;
@@ -26,6 +26,7 @@ use crate::pieces::weight_index::WeightIndex;
 #[derive(Debug)]
 pub struct Run {
     rows: Rows,
+    fences: KeyFences,
     sets: Option<SetIndex>,
     /// One a weight column.
     weights: Vec<WeightIndex>,
@@ -49,6 +50,7 @@ pub struct Earliest {
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
     rows: Rows,
+    fences: KeyFences,
     sets: Option<SetIndex>,
     weights: Vec<WeightIndex>,
     charge: Charge,
@@ -77,10 +79,20 @@ impl UncommittedRun {
             .map(|value| WeightIndex::new(rows.value(value)))
             .collect::<Result<_>>()?;
         let weight_bytes: usize = weights.iter().map(WeightIndex::allocated_bytes).sum();
-        let bytes = rows.allocated_bytes() + set_bytes + weight_bytes + size_of::<Run>();
+        let fences = KeyFences::new(rows.keys());
+        let index_bytes = fences.allocated_bytes() + set_bytes + weight_bytes;
+        let bytes = rows.allocated_bytes() + index_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
         let earliest = earliest(layout, &rows)?;
-        Ok(UncommittedRun { rows, sets, weights, charge, examined: examined.clone(), earliest })
+        Ok(UncommittedRun {
+            rows,
+            fences,
+            sets,
+            weights,
+            charge,
+            examined: examined.clone(),
+            earliest,
+        })
     }
 
     /// The rows, as they will be logged.
@@ -94,9 +106,9 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { rows, sets, weights, charge, examined, earliest } = self;
+        let UncommittedRun { rows, fences, sets, weights, charge, examined, earliest } = self;
         let extremes = Mutex::default();
-        Run { rows, sets, weights, lsns, charge, examined, earliest, extremes }
+        Run { rows, fences, sets, weights, lsns, charge, examined, earliest, extremes }
     }
 }
 
@@ -138,27 +150,18 @@ impl Run {
 
     /// The ordinal of the first row at or past `bound`. O(log rows).
     pub fn rank(&self, bound: &Bound) -> u64 {
-        let (mut low, mut high) = (0, self.rows.len());
         let mut compared = 0;
-        while low < high {
-            compared += 1;
-            let middle = low + (high - low) / 2;
-            if bound.lies_before(self.rows.key(middle)) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
+        let rank = self.fences.rank(self.rows.keys(), bound, &mut compared);
         self.examined.add(compared);
-        low as u64
+        rank as u64
     }
 
     /// The ordinal of the newest row with this key.
     pub fn find(&self, key: &[u8]) -> Option<u64> {
-        let past = self.rank(&Bound::past_key(key));
-        let newest = past.checked_sub(1)?;
-        self.examined.add(1);
-        (self.rows.key(newest as usize) == key).then_some(newest)
+        let mut compared = 0;
+        let newest = self.fences.last(self.rows.keys(), key, &mut compared);
+        self.examined.add(compared);
+        newest.map(|newest| newest as u64)
     }
 
     /// The first key and the last.
@@ -226,6 +229,11 @@ impl Run {
     /// All rows, to look at some that have been found. Copies none.
     pub fn all(&self, projection: &Projection) -> Rows {
         self.rows.project(projection, 0..self.rows.len())
+    }
+
+    /// Counts rows that were looked at in [`Run::all`] of one or more runs.
+    pub fn note_examined(&self, rows: usize) {
+        self.examined.add(rows);
     }
 
     /// The rows `from..to`, without copying them.

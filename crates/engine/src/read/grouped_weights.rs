@@ -20,6 +20,8 @@ use crate::pieces::weight_index::no_weight;
 
 /// Draws of a member after which its whole group is weighed: only where one member has most of the weight.
 const TRIES: usize = 8;
+/// The stream of a draw's seed that gives a member of its group.
+const MEMBERS: u64 = 1;
 /// Groups whose members are weighed together.
 const GROUPS_AT_ONCE: usize = 32;
 
@@ -86,12 +88,12 @@ impl GroupedMembers {
         self.head.total() + self.inner + self.tail.total()
     }
 
-    /// The members that hold some units below the total. With a generator, each is a member of the group with the unit, drawn
-    /// in proportion to its weight; so drawn units give drawn members, and groups are not weighed.
+    /// The members that hold some units below the total. With a random seed for each, each is a member of the group with the
+    /// unit, drawn in proportion to its weight; so drawn units give drawn members, and groups are not weighed.
     pub fn find(
         &self,
         units: &[u128],
-        rng: Option<&mut Rng>,
+        seeds: Option<&[u64]>,
         scale: Scale<'_>,
     ) -> Result<Vec<Weighed>> {
         let mut found = vec![(0, 0); units.len()];
@@ -118,8 +120,8 @@ impl GroupedMembers {
         let mut open: Vec<Sought> = (inner.into_iter().zip(groups))
             .map(|((number, unit), group)| Sought { number, rest: unit - group.before, group })
             .collect();
-        if let Some(rng) = rng {
-            open = self.draw(open, rng, scale, &mut found)?;
+        if let Some(seeds) = seeds {
+            open = self.draw(open, seeds, scale, &mut found)?;
         }
         self.find_in_groups(open, scale, &mut found)?;
         Ok(found)
@@ -128,15 +130,20 @@ impl GroupedMembers {
     /// Draws a member of each group. Gives those that were not accepted, with new units of their groups.
     fn draw(
         &self,
-        mut open: Vec<Sought>,
-        rng: &mut Rng,
+        open: Vec<Sought>,
+        seeds: &[u64],
         scale: Scale<'_>,
         found: &mut [Weighed],
     ) -> Result<Vec<Sought>> {
+        let with_rng = |sought: Sought| {
+            let rng = Rng::keyed(seeds[sought.number], MEMBERS);
+            (sought, rng)
+        };
+        let mut open: Vec<(Sought, Rng)> = open.into_iter().map(with_rng).collect();
         for _ in 0..TRIES {
             let mut positions: Vec<u64> = open
-                .iter()
-                .map(|sought| {
+                .iter_mut()
+                .map(|(sought, rng)| {
                     let of_group = self.positions(&sought.group);
                     of_group.start + rng.below(of_group.end - of_group.start)
                 })
@@ -147,7 +154,7 @@ impl GroupedMembers {
                 drawn[at] = weighed;
             }
             let mut drawn = drawn.into_iter();
-            open.retain(|sought| {
+            open.retain_mut(|(sought, rng)| {
                 let weighed = drawn.next().expect("one was drawn for each");
                 let is_accepted = rng.below_u128(u128::from(sought.group.weight.max)) < weighed.1;
                 if is_accepted {
@@ -159,10 +166,11 @@ impl GroupedMembers {
                 break;
             }
         }
-        for sought in &mut open {
+        let with_new_unit = |(mut sought, mut rng): (Sought, Rng)| {
             sought.rest = rng.below_u128(sought.group.weight.sum);
-        }
-        Ok(open)
+            sought
+        };
+        Ok(open.into_iter().map(with_new_unit).collect())
     }
 
     /// Weighs whole groups, each once, and finds the members that hold some units of them.

@@ -20,13 +20,18 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::piece::{Members, Piece};
 use crate::pieces::weight_index::no_weight;
+use crate::read::arrivals::Arrivals;
 use crate::read::grouped_weights::{GroupedMembers, Scale, Weighed};
 use crate::select::selection::{Part, Place, Selected};
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
-/// Tries per row after which draws by rejection are given up.
+/// Tries per row found after which draws by rejection are given up, ...
 const TRIES: usize = 16;
+/// ... but not after fewer: what a few tries say is chance.
+const TRIES_MIN: usize = 64;
+/// The stream of a seed for draws behind those by rejection.
+const BEHIND_TRIES: u64 = 2;
 /// Members whose weights are read at once, and rows that are drawn at once.
 const CHUNK: usize = 4096;
 /// Rows that can be read one after the other in the time in which the units before one are looked up.
@@ -183,8 +188,13 @@ impl Weighted {
         while drawn.len() < n {
             self.interrupt.check()?;
             let round = (n - drawn.len()).min(CHUNK);
-            let units: Vec<u128> = (0..round).map(|_| rng.below_u128(self.total())).collect();
-            drawn.extend(self.find(&units, Some(rng))?);
+            // In this order, so that what is drawn does not depend on how many are drawn at once.
+            let draw = |_| {
+                let unit = rng.below_u128(self.total());
+                (unit, if self.is_grouped() { rng.next_u64() } else { 0 })
+            };
+            let (units, seeds): (Vec<u128>, Vec<u64>) = (0..round).map(draw).unzip();
+            drawn.extend(self.find(&units, Some(&seeds))?);
         }
         Ok(drawn)
     }
@@ -194,8 +204,12 @@ impl Weighted {
         self.find(units, None)
     }
 
-    /// The rows that hold some units; with a generator, such as are as likely for units that were drawn.
-    fn find(&self, units: &[u128], mut rng: Option<&mut Rng>) -> Result<Vec<(Place, u128)>> {
+    fn is_grouped(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, PartWeight::Grouped(_)))
+    }
+
+    /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn.
+    fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
         let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
         let part_of = |unit: u128| self.starts.partition_point(|&start| start <= unit) - 1;
         let mut order: Vec<(usize, usize)> =
@@ -206,7 +220,9 @@ impl Weighted {
             let of_part = of_part.iter().map(|(_, draw)| *draw);
             let start = self.starts[number];
             let within: Vec<u128> = of_part.clone().map(|draw| units[draw] - start).collect();
-            let rows = self.find_in_part(number, within, rng.as_deref_mut())?;
+            let seeds: Option<Vec<u64>> =
+                seeds.map(|seeds| of_part.clone().map(|draw| seeds[draw]).collect());
+            let rows = self.find_in_part(number, within, seeds.as_deref())?;
             let piece = self.selected.parts()[number].piece;
             for (draw, (ordinal, units)) in of_part.zip(rows) {
                 found[draw] = (Place { piece, ordinal: ordinal as u32 }, units);
@@ -219,7 +235,7 @@ impl Weighted {
         &self,
         number: usize,
         mut units: Vec<u128>,
-        rng: Option<&mut Rng>,
+        seeds: Option<&[u64]>,
     ) -> Result<Vec<Weighed>> {
         let part = &self.selected.parts()[number];
         let piece = &self.selected.pieces()[part.piece];
@@ -232,7 +248,7 @@ impl Weighted {
                 units.iter_mut().for_each(|unit| *unit = weights.unit(*unit + before));
                 piece.rows_of_weight(self.weight, &units)
             }
-            PartWeight::Grouped(members) => members.find(&units, rng, self.scale(piece)),
+            PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
             PartWeight::Members { ends } => {
                 let member = |unit: u128| {
                     let member = ends.partition_point(|&end| end <= unit);
@@ -249,25 +265,38 @@ impl Weighted {
     /// weight among the rows not drawn yet. Fewer come back where fewer have a weight above 0.
     ///
     /// A row that comes again is drawn anew, which is the same as drawing among the others. Once that
-    /// takes too many tries, the weights of all rows are read and drawn from without rejection.
+    /// takes too many tries, the weights of all rows are read and drawn from without rejection. Each draw arrives.
     pub fn draw_different(
         &self,
         rng: &mut Rng,
         mut places: Vec<Place>,
+        mut arrivals: Option<&mut Arrivals>,
         n: usize,
     ) -> Result<Vec<Place>> {
+        let mut arrive = |units: u128, place: Place| {
+            arrivals.as_mut().into_iter().for_each(|arrivals| arrivals.arrive(units, place));
+        };
         let mut drawn: HashSet<Place> = places.iter().copied().collect();
         if self.total() == 0 {
             return Ok(places);
         }
+        // For what comes behind the tries, so that it does not depend on how many were drawn at once.
+        let mut behind = Rng::keyed(rng.next_u64(), BEHIND_TRIES);
         // Past as many tries as there are rows, reading all their weights costs less.
         let rows = usize::try_from(self.selected.len()).unwrap_or(usize::MAX);
-        let mut attempts = n.saturating_mul(TRIES).min(rows);
-        while places.len() < n && attempts > 0 {
-            let round = (n - places.len()).min(attempts).min(CHUNK);
-            attempts -= round;
-            let drawn_now = self.draw(rng, round)?.into_iter().map(|(place, _)| place);
-            places.extend(drawn_now.filter(|place| drawn.insert(*place)));
+        let (mut attempts, first) = (0, places.len());
+        let goes_on = |attempts: usize, found: usize| {
+            attempts < rows.min(TRIES.saturating_mul(found - first).max(TRIES_MIN))
+        };
+        'tries: while places.len() < n && goes_on(attempts, places.len()) {
+            for (place, _) in self.draw(rng, (n - places.len()).min(CHUNK))? {
+                if !goes_on(attempts, places.len()) {
+                    break 'tries;
+                }
+                attempts += 1;
+                arrive(self.total(), place);
+                places.extend(drawn.insert(place).then_some(place));
+            }
         }
         if places.len() == n {
             return Ok(places);
@@ -277,7 +306,10 @@ impl Weighted {
             if places.len().is_multiple_of(CHUNK) {
                 self.interrupt.check()?;
             }
-            places.push(rest.draw(rng));
+            let left = rest.total();
+            let place = rest.draw(&mut behind);
+            arrive(left, place);
+            places.push(place);
         }
         Ok(places)
     }

@@ -33,16 +33,43 @@ struct Chunk {
 
 /// Fetches the rows at `places`, at least one, in their order; a place may come more than once.
 ///
-/// Places are sorted so that each piece is visited once and each of its blocks read once; the rows are
-/// then put back in order in one pass.
+/// Rows in memory are copied from where they lie. Where some are on disk, places are sorted so that each piece is visited
+/// once and each of its blocks read once; the rows are then put back in order in one pass.
 pub fn fetch(
     pieces: &[Piece],
     places: &[Place],
     projection: &Projection,
     interrupt: &Interrupt,
 ) -> Result<Rows> {
-    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, 1, interrupt)?;
+    interrupt.check()?;
+    let Fetched { parts, picks } = match in_memory(pieces, places, projection) {
+        Some(fetched) => fetched,
+        None => fetch_parts(pieces, places, projection, 1, interrupt)?,
+    };
     gather(parts, &picks)
+}
+
+/// The runs that have the rows at `places`, and where in them the rows are. `None` if a row is on disk, or if there are more
+/// rows than are copied between two looks at the interrupt. Copies nothing.
+fn in_memory(pieces: &[Piece], places: &[Place], projection: &Projection) -> Option<Fetched> {
+    if places.len() > CHUNK_ROWS {
+        return None;
+    }
+    let (mut parts, mut part_of) = (Vec::new(), vec![None; pieces.len()]);
+    let mut picks = Vec::with_capacity(places.len());
+    for &Place { piece, ordinal } in places {
+        let part = match part_of[piece] {
+            Some(part) => part,
+            None => {
+                parts.push(pieces[piece].run()?.all(projection));
+                *part_of[piece].insert(parts.len() - 1)
+            }
+        };
+        picks.push((part, ordinal as usize));
+    }
+    // One count has those of all runs.
+    pieces[places[0].piece].run()?.note_examined(places.len());
+    Some(Fetched { parts, picks })
 }
 
 /// Reads the rows at `places`, at least one, with some threads, and gives each thread's share of them, in order, to
@@ -55,10 +82,10 @@ pub fn fetch_in_shares<T: Send>(
     interrupt: &Interrupt,
     each: impl Fn(Rows) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
     if threads == 1 {
-        return Ok(vec![each(gather(parts, &picks)?)?]);
+        return Ok(vec![each(fetch(pieces, places, projection, interrupt)?)?]);
     }
+    let Fetched { parts, picks } = fetch_parts(pieces, places, projection, threads, interrupt)?;
     check_string_bytes(&parts, &picks)?;
     let parts: Vec<&Rows> = parts.iter().collect();
     in_shares(&picks, threads, |picks| each(Rows::interleave(&parts, picks)))

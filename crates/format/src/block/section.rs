@@ -190,6 +190,29 @@ impl<'a, N: Fixed> FixedValues<'a, N> {
     }
 }
 
+impl<N: Fixed> FixedValues<'_, N> {
+    /// Calls `each` with the values of the rows `from..to`.
+    pub fn for_each(&self, from: usize, to: usize, mut each: impl FnMut(N)) {
+        match *self {
+            FixedValues::Constant(value) => (from..to).for_each(|_| each(value)),
+            FixedValues::Plain(bytes) => {
+                let values = bytes[from * N::WIDTH..to * N::WIDTH].chunks_exact(N::WIDTH);
+                values.for_each(|value| each(N::read_le(value)));
+            }
+            FixedValues::Packed { least, distances } => {
+                distances.for_each(from, to, |distance| each(least.plus(distance)));
+            }
+            FixedValues::Scaled { scale, least, distances } => {
+                distances.for_each(from, to, |distance| {
+                    // Only bytes that break the promise of the format can overflow; those read as some value.
+                    let integer = least.wrapping_add(distance as i64);
+                    each(N::of_scaled(integer, scale));
+                });
+            }
+        }
+    }
+}
+
 /// Booleans in one of their encodings, of checked length.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum BoolValues<'a> {

@@ -17,6 +17,7 @@ use crate::key::fixed::{Fixed, Scaling};
 use crate::rows::Projection;
 use crate::rows::tests::table;
 use crate::schema::{MergePolicy, TableSchema, list_of_strings};
+use crate::weight::stored_units;
 
 /// A layout, rows of it sorted by key, and a range of them that is not empty.
 fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
@@ -442,6 +443,70 @@ fn distances_at_the_edges_of_their_widths_read_back() {
 }
 
 /// Floats that are short decimals, mostly, of few or many digits.
+/// A column of weights in one of the encodings, some rows of it null.
+fn weights() -> impl Strategy<Value = ArrayRef> {
+    let some = |null: bool, value: u32| (!null).then_some(value);
+    let rows = vec((any::<bool>(), any::<u32>()), 1..300);
+    (0..5, 0..33u32, any::<bool>(), rows).prop_map(move |(form, shift, with_nulls, rows)| {
+        let values = rows
+            .iter()
+            .map(|&(null, value)| some(null && with_nulls, value.checked_shr(shift).unwrap_or(0)));
+        match form {
+            0 => Arc::new(values.map(|v| v.map(|v| v as i64)).collect::<Int64Array>()) as ArrayRef,
+            1 => Arc::new(values.map(|v| v.map(|v| v as u8)).collect::<UInt8Array>()),
+            2 => Arc::new(values.map(|v| v.map(|v| v as f32)).collect::<Float32Array>()),
+            3 => {
+                Arc::new(values.map(|v| v.map(|v| f64::from(v) / 100.0)).collect::<Float64Array>())
+            }
+            _ => Arc::new(values.map(|v| v.map(|v| f64::from(v).sqrt())).collect::<Float64Array>()),
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn units_of_weight_are_found_as_in_a_running_sum(
+        weights in weights(),
+        picks in vec(any::<Index>(), 1..8),
+    ) {
+        let field = Field::new("w", weights.data_type().clone(), true);
+        let layout = table_of(vec![Field::new("k", DataType::Int64, false), field]);
+        let keys = BinaryArray::from_iter_values((0..weights.len() as u32).map(u32::to_be_bytes));
+        let units = stored_units(&weights).unwrap();
+        let rows = Rows::new(weights.len(), Some(keys), vec![weights]);
+        let bytes = encoded(&rows, 0, rows.len());
+        let view = BlockView::parse(&bytes, &layout).unwrap();
+        let weight = layout.stored(false, vec![0]);
+        let mut sums = vec![0u128];
+        units.iter().for_each(|&unit| sums.push(sums[sums.len() - 1] + u128::from(unit)));
+        let total = sums[units.len()];
+        prop_assert_eq!(view.row_of_unit(&weight, total).unwrap(), None);
+        for pick in picks {
+            let row = pick.index(units.len());
+            prop_assert_eq!(view.weight_before(&weight, row).unwrap(), sums[row]);
+            // The first unit of the row and its last, if it has any.
+            if units[row] > 0 {
+                let found = Some((row, units[row]));
+                prop_assert_eq!(view.row_of_unit(&weight, sums[row]).unwrap(), found);
+                prop_assert_eq!(view.row_of_unit(&weight, sums[row + 1] - 1).unwrap(), found);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_number_that_is_no_weight_is_malformed() {
+    let (key, weight) =
+        (Field::new("k", DataType::Int64, false), Field::new("w", DataType::Int64, true));
+    let layout = table_of(vec![key, weight]);
+    let keys = BinaryArray::from_iter_values([b"a", b"b"]);
+    let rows = Rows::new(2, Some(keys), vec![Arc::new(Int64Array::from(vec![1, -1]))]);
+    let bytes = encoded(&rows, 0, 2);
+    let view = BlockView::parse(&bytes, &layout).unwrap();
+    let error = view.row_of_unit(&layout.stored(false, vec![0]), 1).unwrap_err();
+    assert!(error.to_string().contains("the weight of row 1 is Negative"), "{error}");
+}
+
 fn decimals() -> impl Strategy<Value = Vec<f64>> {
     let one =
         (any::<i64>(), 1..60u32, 0..12i32, 0..40u8).prop_map(|(digits, bits, scale, kind)| {

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::arbitrary::{Cell, cell, column, data_type, tuple};
 use super::*;
+use crate::cursor::{Cursor, put_bytes};
 
 /// Key columns of random types and up to 12 rows.
 fn key_columns() -> impl Strategy<Value = Vec<ArrayRef>> {
@@ -174,6 +175,63 @@ proptest! {
             }
             let _ = decode_values(&[&bytes], &types[position]);
         }
+    }
+}
+
+/// Sorted byte strings that begin alike, many of them more than once.
+fn sorted_keys() -> impl Strategy<Value = BinaryArray> {
+    let byte = prop_oneof![Just(0x00u8), Just(0x01), Just(0x7f), Just(0xff), any::<u8>()];
+    let of_length = |bytes: std::ops::Range<usize>| vec(byte.clone(), bytes);
+    (of_length(0..6), vec(of_length(0..3), 1..4), vec((0..4usize, of_length(0..11)), 0..400))
+        .prop_map(|(shared, middles, rests)| {
+            let key = |(middle, rest): (usize, Vec<u8>)| {
+                [shared.clone(), middles[middle % middles.len()].clone(), rest].concat()
+            };
+            let mut keys: Vec<Vec<u8>> = rests.into_iter().map(key).collect();
+            keys.sort_unstable();
+            BinaryArray::from_iter_values(keys)
+        })
+}
+
+proptest! {
+    #[test]
+    fn fences_find_what_a_look_at_every_key_finds(
+        keys in sorted_keys(),
+        others in vec(vec(any::<u8>(), 0..12), 4),
+        picks in vec((any::<prop::sample::Index>(), 0..12usize), 8),
+    ) {
+        let fences = KeyFences::new(&keys);
+        let picked = picks.iter().filter(|_| !keys.is_empty()).map(|(pick, length)| {
+            let key = keys.value(pick.index(keys.len()));
+            key[..key.len().min(*length)].to_vec()
+        });
+        for bytes in picked.chain(keys.iter().flatten().step_by(37).map(<[u8]>::to_vec)).chain(others) {
+            let past_prefix = {
+                let mut encoded = vec![1];
+                put_bytes(&mut encoded, &bytes);
+                Bound::decode(&mut Cursor::new(&encoded, "bound")).unwrap()
+            };
+            for bound in [Bound::at_key(&bytes), Bound::past_key(&bytes), past_prefix] {
+                let before = keys.iter().flatten().filter(|key| !bound.lies_before(key)).count();
+                let mut compared = 0;
+                prop_assert_eq!(fences.rank(&keys, &bound, &mut compared), before);
+            }
+            let last = keys.iter().rposition(|key| key == Some(&bytes));
+            prop_assert_eq!(fences.last(&keys, &bytes, &mut 0), last);
+        }
+    }
+}
+
+#[test]
+fn a_search_by_fences_compares_few_keys() {
+    let numbers: ArrayRef = Arc::new(Int64Array::from_iter_values((0..100_000).map(|n| n * 3)));
+    let keys = encode_keys(&[numbers]);
+    let fences = KeyFences::new(&keys);
+    assert!(fences.allocated_bytes() < 100_000 / 7);
+    for number in (0..100_000).step_by(997) {
+        let mut compared = 0;
+        assert_eq!(fences.last(&keys, keys.value(number), &mut compared), Some(number));
+        assert!(compared <= 8, "{compared} keys of 100,000");
     }
 }
 

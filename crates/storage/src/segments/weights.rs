@@ -3,7 +3,6 @@
 //! Index pages have the running sums of their blocks. So a sum over rows in a row, and the row with some unit of weight, cost
 //! an index page and a block; those of many units are read together.
 
-use drillcore_format::block::RowsBuilder;
 use drillcore_format::error::FormatError;
 use drillcore_format::index_page::{BlockPlace, IndexPage};
 use drillcore_format::rows::{Layout, Projection, Rows};
@@ -22,8 +21,7 @@ struct Sought {
     /// The number of the unit among those asked for.
     number: usize,
     place: BlockPlace,
-    /// What the block weighs, and how many units of it lie before this one.
-    weight: u128,
+    /// How many units of the block lie before this one.
     rest: u128,
 }
 
@@ -45,9 +43,10 @@ impl Segment {
         if rows_before == 0 {
             return Ok(before);
         }
-        let (payload, sum) = (self.block(&place)?, page.weight_of(weight, place.number));
-        let units = self.block_weights(&self.weight_alone(weight), &place, &payload, sum)?;
-        Ok(before + units[..rows_before].iter().map(|&unit| u128::from(unit)).sum::<u128>())
+        let payload = self.block(&place)?;
+        let of_block = self.view(&place, &payload, &[])?;
+        let of_block = of_block.weight_before(&self.weight_alone(weight), rows_before);
+        Ok(before + of_block.map_err(|error| self.damaged(place.offset, error))?)
     }
 
     /// The rows that hold some units of a weight column, counted from 0 over all rows, each with its units. They must lie
@@ -55,7 +54,7 @@ impl Segment {
     pub fn rows_of_weight(&self, weight: usize, units: &[u128]) -> Result<Vec<(u64, u128)>> {
         let mut found = vec![(0, 0); units.len()];
         let projection = self.weight_alone(weight);
-        // By place, so that a block is taken apart once.
+        // By place, so that what is read lies together.
         let mut order: Vec<usize> = (0..units.len()).collect();
         order.sort_unstable_by_key(|&number| units[number]);
         for order in order.chunks(UNITS_AT_ONCE) {
@@ -65,15 +64,8 @@ impl Segment {
                     window.iter().map(|sought| self.block_request(&sought.place)).collect();
                 let payloads = self.cache().payloads(&requests).into_iter();
                 let payloads = payloads.collect::<Result<Few<_>>>()?;
-                let mut last: Option<(u64, Vec<u64>)> = None;
                 for (sought, payload) in window.iter().zip(payloads) {
-                    let Sought { place, weight: sum, .. } = sought;
-                    let of_block = match last.take().filter(|(offset, _)| *offset == place.offset) {
-                        Some((_, of_block)) => of_block,
-                        None => self.block_weights(&projection, place, &payload, *sum)?,
-                    };
-                    found[sought.number] = row_of_unit(place, &of_block, sought.rest);
-                    last = Some((place.offset, of_block));
+                    found[sought.number] = self.row_of_unit(&projection, sought, &payload)?;
                 }
             }
         }
@@ -105,7 +97,6 @@ impl Segment {
             sought.push(Sought {
                 number: *number,
                 place,
-                weight: page.weight_of(weight, place.number),
                 rest: in_page - page.weight_before(weight, place.number),
             });
         }
@@ -118,39 +109,23 @@ impl Segment {
         self.layout().stored(false, vec![value])
     }
 
-    /// The weights of a block's rows, which sum to what its index page says. `projection` is that of the weight alone.
-    fn block_weights(
+    /// The row of a block that has a unit, and its units. `projection` is that of the weight alone.
+    fn row_of_unit(
         &self,
         projection: &Projection,
-        place: &BlockPlace,
+        sought: &Sought,
         payload: &[u8],
-        sum: u128,
-    ) -> Result<Vec<u64>> {
+    ) -> Result<(u64, u128)> {
+        let place = &sought.place;
         let view = self.view(place, payload, &[])?;
-        let mut builder = RowsBuilder::new(projection, view.rows());
-        let damaged = |error| self.damaged(place.offset, error);
-        builder.append_range(&view, 0, view.rows()).map_err(damaged)?;
-        let malformed = |detail| damaged(FormatError::malformed("block", detail));
-        let units = stored_units(builder.finish().map_err(damaged)?.value(0))
-            .map_err(|(row, why)| malformed(format!("the weight of row {row} is {why:?}")))?;
-        if units.iter().map(|&unit| u128::from(unit)).sum::<u128>() != sum {
-            return Err(malformed(format!("its weights do not sum to {sum}")));
-        }
-        Ok(units)
+        let found = view.row_of_unit(projection, sought.rest).and_then(|found| {
+            let less =
+                || FormatError::malformed("block", "it weighs less than its index page says");
+            found.ok_or_else(less)
+        });
+        let (row, units) = found.map_err(|error| self.damaged(place.offset, error))?;
+        Ok((place.first_ordinal + row as u64, units.into()))
     }
-}
-
-/// The row of a block that holds a unit, and its units.
-fn row_of_unit(place: &BlockPlace, units: &[u64], mut rest: u128) -> (u64, u128) {
-    for (row, &unit) in units.iter().enumerate() {
-        match rest.checked_sub(u128::from(unit)) {
-            None => return (place.first_ordinal + row as u64, u128::from(unit)),
-            Some(left) => rest = left,
-        }
-    }
-    unreachable!(
-        "index pages sum up to what the summary says, and blocks to what their index page says"
-    )
 }
 
 /// Of each weight column what each row weighs, of rows that hold the columns of a projection, with all the weights among them.
