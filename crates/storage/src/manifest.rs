@@ -31,6 +31,9 @@ use crate::files::whole_file::create_whole;
 /// itself.
 const SLACK_BYTES: u64 = 64 << 10;
 
+/// Files of manifests by number and name, the oldest first.
+pub type Files = Vec<(u64, String)>;
+
 /// What the manifest says.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestState {
@@ -99,9 +102,9 @@ pub fn exists(directory: &dyn Directory) -> Result<bool> {
 }
 
 impl Manifest {
-    /// Opens the manifest, or starts one in a folder without. Returns also the files that it replaces, which the
-    /// caller removes: a newer one is what counts.
-    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState, Vec<String>)> {
+    /// Opens the manifest, or starts one in a folder without. Returns also the files that it replaces, by number and
+    /// name, which the caller removes: a newer one is what counts.
+    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState, Files)> {
         let files = manifest_files(directory.as_ref())?;
         let mut state = newest(directory.as_ref(), &files)?.state;
         if let Some(backup) = &mut state.backup {
@@ -116,8 +119,7 @@ impl Manifest {
             })?,
         };
         let manifest = Manifest::begin(directory, number, &state)?;
-        let replaced = files.into_iter().map(|(_, old)| old).collect();
-        Ok((manifest, state, replaced))
+        Ok((manifest, state, files))
     }
 
     /// Starts the file of a number with what a state says. On stable storage, with its name, when this returns.
@@ -155,6 +157,24 @@ impl Manifest {
     /// caller tries again.
     pub fn read(directory: &dyn Directory) -> Result<ManifestFound> {
         newest(directory, &manifest_files(directory)?)
+    }
+
+    /// What the manifest said at an earlier version, or says now, and which version it has now. `None` if the file of the
+    /// version is gone, or holds no such edit.
+    pub fn read_at(
+        directory: &dyn Directory,
+        version: ManifestVersion,
+    ) -> Result<(Option<ManifestFound>, ManifestVersion)> {
+        let files = manifest_files(directory)?;
+        let now = newest(directory, &files)?;
+        if now.version == version {
+            return Ok((Some(now), version));
+        }
+        let Some((number, name)) = files.iter().find(|(number, _)| *number == version.file) else {
+            return Ok((None, now.version));
+        };
+        let found = read_state(directory, *number, name, version.edit)?;
+        Ok((Some(found).filter(|found| found.version == version), now.version))
     }
 
     /// How long the file is now from which a version was read.
@@ -485,10 +505,10 @@ fn file_name(number: u64) -> String {
     format!("manifest-{number:08}.log")
 }
 
-fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
+fn manifest_files(directory: &dyn Directory) -> Result<Files> {
     let names = directory.list().context("list", "the database directory")?;
     let number = |name: &str| name.strip_prefix("manifest-")?.strip_suffix(".log")?.parse().ok();
-    let mut files: Vec<(u64, String)> =
+    let mut files: Files =
         names.into_iter().filter_map(|name| Some((number(&name)?, name))).collect();
     files.sort_unstable();
     Ok(files)
@@ -497,7 +517,7 @@ fn manifest_files(directory: &dyn Directory) -> Result<Vec<(u64, String)>> {
 /// What the newest file says.
 fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<ManifestFound> {
     match files.last() {
-        Some((number, name)) => read_state(directory, *number, name),
+        Some((number, name)) => read_state(directory, *number, name, u64::MAX),
         None => Ok(ManifestFound {
             state: ManifestState::empty(),
             version: ManifestVersion::EVERYTHING,
@@ -506,8 +526,13 @@ fn newest(directory: &dyn Directory, files: &[(u64, String)]) -> Result<Manifest
     }
 }
 
-/// The state that a file's frames add up to.
-fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<ManifestFound> {
+/// The state that a file's frames add up to, up to an edit.
+fn read_state(
+    directory: &dyn Directory,
+    number: u64,
+    name: &str,
+    to: u64,
+) -> Result<ManifestFound> {
     let bytes = read_file(directory, name).context("read", name)?;
     let damaged = |offset: usize, source| StorageError::Damaged {
         file: name.to_string(),
@@ -520,7 +545,7 @@ fn read_state(directory: &dyn Directory, number: u64, name: &str) -> Result<Mani
     let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };
     let mut state = ManifestState::empty();
     let mut last = None;
-    loop {
+    while last.is_none_or(|last| last < to) {
         let at = frames.at();
         // What a frame cut short would have said was never acknowledged.
         let Some(frame) = frames.next_frame().map_err(|e| damaged(at, e))? else { break };

@@ -549,6 +549,20 @@ impl RandomOps {
             self.log.lines.push(format!("compare the reader's {name}"));
             compare_pinned(&reader.named_snapshot(name).unwrap(), pinned, &mut self.rng);
         }
+        if self.rng.below(3) == 0 {
+            self.log.lines.push("open another reader at the reader's moment".into());
+            let moment = reader.moment().unwrap();
+            let at = match self.rng.below(2) {
+                0 => At::Moment(moment.clone()),
+                _ => At::Moment(Moment::new(moment.version(), moment.lsn())),
+            };
+            let options = ReadOptions { at, cache_bytes: READER_CACHE_BYTES, ..Default::default() };
+            let directory = folder(&self.path, self.files_max);
+            let other = Database::open_read_only_in(directory, options).unwrap();
+            assert_eq!(other.moment().unwrap(), moment);
+            assert_eq!(other.refresh().unwrap_err().kind(), ErrorKind::Unsupported);
+            compare(&other.snapshot().unwrap(), &seen.model, &mut self.rng);
+        }
     }
 
     fn compare_one(&mut self) {

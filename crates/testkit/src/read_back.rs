@@ -11,6 +11,7 @@ use drillcore_format::schema::is_key_type;
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, from_array, prefix_order, rows_of, to_array};
+use crate::hashed_condition::HashedCondition;
 use crate::model::{Change, ModelBetween, ModelRow, ModelSelection, ModelTable};
 use crate::shape::random_cell;
 
@@ -55,6 +56,9 @@ fn check_selection(
     }
     if rng.below(3) == 0 {
         selected.check_estimate(rng);
+    }
+    if rng.below(2) == 0 {
+        selected.check_splits(rng);
     }
 }
 
@@ -172,6 +176,70 @@ impl Selected<'_> {
                     left.checked_sub(1).unwrap_or_else(|| panic!("{row:?} was drawn too often"));
             }
         }
+    }
+
+    /// One after the other, splits are the scan; no two share a key, and each says what is in it. With a condition or
+    /// without.
+    fn check_splits(&self, rng: &mut Rng) {
+        let fields = self.model.shape.columns.fields();
+        let tested = rng.below(fields.len() as u64) as usize;
+        let condition = HashedCondition::new(fields[tested].name(), 3, rng.below(3));
+        let condition = Some(condition).filter(|_| rng.below(3) == 0);
+        let passes = |row: &&ModelRow| {
+            condition.as_ref().is_none_or(|condition| condition.passes(&row.cells[tested]))
+        };
+        let expected: Vec<&ModelRow> = self.expected.iter().copied().filter(passes).collect();
+        let predicate = condition.clone().map(|condition| Arc::new(condition) as _);
+        let selection = Selection { predicate, ..self.selection.clone() };
+        let count = [1, 2, 1 + rng.below(9) as usize, 500][rng.below(4) as usize];
+        let never = Interrupt::never();
+        let splits = self.table.splits(count, &selection, &never).unwrap();
+        assert_eq!(
+            splits,
+            self.table.splits(count, &selection, &never).unwrap(),
+            "one way to split"
+        );
+        let what = format!("{count} splits of {:?} where {condition:?}", self.wanted);
+        assert!(splits.len() <= count, "{what}: {} splits", splits.len());
+        let mut found: Vec<Vec<Cell>> = Vec::new();
+        for split in &splits {
+            let stretch = Some(split.stretch.clone());
+            let selection = Selection { stretch, ..selection.clone() };
+            let request = ScanRequest { selection: selection.clone(), ..Default::default() };
+            let batches = self.table.scan(request).unwrap().map(Result::unwrap);
+            let rows: Vec<Vec<Cell>> = batches.flat_map(|batch| rows_of(&batch)).collect();
+            let len = rows.len() as u64;
+            assert_eq!(self.table.count(&selection).unwrap(), len, "{what}: a count");
+            assert!(split.rows.is_none_or(|rows| rows == len && rows > 0), "{what}: {split:?}");
+            let of_split = &expected[found.len()..(found.len() + rows.len()).min(expected.len())];
+            let events = of_split.iter().map(|row| row.events).sum::<u64>();
+            assert_eq!(self.table.count_events(&selection).unwrap(), events, "{what}: events");
+            for &column in &self.model.shape.weights {
+                let name = fields[column].name();
+                let found = self.table.weight(name, &selection, &never).unwrap() as f64;
+                let step =
+                    if fields[column].data_type().is_integer() { 1.0 } else { 2f64.powi(32) };
+                let weights = of_split.iter().map(|row| row.cells[column].as_f64().unwrap());
+                let expected = weights.sum::<f64>();
+                assert!(
+                    (found / step - expected).abs() < 1e-6 * (1.0 + expected),
+                    "{what}: weight"
+                );
+            }
+            if let (Some(last), Some(first)) = (found.len().checked_sub(1), of_split.first()) {
+                assert!(
+                    prefix_order(&expected[last].key, &first.key).is_ne(),
+                    "{what}: a key is cut"
+                );
+            }
+            let request = SampleRequest { n: 5, selection, at_most: true, ..Default::default() };
+            for drawn in rows_of(&self.table.sample(&request).unwrap()) {
+                assert!(rows.contains(&drawn), "{what}: {drawn:?} is of another split");
+            }
+            found.extend(rows);
+        }
+        let all: Vec<Vec<Cell>> = expected.iter().map(|row| row.cells.clone()).collect();
+        assert_same(&found, &all, &what);
     }
 
     /// Takes the column of probabilities off, which holds each row's share of the weight.
@@ -328,7 +396,7 @@ pub fn to_selection(model: &ModelTable, wanted: &ModelSelection) -> Selection {
         .sets
         .as_ref()
         .map(|sets| to_array(column_type(model.shape.set.expect("sets need a set column")), sets));
-    Selection { between, sets, predicate: None }
+    Selection { between, sets, ..Selection::default() }
 }
 
 pub fn random_selection(model: &ModelTable, rng: &mut Rng) -> ModelSelection {

@@ -78,7 +78,15 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
-    let logged = Wal::read(directory.as_ref(), needed_from, None, |_, _| Ok::<(), Error>(()))?.last;
+    let logged =
+        Wal::read(
+            directory.as_ref(),
+            needed_from,
+            Lsn(u64::MAX),
+            None,
+            |_, _| Ok::<(), Error>(()),
+        )?
+        .last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     if !is_backup {
@@ -95,7 +103,9 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
     let core = Core::new(directory, lock, options, cache, manifest, unused, state);
     opened.values().for_each(|segment| core.note_segment(segment));
     let orphans = orphans.into_iter().map(|name| (name, version));
-    let replaced = replaced.into_iter().map(|name| (name, ManifestVersion::ANY));
+    // A reader at a moment of one of them reads it up to there.
+    let replaced = replaced.into_iter();
+    let replaced = replaced.map(|(file, name)| (name, ManifestVersion::before_file(file + 1)));
     for (name, removed_at) in orphans.chain(replaced) {
         let bytes = core.directory.open(&name).and_then(|file| file.byte_len()).unwrap_or(0);
         core.removals.defer(name, bytes, removed_at);
@@ -291,11 +301,12 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
         // Without a log, what an earlier opening logged must be in segments before it is forgotten.
         flush(core, core.visible(), &core.options.interrupt)?;
         start_log_at(core, expected)?;
-        jobs::remove_log_before(core, &wal, expected);
+        let version = core.manifest().version();
+        jobs::remove_log_before(core, &wal, expected, version);
         let io = |error| Error::io("cannot sync the database directory", error);
         core.directory.sync().map_err(io)?;
     } else {
-        if last.is_none() && expected > needed_from {
+        if last.is_none_or(|last| last < needed_from) && expected > needed_from {
             // An earlier opening without a log, or with one that a power cut took, left commits in
             // segments only.
             start_log_at(core, expected)?;
@@ -307,8 +318,8 @@ fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
 
 /// Refuses a log that ends before `expected`, the first commit that no segment holds.
 pub fn check_log_reaches(last: Option<Lsn>, needed_from: Lsn, expected: Lsn) -> Result<()> {
-    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut.
-    match last {
+    // A log that is not needed any more may end earlier: its files' removal was lost in a power cut, or a reader needs them.
+    match last.filter(|last| *last >= needed_from) {
         Some(last) if last.0 + 1 < expected.0 && needed_from < expected => {
             let held = expected.0 - 1;
             let message = format!(

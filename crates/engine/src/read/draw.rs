@@ -15,6 +15,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::merge::resolving::are_live;
 use crate::policy::table_policy::TablePolicy;
+use crate::read::arrivals::Arrivals;
 use crate::read::request::{SampleReport, SampleRequest, Unit};
 use crate::read::shown::rows_pass;
 use crate::read::snapshot::TableSnapshot;
@@ -82,17 +83,21 @@ impl Population {
     }
 
     /// Successive draws from a selection.
-    pub fn draws(
+    pub fn draws<'a>(
         &self,
         selected: &Arc<Selected>,
         layout: &Layout,
+        arrivals: Option<&'a mut Arrivals>,
         interrupt: &Interrupt,
-    ) -> Result<Box<dyn Draws>> {
+    ) -> Result<Box<dyn Draws + 'a>> {
         let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
         Ok(match self {
             Population::Rows { .. } => Box::new(ByNumber::rows(selected)),
             Population::Events => Box::new(ByNumber::events(weighted(EVENTS)?)?),
-            Population::Weight(_, weight) => Box::new(ByWeight::new(weighted(*weight)?)),
+            Population::Weight(_, weight) => {
+                let (weighted, drawn) = (weighted(*weight)?, HashSet::new());
+                Box::new(ByWeight { weighted, drawn, arrivals })
+            }
         })
     }
 
@@ -103,14 +108,15 @@ impl Population {
         selected: &Arc<Selected>,
         layout: &Layout,
         drawn: Vec<Place>,
+        arrivals: Option<&mut Arrivals>,
         request: &SampleRequest,
         rng: &mut Rng,
     ) -> Result<(Vec<Place>, Probability)> {
         if let Population::Weight(column, weight) = self {
             let weighted = Weighted::new(selected.clone(), layout, *weight, &request.interrupt)?;
-            return draw_by_weight(&weighted, column, drawn, request, rng);
+            return draw_by_weight(&weighted, column, drawn, arrivals, request, rng);
         }
-        let mut draws = self.draws(selected, layout, &request.interrupt)?;
+        let mut draws = self.draws(selected, layout, None, &request.interrupt)?;
         let population = draws.len();
         let n = checked_count(population, request)?;
         let places = draws.draw(rng, n, request)?;
@@ -205,26 +211,28 @@ impl Draws for ByNumber {
 }
 
 /// Rows in proportion to a weight.
-struct ByWeight {
+struct ByWeight<'a> {
     weighted: Weighted,
     drawn: HashSet<Place>,
+    /// When each of the drawn arrived, if that is asked for.
+    arrivals: Option<&'a mut Arrivals>,
 }
 
-impl ByWeight {
-    fn new(weighted: Weighted) -> ByWeight {
-        ByWeight { weighted, drawn: HashSet::new() }
-    }
-}
-
-impl Draws for ByWeight {
+impl Draws for ByWeight<'_> {
     fn len(&self) -> u64 {
         self.weighted.selected().len()
     }
 
     fn draw(&mut self, rng: &mut Rng, n: usize, request: &SampleRequest) -> Result<Vec<Place>> {
-        let draws = if self.weighted.total() == 0 { 0 } else { n };
+        let total = self.weighted.total();
+        let draws = if total == 0 { 0 } else { n };
         let places = self.weighted.draw(rng, draws)?.into_iter().map(|(place, _)| place);
-        Ok(places.filter(|place| request.replace || self.drawn.insert(*place)).collect())
+        let ByWeight { drawn, arrivals, .. } = self;
+        let is_new = |place: &Place| {
+            arrivals.as_mut().into_iter().for_each(|arrivals| arrivals.arrive(total, *place));
+            request.replace || drawn.insert(*place)
+        };
+        Ok(places.filter(is_new).collect())
     }
 }
 
@@ -233,7 +241,7 @@ impl Draws for ByWeight {
 /// drawn from then.
 pub fn by_rejection(
     draws: &mut dyn Draws,
-    stays: impl Fn(&[Place]) -> Result<Vec<bool>>,
+    mut stays: impl FnMut(&[Place]) -> Result<Vec<bool>>,
     request: &SampleRequest,
     rng: &mut Rng,
     report: &mut SampleReport,
@@ -265,6 +273,7 @@ fn draw_by_weight(
     weighted: &Weighted,
     column: &str,
     drawn: Vec<Place>,
+    arrivals: Option<&mut Arrivals>,
     request: &SampleRequest,
     rng: &mut Rng,
 ) -> Result<(Vec<Place>, Probability)> {
@@ -282,7 +291,7 @@ fn draw_by_weight(
             probabilities.push(units as f64 / weighted.total() as f64);
         }
     } else if n > 0 {
-        places = weighted.draw_different(rng, drawn, n)?;
+        places = weighted.draw_different(rng, drawn, arrivals, n)?;
     }
     if (places.len() as u64) < request.n && !request.at_most {
         let (n, found) = (request.n, places.len());
@@ -297,7 +306,7 @@ fn draw_by_weight(
 }
 
 /// The position of a column among the table's weights.
-fn weight_column(layout: &Layout, column: &str) -> Result<usize> {
+pub fn weight_column(layout: &Layout, column: &str) -> Result<usize> {
     let schema = layout.schema();
     let name = |index: &usize| schema.columns.field(*index).name().as_str();
     let weight = schema.weights.iter().position(|index| name(index) == column);

@@ -5,15 +5,18 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_buffer::BooleanBuffer;
 use arrow_schema::SchemaRef;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::weight::stored_units;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::disjoint::disjoint_groups;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
+use crate::pieces::weight_index::no_weight;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::{with_flags, without_tombstones};
@@ -84,6 +87,15 @@ pub struct StretchScan {
     later: VecDeque<Vec<PieceSource>>,
     plan: Arc<ScanPlan>,
 }
+
+/// What a batch was made of: stored rows, of which those are in it that pass.
+struct Stored {
+    rows: Rows,
+    passes: Option<BooleanBuffer>,
+}
+
+/// The value of a rollup table's rows that has their numbers of events.
+const EVENTS: usize = 0;
 
 /// Where rows come from.
 enum Source {
@@ -218,17 +230,36 @@ impl fmt::Debug for KeyPartition {
 impl StretchScan {
     /// The next rows that pass, as they are shown, at least one; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        Ok(self.next_shown()?.map(|(batch, _)| batch))
+    }
+
+    /// The same of a rollup table, with the number of events of each row.
+    pub fn next_with_events(&mut self) -> Result<Option<(RecordBatch, Vec<u64>)>> {
+        let Some((batch, Stored { rows, passes })) = self.next_shown()? else { return Ok(None) };
+        let events = stored_units(rows.value(EVENTS)).map_err(no_weight)?;
+        let events = match passes {
+            None => events,
+            Some(passes) => passes.set_indices().map(|row| events[row]).collect(),
+        };
+        Ok(Some((batch, events)))
+    }
+
+    fn next_shown(&mut self) -> Result<Option<(RecordBatch, Stored)>> {
         self.plan.interrupt.check()?;
         while let Some(rows) = self.next_rows()? {
             let ScanPlan { layout, columns, schema, .. } = &*self.plan;
             let batch = TablePolicy::of(layout).shown(&rows, columns)?;
-            let Some(TestPlace { test, columns }) = &self.plan.test else { return Ok(Some(batch)) };
+            let Some(TestPlace { test, columns }) = &self.plan.test else {
+                return Ok(Some((batch, Stored { rows, passes: None })));
+            };
             let tested = batch.project(columns).expect("the batch has the test's columns");
             let passes = test.passes(&tested)?;
             if passes.true_count() > 0 {
                 let wanted: Vec<usize> = (0..schema.fields().len()).collect();
                 let batch = batch.project(&wanted).expect("the batch has the columns wanted");
-                return Ok(Some(filter_record_batch(&batch, &passes).expect("one answer a row")));
+                let batch = filter_record_batch(&batch, &passes).expect("one answer a row");
+                let passes = Some(passes.values().clone());
+                return Ok(Some((batch, Stored { rows, passes })));
             }
             self.plan.interrupt.check()?;
         }

@@ -31,6 +31,10 @@ pub struct SampleRequest {
     /// Add a column `probability`: the chance of the row in each draw with replacement, or to be among
     /// the rows drawn uniformly without.
     pub with_probability: bool,
+    /// Add a column `arrival_time` to draws by weight without replacement, which ascends: the time of each row is exponential
+    /// with its weight as the rate, and independent of the others'. So of the samples of selections that share no row,
+    /// the earliest rows are drawn as they would be from all of these together.
+    pub arrival_times: bool,
     /// Let a row be drawn more than once, each draw independent of the others.
     pub replace: bool,
     /// Give what there is where fewer than `n` rows can be drawn, instead of an error.
@@ -63,6 +67,16 @@ pub enum Unit {
     Events,
     /// Rows.
     Rows,
+}
+
+impl Unit {
+    /// What it is called: `rows` or `events`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Unit::Rows => "rows",
+            Unit::Events => "events",
+        }
+    }
 }
 
 /// A share of a selection's rows.

@@ -8,12 +8,16 @@ use std::sync::Arc;
 
 use arrow_array::{Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use drillcore_format::rows::Layout;
+use drillcore_format::weight::FLOAT_STEPS;
 use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, Result};
+use crate::read::arrivals::Arrivals;
 use crate::read::draw::{ByNumber, Draws, Population, Probability, by_rejection, drawable, stay};
+use crate::read::kept_rows::KeptRows;
 use crate::read::request::{SampleReport, SampleRequest, ShareRequest};
-use crate::read::shown::{rows_pass, show};
+use crate::read::shown::{rows_pass, show, threads_of};
 use crate::read::snapshot::TableSnapshot;
 use crate::select::selection::{Place, Question};
 
@@ -78,56 +82,103 @@ fn sample(
     let interrupt = &request.interrupt;
     let question = table.question(&request.selection)?;
     let population = Population::of(layout, request)?;
-    let mut rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
+    let threads = threads_of(request.threads, request.n)?;
+    let seed = request.seed.unwrap_or_else(fresh_seed);
+    let mut arrivals = arrivals(layout, &population, request, seed)?;
+    let mut rng = Rng::keyed(seed, STREAM);
     let mut report = SampleReport::default();
-    let (mut drawn, mut enough_of) = (Vec::new(), None);
+    let mut drawn = Vec::new();
     if population.may_drop(layout, &question, request) {
         let candidates = table.candidates(&question.scope, interrupt)?;
         let test = question.test.as_ref();
-        let stays = |places: &[Place]| stay(table, &candidates, test, places, interrupt);
         // For as many as there are, the exact selection costs no more than as many tries.
         if request.n < candidates.len() {
-            let mut draws = population.draws(&candidates, layout, interrupt)?;
+            let mut draws = population.draws(&candidates, layout, arrivals.as_mut(), interrupt)?;
+            // What must be tested drops more, and several threads read what stays faster than it is read along the way.
+            let is_kept = test.is_none() && threads == 1;
+            let mut kept = is_kept.then(|| KeptRows::new(table, &candidates, columns));
+            let stays = |places: &[Place]| match &mut kept {
+                Some(kept) => kept.keep(places, interrupt),
+                None => stay(table, &candidates, test, places, interrupt),
+            };
             drawn = by_rejection(&mut *draws, stays, request, &mut rng, &mut report)?;
+            drop(draws);
+            if drawn.len() as u64 == request.n {
+                let rows = match kept {
+                    Some(kept) => kept.shown()?,
+                    None => show(table, &candidates, columns, &drawn, request.threads, interrupt)?,
+                };
+                return Ok((with_arrivals(rows, arrivals, &drawn)?, report));
+            }
         }
-        report.resolved = drawn.len() as u64 != request.n;
-        enough_of = (!report.resolved).then_some(candidates);
+        report.resolved = true;
     }
-    let (selected, places, probability) = match enough_of {
-        Some(candidates) => (candidates, drawn, None),
-        None => {
-            let selected = population.exact(table, question, interrupt)?;
-            let (places, probability) =
-                population.draw(&selected, layout, drawn, request, &mut rng)?;
-            report.attempts += places.len() as u64;
-            (selected, places, Some(probability).filter(|_| request.with_probability))
-        }
-    };
+    let selected = population.exact(table, question, interrupt)?;
+    let (places, probability) =
+        population.draw(&selected, layout, drawn, arrivals.as_mut(), request, &mut rng)?;
+    report.attempts += places.len() as u64;
     let rows = show(table, &selected, columns, &places, request.threads, interrupt)?;
     let rows = match probability {
-        None => rows,
-        Some(probability) => with_probability(&rows, probability)?,
+        _ if !request.with_probability => rows,
+        Probability::Same(chance) => {
+            with_column(&rows, "probability", vec![chance; rows.num_rows()])?
+        }
+        Probability::Each(chances) => with_column(&rows, "probability", chances)?,
     };
-    Ok((rows, report))
+    Ok((with_arrivals(rows, arrivals, &places)?, report))
 }
 
-/// Adds the column `probability`.
-fn with_probability(rows: &RecordBatch, probability: Probability) -> Result<RecordBatch> {
-    let values: Float64Array = match probability {
-        Probability::Same(chance) => vec![chance; rows.num_rows()].into(),
-        Probability::Each(chances) => chances.into(),
-    };
-    if rows.column_by_name("probability").is_some() {
+/// Adds the arrival times of rows, if they were noted.
+fn with_arrivals(
+    rows: RecordBatch,
+    arrivals: Option<Arrivals>,
+    places: &[Place],
+) -> Result<RecordBatch> {
+    match arrivals {
+        None => Ok(rows),
+        Some(arrivals) => with_column(&rows, "arrival_time", arrivals.of(places)),
+    }
+}
+
+/// What notes arrival times, if they are asked for.
+fn arrivals(
+    layout: &Layout,
+    population: &Population,
+    request: &SampleRequest,
+    seed: u64,
+) -> Result<Option<Arrivals>> {
+    if !request.arrival_times {
+        return Ok(None);
+    }
+    let Population::Weight(_, weight) = population else {
         return Err(Error::invalid(
-            "the table already has a column \"probability\"; select columns without it",
+            "arrival times are those of draws by weight; give a weight, or leave them out",
+        ));
+    };
+    if request.replace {
+        return Err(Error::invalid(
+            "arrival times are those of draws without replacement; draw without it, or leave them out",
         ));
     }
+    let schema = layout.schema();
+    let field = schema.columns.field(schema.weights[*weight]);
+    let unit = if field.data_type().is_integer() { 1.0 } else { 1.0 / FLOAT_STEPS };
+    Ok(Some(Arrivals::new(seed, unit)))
+}
+
+/// Adds a column of numbers, one per row.
+fn with_column(rows: &RecordBatch, name: &str, values: Vec<f64>) -> Result<RecordBatch> {
+    if rows.column_by_name(name).is_some() {
+        return Err(Error::invalid(format!(
+            "the table already has a column {name:?}; select columns without it"
+        )));
+    }
     let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();
-    fields.push(Arc::new(Field::new("probability", DataType::Float64, false)));
+    fields.push(Arc::new(Field::new(name, DataType::Float64, false)));
     let mut columns = rows.columns().to_vec();
-    columns.push(Arc::new(values));
+    columns.push(Arc::new(Float64Array::from(values)));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
-    Ok(batch.expect("one probability a row"))
+    Ok(batch.expect("one number a row"))
 }
 
 /// A fresh seed, from the operating system.

@@ -43,7 +43,7 @@ pub fn show(
 ) -> Result<RecordBatch> {
     let layout = &table.table().layout;
     let policy = TablePolicy::of(layout);
-    let threads = threads_for(Some(threads.unwrap_or(1)), places.len() as u64, PLACES_PER_THREAD)?;
+    let threads = threads_of(threads, places.len() as u64)?;
     if places.is_empty() {
         return Ok(no_rows(layout, columns));
     }
@@ -66,6 +66,14 @@ pub fn show(
         );
         Error::invalid(message).with_source(error)
     })
+}
+
+/// How many threads read some rows: one, unless more are asked for and the rows are many.
+///
+/// # Errors
+/// `InvalidArgument` if none is asked for.
+pub fn threads_of(threads: Option<usize>, rows: u64) -> Result<usize> {
+    threads_for(Some(threads.unwrap_or(1)), rows, PLACES_PER_THREAD)
 }
 
 /// How many rows of a selection, drawn at random, [`rows_at`] gives at once without taking much memory.

@@ -51,8 +51,8 @@ pub struct DeleteResult {
 
 /// Refuses a selection of everything, which may be a mistake.
 pub fn check_selects(selection: &Selection) -> Result<()> {
-    let Selection { between, sets, predicate } = selection;
-    if between.is_some() || sets.is_some() || predicate.is_some() {
+    let Selection { between, sets, predicate, stretch } = selection;
+    if between.is_some() || sets.is_some() || predicate.is_some() || stretch.is_some() {
         return Ok(());
     }
     Err(Error::invalid(

@@ -3,5 +3,7 @@
 pub mod deleting;
 pub mod updating;
 pub mod time_to_live;
+pub mod load_fault;
+pub mod held_moment;
 pub mod reader;
 pub mod writer;

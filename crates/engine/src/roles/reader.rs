@@ -5,9 +5,11 @@
 //! is new, or all that is needed once the writer has flushed some of what it holds. What its log holds
 //! beyond the segments is kept in memory, at most about as much as the writer's `wal_bytes_max`. The same
 //! lease holds the segments of that version's named snapshots, so they are opened when they are asked for.
+//!
+//! A reader at a moment sees the version and the end of the log that another reader saw, and stays there. Each reader has
+//! a second lease, on its moment, which keeps the manifest and the log for those who open it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -20,13 +22,12 @@ use drillcore_format::logged_commit::{Erased, Erasure};
 use drillcore_format::manifest_edit::PostingsMeta;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::error::StorageError;
 use drillcore_storage::files::directory::Directory;
 use drillcore_storage::files::lease::{Lease, ManifestVersion};
 use drillcore_storage::files::local_directory::LocalDirectory;
 use drillcore_storage::files::open_files::OpenFiles;
 use drillcore_storage::log::wal::{LogRead, Wal};
-use drillcore_storage::manifest::{Manifest, ManifestFound, PinnedSnapshot};
+use drillcore_storage::manifest::{Manifest, ManifestFound, ManifestState, PinnedSnapshot};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
@@ -37,6 +38,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
+use crate::moment::{At, Moment};
 use crate::opening::database_path::check_path;
 use crate::opening::recovery::{
     self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
@@ -51,6 +53,8 @@ use crate::read::sample::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
+use crate::roles::held_moment::{manifest_at, snapshot_of};
+use crate::roles::load_fault::LoadFault;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
@@ -95,7 +99,13 @@ struct Current {
     /// What commits that may be in the log alone have erased.
     erasures: Vec<(Lsn, Erasure)>,
     positions: Positions,
+    /// Of the manifest.
+    at: ManifestVersion,
+    /// Where it stays, with its time of day: then `shown` is what `version` is.
+    fixed: Option<Moment>,
     lease: Arc<Lease>,
+    /// On the moment, for others.
+    _for_others: Lease,
 }
 
 /// A version without what has expired.
@@ -134,21 +144,21 @@ impl Reader {
                 loading: Mutex::new(()),
             }),
         };
-        let current = reader.load(None, &options.interrupt)?;
+        let current = reader.load(&options.at, None, &options.interrupt)?;
         *reader.shared.current.lock() = Some(Arc::new(current));
         Ok(reader)
     }
 
     /// A table by name, as of the last refresh.
     pub fn table(&self, name: &str) -> Result<Known> {
-        let snapshot = self.snapshot()?.table(name)?;
+        let snapshot = self.snapshot(&Interrupt::never())?.table(name)?;
         let table = snapshot.table();
         Ok(Known { id: table.id, name: table.name.clone(), schema: table.schema.clone() })
     }
 
     /// The names of all tables, in order.
     pub fn tables(&self) -> Result<Vec<String>> {
-        Ok(self.snapshot()?.tables())
+        Ok(self.snapshot(&Interrupt::never())?.tables())
     }
 
     /// The shape of a table, unless it was dropped.
@@ -165,21 +175,37 @@ impl Reader {
     }
 
     /// All tables as of the last refresh.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        let current = self.current()?;
+    pub fn snapshot(&self, interrupt: &Interrupt) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.shown(&*self.current()?, interrupt)?))
+    }
+
+    /// What is read, without what has expired.
+    fn shown(&self, current: &Current, interrupt: &Interrupt) -> Result<Arc<Version>> {
         let clock = self.shared.clock.now();
-        if !current.version.expires() {
-            return Ok(Snapshot::new(current.version.clone()));
+        if current.fixed.is_some() || !current.version.expires() {
+            return Ok(current.version.clone());
         }
         let mut shown = current.shown.lock();
         if shown.version.clock < clock {
             let Shown { version, expiring } = &mut *shown;
-            let later = version.at_clock(clock, expiring);
+            let later = version.at_clock(clock, expiring, &self.shared.meter, interrupt);
             // What was taken of it before an error is not in the version.
             let later = later.inspect_err(|_| expiring.clear())?;
             *version = Arc::new(later);
         }
-        Ok(Snapshot::new(shown.version.clone()))
+        Ok(shown.version.clone())
+    }
+
+    /// What is read, for others that open it too, and as a snapshot.
+    pub fn moment(&self, interrupt: &Interrupt) -> Result<(Moment, Snapshot)> {
+        let current = self.current()?;
+        let shown = self.shown(&current, interrupt)?;
+        let moment = match &current.fixed {
+            Some(fixed) => fixed.clone(),
+            None if shown.expires() => Moment::of(current.at, shown.lsn)?.at_clock(shown.clock),
+            None => Moment::of(current.at, shown.lsn)?,
+        };
+        Ok((moment, Snapshot::new(shown)))
     }
 
     /// The named snapshot as it was pinned by the writer, also one that was dropped since the last refresh.
@@ -203,6 +229,11 @@ impl Reader {
     /// How far sources have been read as of the last refresh.
     pub fn positions(&self) -> Result<BTreeMap<String, Vec<u8>>> {
         let current = self.current()?;
+        if current.fixed.as_ref().is_some_and(|moment| moment.snapshot().is_some()) {
+            let message =
+                "a named snapshot has no positions of sources; ask a reader of the newest commit";
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         Ok(current.positions.at(current.version.lsn))
     }
 
@@ -243,7 +274,11 @@ impl Reader {
     pub fn refresh(&self, interrupt: &Interrupt) -> Result<Lsn> {
         let _loading = self.shared.loading.lock();
         let before = self.current()?;
-        let fresh = self.load(Some(&before), interrupt)?;
+        if let Some(moment) = &before.fixed {
+            let message = format!("this reader stays at {moment}; open another one for newer rows");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let fresh = self.load(&At::Newest, Some(&before), interrupt)?;
         let lsn = fresh.version.lsn;
         // Who closed it meanwhile wants no more of it.
         if let Some(current) =
@@ -296,11 +331,11 @@ impl Reader {
 
     /// Reads manifest and log, trying again where the writer replaced a file under it. What was read before
     /// need not be read again.
-    fn load(&self, before: Option<&Current>, interrupt: &Interrupt) -> Result<Current> {
+    fn load(&self, at: &At, before: Option<&Current>, interrupt: &Interrupt) -> Result<Current> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            match self.try_load(before, interrupt) {
+            match self.try_load(at, before, interrupt) {
                 Err(fault) if attempt < ATTEMPTS && fault.may_pass => thread::sleep(RETRY_AFTER),
                 done => return done.map_err(|fault| fault.error),
             }
@@ -309,15 +344,32 @@ impl Reader {
 
     fn try_load(
         &self,
+        at: &At,
         before: Option<&Current>,
         interrupt: &Interrupt,
     ) -> std::result::Result<Current, LoadFault> {
         let directory = &self.shared.directory;
         // On everything until it is known what is needed.
         let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, fresh_seed())?;
-        let ManifestFound { state: mut found, version, bytes } =
-            Manifest::read(directory.as_ref())?;
+        let ManifestFound { state: mut found, version, bytes } = match at {
+            At::Moment(moment) => manifest_at(directory.as_ref(), moment)?,
+            At::Newest | At::Snapshot(_) => Manifest::read(directory.as_ref())?,
+        };
         let lease = Arc::new(Lease::take(directory.clone(), version, fresh_seed())?);
+        let fixed = match at {
+            At::Moment(moment) => Some(moment),
+            At::Newest | At::Snapshot(_) => None,
+        };
+        let of_snapshot = match at {
+            At::Newest => None,
+            At::Snapshot(name) => Some(name.clone()),
+            At::Moment(moment) => snapshot_of(moment, &found)?,
+        };
+        if let Some(name) = of_snapshot {
+            let pinned = self.load_pinned(&name, fixed, found, version, lease)?;
+            drop(wide);
+            return Ok(pinned);
+        }
         let named = std::mem::take(&mut found.snapshots);
         let needed_from = found.next_lsn;
         let postings = std::mem::take(&mut found.postings);
@@ -340,31 +392,112 @@ impl Reader {
             state.positions.add_later(&before.positions);
         }
         let before = before.map(|before| &before.log);
-        let log = Wal::read(directory.as_ref(), needed_from, before, |lsn, payload| {
+        let to = fixed.map_or(Lsn(u64::MAX), Moment::lsn);
+        let log = Wal::read(directory.as_ref(), needed_from, to, before, |lsn, payload| {
             interrupt.check()?;
             match lsn {
                 lsn if lsn <= known => Ok(()),
                 lsn => self.apply(&mut state, version, lsn, payload, &mut erasures),
             }
         })?;
-        if Manifest::byte_len(directory.as_ref(), version)? != bytes {
-            // A column that was dropped meanwhile is null in the newest commits.
-            let now = Manifest::read(directory.as_ref())?.state;
-            if now.tables.iter().any(|(id, table)| {
-                state.tables.get(id).is_some_and(|of| of.schema.stored != table.schema.stored)
-            }) {
-                return Err(LoadFault::of_changed_columns());
+        let of_segments = state.next_lsn;
+        let lsn = log.last.unwrap_or_default().max(Lsn(of_segments.0 - 1)).max(known);
+        match fixed {
+            // The reader that gave it has checked that its commits have its columns.
+            Some(moment) if lsn < moment.lsn() => {
+                return Err(moment.gone(format_args!("the log ends at commit {lsn}")).into());
+            }
+            Some(_) => {}
+            None => {
+                self.check_columns(version, bytes, &state)?;
+                let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
+                let expected = of_segments.max(of_named.unwrap_or_default());
+                check_log_reaches(log.last, needed_from, expected)?;
             }
         }
-        let of_named = named.values().map(|pinned| Lsn(pinned.lsn.0 + 1)).max();
-        check_log_reaches(log.last, needed_from, state.next_lsn.max(of_named.unwrap_or_default()))?;
-        let lsn = log.last.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1)).max(known);
+        let for_others = Lease::take_moment(directory.clone(), version, lsn, fresh_seed())?;
         drop(wide);
-        let version = state.version(lsn);
-        let shown = Shown { version: version.clone(), expiring: BTreeMap::new() };
-        let shown = Mutex::new(shown);
+        let mut shown = state.version(lsn);
+        let mut fixed = fixed.cloned();
+        if let Some(moment) = fixed.as_mut().filter(|_| shown.expires()) {
+            let clock = moment.clock().unwrap_or_else(|| self.shared.clock.now());
+            *moment = moment.clone().at_clock(clock);
+            let (expiring, meter) = (&mut BTreeMap::new(), &self.shared.meter);
+            shown = Arc::new(shown.at_clock(clock, expiring, meter, interrupt)?);
+        }
         let positions = std::mem::take(&mut state.positions);
-        Ok(Current { version, shown, named, postings, log, erasures, positions, lease })
+        Ok(Current {
+            version: shown.clone(),
+            shown: Mutex::new(Shown { version: shown, expiring: BTreeMap::new() }),
+            named,
+            postings,
+            log,
+            erasures,
+            positions,
+            at: version,
+            fixed,
+            lease,
+            _for_others: for_others,
+        })
+    }
+
+    /// A named snapshot, as a reader's only state.
+    fn load_pinned(
+        &self,
+        name: &str,
+        asked: Option<&Moment>,
+        mut found: ManifestState,
+        version: ManifestVersion,
+        lease: Arc<Lease>,
+    ) -> std::result::Result<Current, LoadFault> {
+        let Some(pinned) = found.snapshots.get(name) else {
+            let names = found.snapshots.keys().map(String::as_str);
+            return Err(Error::unknown("snapshot", name, names).into());
+        };
+        let moment = Moment::of(version, pinned.lsn)?.at_clock(pinned.clock).of_snapshot(name);
+        if asked.is_some_and(|asked| asked.lsn() != moment.lsn()) {
+            let lsn = moment.lsn();
+            let message =
+                format!("snapshot {name:?} shows commit {lsn}; a moment of it has that commit");
+            return Err(Error::invalid(message).into());
+        }
+        let postings = std::mem::take(&mut found.postings);
+        let open = |id, layout: &Layout| self.segment(id, layout, &postings, &lease);
+        let shown = Arc::new(open_snapshot(pinned, open)?);
+        let directory = self.shared.directory.clone();
+        let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
+        Ok(Current {
+            version: shown.clone(),
+            shown: Mutex::new(Shown { version: shown, expiring: BTreeMap::new() }),
+            named: found.snapshots,
+            postings,
+            log: LogRead::default(),
+            erasures: Vec::new(),
+            positions: Positions::default(),
+            at: version,
+            fixed: Some(moment),
+            lease,
+            _for_others: for_others,
+        })
+    }
+
+    /// Starts over where columns were dropped or widened since the manifest was read, which then had some bytes: one that
+    /// was dropped is null in the newest commits.
+    fn check_columns(
+        &self,
+        version: ManifestVersion,
+        bytes: u64,
+        state: &State,
+    ) -> std::result::Result<(), LoadFault> {
+        let directory = self.shared.directory.as_ref();
+        if Manifest::byte_len(directory, version)? == bytes {
+            return Ok(());
+        }
+        let now = Manifest::read(directory)?.state;
+        let is_changed = now.tables.iter().any(|(id, table)| {
+            state.tables.get(id).is_some_and(|of| of.schema.stored != table.schema.stored)
+        });
+        if is_changed { Err(LoadFault::of_changed_columns()) } else { Ok(()) }
     }
 
     /// Adds the rows of one commit that are in no segment.
@@ -478,46 +611,4 @@ fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// An error of loading, and whether the writer may have caused it by moving on.
-struct LoadFault {
-    error: Error,
-    may_pass: bool,
-}
-
-impl LoadFault {
-    fn of_newer_segments(lsn: Lsn) -> LoadFault {
-        let message = format!("commit {lsn} erased rows of segments made meanwhile");
-        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
-    }
-
-    fn of_changed_columns() -> LoadFault {
-        let message = "columns were dropped or widened meanwhile";
-        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
-    }
-
-    fn of_added_column(lsn: Lsn, table: &str) -> LoadFault {
-        let message = format!("commit {lsn} has a column added to {table:?} meanwhile");
-        LoadFault { error: Error::new(ErrorKind::Io, message), may_pass: true }
-    }
-}
-
-impl From<StorageError> for LoadFault {
-    fn from(error: StorageError) -> LoadFault {
-        let may_pass = match &error {
-            StorageError::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            StorageError::Inconsistent { .. } | StorageError::Locked => true,
-            _ => false,
-        };
-        LoadFault { error: error.into(), may_pass }
-    }
-}
-
-impl From<Error> for LoadFault {
-    fn from(error: Error) -> LoadFault {
-        // Opening a segment reports a missing file as an error of the operating system.
-        let may_pass = error.kind() == ErrorKind::Io;
-        LoadFault { error, may_pass }
-    }
 }

@@ -145,7 +145,7 @@ fn look_ahead(core: &Core) -> Result<()> {
         };
         state.tables.iter().filter_map(of_table).flatten().collect()
     };
-    core.find_expired(unknown)
+    core.find_expired(unknown, &Interrupt::never())
 }
 
 /// Deletes what has expired of upsert tables whose stored rows do not tell, where that is due.

@@ -1,6 +1,6 @@
 //! The writer of a database: its parts and its threads, from opening to closing, and what it answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::{io, mem};
@@ -106,7 +106,7 @@ impl Writer {
     /// A table by name.
     pub fn table(&self, name: &str) -> Result<Known> {
         let state = self.core.open_state()?;
-        let names = || state.tables.values().map(|table| &*table.name);
+        let names = || state.tables.values().map(|table| &*table.name).collect::<BTreeSet<_>>();
         tables::find(&state, name).ok_or_else(|| Error::unknown("table", name, names()))
     }
 
@@ -126,8 +126,8 @@ impl Writer {
     }
 
     /// All tables as of the newest visible commit.
-    pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.core.version()?))
+    pub fn snapshot(&self, interrupt: &Interrupt) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.core.version_interruptibly(interrupt)?))
     }
 
     /// The snapshot of that name, made now if there is none.

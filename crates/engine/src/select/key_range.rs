@@ -65,6 +65,26 @@ pub enum Closed {
     Neither,
 }
 
+/// Keys from one to another, as the bytes that a snapshot's keys are compared by: `low <= key < high`, where `None` is
+/// unbounded. [`TableSnapshot::splits`](crate::TableSnapshot::splits) makes them.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Interrupt, KeyStretch, Selection};
+///
+/// let splits = flights.snapshot()?.splits(2, &Selection::default(), &Interrupt::never())?;
+/// let KeyStretch { low, high } = &splits[0].stretch;
+/// assert!(low.is_none() && *high == splits[1].stretch.low);
+/// # drillcore::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct KeyStretch {
+    /// The first key, or a beginning of it.
+    pub low: Option<Vec<u8>>,
+    /// What the keys lie before.
+    pub high: Option<Vec<u8>>,
+}
+
 /// The places in the key order where a range begins and ends; `None` is unbounded. Empty if the end does
 /// not lie behind the begin.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -110,6 +130,12 @@ impl KeyRange {
             Closed::Left | Closed::Neither => Bound::before(&prefix),
         });
         KeyRange { low, high }
+    }
+
+    /// The keys of a stretch.
+    pub fn of_stretch(stretch: &KeyStretch) -> KeyRange {
+        let bound = |key: &Option<Vec<u8>>| key.as_deref().map(Bound::at_key);
+        KeyRange { low: bound(&stretch.low), high: bound(&stretch.high) }
     }
 
     /// What lies in both.

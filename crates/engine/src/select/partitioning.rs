@@ -13,6 +13,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::pieces::piece::Piece;
 use crate::select::fetch::fetch;
+use crate::select::key_range::KeyStretch;
 use crate::select::selection::{Part, Selected};
 
 /// Rows of a partition that is worth a thread's while ...
@@ -21,6 +22,8 @@ pub const PARTITION_ROWS: u64 = 32 << 10;
 const PARTITION_BYTES: u64 = 4 << 20;
 /// Keys looked at for each partition: it is off by an eighth of its rows or so, more where sets lie unevenly.
 const KEYS_PER_PARTITION: u64 = 8;
+/// The same for each split, which other processes read.
+const KEYS_PER_SPLIT: u64 = 16;
 
 /// How many partitions the selection is worth, at least one: each of `rows`, if that is given.
 pub fn partitions_worth(selected: &Selected, rows: Option<u64>) -> usize {
@@ -47,9 +50,9 @@ pub fn split_by_keys(
 ) -> Result<Vec<Selected>> {
     let mut partitions = Vec::with_capacity(count);
     let mut rest = selected.parts().to_vec();
-    for bound in bounds(selected, count, interrupt)? {
+    for key in cut_keys(selected, count, KEYS_PER_PARTITION, interrupt)? {
         interrupt.check()?;
-        let before = take_before(selected.pieces(), &mut rest, &bound)?;
+        let before = take_before(selected.pieces(), &mut rest, &Bound::at_key(&key))?;
         partitions.push(Selected::of_parts(selected.pieces().clone(), before));
     }
     partitions.push(Selected::of_parts(selected.pieces().clone(), rest));
@@ -57,24 +60,71 @@ pub fn split_by_keys(
     Ok(partitions)
 }
 
-/// Where to split, ascending.
-fn bounds(selected: &Selected, count: usize, interrupt: &Interrupt) -> Result<Vec<Bound>> {
+/// Cuts a selection into up to `count` stretches of keys, none of them without rows, that together are `within`; with the
+/// number of rows of each.
+pub fn cut_by_keys(
+    selected: &Selected,
+    count: usize,
+    within: &KeyStretch,
+    interrupt: &Interrupt,
+) -> Result<Vec<(KeyStretch, u64)>> {
+    let mut stretches: Vec<(KeyStretch, u64)> = Vec::new();
+    let mut low = within.low.clone();
+    let mut rest = selected.parts().to_vec();
+    let mut counted = 0;
+    for key in cut_keys(selected, count, KEYS_PER_SPLIT, interrupt)? {
+        interrupt.check()?;
+        let before = take_before(selected.pieces(), &mut rest, &Bound::at_key(&key))?;
+        let rows: u64 = before.iter().map(Part::len).sum();
+        // What is between two cuts and empty goes to the next.
+        if rows > 0 && counted + rows < selected.len() {
+            stretches.push((KeyStretch { low: low.replace(key.clone()), high: Some(key) }, rows));
+            counted += rows;
+        }
+    }
+    if counted < selected.len() {
+        stretches.push((KeyStretch { low, high: within.high.clone() }, selected.len() - counted));
+    }
+    Ok(stretches)
+}
+
+/// The keys to cut before, ascending, from looks at some keys for each partition.
+fn cut_keys(
+    selected: &Selected,
+    count: usize,
+    keys_per_partition: u64,
+    interrupt: &Interrupt,
+) -> Result<Vec<Vec<u8>>> {
     let rows = selected.len();
-    let looked_at = (count as u64).saturating_mul(KEYS_PER_PARTITION).min(rows);
+    let looked_at = (count as u64).saturating_mul(keys_per_partition).min(rows);
     if count < 2 || looked_at < 2 {
         return Ok(Vec::new());
     }
-    let middle =
-        |nth: u64| (u128::from(2 * nth + 1) * u128::from(rows) / u128::from(2 * looked_at)) as u64;
-    let numbers: Vec<u64> = (0..looked_at).map(middle).collect();
+    // The first of as many equal shares: where there is one piece, a key is as far along as it is among these.
+    let first = |nth: u64| (u128::from(nth) * u128::from(rows) / u128::from(looked_at)) as u64;
+    let numbers: Vec<u64> = (0..looked_at).map(first).collect();
     let places = selected.places(&numbers, interrupt)?;
     let only_keys = Projection { keys: true, ..Default::default() };
     let found = fetch(selected.pieces(), &places, &only_keys, interrupt)?;
     let mut keys: Vec<&[u8]> = (0..found.len()).map(|row| found.key(row)).collect();
     keys.sort_unstable();
-    let mut splits: Vec<&[u8]> = (1..count).map(|nth| keys[nth * keys.len() / count]).collect();
-    splits.dedup();
-    Ok(splits.into_iter().map(Bound::at_key).collect())
+    let count = count.min(keys.len());
+    let mut cuts: Vec<Vec<u8>> = (1..count)
+        .map(|nth| {
+            let place = nth * keys.len() / count;
+            let key = keys[place];
+            // All rows of a key stay together: on the side that leaves the smaller difference.
+            let before = keys.partition_point(|other| *other < key);
+            let past = keys.partition_point(|other| *other <= key);
+            match place - before <= past - place {
+                true => key.to_vec(),
+                // The least of what is greater.
+                false => [key, &[0]].concat(),
+            }
+        })
+        .collect();
+    cuts.dedup();
+    Ok(cuts)
 }
 
 /// Takes what lies before `bound` off the front of some parts.

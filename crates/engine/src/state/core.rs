@@ -263,18 +263,27 @@ impl Core {
     /// All tables at the visible LSN and the time of day. Finds what has expired, which takes a look at the pieces where that
     /// was not found before.
     pub fn version(&self) -> Result<Arc<Version>, Error> {
+        self.version_interruptibly(&Interrupt::never())
+    }
+
+    /// [`Core::version`] that can be stopped while it reads a column.
+    pub fn version_interruptibly(&self, interrupt: &Interrupt) -> Result<Arc<Version>, Error> {
         let clock = self.clock.now();
         loop {
             if let Some(version) = self.version_if_known(clock)? {
                 return Ok(version);
             }
             let unknown = self.open_state()?.expire(self.visible(), clock);
-            self.find_expired(unknown)?;
+            self.find_expired(unknown, interrupt)?;
         }
     }
 
     /// Finds what has expired of some pieces, and what will next.
-    pub fn find_expired(&self, unknown: Vec<(TableId, ExpiryLimit, Piece)>) -> Result<(), Error> {
+    pub fn find_expired(
+        &self,
+        unknown: Vec<(TableId, ExpiryLimit, Piece)>,
+        interrupt: &Interrupt,
+    ) -> Result<(), Error> {
         for (id, limit, piece) in unknown {
             let layout = match self.open_state()?.tables.get(&id) {
                 Some(table) => table.layout.clone(),
@@ -284,7 +293,7 @@ impl Core {
             if ttl.is_none_or(|ttl| ttl.column != limit.column) {
                 continue;
             }
-            let (gone, next) = Expiring::find(&piece, &layout, limit, &Interrupt::never())?;
+            let (gone, next) = Expiring::find(&piece, &layout, limit, &self.meter, interrupt)?;
             let mut state = self.open_state()?;
             // Under another time to live, other rows are gone.
             if let Some(table) = state.tables.get_mut(&id).filter(|table| table.schema.ttl == ttl) {

@@ -1,5 +1,7 @@
 //! When the rows of one piece expire.
 
+use std::sync::Arc;
+
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::ExpiryLimit;
@@ -10,6 +12,7 @@ use crate::error::Result;
 use crate::merge::erasing::erased_by;
 use crate::merge::merger::Direction;
 use crate::merge::piece_source::PieceSource;
+use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::pieces::piece::Piece;
 use crate::pieces::times::{first_time, times};
 use crate::select::expiry::expired;
@@ -26,6 +29,8 @@ const CHUNK_ROWS: u64 = 8192;
 pub struct Expiring {
     /// Times and ordinals, the latest first.
     upcoming: Vec<(i64, u32)>,
+    /// For the memory that these take, also once some were taken.
+    charge: Option<Arc<Charge>>,
     /// No other row has a time below this one.
     known_to: i64,
 }
@@ -45,7 +50,11 @@ impl Expiring {
             }
             None => return None,
         };
-        (earliest >= limit.before).then(|| Expiring { upcoming: Vec::new(), known_to: earliest })
+        (earliest >= limit.before).then(|| Expiring::known_up_to(earliest))
+    }
+
+    fn known_up_to(known_to: i64) -> Expiring {
+        Expiring { upcoming: Vec::new(), charge: None, known_to }
     }
 
     /// What of a piece has expired, and what expires next. Reads the column, unless the key or zones say enough.
@@ -53,6 +62,7 @@ impl Expiring {
         piece: &Piece,
         layout: &Layout,
         limit: ExpiryLimit,
+        meter: &MemoryMeter,
         interrupt: &Interrupt,
     ) -> Result<(OrdinalIntervals, Expiring)> {
         let ExpiryLimit { column, before } = limit;
@@ -72,16 +82,16 @@ impl Expiring {
                 _ => None,
             };
             let known_to = next.unwrap_or(before);
-            return Ok((gone, Expiring { upcoming: Vec::new(), known_to }));
+            return Ok((gone, Expiring::known_up_to(known_to)));
         }
         let zones = piece.zones(layout, 0..piece.rows(), &[column])?;
         if let Some(known_to) = zones.and_then(|zones| earliest(&zones)).filter(|at| *at >= before)
         {
             let nothing = OrdinalIntervals::default();
-            return Ok((nothing, Expiring { upcoming: Vec::new(), known_to }));
+            return Ok((nothing, Expiring::known_up_to(known_to)));
         }
         let mut gone: Vec<u32> = Vec::new();
-        let mut expiring = Expiring { upcoming: Vec::new(), known_to: i64::MAX };
+        let mut expiring = Expiring::known_up_to(i64::MAX);
         let selected = Selected::whole([piece.clone()].into());
         let projection = layout.projection(&[column]);
         for (_, source) in
@@ -103,6 +113,8 @@ impl Expiring {
         expiring.keep_earliest();
         expiring.upcoming.sort_unstable_by(|a, b| b.cmp(a));
         expiring.upcoming.shrink_to_fit();
+        let bytes = std::mem::size_of_val(expiring.upcoming.as_slice()) as u64;
+        expiring.charge = (bytes > 0).then(|| Arc::new(meter.charge(bytes)));
         Ok((OrdinalIntervals::of(&gone), expiring))
     }
 
@@ -115,6 +127,11 @@ impl Expiring {
         let mut gone: Vec<u32> = self.upcoming.drain(kept..).map(|(_, ordinal)| ordinal).collect();
         gone.sort_unstable();
         Some(OrdinalIntervals::of(&gone))
+    }
+
+    /// Bytes of memory that are charged for it.
+    pub fn bytes(&self) -> u64 {
+        self.charge.as_ref().map_or(0, |charge| charge.bytes())
     }
 
     /// Whether it is known what expires up to there.

@@ -12,6 +12,7 @@ use drillcore_format::schema::ExpiryLimit;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
+use crate::state::expiring::Expiring;
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
@@ -203,6 +204,15 @@ impl State {
             unknown.extend(pieces.into_iter().map(|piece| (*id, limit, piece)));
         }
         unknown
+    }
+
+    /// Bytes of the times of rows that expire next. O(pieces).
+    pub fn expiring_bytes(&self) -> u64 {
+        let of_runs = self.tables.values().flat_map(|table| &table.runs);
+        let of_segments = self.tables.values().flat_map(|table| &table.segments);
+        let expiring = of_runs.map(|slot| &slot.expiring);
+        let expiring = expiring.chain(of_segments.map(|slot| &slot.expiring));
+        expiring.flatten().map(Expiring::bytes).sum()
     }
 
     /// The latest moment at which something has expired, or may have.

@@ -11,6 +11,7 @@ use drillcore_storage::segments::segment::Segment;
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::select::expiry::unexpired;
 use crate::select::predicate::Test;
@@ -64,10 +65,12 @@ impl Version {
         &self,
         clock: u64,
         expiring: &mut BTreeMap<TableId, Vec<Option<Expiring>>>,
+        meter: &MemoryMeter,
+        interrupt: &Interrupt,
     ) -> Result<Version> {
         let tables = self.tables.iter().map(|(name, table)| {
             let expiring = expiring.entry(table.id).or_default();
-            Ok((name.clone(), table.at_clock(clock, expiring)?))
+            Ok((name.clone(), table.at_clock(clock, expiring, meter, interrupt)?))
         });
         Ok(Version { lsn: self.lsn, clock, tables: tables.collect::<Result<_>>()? })
     }
@@ -110,6 +113,8 @@ impl TableVersion {
         self: &Arc<TableVersion>,
         clock: u64,
         expiring: &mut Vec<Option<Expiring>>,
+        meter: &MemoryMeter,
+        interrupt: &Interrupt,
     ) -> Result<Arc<TableVersion>> {
         let Some(limit) = self.schema.expiry_limit(clock) else { return Ok(self.clone()) };
         let mut pieces = self.pieces.to_vec();
@@ -119,8 +124,8 @@ impl TableVersion {
                 let gone = match known.as_mut().and_then(|known| known.take(limit.before)) {
                     Some(gone) => gone,
                     None => {
-                        let never = Interrupt::never();
-                        let (gone, next) = Expiring::find(piece, &self.layout, limit, &never)?;
+                        let layout = &self.layout;
+                        let (gone, next) = Expiring::find(piece, layout, limit, meter, interrupt)?;
                         *known = Some(next);
                         gone
                     }

@@ -6,6 +6,10 @@
 //! leases after its edit is in the manifest. So whichever comes first, a file that a reader needs is
 //! either seen as leased or not in the manifest that the reader found.
 //!
+//! A lease on a *moment* also names a commit: the manifest of the version, and the log up to there, stay for readers that open the
+//! same moment while it is held. Who opens one takes a lease on everything, looks whether somebody [holds](is_held) it, and
+//! only then takes a lease of its own: so two of them never take each other for its holder.
+//!
 //! Cleaning up never fails a writer. A lease whose lock cannot be tried (it is of another user, or no file at
 //! all) counts as held, a file that cannot be removed is tried again later, and both are reported.
 
@@ -13,8 +17,11 @@ use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 
+use drillcore_format::ids::Lsn;
+
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, Lock};
+use crate::files::process::Process;
 use crate::sync::{Mutex, MutexGuard};
 
 /// A state of the manifest: the number of its file, and of the last edit in it. Versions rise.
@@ -27,8 +34,33 @@ pub struct ManifestVersion {
 impl ManifestVersion {
     /// Before every version: a lease on it keeps everything.
     pub const EVERYTHING: ManifestVersion = ManifestVersion { file: 0, edit: 0 };
-    /// Before every version but that: what goes at it is only held back for readers that are just opening.
-    pub const ANY: ManifestVersion = ManifestVersion { file: 0, edit: 1 };
+
+    /// Before every version of the manifest file with that number.
+    pub fn before_file(number: u64) -> ManifestVersion {
+        ManifestVersion { file: number, edit: 0 }
+    }
+}
+
+/// What a lease holds: what has been removed since a version, and of the log the files with commits up to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    pub version: ManifestVersion,
+    /// `None` for the segments alone.
+    pub log_to: Option<Lsn>,
+}
+
+impl Held {
+    /// Whether it holds all that a reader of the manifest at `version` needs, with the log up to `lsn`.
+    fn covers(&self, version: ManifestVersion, lsn: Lsn) -> bool {
+        // A lease on everything is of a reader that may find nothing yet.
+        let is_of_a_version = self.version != ManifestVersion::EVERYTHING;
+        is_of_a_version && self.version <= version && self.log_to.is_some_and(|to| to >= lsn)
+    }
+
+    fn needs(&self, file: &Pending) -> bool {
+        let is_of_its_log = |first| self.log_to.is_some_and(|to| first <= to);
+        self.version < file.removed_at && file.first.is_none_or(is_of_its_log)
+    }
 }
 
 /// A reader's hold on one version. Dropping it lets go.
@@ -36,34 +68,51 @@ pub struct Lease {
     directory: Arc<dyn Directory>,
     name: String,
     _lock: Box<dyn Lock>,
+    /// The one that took it: what was forked off it has the lease, too, and may end before.
+    process: Process,
 }
 
 impl Lease {
-    /// Takes a lease; `nonce` must be a number that no other reader uses.
+    /// Takes a lease on the segments of a version; `nonce` must be a number that no other reader uses.
     pub fn take(
         directory: Arc<dyn Directory>,
         version: ManifestVersion,
         nonce: u64,
     ) -> Result<Lease> {
-        let ManifestVersion { file, edit } = version;
-        let name = format!("lease-{file:08}-{edit:012}-{nonce:016x}");
+        Lease::take_named(directory, name_of(Held { version, log_to: None }, nonce))
+    }
+
+    /// Takes a lease on a moment: the manifest of a version, its segments, and the log up to a commit.
+    pub fn take_moment(
+        directory: Arc<dyn Directory>,
+        version: ManifestVersion,
+        lsn: Lsn,
+        nonce: u64,
+    ) -> Result<Lease> {
+        Lease::take_named(directory, name_of(Held { version, log_to: Some(lsn) }, nonce))
+    }
+
+    fn take_named(directory: Arc<dyn Directory>, name: String) -> Result<Lease> {
         let lock = match directory.lock(&name) {
             Err(source) if is_denied(&source) => return Err(StorageError::LeaseDenied { source }),
             lock => lock.context("lock", &name)?.ok_or(StorageError::Locked)?,
         };
+        let lease = Lease { directory, name, _lock: lock, process: Process::current() };
         // A writer that looked between the file's making and its locking took it for dead.
-        let names = directory.list().context("list", "the database directory")?;
-        if !names.contains(&name) {
+        let names = lease.directory.list().context("list", "the database directory")?;
+        if !names.contains(&lease.name) {
             return Err(StorageError::Locked);
         }
-        Ok(Lease { directory, name, _lock: lock })
+        Ok(lease)
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // A file that stays behind is unlocked, and removed by whoever looks for leases next.
-        let _ = self.directory.remove(&self.name);
+        if self.process.check().is_ok() {
+            // A file that stays behind is unlocked, and the next process that looks for leases removes it.
+            let _ = self.directory.remove(&self.name);
+        }
     }
 }
 
@@ -72,11 +121,24 @@ fn is_denied(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
+/// Whether a reader holds the manifest of a version with its segments, and the log up to a commit.
+///
+/// Costs a listing of the folder, and a lock to try for each lease that says so, up to the first one that is held. One that
+/// cannot be tried counts as held.
+pub fn is_held(directory: &dyn Directory, version: ManifestVersion, lsn: Lsn) -> Result<bool> {
+    let names = directory.list().context("list", "the database directory")?;
+    let covers = |name: &&String| held_by(name).is_some_and(|held| held.covers(version, lsn));
+    Ok(names.iter().filter(covers).any(|name| match directory.try_lock(name) {
+        Ok(free) => free.is_none(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }))
+}
+
 /// What a look at all leases found.
 #[derive(Debug, Clone, Default)]
 struct Leases {
-    /// The oldest version that may be held.
-    oldest: Option<ManifestVersion>,
+    /// What may be held, each once.
+    held: Vec<Held>,
     /// Why leases count as held of which it is not known.
     untried: Vec<String>,
     /// Why leases of dead readers are still there.
@@ -111,7 +173,7 @@ impl Leases {
         }
         // Readers move on faster than they can be looked for: nothing is known of them for now.
         let mut found = Leases::default();
-        found.hold(ManifestVersion::EVERYTHING);
+        found.hold(EVERYTHING);
         found
     }
 
@@ -128,14 +190,14 @@ impl Leases {
                 found
                     .untried
                     .push(format!("cannot list the database directory for leases: {error}"));
-                found.hold(ManifestVersion::EVERYTHING);
+                found.hold(EVERYTHING);
                 return found;
             }
         };
         for name in names {
-            let Some(version) = version_of(&name) else { continue };
+            let Some(held) = held_by(&name) else { continue };
             match directory.try_lock(&name) {
-                Ok(None) => found.hold(version),
+                Ok(None) => found.hold(held),
                 // The reader may have removed the file itself meanwhile.
                 Ok(Some(_dead)) => {
                     found.unremoved.extend(cannot_remove(directory, &name));
@@ -147,15 +209,17 @@ impl Leases {
                 Err(error) => {
                     let todo = "it counts as held; remove it when its reader is gone";
                     found.untried.push(format!("cannot check {name}: {error}; {todo}"));
-                    found.hold(version);
+                    found.hold(held);
                 }
             }
         }
         found
     }
 
-    fn hold(&mut self, version: ManifestVersion) {
-        self.oldest = Some(self.oldest.map_or(version, |other| other.min(version)));
+    fn hold(&mut self, held: Held) {
+        if !self.held.contains(&held) {
+            self.held.push(held);
+        }
     }
 }
 
@@ -170,10 +234,25 @@ fn cannot_remove(directory: &dyn Directory, name: &str) -> Option<String> {
     }
 }
 
-fn version_of(name: &str) -> Option<ManifestVersion> {
+/// A lease on everything, all of the log with it.
+const EVERYTHING: Held = Held { version: ManifestVersion::EVERYTHING, log_to: Some(Lsn(u64::MAX)) };
+
+/// The name of a lease, as `docs/format.md` has it.
+fn name_of(held: Held, nonce: u64) -> String {
+    let Held { version: ManifestVersion { file, edit }, log_to } = held;
+    let log = log_to.map_or(String::new(), |lsn| format!("-{:020}", lsn.0));
+    format!("lease-{file:08}-{edit:012}-{nonce:016x}{log}")
+}
+
+/// What the lease of a name holds.
+fn held_by(name: &str) -> Option<Held> {
     let mut parts = name.strip_prefix("lease-")?.split('-');
     let (file, edit) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-    Some(ManifestVersion { file, edit })
+    let version = ManifestVersion { file, edit };
+    if version == ManifestVersion::EVERYTHING {
+        return Some(EVERYTHING);
+    }
+    Some(Held { version, log_to: parts.nth(1).and_then(|lsn| lsn.parse().ok()).map(Lsn) })
 }
 
 /// Files that are in the manifest no more and go once no reader holds a version that needs them.
@@ -206,6 +285,8 @@ struct Pending {
     bytes: u64,
     /// The first version without the file.
     removed_at: ManifestVersion,
+    /// The first commit in a file of the log.
+    first: Option<Lsn>,
 }
 
 /// What waits to be removed, and why that is more than living readers need.
@@ -226,8 +307,17 @@ impl DeferredRemovals {
 
     /// Takes over a file that this process does not read any more.
     pub fn defer(&self, name: String, bytes: u64, removed_at: ManifestVersion) {
+        self.add(Pending { name, bytes, removed_at, first: None });
+    }
+
+    /// Takes over a file of the log that begins with a commit: only those who read the log up to there need it.
+    pub fn defer_log(&self, name: String, bytes: u64, removed_at: ManifestVersion, first: Lsn) {
+        self.add(Pending { name, bytes, removed_at, first: Some(first) });
+    }
+
+    fn add(&self, file: Pending) {
         let mut waiting = self.waiting();
-        waiting.files.push(Pending { name, bytes, removed_at });
+        waiting.files.push(file);
         waiting.deferred += 1;
     }
 
@@ -260,14 +350,15 @@ impl DeferredRemovals {
         if files.is_empty() {
             return;
         }
-        let Leases { oldest, untried, unremoved } = Leases::look(self.directory.as_ref());
+        let Leases { held, untried, unremoved } = Leases::look(self.directory.as_ref());
         let mut report =
             RemovalReport { untried_leases: untried, unremoved_files: unremoved, bytes: 0 };
         let mut gone: HashSet<String> = HashSet::new();
-        for Pending { name, removed_at, .. } in files {
-            if oldest.is_some_and(|version| version < removed_at) {
+        for file in files {
+            if held.iter().any(|held| held.needs(&file)) {
                 continue;
             }
+            let name = file.name;
             match cannot_remove(self.directory.as_ref(), &name) {
                 None => drop(gone.insert(name)),
                 Some(why) => report.unremoved_files.push(why),
@@ -304,8 +395,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
         let removals = DeferredRemovals::new(directory.clone());
+        let create = |name: &str| directory.create(name).unwrap().write_all(b"12345").unwrap();
         let defer = |name: &str, removed_at: ManifestVersion| {
-            directory.create(name).unwrap().write_all(b"12345").unwrap();
+            create(name);
             removals.defer(name.into(), 5, removed_at);
             removals.sweep();
         };
@@ -317,16 +409,60 @@ mod tests {
         let reading = Lease::take(directory.clone(), at(3), 2).unwrap();
         defer("b", at(2));
         defer("c", at(4));
-        defer("log", ManifestVersion::ANY);
+        create("log");
+        removals.defer_log("log".into(), 5, at(4), Lsn(7));
+        removals.sweep();
         assert_eq!(removals.report().bytes, 15);
         drop(opening);
         removals.sweep();
         assert!(!exists("b") && exists("c"), "version 3 has c, but not b");
-        assert!(!exists("log"), "who has opened has read it");
+        assert!(!exists("log"), "it holds the segments alone");
         drop(reading);
         removals.sweep();
         assert!(!exists("c"));
         assert_eq!(directory.list().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_lease_on_a_moment_holds_its_manifest_and_the_log_up_to_its_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory: Arc<dyn Directory> = Arc::new(LocalDirectory::open(folder.path()).unwrap());
+        let removals = DeferredRemovals::new(directory.clone());
+        let held = |edit, lsn| is_held(directory.as_ref(), at(edit), Lsn(lsn)).unwrap();
+        let wide = Lease::take(directory.clone(), ManifestVersion::EVERYTHING, 1).unwrap();
+        let segments = Lease::take(directory.clone(), at(5), 2).unwrap();
+        assert!(!held(5, 0), "one opens, one holds no log");
+        drop(wide);
+        let moment = Lease::take_moment(directory.clone(), at(5), Lsn(20), 3).unwrap();
+        assert!(held(5, 20) && held(5, 19) && held(6, 20));
+        assert!(!held(5, 21) && !held(4, 20));
+        let defer = |name: &str, edit, first| {
+            directory.create(name).unwrap();
+            removals.defer_log(name.into(), 0, at(edit), Lsn(first));
+        };
+        defer("flushed", 5, 1);
+        defer("needed", 6, 11);
+        defer("last", 9, 20);
+        defer("later", 9, 21);
+        directory.create("manifest").unwrap();
+        removals.defer("manifest".into(), 0, ManifestVersion::before_file(2));
+        let files = || {
+            removals.sweep();
+            let mut names = directory.list().unwrap();
+            names.retain(|name| !name.starts_with("lease-"));
+            names.sort();
+            names
+        };
+        assert_eq!(files(), ["last", "manifest", "needed"]);
+        drop(moment);
+        assert_eq!(files(), ["manifest"], "as the segments of an earlier version are held");
+        drop(segments);
+        assert_eq!(files(), Vec::<String>::new());
+        // A dead reader's.
+        directory
+            .create("lease-00000001-000000000005-0000000000000abc-00000000000000000020")
+            .unwrap();
+        assert!(!held(5, 20));
     }
 
     /// A snapshot can outlive its database: once dropped it removes a file that the next opening of the
@@ -360,7 +496,9 @@ mod tests {
                 }
                 names
             };
-            Leases::look_at(directory.as_ref(), list).oldest
+            let mut held = Leases::look_at(directory.as_ref(), list).held;
+            assert!(held.len() <= 1);
+            held.pop().map(|held| held.version)
         };
         assert_eq!(look(2), Some(at(4)));
         // Who never stops moving holds everything, until it does.
@@ -375,7 +513,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = LocalDirectory::open(folder.path()).unwrap();
         directory.create("lease-00000001-000000000007-0000000000000abc").unwrap();
-        assert_eq!(Leases::look(&directory).oldest, None);
+        assert_eq!(Leases::look(&directory).held, []);
         assert!(directory.list().unwrap().is_empty());
     }
 }

@@ -17,15 +17,17 @@ pub fn is_log_file(name: &str) -> bool {
     name.starts_with("wal-") && name.ends_with(".log")
 }
 
+/// The commit that a file begins with, by its name.
+pub fn first_of(name: &str) -> Option<Lsn> {
+    let first = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok().map(Lsn)?;
+    (file_name(first) == name).then_some(first)
+}
+
 /// The log's files with the first LSN of each, oldest first.
 pub fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
-    let first = |name: &str| {
-        let first = name.strip_prefix("wal-")?.strip_suffix(".log")?.parse().ok().map(Lsn)?;
-        (file_name(first) == name).then_some(first)
-    };
     let names = directory.list().context("list", "the database directory")?;
     let mut files: Vec<(Lsn, String)> =
-        names.into_iter().filter_map(|name| Some((first(&name)?, name))).collect();
+        names.into_iter().filter_map(|name| Some((first_of(&name)?, name))).collect();
     files.sort_unstable();
     Ok(files)
 }

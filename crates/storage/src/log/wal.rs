@@ -23,7 +23,7 @@ use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, WriteFile, read_file};
 use crate::files::whole_file::create_whole;
 use crate::log::log_files::{
-    check_starts, file_name, frames_of, header_of, log_files, next_commit,
+    check_starts, file_name, first_of, frames_of, header_of, log_files, next_commit,
 };
 use crate::sync::atomic::{self, AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard, thread};
@@ -68,6 +68,14 @@ struct LogFile {
     bytes: u64,
 }
 
+/// A file that the log needs no more.
+pub struct Released {
+    pub name: String,
+    /// The commit that it begins with.
+    pub first: Lsn,
+    pub bytes: u64,
+}
+
 /// What [`Wal::read`] found, and how far it came.
 #[derive(Debug, Clone, Default)]
 pub struct LogRead {
@@ -105,6 +113,13 @@ impl Wal {
         for (number, (first, name)) in names.iter().enumerate() {
             let next_file = names.get(number + 1).map(|(first, _)| *first);
             check_starts(name, last, needed_from, *first)?;
+            if let Some(next) = next_file.filter(|next| *next <= needed_from) {
+                // Only a reader needs it still, at an earlier moment.
+                let file = directory.open(name).context("open", name)?;
+                let bytes = file.byte_len().context("measure", name)?;
+                files.push_back(LogFile { name: name.clone(), last: Lsn(next.0 - 1), bytes });
+                continue;
+            }
             let bytes = read_file(directory.as_ref(), name).context("read", name)?;
             let mut frames = frames_of(name, *first, &bytes)?;
             if let Some(next) = next_file.filter(|next| *next > needed_from) {
@@ -152,7 +167,7 @@ impl Wal {
         Ok((wal, last))
     }
 
-    /// Reads a log that another process may be writing, from `needed_from` on, and changes nothing. Ends at
+    /// Reads a log that another process may be writing, from `needed_from` to `to`, and changes nothing. Ends at
     /// the first frame that is not whole yet.
     ///
     /// `before` is how far an earlier call came: only what follows is read, unless the file that it ended in
@@ -161,6 +176,7 @@ impl Wal {
     pub fn read<E: From<StorageError>>(
         directory: &dyn Directory,
         needed_from: Lsn,
+        to: Lsn,
         before: Option<&LogRead>,
         mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
     ) -> std::result::Result<LogRead, E> {
@@ -173,6 +189,10 @@ impl Wal {
         let start = read.end.clone();
         for (number, (first, name)) in names.iter().enumerate() {
             let next_file = names.get(number + 1).map(|(first, _)| *first);
+            // Of what lies before, and what a reader at an earlier moment needs still, nothing is opened.
+            if next_file.is_some_and(|next| next <= needed_from) || *first > to {
+                continue;
+            }
             let file = directory.open(name).context("open", name)?;
             let len = file.byte_len().context("measure", name)?;
             read.bytes += len;
@@ -208,12 +228,15 @@ impl Wal {
                 frames.expect_synced(next.0);
             }
             while let Some((lsn, payload)) = next_commit(name, begin, next_file, &mut frames)? {
-                if lsn.0 < known {
-                    continue;
+                if lsn.0 >= known && lsn <= to {
+                    each(lsn, payload)?;
+                    read.last = Some(lsn);
+                    read.end = Some((name.clone(), begin + frames.at() as u64));
                 }
-                each(lsn, payload)?;
-                read.last = Some(lsn);
-                read.end = Some((name.clone(), begin + frames.at() as u64));
+                if lsn >= to {
+                    // What came behind it may have been removed.
+                    break;
+                }
             }
         }
         Ok(read)
@@ -357,15 +380,17 @@ impl Wal {
         Lsn(self.logged.load(atomic::Ordering::Acquire))
     }
 
-    /// Lets go of the files whose commits all lie before `needed_from`. Returns their names and bytes; the caller
-    /// removes them, now or later: one that is found at an opening is passed over.
-    pub fn release_before(&self, needed_from: Lsn) -> Vec<(String, u64)> {
+    /// Lets go of the files whose commits all lie before `needed_from`. The caller removes them, now or later: one
+    /// that is found at an opening is passed over.
+    pub fn release_before(&self, needed_from: Lsn) -> Vec<Released> {
         let mut log = self.log();
         let mut released = Vec::new();
         while log.files.front().is_some_and(|file| file.last < needed_from) {
             let file = log.files.pop_front().expect("there is a first one");
             self.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
-            released.push((file.name, file.bytes));
+            let first =
+                first_of(&file.name).expect("files of the log are named by their first commit");
+            released.push(Released { name: file.name, first, bytes: file.bytes });
         }
         if log.files.is_empty() {
             log.open = None;

@@ -4,7 +4,7 @@ use drillcore_format::ids::LsnRange;
 
 fn open(directory: &MemoryDirectory) -> Result<(Manifest, ManifestState)> {
     let (manifest, state, replaced) = Manifest::open(Arc::new(directory.clone()))?;
-    replaced.iter().for_each(|name| directory.remove(name).unwrap());
+    replaced.iter().for_each(|(_, name)| directory.remove(name).unwrap());
     Ok((manifest, state))
 }
 

@@ -147,9 +147,9 @@ impl Lives {
         let room = self.durable as u64 + 2 - self.needed_from;
         self.needed_from += self.rng.below(room);
         self.tell(format!("needed from {}", self.needed_from));
-        wal.release_before(Lsn(self.needed_from)).into_iter().try_for_each(|(file, _)| {
-            let removed = self.directory.remove(&file);
-            removed.map_err(|source| StorageError::Io { action: "remove", file, source })
+        wal.release_before(Lsn(self.needed_from)).into_iter().try_for_each(|file| {
+            let removed = self.directory.remove(&file.name);
+            removed.map_err(|source| StorageError::Io { action: "remove", file: file.name, source })
         })
     }
 

@@ -162,7 +162,7 @@ fn a_table_that_cannot_be_is_refused() {
     let list = |of| DataType::new_list(of, true);
     f.refuses(
         InvalidArgument,
-        r#"column "wide" has type List(Int64)"#,
+        r#"column "wide" has type list<int64>"#,
         create(spec_of(wide(list(DataType::Int64)), &["id"], None)),
     );
     for data_type in [DataType::Binary, DataType::LargeBinary, list(DataType::Utf8)] {
@@ -248,12 +248,12 @@ fn a_batch_that_does_not_fit_is_refused_whole() {
     );
     f.refuses(
         InvalidArgument,
-        r#"column "price" stores Float64, but Utf8 was given"#,
+        r#"column "price" stores float64, but string was given"#,
         with(vec![("price", texts(&["1", "2"]))]),
     );
     f.refuses(
         InvalidArgument,
-        r#"column "id" stores Int64, but Boolean was given"#,
+        r#"column "id" stores int64, but bool was given"#,
         with(vec![("id", Arc::new(BooleanArray::from(vec![true, false])))]),
     );
     f.refuses(
@@ -273,12 +273,12 @@ fn a_batch_that_does_not_fit_is_refused_whole() {
     );
     f.refuses(
         InvalidArgument,
-        r#"row 0: column "grade" stores Int32, which cannot hold 4294967296"#,
+        r#"row 0: column "grade" stores int32, which cannot hold 4294967296"#,
         with(vec![("grade", ints([1 << 32, 3]))]),
     );
     f.refuses(
         InvalidArgument,
-        r#"row 1: column "id" stores Int64, which cannot hold 0.5"#,
+        r#"row 1: column "id" stores int64, which cannot hold 0.5"#,
         with(vec![("id", floats(&[1.0, 0.5]))]),
     );
     let twice = Schema::new(vec![fields()[0].clone(), fields()[0].clone(), fields()[3].clone()]);
@@ -404,7 +404,7 @@ fn a_range_that_cannot_be_meant_is_refused() {
     );
     f.refuses(
         InvalidArgument,
-        "stores Float64, but Utf8 was given",
+        "stores float64, but string was given",
         count(Some(vec![texts(&["x"])]), None),
     );
     // Equal ends are a range of one key, or with one end open an empty one.
@@ -421,7 +421,7 @@ fn sets_and_keys_of_the_wrong_kind_are_refused() {
     };
     f.refuses(InvalidArgument, "no set column", |f| in_sets(&f.plain, texts(&["x"])));
     f.refuses(InvalidArgument, "no set column", |f| f.plain.snapshot().unwrap().sets());
-    f.refuses(InvalidArgument, r#"column "city" stores Utf8, but Int64"#, |f| {
+    f.refuses(InvalidArgument, r#"column "city" stores string, but int64"#, |f| {
         in_sets(&f.trades, ints([1]))
     });
     assert_eq!(in_sets(&f.trades, texts(&[])).unwrap(), 0);
@@ -432,7 +432,7 @@ fn sets_and_keys_of_the_wrong_kind_are_refused() {
     f.refuses(InvalidArgument, "have different lengths", |f| {
         f.plain.snapshot().unwrap().get(&[floats(&[1.0]), ints([1, 2])], None)
     });
-    f.refuses(InvalidArgument, "stores Int64, but Utf8 was given", |f| {
+    f.refuses(InvalidArgument, "stores int64, but string was given", |f| {
         f.snapshot().get(&[texts(&["1"])], None)
     });
     f.refuses(InvalidArgument, "cannot hold 0.5", |f| f.snapshot().get(&[floats(&[0.5])], None));

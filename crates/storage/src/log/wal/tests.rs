@@ -3,6 +3,9 @@
 use super::*;
 use crate::files::memory_directory::MemoryDirectory;
 
+/// To the end of the log.
+const ALL: Lsn = Lsn(u64::MAX);
+
 /// LSN and payload.
 type Commit = (u64, Vec<u8>);
 
@@ -27,8 +30,8 @@ fn names(directory: &MemoryDirectory) -> Vec<String> {
 }
 
 fn remove_before(directory: &MemoryDirectory, wal: &Wal, needed_from: u64) {
-    for (name, _) in wal.release_before(Lsn(needed_from)) {
-        directory.remove(&name).unwrap();
+    for file in wal.release_before(Lsn(needed_from)) {
+        directory.remove(&file.name).unwrap();
     }
 }
 
@@ -52,6 +55,36 @@ fn commits_come_back_in_order_over_several_openings() {
     let (_, commits) = recover(&directory, 1).unwrap();
     assert_eq!(commits.iter().map(|c| c.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(commits[3].1, b"even");
+}
+
+/// Files that a reader at an earlier moment needs may stay, and those behind them go.
+#[test]
+fn a_log_with_files_that_only_an_earlier_moment_needs_is_read_up_to_there_and_as_it_is_now() {
+    let directory = MemoryDirectory::new();
+    for first in [1, 3, 5, 7] {
+        let commits: [(Lsn, &[u8]); 2] = [(Lsn(first), b"odd"), (Lsn(first + 1), b"even")];
+        write_log(&directory, first as u32, &commits).unwrap();
+    }
+    let all = names(&directory);
+    assert_eq!(all.len(), 4);
+    directory.remove(&all[2]).unwrap();
+    let read = |needed_from, to| {
+        let mut found = Vec::new();
+        let read = Wal::read(&directory, Lsn(needed_from), Lsn(to), None, |lsn, _| {
+            found.push(lsn.0);
+            Ok::<(), StorageError>(())
+        });
+        read.map(|read| (found, read.last.map(|last| last.0)))
+    };
+    assert_eq!(read(1, 4).unwrap(), (vec![1, 2, 3, 4], Some(4)));
+    assert_eq!(read(2, 3).unwrap(), (vec![1, 2, 3], Some(3)));
+    assert_eq!(read(3, 4).unwrap(), (vec![3, 4], Some(4)), "the file before is not read");
+    assert_eq!(read(8, u64::MAX).unwrap(), (vec![7, 8], Some(8)));
+    assert!(read(5, u64::MAX).is_err(), "what is missing is needed");
+    let (wal, commits) = recover(&directory, 8).unwrap();
+    assert_eq!(commits.iter().map(|commit| commit.0).collect::<Vec<_>>(), [7, 8]);
+    let released: Vec<u64> = wal.release_before(Lsn(8)).iter().map(|file| file.first.0).collect();
+    assert_eq!(released, [1, 3], "those of a reader are let go of again");
 }
 
 #[test]
@@ -119,7 +152,7 @@ fn a_file_without_a_header_or_cut_short_before_another_one_is_an_error() {
         for lsn in 1..=3 {
             log(&recover(&directory, 1).unwrap().0, lsn, b"a commit");
         }
-        let read = || Wal::read(&directory, Lsn(1), None, |_, _| Ok::<(), StorageError>(()));
+        let read = || Wal::read(&directory, Lsn(1), ALL, None, |_, _| Ok::<(), StorageError>(()));
         assert_eq!(read().unwrap().last, Some(Lsn(3)));
         let name = &names(&directory)[cut];
         let bytes = read_file(&directory, name).unwrap();
@@ -177,7 +210,7 @@ fn a_reader_goes_on_over_a_new_opening_of_the_writer() {
         (1..=commits).for_each(|lsn| log(&wal, lsn, b"a commit"));
         let read = |before: Option<&LogRead>| {
             let mut heard = Vec::new();
-            let read = Wal::read(&directory, Lsn(1), before, |lsn, _| {
+            let read = Wal::read(&directory, Lsn(1), ALL, before, |lsn, _| {
                 heard.push(lsn.0);
                 Ok::<(), StorageError>(())
             });
@@ -211,7 +244,7 @@ fn a_removed_file_that_a_power_cut_brings_back_is_no_damage() {
     let (name, bytes) = first_file.unwrap();
     directory.create(&name).unwrap().write_all(&bytes).unwrap();
     let lsns = |commits: Vec<(u64, Vec<u8>)>| commits.iter().map(|c| c.0).collect::<Vec<_>>();
-    assert_eq!(lsns(recover(&directory, 3).unwrap().1), [1, 3]);
+    assert_eq!(lsns(recover(&directory, 3).unwrap().1), [3], "it is passed over");
     assert!(matches!(recover(&directory, 2), Err(StorageError::Inconsistent { .. })));
 }
 
