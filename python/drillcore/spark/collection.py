@@ -1,0 +1,335 @@
+"""A collection: a folder of databases with one schema, of which a manifest names those that count.
+
+``manifest-00000000000000000007.json`` is the collection as of its 7th commit, and the newest is the one that counts. It
+is written whole under another name first and then created under its own, which fails if the name is taken. So of two
+commits at once one comes after the other, and a reader sees all of a commit or nothing. Databases that no manifest
+names are never read.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.errors import AlreadyExistsError, CorruptError, InvalidArgumentError, StorageError, UnsupportedError
+from drillcore.names import listed, shown
+
+FORMAT = 1
+JOBS = "jobs"
+"""The folder, in that of the collection, with a folder per writing job."""
+
+_PREFIX, _SUFFIX = "manifest-", ".json"
+_DIGITS = 20
+_KEPT = 10
+"""Manifests that stay, so that a reader that has listed them finds the newest still there."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What all databases of a collection have in common: the name and the shape of their one table."""
+
+    table: str
+    schema: pa.Schema
+    key: list[str]
+    set: str | None
+    merge: str
+    weights: list[str]
+
+    def difference(self, other: Shape) -> str | None:
+        """Return how ``other`` differs, in words; ``None`` if it does not."""
+        for name in ("table", "key", "set", "merge", "weights"):
+            own, others = getattr(self, name), getattr(other, name)
+            if own != others:
+                return f"{name} is {shown(own)} in the collection and {shown(others)} here"
+        return schema_difference(self.schema, other.schema, "the collection", "the frame")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A database of a collection: its directory, from the folder on, and its rows when it was written."""
+
+    path: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Collection:
+    """A collection as of one commit."""
+
+    version: int
+    shape: Shape
+    members: list[Member]
+    jobs: list[str]
+    """The jobs that were committed, of which the members are."""
+
+    def with_job(self, job: str, members: list[Member]) -> Collection:
+        """Return the next version, with the databases of one more job."""
+        return replace(self, version=self.version + 1, members=[*self.members, *members], jobs=[*self.jobs, job])
+
+
+class Manifests:
+    """The manifests of a folder. Another store needs the same three: list, read, and create unless it is there."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def versions(self) -> list[int]:
+        """Return the versions that are there, in rising order; none if there is no such folder."""
+        try:
+            names = os.listdir(self.folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StorageError(f"cannot list {self.folder!r}: {error.strerror}") from None
+        digits = [
+            name[len(_PREFIX) : -len(_SUFFIX)] for name in names if name.startswith(_PREFIX) and name.endswith(_SUFFIX)
+        ]
+        return sorted(int(each) for each in digits if len(each) == _DIGITS and each.isdecimal())
+
+    def read(self, version: int) -> str:
+        """Return the text of a version."""
+        with open(self._path(version), encoding="utf-8") as file:
+            return file.read()
+
+    def create(self, version: int, text: str) -> bool:
+        """Create a version with all of its text, and return whether it was not there before."""
+        draft = os.path.join(self.folder, f".draft-{secrets.token_hex(8)}")
+        try:
+            with open(draft, "x", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                # Unlike a rename, a link fails where the name is taken.
+                os.link(draft, self._path(version))
+            except FileExistsError:
+                return False
+            _sync_folder(self.folder)
+            return True
+        except OSError as error:
+            raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(draft)
+
+    def remove(self, version: int) -> None:
+        """Remove a version, if it is there."""
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(version))
+
+    def _path(self, version: int) -> str:
+        return os.path.join(self.folder, f"{_PREFIX}{version:0{_DIGITS}}{_SUFFIX}")
+
+
+def read_collection(folder: str) -> Collection | None:
+    """Return the newest version of the collection in a folder; ``None`` if it is none.
+
+    Raises
+    ------
+    CorruptError
+        If the manifest is damaged.
+    UnsupportedError
+        If a later version of Drillcore wrote it.
+    """
+    manifests = Manifests(folder)
+    while versions := manifests.versions():
+        try:
+            return _parse(folder, versions[-1], manifests.read(versions[-1]))
+        except FileNotFoundError:
+            continue  # Ten commits came between the two calls.
+    return None
+
+
+def commit_job(folder: str, shape: Shape, job: str, members: list[Member]) -> Collection:
+    """Add the databases of a job to the collection in a folder, all in one step, and return its new version.
+
+    A job that was added before is not added again.
+
+    Raises
+    ------
+    AlreadyExistsError
+        If another job made the folder a collection of another shape meanwhile.
+    """
+    manifests = Manifests(folder)
+    while True:
+        newest = read_collection(folder)
+        if newest is not None and job in newest.jobs:
+            return newest
+        if newest is not None and (difference := newest.shape.difference(shape)) is not None:
+            raise AlreadyExistsError(f"{folder!r} became a collection of another shape meanwhile: {difference}")
+        begun = newest or Collection(0, shape, [], [])
+        made = begun.with_job(job, members)
+        if manifests.create(made.version, _text(made)):
+            for version in manifests.versions()[:-_KEPT]:
+                manifests.remove(version)
+            return made
+
+
+def job_folder(folder: str, job: str) -> str:
+    """Return the folder with the databases of a job, from that of the collection on."""
+    return os.path.join(folder, JOBS, job)
+
+
+def begin_job(folder: str, job: str) -> None:
+    """Make the folder of a job, with a mark that is there until it ends."""
+    try:
+        os.makedirs(job_folder(folder, job))
+        with open(_mark(folder, job), "x", encoding="utf-8"):
+            pass
+    except OSError as error:
+        raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+
+
+def is_running(folder: str, job: str) -> bool:
+    """Whether a job has neither been committed nor aborted, so that a database of it can still count."""
+    return os.path.exists(_mark(folder, job))
+
+
+def remove_job(folder: str, job: str) -> None:
+    """Remove all databases of a job, unless it was committed, and the folders that are empty then.
+
+    Attempts that still run find the mark gone, and remove their own.
+    """
+    collection = read_collection(folder)
+    if collection is not None and job in collection.jobs:
+        return  # Its commit failed after the step that counts.
+    with contextlib.suppress(OSError):
+        os.unlink(_mark(folder, job))
+    shutil.rmtree(job_folder(folder, job), ignore_errors=True)
+    _remove_empty(folder, job)
+
+
+def remove_attempt(folder: str, job: str, directory: str) -> None:
+    """Remove the database of one attempt, and the folders that are empty then, if the job has ended."""
+    shutil.rmtree(directory, ignore_errors=True)
+    if not is_running(folder, job):
+        _remove_empty(folder, job)
+
+
+def remove_duplicates(folder: str, collection: Collection) -> None:
+    """Remove the databases of committed jobs that do not count: those of attempts that failed or came second."""
+    counted = {os.path.normpath(os.path.join(folder, member.path)) for member in collection.members}
+    for job in collection.jobs:
+        with contextlib.suppress(OSError):
+            os.unlink(_mark(folder, job))
+        of_job = job_folder(folder, job)
+        with contextlib.suppress(OSError):
+            for name in os.listdir(of_job):
+                if os.path.normpath(os.path.join(of_job, name)) not in counted:
+                    shutil.rmtree(os.path.join(of_job, name), ignore_errors=True)
+            os.rmdir(of_job)  # if it is empty
+
+
+def sweep(folder: str) -> None:
+    """Remove what jobs left in a collection whose driver ended before they did. No job may be writing to it now.
+
+    Examples
+    --------
+    >>> drillcore.spark.sweep("flights")  # doctest: +SKIP
+    """
+    collection = read_collection(folder)
+    with contextlib.suppress(OSError):
+        for job in os.listdir(os.path.join(folder, JOBS)):
+            if collection is None or job not in collection.jobs:
+                shutil.rmtree(job_folder(folder, job), ignore_errors=True)
+    if collection is not None:
+        remove_duplicates(folder, collection)
+
+
+def _remove_empty(folder: str, job: str) -> None:
+    for each in (job_folder(folder, job), os.path.join(folder, JOBS), folder):
+        with contextlib.suppress(OSError):
+            os.rmdir(each)
+
+
+def _mark(folder: str, job: str) -> str:
+    return os.path.join(job_folder(folder, job), "running")
+
+
+def check_folder(folder: str) -> None:
+    """Check that a folder can become a collection: it is missing or empty.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something else is there.
+    """
+    try:
+        # A job that failed may have left its databases; another may be writing its own.
+        found = [name for name in os.listdir(folder) if name != JOBS and not name.startswith(".draft-")]
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise InvalidArgumentError(f"path: {folder!r} is a file; give a folder") from None
+    except OSError as error:
+        raise StorageError(f"cannot list {folder!r}: {error.strerror}") from None
+    if found:
+        what = "is a database" if "LOCK" in found else f"has {listed(sorted(found)[:3])}"
+        raise InvalidArgumentError(
+            f"path: {folder!r} {what}, and is no collection; give an empty folder, one that does not exist, or a "
+            "collection"
+        )
+
+
+def schema_difference(one: pa.Schema, other: pa.Schema, name: str, others: str) -> str | None:
+    """Return the first difference of two schemas in words; ``None`` if they have the same columns, in any order."""
+    for field in one:
+        if field.name not in other.names:
+            return f'column "{field.name}" is in {name} and not in {others}'
+        kind = other.field(field.name).type
+        if kind != field.type:
+            return f'column "{field.name}" has type {field.type} in {name} and {kind} in {others}'
+    for field in other:
+        if field.name not in one.names:
+            return f'column "{field.name}" is in {others} and not in {name}'
+    return None
+
+
+def _text(collection: Collection) -> str:
+    shape = collection.shape
+    return json.dumps(
+        {
+            "format": FORMAT,
+            "version": collection.version,
+            "table": shape.table,
+            "schema": base64.b64encode(shape.schema.serialize().to_pybytes()).decode(),
+            "key": shape.key,
+            "set": shape.set,
+            "merge": shape.merge,
+            "weights": shape.weights,
+            "jobs": collection.jobs,
+            "databases": [{"path": member.path, "rows": member.rows} for member in collection.members],
+        }
+    )
+
+
+def _parse(folder: str, version: int, text: str) -> Collection:
+    try:
+        found: dict[str, Any] = json.loads(text)
+        if found["format"] != FORMAT:
+            raise UnsupportedError(
+                f"{folder!r}: the manifest of version {version} has format {found['format']}, and this version of "
+                f"drillcore reads {FORMAT}; install a later one"
+            )
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(found["schema"])))
+        shape = Shape(found["table"], schema, found["key"], found["set"], found["merge"], found["weights"])
+        members = [Member(each["path"], each["rows"]) for each in found["databases"]]
+        return Collection(found["version"], shape, members, found["jobs"])
+    except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise CorruptError(f"{folder!r}: the manifest of version {version} is damaged: {error}") from None
+
+
+def _sync_folder(folder: str) -> None:
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

@@ -1,0 +1,61 @@
+"""A database that is held at one moment, by one reader at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from drillcore import database
+from drillcore.errors import ClosedError
+
+
+class HeldDatabase:
+    """A database at the moment it was first opened at, until it is let go.
+
+    A reader keeps the log above the segments in memory, and splits have a reader of their own, which all splits of the
+    process at the moment share. So once there are splits, they hold the moment, and the first reader is closed.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._splits: list[Any] = []
+        self._reader: Any = database.open(path, read_only=True)
+        self._moment = self._reader.moment
+        self._is_closed = False
+
+    def table(self, name: str) -> Any:
+        """Return a table at the moment."""
+        with self._lock:
+            return self._opened().table(name)
+
+    def splits(self, table: str, parts: int, **selection: Any) -> list[Any]:
+        """Return the splits of a selection, which hold the moment, too."""
+        with self._lock:
+            made = self._opened().splits(table, parts, **selection)
+            self._keep(made)
+            return made
+
+    def close(self) -> None:
+        """Let go of the moment: files that only it needs may go, once nobody has a split."""
+        with self._lock:
+            self._is_closed = True
+            self._splits = []
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    def _opened(self) -> Any:
+        if self._is_closed:
+            raise ClosedError("the data frame was released by drillcore.spark.release(); load() it again")
+        if self._reader is None:
+            self._reader = database.open(self.path, read_only=True, at=self._moment)
+        return self._reader
+
+    def _keep(self, splits: Sequence[Any]) -> None:
+        if splits and not self._splits:
+            self._splits = list(splits)
+        if self._splits:
+            self._reader.close()
+            self._reader = None

@@ -1,0 +1,239 @@
+"""The databases of one ``load()``, open at one moment each in the driver's process, and the tasks that read them."""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import os
+import secrets
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import pyarrow as pa
+
+from drillcore.cells import to_array
+from drillcore.errors import Error, InvalidArgumentError
+from drillcore.names import shown, unknown_name
+from drillcore.spark.asking import on_cluster, one_by_one
+from drillcore.spark.collection import read_collection, schema_difference
+from drillcore.spark.held import HeldDatabase
+from drillcore.spark.options import ReadOptions
+from drillcore.spark.sampling import Task, sample_tasks
+from drillcore.values import NULL
+
+
+class Load:
+    """What one ``load()`` reads."""
+
+    def __init__(
+        self, options: ReadOptions, schema: pa.Schema, databases: list[HeldDatabase], merges: list[str]
+    ) -> None:
+        self.options = options
+        self.schema = schema
+        self.databases = databases
+        self.merges = merges
+        """The merge policy of each database's table."""
+        self.seed = secrets.randbits(64)
+        """The seed of a sample that was given none: all actions see the same rows."""
+        self._plans: dict[tuple[str, ...], list[Task]] = {}
+        self._planning = threading.Lock()
+
+    @property
+    def paths(self) -> list[str]:
+        """The directories of the databases."""
+        return [each.path for each in self.databases]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether indexes know the sizes of splits; those of others have to be read."""
+        return self.options.where is None and "upsert" not in self.merges
+
+    def plan(self, filters: Sequence[str]) -> list[Task]:
+        """Return the tasks of the load, the same ones at every call.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If other filters were pushed down before.
+        """
+        with self._planning:
+            pushed = tuple(filters)
+            if self._plans and pushed not in self._plans:
+                # Spark 4 keeps one plan per load(), so the filters of one query would be those of the other, too.
+                raise InvalidArgumentError(
+                    f"push_filters: this load() was planned with {_filters(next(iter(self._plans)))}, and is now asked "
+                    f"for {_filters(pushed)}; load() again for each query, or leave out push_filters"
+                )
+            if pushed not in self._plans:
+                self._plans[pushed] = self._planned(filters)
+            return self._plans[pushed]
+
+    def splits(self, filters: Sequence[str] = ()) -> list[list[Any]]:
+        """Return the splits of each database, which depend on its moment and on ``split_rows`` alone."""
+        options = self.options
+        where = " and ".join(f"({each})" for each in [options.where, *filters] if each) or None
+        made = []
+        for each in self.databases:
+            table = each.table(options.table)
+            between = _ends(options.between, table.schema, table.key)
+            of_set = None if options.set is None else _sets(options.set, table.schema, table._set_column)
+            rows = table.count(between=between, closed=options.closed, set=of_set)
+            parts = max(1, -(-rows // options.split_rows))
+            given = {"between": between, "closed": options.closed, "set": of_set, "where": where}
+            made.append(each.splits(options.table, parts, **given))
+        return made
+
+    def close(self) -> None:
+        """Give up the moment: files that only it needs may go."""
+        with self._planning:
+            self._plans.clear()
+        for each in self.databases:
+            each.close()
+
+    def _planned(self, filters: Sequence[str]) -> list[Task]:
+        splits = [split for of_database in self.splits(filters) for split in of_database]
+        names = self.schema.names
+        sample = self.options.sample
+        if sample is None:
+            return [Task(split, names) for split in splits]
+        each = one_by_one if self.is_plain else on_cluster
+        return sample_tasks(splits, names, sample, self.seed, each=each, is_plain=self.is_plain)
+
+
+def open_load(options: ReadOptions) -> Load:
+    """Open the databases of a ``load()`` for reading, each at its newest commit.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If their tables have different columns, or an option does not fit them.
+    NotFoundError
+        If there is no such database, table or column.
+    """
+    paths = [database for path in options.paths for database in _databases(path)]
+    with ExitStack() as opened:
+        databases = []
+        for path in paths:
+            databases.append(HeldDatabase(path))
+            opened.callback(databases[-1].close)
+        load = _checked(options, databases)
+        opened.pop_all()
+    return load
+
+
+def load_beside(load: Load, options: ReadOptions) -> Load:
+    """Return what other options read of the databases of a load, at its moment; only the first is to be closed.
+
+    Raises
+    ------
+    InvalidArgumentError, NotFoundError
+        As :func:`open_load`.
+    """
+    return _checked(options, load.databases)
+
+
+def _checked(options: ReadOptions, databases: list[HeldDatabase]) -> Load:
+    tables = _tables(options, databases)
+    schema: pa.Schema = tables[0].schema
+    columns = schema.names if options.columns is None else options.columns
+    for name in columns:
+        if name not in schema.names:
+            raise unknown_name("column", name, schema.names)
+    _check_options(options, tables[0])
+    columns_read = pa.schema([schema.field(name) for name in columns])
+    return Load(options, columns_read, databases, [table.merge for table in tables])
+
+
+def _databases(path: str) -> list[str]:
+    """The databases of a path: itself, or those of the collection that it is."""
+    path = absolute(path)
+    collection = read_collection(path)
+    if collection is None:
+        return [path]
+    if not collection.members:
+        raise InvalidArgumentError(f"path: the collection {path!r} has no rows yet; write some first")
+    return [os.path.join(path, member.path) for member in collection.members]
+
+
+def absolute(path: str) -> str:
+    """Return a path that means the same in every process; those with a scheme already do."""
+    return path if "://" in path else os.path.abspath(path)
+
+
+def _tables(options: ReadOptions, databases: list[HeldDatabase]) -> list[Any]:
+    """The table of each database, if all have the same columns."""
+    tables = []
+    for each in databases:
+        try:
+            tables.append(each.table(options.table))
+        except Error as error:
+            raise type(error)(f"{error} (in {each.path!r})") from None
+    for each, table in zip(databases, tables, strict=True):
+        difference = schema_difference(tables[0].schema, table.schema, repr(databases[0].path), repr(each.path))
+        if difference is not None:
+            raise InvalidArgumentError(
+                f"table {shown(options.table)} differs between the databases: {difference}; read them one by one, or "
+                "alter one of the tables"
+            )
+    return tables
+
+
+def _check_options(options: ReadOptions, table: Any) -> None:
+    """Have the first table refuse what its methods refuse, at the driver, before a task runs."""
+    between = _ends(options.between, table.schema, table.key)
+    of_set = None if options.set is None else _sets(options.set, table.schema, table._set_column)
+    given = {"between": between, "closed": options.closed, "set": of_set, "where": options.where}
+    table.scan(**given)
+    weight = None if options.sample is None else options.sample.weight
+    if weight is not None:
+        table.sample(0, weight=weight, **given)
+
+
+def _filters(pushed: tuple[str, ...]) -> str:
+    return " and ".join(pushed) if pushed else "no filter"
+
+
+def _ends(between: Any, schema: pa.Schema, key: Sequence[str]) -> Any:
+    """The ends of a key range from JSON, whose strings may be dates and times."""
+    if between is None:
+        return None
+    fields = [schema.field(name) for name in key]
+
+    def end(value: Any) -> Any:
+        if value is None:
+            return None
+        values = value if isinstance(value, list) else [value]
+        if len(values) > len(fields):
+            raise InvalidArgumentError(f"between: {shown(value)} has more values than the key {list(key)}")
+        return tuple(_cell("between", each, field) for each, field in zip(values, fields, strict=False))
+
+    return end(between[0]), end(between[1])
+
+
+def _sets(names: list[Any], schema: pa.Schema, column: str | None) -> list[Any]:
+    if column is None:
+        return names  # The table refuses it.
+    return [NULL if name is None else _cell("set", name, schema.field(column)) for name in names]
+
+
+def _cell(option: str, value: Any, field: pa.Field) -> Any:
+    """A value of JSON as one of a column."""
+    is_a = pa.types
+    try:
+        if isinstance(value, str) and is_a.is_date(field.type):
+            return dt.date.fromisoformat(value)
+        if isinstance(value, str) and is_a.is_timestamp(field.type):
+            return dt.datetime.fromisoformat(value.replace("Z", "+00:00"))
+        if isinstance(value, str | int) and is_a.is_decimal(field.type):
+            return decimal.Decimal(value)
+        if isinstance(value, int) and is_a.is_floating(field.type):
+            return float(value)
+    except (ValueError, decimal.InvalidOperation):
+        raise InvalidArgumentError(
+            f'{option}: column "{field.name}" has type {field.type}, and {shown(value)} is none; write it as in '
+            '"2013-07-04" or "2013-07-04T09:00:00Z"'
+        ) from None
+    to_array([value], field)
+    return value

@@ -1,0 +1,62 @@
+"""One Spark session for all tests: two threads, no pages, few partitions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_MISSING = [
+    *([] if find_spec("pyspark") else ["pyspark is not installed: pip install 'drillcore[spark]'"]),
+    *([] if shutil.which("java") else ["Java 17 or later is missing: apt-get install openjdk-17-jre-headless"]),
+]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A session with the data source. A task that fails runs up to three times."""
+    # Few need Spark, so neither Java nor pyspark (430 MB) is asked of those who run the other tests.
+    if _MISSING:
+        pytest.skip("; ".join(_MISSING))
+    from pyspark.sql import SparkSession
+
+    from drillcore.spark import DrillcoreDataSource
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    folder = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        # Compiling less costs less than it saves in queries this small.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.session.timeZone": "America/New_York",
+        "spark.sql.python.filterPushdown.enabled": "true",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "OFF",
+    }
+    building = SparkSession.builder.master("local[2,3]").appName("drillcore")
+    for name, value in settings.items():
+        building = building.config(name, value)
+    session = building.getOrCreate()
+    session.dataSource.register(DrillcoreDataSource)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """A folder that does not exist yet."""
+    return str(tmp_path / "collection")
