@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 import re
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,9 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
-from drillcore.interval_drawing import Interval, drawings
+from drillcore.interval_drawing import Interval, drawings, plot_intervals
 from drillcore.names import check_encodable, check_name, shown
-from drillcore.notebook import Html, figure, html_table, text
+from drillcore.notebook import Html, html_table, text
 from drillcore.rows import require
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ By = str | Sequence[str]
 
 _SHOWN_GROUPS = 20
 _USUAL_DRAWS = 10_000.0
+_TITLE_LEN = 90
 _EXACT = "exact"
 _LOWER_BOUND = "lower bound"
 _PERCENT = re.compile(r"\s*([0-9]+\.?[0-9]*|\.[0-9]+)\s*%\s*")
@@ -76,8 +78,13 @@ class Estimate:
         return self._native.method
 
     @property
+    def unit(self) -> str:
+        """What was drawn and counted: ``"rows"``, or ``"events"`` of a rollup table."""
+        return self._native.unit
+
+    @property
     def sampled(self) -> int:
-        """Number of rows drawn."""
+        """Number of rows drawn, or of events; see :attr:`unit`."""
         return self._native.sampled
 
     @property
@@ -122,6 +129,23 @@ class Estimate:
         return self._native.notes
 
     @property
+    def unreached(self) -> list[dict[str, Any]]:
+        """With ``error``, the intervals that are wider than asked for.
+
+        Each is a dict of the group's columns, ``aggregate`` and ``reason``. A group is not waited for if no value was
+        met among 1,000 rows drawn of it. Looks of ``progressive`` list what is too wide as yet.
+        """
+        found = self._native.unreached()
+        if not found:
+            return []
+        names = self.arrow().column_names[: self._native.group_columns]
+        groups = self.arrow().select(names)
+        return [
+            {name: groups.column(name)[group].as_py() for name in names} | {"aggregate": aggregate, "reason": reason}
+            for aggregate, group, reason in found
+        ]
+
+    @property
     def exact(self) -> bool:
         """Whether every figure is exact, from an index or because all its rows were read."""
         return self._native.exact
@@ -142,32 +166,32 @@ class Estimate:
         lines = []
         for group, cells in self._shown():
             for name, value, low, high in cells:
-                interval = low if low == high == _EXACT else f"[{low}, {high}]"
-                lines.append(f"{group} {name}".strip() + f" = {value}  {interval}")
+                lines.append(f"{group} {name}".strip() + f" = {value}  {_interval(low, high)}")
         return "\n".join([f"<Estimate: {self._facts()}>", *lines, *self._more(), *self.notes])
 
     def _repr_html_(self) -> str:
         table = self.arrow().slice(0, _SHOWN_GROUPS)
         names = table.column_names
         group_columns = self._native.group_columns
+        shown_groups = self._shown()
         head: list[str] = names[:group_columns]
         columns: list[Sequence[str]] = [
             [text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)
         ]
         for at, (name, _) in enumerate(self._native.intervals(0)):
-            of_name = [cells[at] for _, cells in self._shown()]
+            of_name = [cells[at] for _, cells in shown_groups]
             intervals = [ends for _, ends in self._ends(name)]
             head.append(name)
             columns.append([cell[1] for cell in of_name])
             # What is exact throughout has nothing to draw.
             if any(low != high for _, low, high in intervals):
-                axis, drawn = drawings(intervals)
+                axis, drawn = drawings(intervals, [f"{cell[1]}, {_interval(*cell[2:])}" for cell in of_name])
                 head.append(axis)
                 columns.append(drawn)
             head += [f"{name}_low", f"{name}_high"]
             columns += [[cell[end] for cell in of_name] for end in (2, 3)]
         head.append(names[-1])
-        columns.append([text(rows) for rows in table.column(table.num_columns - 1).to_pylist()])
+        columns.append([f"{rows:,}" for rows in table.column(table.num_columns - 1).to_pylist()])
         rows = [list(row) for row in zip(*columns, strict=True)]
         if self._native.group_count > _SHOWN_GROUPS:
             rows.append(["..."] * len(head))
@@ -178,6 +202,9 @@ class Estimate:
 
     def plot(self, aggregate: str | None = None, *, ax: Any = None) -> Any:
         """Draw the intervals with matplotlib, one per group, and return the axes.
+
+        Of many groups, the first 20 are drawn, and the title says how many there are besides. A filled arrow at the
+        edge is an end that is unbounded, an open arrow one that cannot be known, as of ``distinct``.
 
         Parameters
         ----------
@@ -202,17 +229,17 @@ class Estimate:
         name = self._named(aggregate)
         groups = self._ends(name)
         if ax is None:
-            ax = require("matplotlib.pyplot").subplots(layout="constrained")[1]
-        drawn = [(at, *ends) for at, (_, ends) in enumerate(groups) if ends[0] is not None]
-        values = [value for _, value, _, _ in drawn]
-        # Matplotlib has no infinite ends; a dot without a line is one without an interval.
-        below = [_reach(value, low) for _, value, low, _ in drawn]
-        above = [_reach(value, high) for _, value, _, high in drawn]
-        ax.errorbar(values, [at for at, *_ in drawn], xerr=[below, above], fmt="o", capsize=3)
-        ax.set_yticks(range(len(groups)), [group for group, _ in groups])
+            # One line of text per group, and room for the title and the axis.
+            size = (6.4, 1.6 + 0.3 * len(groups))
+            ax = require("matplotlib.pyplot").subplots(figsize=size, layout="constrained")[1]
+        plot_intervals(ax, [ends for _, ends in groups])
+        if self._native.group_columns:
+            ax.set_yticks(range(len(groups)), [group for group, _ in groups])
+        else:
+            ax.set_yticks([])
         ax.set_ylim(len(groups) - 0.5, -0.5)
         ax.set_xlabel(name)
-        ax.set_title(self._facts(), fontsize="small")
+        ax.set_title("\n".join([*textwrap.wrap(self._facts(), _TITLE_LEN), *self._more()]), fontsize="small")
         return ax
 
     def _named(self, aggregate: str | None) -> str:
@@ -235,10 +262,11 @@ class Estimate:
 
     def _facts(self) -> str:
         if self.exact:
-            return f"exact, {self.population:,} rows"
+            known = "" if self.sampled or self.scanned else "known without a draw, "
+            return f"exact, {known}{self.population:,} {self.unit}"
         read = f", {self.scanned:,} read" if self.scanned else ""
         intervals = f"{self.confidence:.0%} intervals{' together' if self.simultaneous else ''} ({self.method})"
-        return f"{self.sampled:,} of {self.population:,} rows drawn{read}, {intervals}"
+        return f"{self.sampled:,} of {self.population:,} {self.unit} drawn{read}, {intervals}"
 
     def _shown(self) -> list[tuple[str, list[tuple[str, str, str, str]]]]:
         """The first groups, each with its name, and name, value and ends of each aggregate."""
@@ -249,13 +277,14 @@ class Estimate:
             cells_of = [[text(group) for group in table.column(at).to_pylist()] for at in range(group_columns)]
             groups = [", ".join(cells) for cells in zip(*cells_of, strict=True)]
         intervals = self._native.intervals(_SHOWN_GROUPS)
+        figures = dict(self._native.shown(_SHOWN_GROUPS))
         shown = []
         for i, group in enumerate(groups):
             cells = []
             for name, per_group in intervals:
-                value, low, high, method = per_group[i]
-                ends = (_EXACT, _EXACT) if method == _EXACT else (figure(low), "?" if high is None else figure(high))
-                cells.append((name, figure(value), *ends))
+                value, low, high = figures[name][i]
+                is_exact = per_group[i][3] == _EXACT
+                cells.append((name, value, *((_EXACT, _EXACT) if is_exact else (low, high))))
             shown.append((group, cells))
         return shown
 
@@ -283,11 +312,16 @@ def looks(native: _native.EstimateLooks) -> Iterator[Estimate]:
         native.close()
 
 
-def _reach(value: float | None, end: float | None) -> float:
-    """How far an end is from the value; 0 where the end is not known."""
-    if value is None or end is None or not math.isfinite(end - value):
-        return 0.0
-    return abs(end - value)
+def _interval(low: str, high: str) -> str:
+    """Both ends, as text, in a few words."""
+    if low == high == _EXACT:
+        return _EXACT
+    is_open = [end in ("unbounded", "unknown") for end in (low, high)]
+    if all(is_open):
+        return low
+    if any(is_open):
+        return f"at least {low}" if is_open[1] else f"at most {high}"
+    return f"[{low}, {high}]"
 
 
 def parse_aggregates(aggregates: Any) -> list[tuple[str, str]]:

@@ -10,6 +10,7 @@ from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import shown
 
 _COUNT_MAX = 2**64 - 1
+_UNITS = ("rows", "events")
 THREADS_MAX = 1_024
 """More threads are a mistake, and the system may not have them."""
 
@@ -80,6 +81,13 @@ def check_confidence(confidence: Any) -> float:
             f"confidence: expected a number between 0 and 1, such as 0.95, not {shown(confidence)}"
         )
     return number
+
+
+def check_unit(unit: Any) -> str:
+    """Return ``unit`` if it names what is counted."""
+    if unit not in _UNITS:
+        raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {shown(unit)}")
+    return str(unit)
 
 
 def check_timeout(timeout: Any) -> float:

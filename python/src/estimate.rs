@@ -1,6 +1,6 @@
 //! An estimate, and the request that leads to one.
 
-use drillcore::{EstimateRequest, HalfWidth, Method, Selection, Stop, TableSchema};
+use drillcore::{EstimateRequest, HalfWidth, Method, Selection, Stop, TableSchema, Unit};
 use drillcore_sql::aggregates;
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
@@ -51,6 +51,22 @@ impl Estimate {
         all
     }
 
+    /// Per aggregate its name, and per group the value and the ends as people read them, of the first groups.
+    fn shown(&self, groups_max: usize) -> Vec<(String, Vec<[String; 3]>)> {
+        let aggregates = self.inner.aggregates.iter().enumerate();
+        let of_groups = |(at, aggregate): (usize, &drillcore::AggregateEstimate)| {
+            let groups = 0..aggregate.intervals.len().min(groups_max);
+            (aggregate.name.clone(), groups.map(|group| self.inner.shown(at, group)).collect())
+        };
+        aggregates.map(of_groups).collect()
+    }
+
+    /// Intervals that are wider than asked for: the aggregate, the place of the group, and why.
+    fn unreached(&self) -> Vec<(String, usize, String)> {
+        let wide = self.inner.unreached.iter();
+        wide.map(|each| (each.aggregate.clone(), each.group, each.reason.clone())).collect()
+    }
+
     /// Per aggregate with intervals from bounds its name and these.
     fn bounds(&self) -> Vec<(String, f64, f64)> {
         let named = self.inner.aggregates.iter().filter_map(|aggregate| {
@@ -69,6 +85,11 @@ impl Estimate {
     #[getter]
     fn group_columns(&self) -> usize {
         self.inner.groups.len()
+    }
+
+    #[getter]
+    fn unit(&self) -> &'static str {
+        self.inner.unit.as_str()
     }
 
     #[getter]
@@ -136,6 +157,8 @@ pub struct EstimateArgument {
     by: Vec<String>,
     #[pyo3(item)]
     selection: SelectionArgument,
+    #[pyo3(item)]
+    events: bool,
     /// `("rows", n)`, `("absolute", half width)`, `("relative", share)` or `("seconds", s)`.
     #[pyo3(item)]
     stop: (String, f64),
@@ -164,6 +187,7 @@ impl EstimateArgument {
             by: asked.by,
             computed: asked.computed,
             selection,
+            unit: if self.events { Unit::Events } else { Unit::Rows },
             stop: parse_stop(py, &self.stop.0, self.stop.1)?,
             confidence: self.confidence,
             simultaneous: self.simultaneous,

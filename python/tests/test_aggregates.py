@@ -87,7 +87,7 @@ def test_a_sample_has_an_interval_that_holds(db, table, aggregate):
     if aggregate.startswith("distinct"):
         assert estimate.high is None and estimate.method == "lower bound"
         assert estimate.arrow().column(2).to_pylist() == [None]
-        assert "?" in repr(estimate) and "?" in estimate._repr_html_()
+        assert "at least" in repr(estimate) and "unknown" in estimate._repr_html_()
     else:
         assert truth <= estimate.high
 
@@ -191,7 +191,7 @@ def test_sql_estimates_give_structs_of_value_and_ends(db, table):
     assert found.column(0).to_pylist() == exact.column(0).to_pylist() == [0, 1, 2, 3]
     for at in range(1, 5):
         for estimate, truth in zip(found.column(at).to_pylist(), exact.column(at).to_pylist(), strict=True):
-            assert set(estimate) == {"value", "low", "high"}
+            assert set(estimate) == {"value", "low", "high", "note"}
             # Intervals at 95 %, of which one may fail: these hold at twice the width.
             assert 2 * estimate["low"] - estimate["value"] <= truth <= 2 * estimate["high"] - estimate["value"]
 
@@ -232,3 +232,64 @@ def test_sql_estimates_take_groups_by_number_name_and_expression_and_a_query_aro
 def test_sql_estimates_of_what_is_no_plain_aggregate_are_refused(db, table, query):
     with pytest.raises(drillcore.InvalidArgumentError):
         db.sql(query).arrow()
+
+
+def test_sql_estimates_take_options_by_name(db, table):
+    query = "select approx_avg_ci(x, n => 500, confidence => {}, seed => 3) e, approx_sum_ci(x) s from t"
+    [at_95], [at_99] = (db.sql(query.format(level)).arrow().to_pylist() for level in (0.95, "0.99"))
+    assert at_95["e"]["value"] == at_99["e"]["value"] == table.estimate("avg(x)", n=500, seed=3).value
+    for name in ("e", "s"):
+        assert at_99[name]["low"] < at_95[name]["low"] < at_95[name]["high"] < at_99[name]["high"]
+    [row] = db.sql("select approx_avg_ci(x, error => '5%') e from t").arrow().to_pylist()
+    assert row["e"]["high"] - row["e"]["value"] <= 0.05 * row["e"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("approx_avg_ci(x, m => 5)", 'unknown option "m"'),
+        ("approx_avg_ci(x, n => 0)", "n must be at least 1"),
+        ("approx_avg_ci(x, n => x)", "n => x: expected a number"),
+        ("approx_avg_ci(x, n => -5)", "n => -5: expected a whole number"),
+        ("approx_avg_ci(x, n => 5, seconds => 1)", "both say when to stop; give one of n, error and seconds"),
+        ("approx_avg_ci(x, n => 5), approx_sum_ci(x, n => 6)", "two of them differ in n"),
+        ("approx_avg_ci(x, confidence => 2)", "confidence"),
+        ("approx_avg_ci(x, error => 'much')", "error => 'much': expected a number, or a percentage"),
+        ("approx_avg_ci()", "approx_avg_ci needs a column, as in approx_avg_ci\\(delay\\)"),
+        ("approx_avg_ci(xx)", "xx"),
+        ("approx_avg_ci(x, 0.99)", "has 2 arguments, and approx_avg_ci takes 1; options follow by name, as in"),
+        ("approx_quantile_ci(x, 95)", "a quantile takes a share from 0 to 1"),
+        ("approx_avg_ci(name)", 'approx_avg_ci needs numbers, but column "name"'),
+        ("approx_avg_ci(x), approx_avg_ci(x)", 'two columns "approx_avg_ci\\(x\\)"; give one another name'),
+        (
+            "approx_min_ci(x)",
+            "any row that is not drawn may have a smaller value.* use min\\(x\\).* There are approx_avg_ci, ",
+        ),
+        ("approx_distinct_ci(x)", "use count\\(distinct x\\)"),
+        ("approx_mode_ci(x)", "there is no approx_mode_ci: it is unknown. There are approx_avg_ci, approx_sum_ci"),
+    ],
+)
+def test_errors_of_sql_estimates_have_the_words_of_the_query(db, table, call, message):
+    with pytest.raises((drillcore.InvalidArgumentError, drillcore.NotFoundError), match=message) as caught:
+        db.sql(f"select {call} from t").arrow()
+    assert "estimated_rows" not in str(caught.value) and "e0" not in str(caught.value)
+
+
+def test_plans_and_errors_around_sql_estimates_name_what_the_query_names(db, table):
+    query = "select kind, approx_avg_ci(x) as mean from t as rows group by kind"
+    plan = "\n".join(db.sql(f"explain {query}").arrow().column("plan").to_pylist())
+    assert "estimates of t" in plan and "mean" in plan and "rows" in plan
+    assert "estimated_rows" not in plan and "e0" not in plan and "g0" not in plan
+    with pytest.raises(drillcore.Error, match='unknown column "mode"; there are: kind, mean') as caught:
+        db.sql(f"select mode from ({query}) rows").arrow()
+    assert "e0" not in str(caught.value)
+
+
+def test_notes_of_sql_estimates_are_in_the_struct(db, table):
+    found = db.sql("select id, approx_avg_ci(x * n, n => 100) a, approx_count_ci() c from t group by id").arrow()
+    averages, counts = (found.column(name).to_pylist() for name in ("a", "c"))
+    assert all("no bounds of its values are known" in each["note"] for each in averages)
+    assert all("groups not met hold an estimated 100 % of the rows" in each["note"] for each in averages + counts)
+    assert not any("bounds" in each["note"] for each in counts)
+    [row] = db.sql("select approx_count_ci() c from t").arrow().to_pylist()
+    assert row["c"]["note"] is None and row["c"]["value"] == row["c"]["low"] == len(table)

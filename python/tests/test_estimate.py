@@ -6,6 +6,7 @@ import html
 import math
 import re
 
+import pyarrow as pa
 import pytest
 
 import drillcore
@@ -140,3 +141,81 @@ def test_an_average_without_bounds_says_what_it_leans_on() -> None:
         assert found.method == "asymptotic confidence sequence"
         assert "no bounds of its values are known" in found.notes[0]
         assert found.notes[0] in repr(found) and found.notes[0] in html.unescape(found._repr_html_())
+
+
+def test_events_of_a_rollup_table() -> None:
+    db = drillcore.open(":memory:")
+    rollup = {"dimensions": ["miles"], "metrics": {"n": "count", "delay": "avg(delay)"}}
+    schema = {"id": "int64", "miles": "int64", "delay": "float64"}
+    t = db.create_table("t", schema, key="id", merge="rollup", rollup=rollup)
+    # Row i has i + 1 events, all with the same miles.
+    events = [{"id": i, "miles": i, "delay": float(event)} for i in range(50) for event in range(i + 1)]
+    t.append(events[::2])
+    t.append(events[1::2])
+    of = {"n": "count", "miles": "avg(miles)", "delay": "avg(delay)", "most": "quantile(miles, 1)"}
+    whole = t.estimate(of, unit="events")
+    assert (whole.exact, whole.unit, whole.population) == (True, "events", len(events))
+    (row,) = whole.arrow().to_pylist()
+    assert row["n"] == t.count(unit="events") == len(events)
+    assert row["miles"] == pytest.approx(sum(event["miles"] for event in events) / len(events))
+    assert row["delay"] == pytest.approx(sum(event["delay"] for event in events) / len(events))
+    assert row["most"] == 49
+    drawn = t.estimate("avg(miles)", unit="events", n=200, seed=1)
+    assert (drawn.sampled, drawn.exact) == (200, False)
+    assert repr(drawn).startswith("<Estimate: 200 of 1,275 events drawn")
+    # By row, each counts once.
+    by_row = t.estimate("avg(miles)")
+    assert (by_row.unit, by_row.value) == ("rows", 24.5)
+    with pytest.raises(drillcore.InvalidArgumentError, match="unit: expected 'rows' or 'events', not 'event'"):
+        t.estimate("count", unit="event")
+
+
+def test_what_an_index_knows_is_not_drawn(sales: drillcore.Table) -> None:
+    for by in (None, "shop"):
+        found = sales.estimate("count", by=by, n=100)
+        assert (found.exact, found.sampled, found.scanned) == (True, 0, 0)
+        assert repr(found).startswith("<Estimate: exact, known without a draw, 40,000 rows>")
+        assert sum(found.arrow()["count"].to_pylist()) == ROWS
+
+
+def test_groups_that_do_not_reach_the_width_are_named() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "g": "string", "x": "float64"}, key="id", set="g")
+    rows = 600_000
+    ids = pa.array(range(rows))
+    groups = pa.array(["full" if i % 2 else "void" for i in range(rows)])
+    numbers = pa.array([float(i % 1_000) if i % 2 or i == 0 else None for i in range(rows)])
+    t.append(pa.table({"id": ids, "g": groups, "x": numbers}))
+    found = t.estimate("avg(x)", by="g", error="10%", seed=1)
+    assert not found.exact
+    [wide] = found.unreached
+    assert (wide["g"], wide["aggregate"]) == ("void", "avg(x)")
+    assert re.fullmatch(r"none of the \d+ rows drawn of it has a value", wide["reason"])
+    note = "avg(x): the width asked for was not reached in 1 of 2 groups (void): none of the "
+    for text in (repr(found), text_of(found._repr_html_())):
+        assert note in text
+    full = found.arrow().to_pylist()[0]
+    assert full["avg(x)_high"] - full["avg(x)"] <= 0.1 * full["avg(x)"]
+    assert sum(look.unreached != [] for look in t.estimate("avg(x)", error="5%", progressive=True)) >= 1
+    assert t.estimate("avg(x)", n=10).unreached == []
+
+
+def test_an_average_of_no_row_says_so() -> None:
+    db = drillcore.open(":memory:")
+    t = db.create_table("t", {"id": "int64", "x": "float64", "y": "float64"}, key="id")
+    t.append([{"id": i, "x": float(i), "y": 1.0} for i in range(20_000)])
+    found = t.estimate("ratio(x, y)", where="x + y < 0", n=1_000, seed=1)
+    assert math.isnan(found.value) and found.low == -math.inf
+    assert repr(found).splitlines()[1] == "ratio(x, y) = unknown  unbounded"
+    assert found.notes[0].startswith("ratio(x, y): none of the 1,000 rows drawn meets the condition; at most 0.")
+    assert "inf" not in text_of(found._repr_html_())
+
+
+def test_figures_are_shown_with_the_digits_that_the_interval_supports(sales: drillcore.Table) -> None:
+    found = sales.estimate("avg(price)", n=1_000, seed=1)
+    value, low, high = numbers_of(repr(found).splitlines()[1])
+    digits = len(f"{float(value)}".split(".")[1])
+    half = (found.high - found.low) / 2
+    assert 10 ** (1 - digits) <= half < 10 ** (2 - digits), "two digits of the half width"
+    assert float(low) <= found.low and found.high <= float(high), "ends are rounded outward"
+    assert float(value) == round(found.value, digits)

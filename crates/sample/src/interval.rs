@@ -44,7 +44,7 @@ pub use self::mean::{
 };
 pub use self::new_groups::NewGroups;
 pub use self::order_statistics::{
-    quantile_of, quantile_of_unsorted, quantile_ranked, quantile_sequence,
+    quantile_of, quantile_of_repeated, quantile_of_unsorted, quantile_ranked, quantile_sequence,
 };
 pub use self::ratio::{ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded};
 pub use self::share::{group_share, group_share_sequence, share_sequence, share_wilson};

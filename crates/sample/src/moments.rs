@@ -68,6 +68,18 @@ impl Moments {
         self.squares += square;
     }
 
+    /// Takes one more number, `times` times.
+    pub fn push_repeated(&mut self, x: f64, times: u64) {
+        match x.is_finite() {
+            true => self.merge(&Moments::of_powers(times, x, 0.0, 0.0)),
+            false if times > 0 => {
+                self.count += times;
+                self.not_finite += x;
+            }
+            false => {}
+        }
+    }
+
     /// Takes all numbers that `other` has taken.
     pub fn merge(&mut self, other: &Moments) {
         if other.count == 0 {
@@ -162,6 +174,23 @@ mod tests {
         let mut moments = Moments::new();
         numbers.iter().for_each(|&x| moments.push(x));
         moments
+    }
+
+    #[test]
+    fn a_number_pushed_several_times_at_once_is_pushed_as_often() {
+        let (mut at_once, mut one_by_one) = (Moments::new(), Moments::new());
+        for (x, times) in [(3.0, 4), (-1.5, 1), (7.25, 0), (0.5, 9), (f64::INFINITY, 0)] {
+            at_once.push_repeated(x, times);
+            (0..times).for_each(|_| one_by_one.push(x));
+        }
+        assert_eq!(at_once.count(), one_by_one.count());
+        for figure in [Moments::mean, Moments::variance, Moments::skewness] {
+            let (found, expected) = (figure(&at_once), figure(&one_by_one));
+            assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        }
+        at_once.push_repeated(f64::INFINITY, 2);
+        assert_eq!((at_once.count(), at_once.mean()), (16, f64::INFINITY));
+        assert!(at_once.variance().is_nan());
     }
 
     /// Mean and variance in two passes: slow and plainly right.

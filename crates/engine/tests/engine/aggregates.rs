@@ -375,5 +375,5 @@ fn what_does_not_fit_is_refused() {
         computed: vec![Computed { name: "wrong".into(), expression: Arc::new(WrongType) }],
         ..request(&["count"], &[], rows)
     };
-    refuses(&wrong, "one per row, of type Int64");
+    refuses(&wrong, "one per row, of type int64");
 }

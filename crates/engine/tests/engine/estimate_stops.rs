@@ -3,10 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use drillcore::arrow_array::types::Int64Type;
+use drillcore::arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
@@ -195,6 +198,38 @@ fn sets_without_values_are_not_waited_for() {
     let note = found.notes.iter().find(|note| note.contains("no value was met")).unwrap();
     assert!(note.contains("in 1 of 3 groups"), "{note}");
     assert!(note.contains("at most 0."), "{note}");
+    // The group is named, with the reason, and the others have their width.
+    let [wide] = &found.unreached[..] else { panic!("{:?}", found.unreached) };
+    assert_eq!((wide.aggregate.as_str(), wide.group), ("avg(x)", 1));
+    assert_eq!(found.group_name(wide.group), "nothing");
+    assert!(wide.reason.ends_with("drawn of it has a value"), "{}", wide.reason);
+    assert!(averages["some"].half_width() <= 0.1 * averages["some"].value);
+    let start =
+        "avg(x): the width asked for was not reached in 1 of 3 groups (nothing): none of the ";
+    assert!(found.notes.iter().any(|note| note.starts_with(start)), "{:?}", found.notes);
+}
+
+/// Looks at an estimate that goes on name the groups that are still too wide; its result names none.
+#[test]
+fn looks_name_the_groups_that_are_too_wide_as_yet() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let asked = request(&["avg(x)"], Some("name"), relative(0.05));
+    let mut looks = Vec::new();
+    let mut see = |look: &Estimate| {
+        looks.push(look.clone());
+        ControlFlow::Continue(())
+    };
+    let result = table.snapshot().unwrap().estimate_watched(&asked, &mut see).unwrap();
+    assert!(result.unreached.is_empty(), "{:?}", result.unreached);
+    let first = &looks[0];
+    let is_narrow = |interval: &Interval| {
+        interval.method == Method::Exact || interval.half_width() <= 0.05 * interval.value
+    };
+    let intervals = &first.aggregates[0].intervals;
+    let wide: Vec<usize> = (0..3).filter(|group| !is_narrow(&intervals[*group])).collect();
+    assert!(wide.len() >= 2, "{intervals:?}");
+    assert_eq!(first.unreached.iter().map(|each| each.group).collect::<Vec<_>>(), wide);
+    assert!(first.unreached.iter().any(|each| each.reason.ends_with("are not enough")));
 }
 
 /// Zone maps say so, and no row is read.
@@ -223,6 +258,10 @@ fn all_rows_are_read_where_drawing_on_would_cost_more() {
         assert_eq!((found.unseen_share, found.unseen_share_high), (0.0, 0.0));
         let note = "all 1,000,000 rows were read after ";
         assert!(found.notes.iter().any(|each| each.starts_with(note)), "{:?}", found.notes);
+        // Where only some groups are the reason, they are named.
+        let has_names = found.notes.iter().any(|each| each.contains(" than to draw on for rare"));
+        assert_eq!(has_names, by == Some("kind"), "{:?}", found.notes);
+        assert!(found.unreached.is_empty());
         match by {
             None => assert_close(found.aggregates[0].intervals[0].value, all[1]),
             Some("kind") => {
@@ -252,8 +291,72 @@ fn a_small_table_is_read_without_a_draw() {
 fn what_an_index_knows_needs_no_draw() {
     let (_folder, _db, table) = table(with_a_small_set);
     for by in [None, Some("name")] {
-        let found = estimate(&table, &request(&["count"], by, relative(0.01)));
-        assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
+        for stop in [relative(0.01), Stop::Rows(5_000), Stop::Seconds(1.0)] {
+            let found = estimate(&table, &request(&["count"], by, stop));
+            assert_eq!((found.sampled, found.scanned, found.exact), (0, 0, true), "{by:?}");
+            let rows: f64 = found.aggregates[0].intervals.iter().map(|each| each.value).sum();
+            assert_eq!(rows, ROWS as f64);
+        }
+    }
+    // Zone maps know extremes, and a watcher has nothing to see.
+    let extremes = request(&["count", "min(x)", "max(x)"], None, Stop::Rows(100));
+    let mut see = |_: &Estimate| panic!("nothing is drawn");
+    let found = table.snapshot().unwrap().estimate_watched(&extremes, &mut see).unwrap();
+    assert_eq!((found.sampled, found.exact), (0, true));
+    // What no index knows is drawn.
+    let found = estimate(&table, &request(&["count"], Some("kind"), Stop::Rows(5_000)));
+    assert_eq!((found.sampled, found.exact), (5_000, false));
+}
+
+/// Nothing is said of what no row drawn can show, but that: the interval is unbounded, or ends at the bounds, and a note says how
+/// many rows there may be.
+#[test]
+fn figures_of_rows_that_no_draw_met_say_so() {
+    let (_folder, _db, table) = table(with_a_small_set);
+    let aggregates = ["avg(x)", "ratio(x, x)", "variance(x)", "median(x)", "sum(x)"];
+    let rare = Selection {
+        predicate: Some(Arc::new(IdIs(ROWS + 5)) as Arc<dyn Predicate>),
+        ..Selection::default()
+    };
+    let asked = request(&aggregates, None, Stop::Rows(1_000));
+    let found = estimate(&table, &EstimateRequest { selection: rare, ..asked });
+    assert!(!found.exact);
+    for (at, aggregate) in aggregates.iter().enumerate() {
+        let [value, low, high] = found.shown(at, 0);
+        if *aggregate != "sum(x)" {
+            assert_eq!(value, "unknown", "{aggregate}");
+        }
+        for end in [low, high] {
+            assert!(!end.contains("inf") && !end.contains("NaN"), "{aggregate}: {end}");
+        }
+        let start =
+            format!("{aggregate}: none of the 1,000 rows drawn meets the condition; at most 0.");
+        assert!(found.notes.iter().any(|note| note.starts_with(&start)), "{:?}", found.notes);
+    }
+    assert_eq!(found.shown(1, 0), ["unknown", "unbounded", "unbounded"], "a ratio");
+    // Sets of which no row was drawn.
+    let found = estimate(&table, &request(&["avg(x)"], Some("name"), Stop::Rows(1)));
+    let note = "avg(x): none of the rows drawn is of 2 of the 3 groups; draw more";
+    assert!(found.notes.iter().any(|each| each == note), "{:?}", found.notes);
+}
+
+/// The row with an id.
+#[derive(Debug)]
+struct IdIs(i64);
+
+impl Predicate for IdIs {
+    fn text(&self) -> &str {
+        "id is"
+    }
+
+    fn columns(&self) -> &[String] {
+        static COLUMNS: LazyLock<Vec<String>> = LazyLock::new(|| vec!["id".to_string()]);
+        &COLUMNS
+    }
+
+    fn select(&self, rows: &RecordBatch) -> Result<BooleanArray> {
+        let ids = rows.column(0).as_primitive::<Int64Type>();
+        Ok(ids.values().iter().map(|id| Some(*id == self.0)).collect())
     }
 }
 
@@ -343,7 +446,7 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     assert_eq!(of_dimension.method, "bounded confidence sequence");
     assert!(!of_dimension.asymptotic);
     assert_eq!(of_dimension.aggregates[0].bounds, Bounds::new(0.0, rows as f64 - 1.0));
-    let note = "avg(id): the interval allows for values as far as the column's bounds, 0 to 39999";
+    let note = "avg(id): the interval allows for values as far as the column's bounds, 0 to 39,999";
     assert_eq!(of_dimension.notes, [note]);
 }
 

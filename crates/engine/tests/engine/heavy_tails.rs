@@ -59,7 +59,7 @@ fn check(table: &Table, extreme_id: i64) {
         let interval = estimate.aggregates[0].intervals[0];
         assert!(interval.contains(truth), "{interval:?}");
         assert_eq!((estimate.method.as_str(), estimate.notes.len()), ("bounded", 1));
-        assert!(estimate.notes[0].contains("bounds, 0 to 1000000: more draws narrow it"));
+        assert!(estimate.notes[0].contains("bounds, 0 to 1,000,000: more draws narrow it"));
         let few = average(&table, Selection::default(), 10, seed).aggregates[0].intervals[0];
         assert!(few.contains(truth) && 0.0 <= few.low && few.high <= EXTREME, "{few:?}");
         let part = ids(extreme_id.max(50) - 50, extreme_id + 2_000);

@@ -53,6 +53,30 @@ pub fn quantile_of_unsorted(numbers: &mut [f64], share: f64) -> f64 {
     quantile_of(&[below, above], place - place.floor())
 }
 
+/// [`quantile_of`] numbers that are repeated: each as often as its entry in `times` says.
+pub fn quantile_of_repeated(numbers: &[f64], times: &[u64], share: f64) -> f64 {
+    let mut order: Vec<usize> = (0..numbers.len()).filter(|&at| times[at] > 0).collect();
+    order.sort_unstable_by(|&a, &b| numbers[a].total_cmp(&numbers[b]));
+    let all: u64 = times.iter().sum();
+    if all == 0 {
+        return f64::NAN;
+    }
+    let place = share * (all - 1) as f64;
+    let mut end = 0;
+    let ends: Vec<u64> = order
+        .iter()
+        .map(|&at| {
+            end += times[at];
+            end
+        })
+        .collect();
+    let number = |place: f64| {
+        let at = ends.partition_point(|&end| end as f64 <= place);
+        numbers[order[at.min(order.len() - 1)]]
+    };
+    quantile_of(&[number(place.floor()), number(place.ceil())], place - place.floor())
+}
+
 /// The quantile of the numbers of a group, for a number of draws fixed beforehand: exact, but for how many numbers a group has
 /// that was found by drawing. `sorted` are the numbers met among the draws, in order. With `is_every` each row of the population
 /// has a number.
@@ -264,6 +288,24 @@ mod tests {
     use super::*;
     use crate::choose::WithoutReplacement;
     use crate::rng::Rng;
+
+    #[test]
+    fn a_quantile_of_repeated_numbers_is_that_of_all_of_them() {
+        let mut rng = Rng::keyed(7, 0);
+        for _ in 0..500 {
+            let len = 1 + rng.below(8) as usize;
+            let numbers: Vec<f64> = (0..len).map(|_| rng.below(5) as f64).collect();
+            let times: Vec<u64> = (0..len).map(|_| rng.below(4)).collect();
+            let repeat = |at: usize| std::iter::repeat_n(numbers[at], times[at] as usize);
+            let mut all: Vec<f64> = (0..len).flat_map(repeat).collect();
+            all.sort_unstable_by(f64::total_cmp);
+            for share in [0.0, 0.1, 0.25, 0.5, 0.9, 1.0] {
+                let found = quantile_of_repeated(&numbers, &times, share);
+                let expected = quantile_of(&all, share);
+                assert!(found == expected || found.is_nan() && expected.is_nan(), "{numbers:?}");
+            }
+        }
+    }
 
     /// By enumeration of all samples, no chance involved: with ties and without. Twin: the ranks of a level three times as large.
     #[test]

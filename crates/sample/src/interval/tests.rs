@@ -591,8 +591,8 @@ fn a_confidence_spends_shares_of_its_chance_to_be_wrong() {
 /// The quantile of t far out in its tails, against the chance of that tail.
 #[test]
 fn quantiles_of_many_intervals_together_are_found_too() {
-    for freedom in [1.0, 2.0, 9.0, 300.0] {
-        for alpha in [1e-4, 1e-7, 1e-10] {
+    for freedom in [1.0, 2.0, 7.9, 8.0, 9.0, 30.5, 300.0, 999.0] {
+        for alpha in [0.9, 0.5, 0.05, 1e-4, 1e-7, 1e-10] {
             let quantile = t_quantile(freedom, confidence(1.0 - alpha));
             let t = StudentsT::new(0.0, 1.0, freedom).unwrap();
             let found = 2.0 * t.cdf(-quantile);

@@ -46,18 +46,20 @@ impl Distinct {
 }
 
 /// Adds the values of a column that are not null, each to that of the targets whose number `target_of` gives for its row, if
-/// this takes any. Without `keeps` they are only counted.
+/// this takes any. Without `keeps` they are only counted. `times` is how often the value of each row counts, if not once.
 pub fn add_values<T>(
     column: &ArrayRef,
     keeps: bool,
     targets: &mut [T],
     target_of: impl Fn(usize) -> usize,
+    times: Option<&[u64]>,
     pick: impl Fn(&mut T) -> Option<&mut Distinct>,
 ) {
+    let times_of = |row: usize| times.map_or(1, |times| times[row]);
     if !keeps {
         for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
             if let Some(distinct) = pick(&mut targets[target_of(row)]) {
-                distinct.count += 1;
+                distinct.count += times_of(row);
             }
         }
         return;
@@ -66,7 +68,7 @@ pub fn add_values<T>(
         ($type:ty) => {
             each_bits::<$type>(column, |row, bits| {
                 if let Some(distinct) = pick(&mut targets[target_of(row)]) {
-                    distinct.count += 1;
+                    distinct.count += times_of(row);
                     distinct.bits.insert(bits);
                 }
             })
@@ -91,7 +93,7 @@ pub fn add_values<T>(
             let mut value = Vec::new();
             for row in (0..column.len()).filter(|&row| column.is_valid(row)) {
                 if let Some(distinct) = pick(&mut targets[target_of(row)]) {
-                    distinct.count += 1;
+                    distinct.count += times_of(row);
                     value.clear();
                     encode_value(column, row, &mut value);
                     distinct.add_encoded(&value);
@@ -127,7 +129,7 @@ mod tests {
         let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), None, Some("")]));
         for (column, expected) in [(numbers, 2), (floats, 3), (texts, 2)] {
             let mut both = [Distinct::default(), Distinct::default()];
-            add_values(&column, true, &mut both, |row| row % 2, |distinct| Some(distinct));
+            add_values(&column, true, &mut both, |row| row % 2, None, |distinct| Some(distinct));
             let [mut one, other] = both;
             one.merge(other);
             assert_eq!(one.count as usize, column.len() - column.null_count());

@@ -1,6 +1,5 @@
 //! Drawing the rows of an estimate, round by round.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,13 +15,16 @@ use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::looks::Looks;
 use crate::read::estimate::next_step::{Costs, Step, next_step};
 use crate::read::estimate::plan::EstimatePlan;
+use crate::read::estimate::population::Population;
 use crate::read::estimate::reading::ReadGroups;
 use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRAWS, Watch};
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
+use crate::read::estimate::unreached::named;
+use crate::read::request::Unit;
 use crate::read::sample::fresh_seed;
 use crate::read::scan::ScanRequest;
-use crate::read::shown::{rows_at, rows_at_a_time};
+use crate::read::shown::rows_at_a_time;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::selection::{Question, Selected, Selection};
 
@@ -60,7 +62,7 @@ struct Drawing<'a> {
     table: &'a TableSnapshot,
     request: &'a EstimateRequest,
     plan: EstimatePlan,
-    selected: Arc<Selected>,
+    population: Population,
     tally: Tally,
     looks: Looks,
     rng: Rng,
@@ -68,8 +70,6 @@ struct Drawing<'a> {
     drawn: u64,
     draws_max: u64,
     costs: Costs,
-    /// Whether old versions or partial rows may be selected besides those that count, so that none can be drawn.
-    is_unresolved: bool,
 }
 
 impl<'a> Drawing<'a> {
@@ -81,40 +81,42 @@ impl<'a> Drawing<'a> {
         let is_by_set = scope.is_by_set();
         // To find the live rows costs about what it costs to read all of them.
         let stops_by_error = matches!(request.stop, Stop::Error(_));
-        let question = table.shown(scope);
-        let is_unresolved = stops_by_error && !table.is_resolved(&question);
-        let selected = if is_unresolved {
-            table.candidates(&question.scope, &request.interrupt)?
-        } else {
-            table.resolved(question, &request.interrupt)?
-        };
+        let population =
+            Population::of(table, scope, plan.unit, stops_by_error, &request.interrupt)?;
+        let is_unresolved = matches!(population, Population::Unresolved(_));
+        let selected = population.selected();
         let layout = &table.table().layout;
         let all_rows: u64 = table.table().pieces.iter().map(|piece| piece.rows()).sum();
         plan.bounds_are_met = TablePolicy::of(layout).keeps_all() && all_rows == selected.len();
-        let known = known(table, &plan, &selected, draws_max.min(USUAL_DRAWS), request)?;
-        if !stops_by_error && draws_max < selected.len() {
+        let known = known(table, &plan, selected, draws_max.min(USUAL_DRAWS), request)?;
+        if !stops_by_error && draws_max < population.len() {
             plan.check_sampled(&known)?;
         }
-        let costs = Costs::new(&selected, is_by_set, plan.needs_all_rows(&known));
+        let costs = Costs::new(selected, is_by_set, plan.needs_all_rows(&known));
         let mut tally = Tally::new(&plan, known);
         if !is_unresolved && let Some(sets) = plan.known_groups(table, request)? {
             tally.expect_groups(sets);
         }
         let looks = Looks {
             levels: Levels::new(request, &plan, &tally)?,
-            population: selected.len(),
+            population: population.len(),
             tightest_at: match request.stop {
                 Stop::Rows(n) => n,
                 _ => USUAL_DRAWS,
             },
+            width: match request.stop {
+                Stop::Error(width) => Some(width),
+                _ => None,
+            },
+            slow: String::new(),
         };
         let rng = Rng::keyed(request.seed.unwrap_or_else(fresh_seed), STREAM);
-        let chooser = WithoutReplacement::new(selected.len());
+        let chooser = WithoutReplacement::new(population.len());
         Ok(Drawing {
             table,
             request,
             plan,
-            selected,
+            population,
             tally,
             looks,
             rng,
@@ -122,19 +124,25 @@ impl<'a> Drawing<'a> {
             drawn: 0,
             draws_max,
             costs,
-            is_unresolved,
         })
     }
 
     /// Draws until the request is met, or `watch` breaks.
     fn run(&mut self, mut watch: Option<&mut Watch<'_>>) -> Result<Estimate> {
         let started = Instant::now();
-        if self.is_unresolved {
+        if self.is_unresolved() {
             self.scan()?;
             return self.look(Look::Running);
         }
+        if self.drawn == 0 {
+            // What is known without a draw needs none.
+            let known = self.look(Look::Last)?;
+            if known.exact {
+                return Ok(known);
+            }
+        }
         loop {
-            let is_done = self.drawn == self.selected.len()
+            let is_done = self.drawn == self.population.len()
                 || match self.request.stop {
                     Stop::Rows(n) => self.drawn >= n,
                     Stop::Seconds(seconds) => started.elapsed() >= Duration::from_secs_f64(seconds),
@@ -156,7 +164,12 @@ impl<'a> Drawing<'a> {
                     return Ok(estimate);
                 }
                 match step {
-                    Step::Stop | Step::Scan => {
+                    Step::Stop => unreachable!("it was returned"),
+                    Step::Scan { slow } => {
+                        // Where others would have been narrow enough, these are the reason.
+                        if slow.len() < estimate.drawn.len() {
+                            self.looks.slow = named(&estimate, &slow);
+                        }
                         self.scan()?;
                         return self.look(Look::Running);
                     }
@@ -173,6 +186,11 @@ impl<'a> Drawing<'a> {
             }
             self.draw_round(0)?;
         }
+    }
+
+    /// Whether old versions or partial rows may be selected besides those that count, so that none can be drawn.
+    fn is_unresolved(&self) -> bool {
+        matches!(self.population, Population::Unresolved(_))
     }
 
     fn look(&mut self, look: Look) -> Result<Estimate> {
@@ -195,14 +213,15 @@ impl<'a> Drawing<'a> {
             }
             _ => least,
         };
-        let rest = self.selected.len() - self.drawn;
+        let rest = self.population.len() - self.drawn;
         let round = round.min(self.draws_max - self.drawn).min(rest);
         let mut numbers = Vec::new();
         self.chooser.draw_into(&mut self.rng, round as usize, &mut numbers);
-        let Drawing { table, request, plan, selected, tally, .. } = self;
-        let at_once = rows_at_a_time(table, selected, plan.columns()).min(ROUND_MAX as usize);
+        let Drawing { table, request, plan, population, tally, .. } = self;
+        let at_once = rows_at_a_time(table, population.selected(), plan.columns());
+        let at_once = at_once.min(ROUND_MAX as usize);
         for numbers in numbers.chunks(at_once) {
-            let batch = rows_at(table, selected, plan.columns(), numbers, &request.interrupt)?;
+            let batch = population.rows_at(table, plan.columns(), numbers, &request.interrupt)?;
             tally.add(&plan.passing(batch)?)?;
         }
         self.drawn += numbers.len() as u64;
@@ -212,7 +231,7 @@ impl<'a> Drawing<'a> {
     /// Reads all rows that are selected.
     fn scan(&mut self) -> Result<()> {
         let read = self.read(self.request.selection.clone())?;
-        if self.is_unresolved {
+        if self.is_unresolved() {
             self.looks.population = read.rows.iter().sum();
         }
         self.tally.take_read(read, None)?;
@@ -241,13 +260,20 @@ impl<'a> Drawing<'a> {
             interrupt: self.request.interrupt.clone(),
             ..ScanRequest::default()
         };
-        let threads = threads_for(None, self.selected.len(), ROWS_PER_THREAD)?;
+        let threads = threads_for(None, self.population.selected().len(), ROWS_PER_THREAD)?;
         let parts = if threads == 1 { 1 } else { threads * PARTITIONS_PER_THREAD };
         let partitions = self.table.scan_partitions(&request, parts)?;
         let next = AtomicUsize::new(0);
         let read = side_by_side(threads, threads, |_| {
             let mut groups = ReadGroups::new(&self.plan);
             while let Some(partition) = partitions.get(next.fetch_add(1, Ordering::Relaxed)) {
+                if self.plan.unit == Unit::Events {
+                    let mut rows = partition.start();
+                    while let Some((batch, events)) = rows.next_with_events()? {
+                        groups.add(&self.plan.values(&batch)?.repeated(events));
+                    }
+                    continue;
+                }
                 for batch in partition.scan()? {
                     groups.add(&self.plan.values(&batch?)?);
                 }

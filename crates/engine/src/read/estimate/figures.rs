@@ -98,10 +98,10 @@ impl View<'_> {
                 sum_t(&drawn.all.moments, None, false, &self.design_of(group), level)
             }
             (Figure::Variance, Drawn::Numbers(drawn)) => {
-                variance_t(&drawn.all.moments, &drawn.all.kept, None, design, level)
+                variance_t(&drawn.all.moments, drawn.all.kept(), None, design, level)
             }
             (Figure::StdDev, Drawn::Numbers(drawn)) => {
-                variance_t(&drawn.all.moments, &drawn.all.kept, None, design, level).square_root()
+                variance_t(&drawn.all.moments, drawn.all.kept(), None, design, level).square_root()
             }
             (Figure::Ratio, Drawn::Pair(drawn)) => ratio_t(&drawn.pairs, design, level),
             _ => self.figure(figure, group, slot),
@@ -240,7 +240,7 @@ impl View<'_> {
 
     fn variance(&self, group: usize, drawn: &DrawnNumbers) -> Interval {
         let View { tally, design, level, tightest_at, .. } = *self;
-        let (moments, kept) = (&drawn.all.moments, &drawn.all.kept);
+        let (moments, kept) = (&drawn.all.moments, drawn.all.kept());
         let bounds = drawn.bounded.as_ref().map(|numbers| numbers.bounds());
         match (&drawn.bounded, self.look) {
             (_, Look::Last) => variance_t(moments, kept, bounds, design, level),

@@ -9,8 +9,10 @@ use crate::read::estimate::figures::View;
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
 use crate::read::estimate::plan::{EstimatePlan, Figure, Measure};
+use crate::read::estimate::request::HalfWidth;
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::{Drawn, Tally};
+use crate::read::estimate::unreached::unreached;
 
 /// All looks of one estimate.
 pub struct Looks {
@@ -18,6 +20,10 @@ pub struct Looks {
     pub population: u64,
     /// The number of draws at which intervals that hold at all looks are tightest.
     pub tightest_at: u64,
+    /// The half width to be reached, if that is when to stop.
+    pub width: Option<HalfWidth>,
+    /// The groups for which all rows were read, in words; empty if it was not for some of them.
+    pub slow: String,
 }
 
 impl Looks {
@@ -73,6 +79,7 @@ impl Looks {
             groups: groups(plan, tally, &order)?,
             by: plan.by_names.clone(),
             drawn: order.iter().map(|&group| tally.drawn(group)).collect(),
+            unit: plan.unit,
             sampled: drawn,
             scanned: tally.scanned(),
             population: self.population,
@@ -87,8 +94,13 @@ impl Looks {
             unseen_share_high: if is_all { 0.0 } else { tally.unseen_share_max(confidence) },
             aggregates,
             notes: Vec::new(),
+            unreached: Vec::new(),
         };
-        estimate.notes = notes(&estimate, plan, tally, &order, confidence, self.tightest_at);
+        if let Some(width) = self.width {
+            estimate.unreached = unreached(&estimate, plan, tally, &order, width);
+        }
+        estimate.notes =
+            notes(&estimate, plan, tally, &order, confidence, self.tightest_at, &self.slow);
         Ok(estimate)
     }
 

@@ -16,6 +16,7 @@ use crate::read::estimate::plan::{EstimatePlan, Measure};
 use crate::read::estimate::request::{HalfWidth, ROUND_MIN, USUAL_DRAWS};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
 use crate::read::estimate::tally::Tally;
+use crate::read::estimate::unreached::limit;
 use crate::select::selection::{Part, Selected};
 
 /// Rows in memory that are read in order in the time of one draw and what is made of it; `docs/sampling.md` has the
@@ -44,8 +45,10 @@ pub enum Step {
     },
     /// Reads all rows of these groups.
     ReadGroups(Vec<usize>),
-    /// Reads all rows.
-    Scan,
+    /// Reads all rows. For these groups alone, by their places in the result, drawing on would cost more.
+    Scan {
+        slow: Vec<usize>,
+    },
 }
 
 /// What it costs to read instead of to draw.
@@ -89,21 +92,27 @@ pub fn next_step(
         return Step::Stop;
     }
     if costs.needs_scan {
-        return Step::Scan;
+        return Step::Scan { slow: Vec::new() };
     }
     // Before anything was drawn there is nothing to be expected.
     if drawn == 0 {
         let is_small = costs.scan_draws as f64 <= SCAN_SHARE * ROUND_MIN as f64;
-        return if is_small { Step::Scan } else { Step::Draw { until: ROUND_MIN } };
+        return if is_small {
+            Step::Scan { slow: Vec::new() }
+        } else {
+            Step::Draw { until: ROUND_MIN }
+        };
     }
     // Groups that are not narrow enough yet, with the draws that they may take in all.
     let mut wide: Vec<(usize, f64)> = Vec::new();
+    let mut needed_at: Vec<f64> = Vec::new();
     for (place, group) in tally.groups_in_order().into_iter().enumerate() {
         let draws = |((_, measure), found): (&(String, Measure), &AggregateEstimate)| {
             draws_needed(&found.intervals[place], width, drawn, *measure, tally, looks, group)
         };
         let needed = plan.aggregates.iter().zip(&estimate.aggregates).map(draws);
         let needed = needed.fold(0.0, f64::max);
+        needed_at.push(needed);
         if needed > drawn as f64 {
             wide.push((group, needed));
         }
@@ -115,7 +124,10 @@ pub fn next_step(
     }
     if !is_met {
         let until = drawn * 2;
-        return if drawn >= costs.scan_draws { Step::Scan } else { Step::Draw { until } };
+        return match drawn >= costs.scan_draws {
+            true => Step::Scan { slow: Vec::new() },
+            false => Step::Draw { until },
+        };
     }
     // The groups that take most draws are read, or none, or all: whichever is cheapest.
     wide.sort_by(|a, b| b.1.total_cmp(&a.1));
@@ -131,8 +143,10 @@ pub fn next_step(
     let (cost, read) = cheapest;
     // What was drawn and read before is spent; it counts, so that no answer costs much more than to read all.
     let spent = drawn as f64 + tally.scanned() as f64 / SET_ROWS_PER_DRAW as f64;
-    if spent + cost > costs.scan_draws as f64 / SCAN_SHARE {
-        Step::Scan
+    let draws_max = costs.scan_draws as f64 / SCAN_SHARE;
+    if spent + cost > draws_max {
+        let is_slow = |place: &usize| spent + left(needed_at[*place]) > draws_max;
+        Step::Scan { slow: (0..needed_at.len()).filter(is_slow).collect() }
     } else if read > 0 {
         Step::ReadGroups(wide[..read].iter().map(|&(group, _)| group).collect())
     } else {
@@ -189,11 +203,4 @@ fn draws_needed(
     let root = (slow + (slow * slow + 4.0 * fast * limit).sqrt()) / (2.0 * limit);
     let few = if half_width.is_finite() { 1.0 } else { SEQUENCE_COUNT_MIN as f64 / values as f64 };
     (all * (root * root).max(few)).max(all + 1.0)
-}
-
-fn limit(width: HalfWidth, value: f64) -> f64 {
-    match width {
-        HalfWidth::Absolute(limit) => limit,
-        HalfWidth::Relative(share) => share * value,
-    }
 }

@@ -7,7 +7,9 @@ use drillcore_sample::interval::{
 
 use crate::read::estimate::plan::{EstimatePlan, Figure, Measure};
 use crate::read::estimate::result::{AggregateEstimate, Estimate};
+use crate::read::estimate::shown_figures::whole;
 use crate::read::estimate::tally::Tally;
+use crate::read::estimate::unreached::sentences;
 
 /// Sentences: those for each aggregate that needs some, then those of the whole estimate.
 pub fn notes(
@@ -17,6 +19,7 @@ pub fn notes(
     groups: &[usize],
     confidence: Confidence,
     n_opt: u64,
+    slow: &str,
 ) -> Vec<String> {
     let mut notes = Vec::new();
     for ((name, aggregate), found) in plan.aggregates.iter().zip(&estimate.aggregates) {
@@ -26,13 +29,14 @@ pub fn notes(
             tails
                 .then(|| of_tails(tally, slot, groups, &found.intervals, confidence.get()))
                 .flatten(),
-            of_missing_values(tally, figure, slot, groups, found, confidence, n_opt),
+            of_missing_values(estimate, tally, (figure, slot), groups, found, confidence, n_opt),
             of_open_ends(figure, found),
         ];
         notes.extend(sentences.into_iter().flatten().map(|sentence| format!("{name}: {sentence}")));
     }
+    notes.extend(sentences(estimate));
     notes.extend(of_groups_not_met(estimate));
-    notes.extend(of_rows_read(estimate, tally, groups));
+    notes.extend(of_rows_read(estimate, tally, groups, slow));
     notes
 }
 
@@ -179,85 +183,117 @@ fn of_open_ends(figure: Figure, found: &AggregateEstimate) -> Option<String> {
 
 /// Of groups that rows were drawn of, but no value of a figure that needs some.
 fn of_missing_values(
+    estimate: &Estimate,
     tally: &Tally,
-    figure: Figure,
-    slot: usize,
+    (figure, slot): (Figure, usize),
     groups: &[usize],
     found: &AggregateEstimate,
     confidence: Confidence,
     n_opt: u64,
 ) -> Option<String> {
+    let rows = estimate.unit.as_str();
     let is_missing = |(group, interval): &(&usize, &Interval)| {
         let values = tally.count(**group, slot);
-        interval.method != Method::Exact && values == 0 && tally.drawn(**group) > 0
+        interval.method != Method::Exact && values == 0
     };
-    let missing = groups.iter().zip(&found.intervals).filter(is_missing).map(|(group, _)| *group);
+    let (missing, not_drawn): (Vec<usize>, Vec<usize>) = groups
+        .iter()
+        .zip(&found.intervals)
+        .filter(is_missing)
+        .map(|(group, _)| *group)
+        .partition(|&group| tally.drawn(group) > 0);
     let share_max = |group: usize| {
         let drawn = tally.drawn(group);
         let design = tally.design(group).unwrap_or(Design { population: None, drawn });
         share_sequence(0, &design, confidence, n_opt).high
     };
-    let (count, share) =
-        missing.fold((0, 0.0f64), |(count, most), group| (count + 1, most.max(share_max(group))));
+    let (count, share) = missing
+        .into_iter()
+        .fold((0, 0.0f64), |(count, most), group| (count + 1, most.max(share_max(group))));
     let share = percent_at_most(share);
     if matches!(figure, Figure::Values | Figure::Distinct) {
         return None;
+    }
+    if !not_drawn.is_empty() {
+        return Some(of_rows_not_drawn(estimate, not_drawn.len(), confidence, n_opt));
     }
     let noun = figure.noun();
     match (groups.len(), count) {
         (_, 0) => None,
         (1, _) => Some(format!(
-            "no value was met, so there may be no {noun}; at most {share} of the rows have a value"
+            "no value was met, so there may be no {noun}; at most {share} of the {rows} have a value"
         )),
         (all, count) => Some(format!(
-            "no value was met in {count} of {all} groups, so there may be no {noun}; at most {share} of the rows of each have a \
+            "no value was met in {count} of {all} groups, so there may be no {noun}; at most {share} of the {rows} of each have a \
              value"
         )),
     }
 }
 
+/// Of groups that no draw met: all that is estimated, where nothing drawn passes the condition, or known sets.
+fn of_rows_not_drawn(
+    estimate: &Estimate,
+    count: usize,
+    confidence: Confidence,
+    n_opt: u64,
+) -> String {
+    let rows = estimate.unit.as_str();
+    if !estimate.groups.is_empty() {
+        let all = estimate.drawn.len();
+        return format!("none of the {rows} drawn is of {count} of the {all} groups; draw more");
+    }
+    let Estimate { population, sampled, .. } = *estimate;
+    let design = Design { population: Some(population), drawn: sampled };
+    let share = share_sequence(0, &design, confidence, n_opt).high;
+    format!(
+        "none of the {} {rows} drawn meets the condition; at most {} of all do: draw more",
+        in_thousands(sampled),
+        percent_at_most(share)
+    )
+}
+
 fn of_groups_not_met(estimate: &Estimate) -> Option<String> {
     let Estimate { unseen_share, unseen_share_high, .. } = *estimate;
+    let rows = estimate.unit.as_str();
     let may_be = !estimate.groups.is_empty() && unseen_share_high > 0.0;
     may_be.then(|| {
         format!(
-            "groups not met hold an estimated {} of the rows, at most {}",
+            "groups not met hold an estimated {} of the {rows}, at most {}",
             percent(unseen_share),
             percent_at_most(unseen_share_high)
         )
     })
 }
 
-fn of_rows_read(estimate: &Estimate, tally: &Tally, groups: &[usize]) -> Option<String> {
+fn of_rows_read(
+    estimate: &Estimate,
+    tally: &Tally,
+    groups: &[usize],
+    slow: &str,
+) -> Option<String> {
+    let rows = estimate.unit.as_str();
     let [sampled, scanned] = [estimate.sampled, estimate.scanned].map(in_thousands);
     if tally.is_scanned() {
         let all = in_thousands(estimate.population);
         return Some(match estimate.sampled {
-            0 => format!("all {all} rows were read, which costs less than to draw some"),
+            0 => format!("all {all} {rows} were read, which costs less than to draw some"),
             _ => format!(
-                "all {all} rows were read after {sampled} draws, which costs less than to draw on"
+                "all {all} {rows} were read after {sampled} draws, which costs less than to draw on{}",
+                if slow.is_empty() { String::new() } else { format!(" for {slow}") }
             ),
         });
     }
     let read = groups.iter().filter(|group| tally.is_read(**group)).count();
     (read > 0).then(|| {
         format!(
-            "{read} of {} groups were read whole, {scanned} rows: their figures are exact",
+            "{read} of {} groups were read whole, {scanned} {rows}: their figures are exact",
             groups.len()
         )
     })
 }
 
 fn as_far_as(Bounds { low, high }: Bounds) -> String {
-    format!("values as far as the column's bounds, {} to {}", shown(low), shown(high))
-}
-
-/// A bound without a row of zeros; no zero has a sign.
-fn shown(bound: f64) -> String {
-    match bound.abs() {
-        1e-4..1e15 | 0.0 => (bound + 0.0).to_string(),
-        _ => format!("{bound:e}"),
-    }
+    format!("values as far as the column's bounds, {} to {}", whole(low), whole(high))
 }
 
 /// Two digits of a share, or three.
@@ -304,6 +340,5 @@ mod tests {
         let shares = [0.9432, 0.0432, 0.00432, 0.000_432, 0.0];
         assert_eq!(shares.map(percent), ["94 %", "4.3 %", "0.43 %", "0.043 %", "0 %"]);
         assert_eq!(shares.map(percent_at_most)[..3], ["95 %", "4.4 %", "0.44 %"]);
-        assert_eq!([0.0, -0.0, 1e20, 5e-9].map(shown), ["0", "0", "1e20", "5e-9"]);
     }
 }

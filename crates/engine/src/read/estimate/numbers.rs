@@ -1,18 +1,42 @@
 //! What some rows make of a figure when all of them count: [`Whole`], of rows that were read or drawn to the last.
 
-use drillcore_sample::interval::quantile_of_unsorted;
+use drillcore_sample::interval::{quantile_of_repeated, quantile_of_unsorted};
 use drillcore_sample::moments::{Moments, sum_in_lanes};
 
 use crate::read::estimate::distinct::Distinct;
 use crate::read::estimate::plan::{Figure, Slot};
 
-/// A sum that loses nothing of integers, and of floats less than adding them one by one does.
+/// A sum of floats that loses less than adding them one by one does (Neumaier 1974).
+#[derive(Debug, Clone, Copy, Default)]
+struct CompensatedSum {
+    sum: f64,
+    /// What rounding lost of it so far.
+    lost: f64,
+}
+
+impl CompensatedSum {
+    #[inline]
+    fn add(&mut self, number: f64) {
+        let sum = self.sum + number;
+        self.lost += if self.sum.abs() >= number.abs() {
+            (self.sum - sum) + number
+        } else {
+            (number - sum) + self.sum
+        };
+        self.sum = sum;
+    }
+
+    fn merge(&mut self, other: &CompensatedSum) {
+        self.add(other.sum);
+        self.lost += other.lost;
+    }
+}
+
+/// A sum that loses nothing of integers, and little of floats.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExactSum {
     whole: i128,
-    float: f64,
-    /// What rounding lost of `float` so far (Neumaier 1974).
-    lost: f64,
+    float: CompensatedSum,
 }
 
 impl ExactSum {
@@ -23,25 +47,33 @@ impl ExactSum {
 
     #[inline]
     pub fn add_float(&mut self, number: f64) {
-        let sum = self.float + number;
-        self.lost += if self.float.abs() >= number.abs() {
-            (self.float - sum) + number
-        } else {
-            (number - sum) + self.float
-        };
-        self.float = sum;
+        self.float.add(number);
     }
 
     fn merge(&mut self, other: &ExactSum) {
         self.whole += other.whole;
-        self.add_float(other.float);
-        self.lost += other.lost;
+        self.float.merge(&other.float);
     }
 
     /// The sum as a float, rounded once; NaN or infinite if a number was.
     pub fn get(&self) -> f64 {
-        let float = if self.float.is_finite() { self.float + self.lost } else { self.float };
-        self.whole as f64 + float
+        let CompensatedSum { sum, lost } = self.float;
+        self.whole as f64 + if sum.is_finite() { sum + lost } else { sum }
+    }
+}
+
+/// A count and a sum of floats, as small as they can be: many lie side by side while the rows of a batch are added up.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FloatSum {
+    count: u64,
+    float: CompensatedSum,
+}
+
+impl FloatSum {
+    #[inline]
+    pub fn add(&mut self, number: f64) {
+        self.count += 1;
+        self.float.add(number);
     }
 }
 
@@ -54,8 +86,16 @@ pub struct Numbers {
     extremes: Option<(f64, f64)>,
     /// Left out where no variance is asked for.
     pub moments: Moments,
-    /// In the order in which they came; left out where nothing needs them.
-    pub kept: Vec<f64>,
+    /// Left out where nothing needs single numbers. Apart, so that what every row of every group touches is small.
+    kept: Option<Box<Kept>>,
+}
+
+/// Single numbers, in the order in which they came.
+#[derive(Debug, Clone, Default)]
+struct Kept {
+    numbers: Vec<f64>,
+    /// How often each of them counts; empty where each does once.
+    times: Vec<u64>,
 }
 
 impl Numbers {
@@ -66,6 +106,32 @@ impl Numbers {
         match whole {
             Some(whole) => self.sum.add_whole(whole),
             None => self.sum.add_float(number),
+        }
+    }
+
+    /// Takes floats that were counted and added up.
+    pub fn push_sum(&mut self, floats: &FloatSum) {
+        self.count += floats.count;
+        self.sum.float.merge(&floats.float);
+    }
+
+    /// Takes a number that counts several times, and for what else a slot needs.
+    pub fn push_repeated(&mut self, number: f64, whole: Option<i128>, times: u64, slot: &Slot) {
+        self.count += times;
+        match whole {
+            Some(whole) => self.sum.add_whole(whole * i128::from(times)),
+            None => self.sum.add_float(number * times as f64),
+        }
+        if slot.extremes {
+            self.widen(number);
+        }
+        if slot.squares {
+            self.moments.push_repeated(number, times);
+        }
+        if slot.keeps_read {
+            let kept = self.kept.get_or_insert_default();
+            kept.numbers.push(number);
+            kept.times.push(times);
         }
     }
 
@@ -80,7 +146,7 @@ impl Numbers {
             self.moments.merge(&Moments::of_all(numbers));
         }
         if slot.keeps_read {
-            self.kept.extend(numbers);
+            self.kept.get_or_insert_default().numbers.extend(numbers);
         }
     }
 
@@ -107,12 +173,27 @@ impl Numbers {
             )),
         };
         self.moments.merge(&other.moments);
-        self.kept.extend(other.kept);
+        if let Some(theirs) = other.kept {
+            let kept = self.kept.get_or_insert_default();
+            kept.numbers.extend(theirs.numbers);
+            kept.times.extend(theirs.times);
+        }
     }
 
     /// The least and the greatest number.
     pub fn extremes(&self) -> Option<(f64, f64)> {
         self.extremes
+    }
+
+    /// Keeps a number for what needs single ones.
+    #[inline]
+    pub fn keep(&mut self, number: f64) {
+        self.kept.get_or_insert_default().numbers.push(number);
+    }
+
+    /// The numbers that were kept, in the order in which they came.
+    pub fn kept(&self) -> &[f64] {
+        self.kept.as_ref().map_or(&[], |kept| &kept.numbers)
     }
 
     /// The kept numbers in order; NaN, whatever its sign, comes last.
@@ -123,7 +204,7 @@ impl Numbers {
     }
 
     fn with_one_nan(&self) -> Vec<f64> {
-        self.kept.iter().map(|&number| if number.is_nan() { f64::NAN } else { number }).collect()
+        self.kept().iter().map(|&number| if number.is_nan() { f64::NAN } else { number }).collect()
     }
 
     /// Whether a figure of exactly these numbers exists.
@@ -145,7 +226,12 @@ impl Numbers {
             Figure::Avg => Some(self.sum.get() / self.count as f64),
             Figure::Variance => Some(self.moments.variance()),
             Figure::StdDev => Some(self.moments.variance().sqrt()),
-            Figure::Quantile(share) => Some(quantile_of_unsorted(&mut self.with_one_nan(), share)),
+            Figure::Quantile(share) => Some(match &self.kept {
+                Some(kept) if !kept.times.is_empty() => {
+                    quantile_of_repeated(&self.with_one_nan(), &kept.times, share)
+                }
+                _ => quantile_of_unsorted(&mut self.with_one_nan(), share),
+            }),
             Figure::Min => extreme(|extremes| extremes.0),
             Figure::Max => extreme(|extremes| extremes.1),
             Figure::Ratio | Figure::Distinct => unreachable!("of pairs, or of values"),

@@ -7,14 +7,17 @@ use arrow_schema::DataType;
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
 use drillcore_format::schema::is_key_type;
+use drillcore_format::type_name::type_name;
 
 use crate::error::{Error, Result};
 use crate::policy::table_policy::TablePolicy;
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::computed::{Computed, Expression};
+use crate::read::estimate::population::Population;
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::result::column_names;
+use crate::read::request::Unit;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
 use crate::select::predicate::Test;
@@ -115,6 +118,8 @@ pub struct EstimatePlan {
     columns: Vec<usize>,
     sources: Vec<Source>,
     test: Option<DrawnTest>,
+    /// What is drawn and counted.
+    pub unit: Unit,
     /// Whether all rows of the pieces count, so that bounds are values that a row has.
     pub bounds_are_met: bool,
 }
@@ -159,6 +164,7 @@ impl EstimatePlan {
             columns: Vec::new(),
             sources: Vec::new(),
             test: None,
+            unit: Population::unit(table, request.unit),
             bounds_are_met: false,
         };
         check_columns(request)?;
@@ -170,8 +176,8 @@ impl EstimatePlan {
             let (place, data_type, _) = plan.place(table, request, by)?;
             if !is_key_type(&data_type) {
                 return Err(Error::invalid(format!(
-                    "cannot group by column {by:?}: it has type {data_type}, and groups are of single \
-                     values with an order"
+                    "cannot group by column {by:?}: it has type {}, and groups are of single values with an order",
+                    type_name(&data_type)
                 )));
             }
             plan.by.push((place, data_type));
@@ -202,7 +208,7 @@ impl EstimatePlan {
             Source::Computed(computed) => computed.evaluate(rows),
         };
         let columns = self.sources.iter().map(value).collect::<Result<Vec<_>>>()?;
-        Ok(RowValues { rows: rows.num_rows(), columns })
+        Ok(RowValues { rows: rows.num_rows(), columns, times: None })
     }
 
     /// The columns of the schema to draw.
@@ -231,7 +237,9 @@ impl EstimatePlan {
         table: &TableSnapshot,
         request: &EstimateRequest,
     ) -> Result<Option<Vec<KnownGroup>>> {
-        if !self.is_by_set(table)
+        // What a set index knows is how many rows a set has, not how many events.
+        if self.unit == Unit::Events
+            || !self.is_by_set(table)
             || request.selection.between.is_some()
             || request.selection.predicate.is_some()
         {
@@ -353,8 +361,9 @@ impl EstimatePlan {
                     && !is_key_type(&data_type)
                 {
                     return Err(Error::invalid(format!(
-                        "cannot count the values of column {column:?}, which has type {data_type}; count the rows where it is \
-                         not null"
+                        "cannot count the values of column {column:?}, which has type {}; count the rows where it is not \
+                         null",
+                        type_name(&data_type)
                     )));
                 }
                 Ok(Measure::Of(Figure::Values, self.slot(input, may_lack)))
@@ -363,7 +372,8 @@ impl EstimatePlan {
                 let (place, data_type, may_lack) = self.place(table, request, column)?;
                 if !is_key_type(&data_type) {
                     return Err(Error::invalid(format!(
-                        "distinct needs single values with an order, but column {column:?} has type {data_type}"
+                        "distinct needs single values with an order, but column {column:?} has type {}",
+                        type_name(&data_type)
                     )));
                 }
                 let slot = self.slot(Input::Values(place), may_lack);
@@ -403,7 +413,8 @@ impl EstimatePlan {
         let (place, data_type, may_lack) = self.place(table, request, name)?;
         if !is_number(&data_type) {
             return Err(Error::invalid(format!(
-                "{aggregate} needs numbers, but column {name:?} has type {data_type}"
+                "{aggregate} needs numbers, but column {name:?} has type {}",
+                type_name(&data_type)
             )));
         }
         Ok((place, may_lack))
@@ -469,8 +480,8 @@ impl ComputedColumn {
             return Err(Error::invalid(format!(
                 "the expression {:?} gave {found} values of type {} for {wanted} rows; it must give one per row, of type {}",
                 self.name,
-                values.data_type(),
-                self.expression.data_type()
+                type_name(values.data_type()),
+                type_name(self.expression.data_type())
             )));
         }
         Ok(values)
@@ -481,6 +492,26 @@ impl ComputedColumn {
 pub struct RowValues {
     pub rows: usize,
     pub columns: Vec<ArrayRef>,
+    /// How many events each row has, where events are counted.
+    times: Option<Vec<u64>>,
+}
+
+impl RowValues {
+    /// The same rows; each counts as often as `times` says.
+    pub fn repeated(self, times: Vec<u64>) -> RowValues {
+        assert_eq!(times.len(), self.rows, "one number per row");
+        RowValues { times: Some(times), ..self }
+    }
+
+    /// How often each row counts; `None` where each does once.
+    pub fn times(&self) -> Option<&[u64]> {
+        self.times.as_deref()
+    }
+
+    /// How many rows or events these are.
+    pub fn count(&self) -> u64 {
+        self.times.as_ref().map_or(self.rows as u64, |times| times.iter().sum())
+    }
 }
 
 fn is_number(data_type: &DataType) -> bool {

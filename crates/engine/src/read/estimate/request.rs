@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::computed::Computed;
 use crate::read::estimate::result::Estimate;
+use crate::read::request::Unit;
 use crate::select::selection::Selection;
 
 /// The first round; later ones grow with what was drawn.
@@ -39,6 +40,9 @@ pub struct EstimateRequest {
     pub computed: Vec<Computed>,
     /// Which rows the aggregates are of.
     pub selection: Selection,
+    /// What is drawn and counted in a rollup table: its rows, or the events that they were folded from, each of which has the
+    /// values of its row. In other tables an event is a row.
+    pub unit: Unit,
     /// When to stop drawing.
     pub stop: Stop,
     /// Confidence level of each interval, between 0 and 1.
@@ -128,6 +132,7 @@ impl Default for EstimateRequest {
             by: Vec::new(),
             computed: Vec::new(),
             selection: Selection::default(),
+            unit: Unit::Rows,
             stop: Stop::Rows(USUAL_DRAWS),
             confidence: 0.95,
             simultaneous: false,

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_schema::{Field, Schema};
 use drillcore_sample::interval::{Bounds, Interval, Method};
+
+use crate::read::estimate::shown_figures::shown_figures;
+use crate::read::request::Unit;
 
 /// Estimated aggregates, one interval per group.
 ///
@@ -31,6 +35,8 @@ pub struct Estimate {
     pub aggregates: Vec<AggregateEstimate>,
     /// Rows read of each group: those drawn, or all of them where it was read whole.
     pub drawn: Vec<u64>,
+    /// What was drawn and counted: rows, or events of a rollup table. Where this says rows below, these are meant.
+    pub unit: Unit,
     /// Rows drawn in all; those that fail the predicate, and so belong to no group, among them.
     pub sampled: u64,
     /// Rows read without drawing: of groups read whole, or all of them where a scan costs less than drawing on.
@@ -56,6 +62,39 @@ pub struct Estimate {
     pub unseen_share_high: f64,
     /// Sentences on what the intervals allow for and what they do not, on groups not met, and on rows read without drawing.
     pub notes: Vec<String>,
+    /// With [`Stop::Error`](crate::Stop::Error), intervals that are wider than asked for: of groups that were not waited for, as no
+    /// value was met in them, and of what was not drawn long enough, where a watcher stopped.
+    pub unreached: Vec<Unreached>,
+}
+
+/// An interval that is wider than was asked for.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use drillcore::{Aggregate, EstimateRequest, HalfWidth, Stop};
+///
+/// let request = EstimateRequest {
+///     aggregates: vec![("mean".into(), Aggregate::avg("delay"))],
+///     by: vec!["carrier".into()],
+///     stop: Stop::Error(HalfWidth::Relative(0.05)),
+///     ..EstimateRequest::default()
+/// };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// for wide in &estimate.unreached {
+///     println!("{} of {}: {}", wide.aggregate, estimate.group_name(wide.group), wide.reason);
+/// }
+/// assert!(estimate.unreached.is_empty(), "so few rows are read, and exact");
+/// # drillcore::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Unreached {
+    /// The name of the aggregate.
+    pub aggregate: String,
+    /// The place of the group in the result.
+    pub group: usize,
+    /// Why, in words.
+    pub reason: String,
 }
 
 /// One aggregate of an estimate.
@@ -86,6 +125,24 @@ pub struct AggregateEstimate {
 }
 
 impl Estimate {
+    /// The values of a group by its place in the result, as text; nothing where there are no groups.
+    pub fn group_name(&self, group: usize) -> String {
+        let options = FormatOptions::new().with_null("null").with_display_error(true);
+        let value = |column: &ArrayRef| match ArrayFormatter::try_new(column, &options) {
+            Ok(values) => values.value(group).to_string(),
+            Err(error) => error.to_string(),
+        };
+        self.groups.iter().map(value).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The value and the ends of an aggregate in a group, both by their places, as people read them: with the digits that the
+    /// interval supports, ends rounded outward. An end is `unbounded` where there is none, and `unknown` where a sample cannot
+    /// tell it.
+    pub fn shown(&self, aggregate: usize, group: usize) -> [String; 3] {
+        let AggregateEstimate { intervals, has_value, .. } = &self.aggregates[aggregate];
+        shown_figures(&intervals[group], has_value[group])
+    }
+
     /// One row per group: its values, then for each aggregate the estimate and its ends as `name`,
     /// `name_low` and `name_high`, then the rows read of it as `sampled`. A figure that does not exist, or of which
     /// no value was met, is null; its ends are null once that is certain. A lower bound has no upper end.

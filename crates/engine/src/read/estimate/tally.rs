@@ -144,7 +144,7 @@ impl Tally {
             drawn.all.widen(number);
             drawn.all.moments.push(number);
             if keeps {
-                drawn.all.kept.push(number);
+                drawn.all.keep(number);
             }
             if let Some(bounded) = &mut drawn.bounded {
                 bounded.push(number);
@@ -187,12 +187,17 @@ impl Tally {
     fn add_values(&mut self, at: usize, place: usize, groups: &[usize], values: &RowValues) {
         let keeps = self.slots[at].keeps_drawn;
         let group_of = |row: usize| groups[row];
-        add_values(&values.columns[place], keeps, &mut self.groups, group_of, |group| {
-            match (&group.read, &mut group.slots[at]) {
+        add_values(
+            &values.columns[place],
+            keeps,
+            &mut self.groups,
+            group_of,
+            None,
+            |group| match (&group.read, &mut group.slots[at]) {
                 (None, Drawn::Values(distinct)) => Some(distinct),
                 _ => None,
-            }
-        });
+            },
+        );
     }
 
     /// Takes rows that were read: of all groups, or of these, whose drawn rows are forgotten.

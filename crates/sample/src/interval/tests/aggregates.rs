@@ -251,9 +251,63 @@ fn sequences_for_sums_ratios_variances_and_quantiles_hold_at_all_looks() {
     assert_eq!(twin_rejected, [true; 5], "intervals for one look passed at many");
 }
 
-/// Prints the table of `docs/sampling.md`.
+/// How often the variance of `n` of 20,000 numbers lies in its interval, and in that of a twin: Student's t of the squares, with
+/// their skewness, alone.
+fn coverage_of_variance(kind: &str, n: usize, runs: u64) -> [f64; 2] {
+    let mut rng = Rng::keyed(SEED, u64::MAX - 1);
+    let numbers: Vec<f64> = (0..ROWS).map(|_| number(kind, &mut rng)).collect();
+    let truth = Moments::of_all(&numbers).variance();
+    let mut held = [0.0; 2];
+    for run in 0..runs {
+        let mut sample = Vec::new();
+        WithoutReplacement::new(ROWS).draw_into(&mut Rng::keyed(SEED, run), n, &mut sample);
+        let met: Vec<f64> = sample.iter().map(|&row| numbers[row as usize]).collect();
+        let (m, design) = (Moments::of_all(&met), without_replacement(ROWS, n as u64));
+        let mut squares = Moments::new();
+        met.iter().for_each(|x| squares.push((x - m.mean()).powi(2)));
+        let twin = mean_t(&squares, &design, confidence(0.95));
+        let twin = twin.times(n as f64 / (n as f64 - 1.0));
+        let found = variance_t(&m, &met, None, &design, confidence(0.95));
+        for (held, interval) in held.iter_mut().zip([found, twin]) {
+            *held += f64::from(u8::from(interval.contains(truth))) / runs as f64;
+        }
+    }
+    held
+}
+
+/// 4,000 runs each, so a coverage of 95 % has a standard deviation of 0.3 %, of 85 % 0.6 %. Without bounds, few exponential numbers
+/// hold less often than said; they must not hold less often than this.
 #[test]
-#[ignore = "prints a table"]
+fn few_numbers_hold_the_variance_where_t_of_the_squares_does_not() {
+    for (kind, n, least, twin_most) in [
+        ("normal", 10, 0.93, 0.90),
+        ("uniform", 30, 0.94, 1.0),
+        ("exponential", 30, 0.87, 0.86),
+        ("exponential", 90, 0.925, 0.925),
+        ("exponential", 1_000, 0.94, 1.0),
+    ] {
+        let [found, twin] = coverage_of_variance(kind, n, 4_000);
+        println!("{kind}, {n}: {found}, t {twin}");
+        assert!((least..=0.985).contains(&found), "{kind}, {n}: {found}");
+        assert!(twin < twin_most, "t passed: {kind}, {n}: {twin}");
+    }
+}
+
+/// Prints the table of variances in `docs/sampling.md`. The test above asserts some of its cells, from the same function.
+#[test]
+#[ignore = "prints a table of the docs and asserts nothing; the test above does"]
+fn the_table_of_intervals_for_variances() {
+    for kind in ["normal", "uniform", "exponential", "lognormal, sigma 1"] {
+        for n in [10, 30, 90, 300, 1_000, 10_000] {
+            let [found, twin] = coverage_of_variance(kind, n, 4_000);
+            println!("| {kind} | {n} | {:.1} % | {:.1} % |", 100.0 * twin, 100.0 * found);
+        }
+    }
+}
+
+/// Prints the table of `docs/sampling.md`. The tests of coverage assert some of its cells, from the same function.
+#[test]
+#[ignore = "prints a table of the docs and asserts nothing; the tests of coverage do"]
 fn the_table_of_intervals_for_new_aggregates() {
     for kind in [
         "uniform",

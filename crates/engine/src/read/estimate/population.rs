@@ -1,0 +1,95 @@
+//! What an estimate draws from: rows of a selection, or the events that rows of a rollup table were folded from.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::policy::table_policy::TablePolicy;
+use crate::read::request::Unit;
+use crate::read::shown::{rows_at, show};
+use crate::read::snapshot::TableSnapshot;
+use crate::read::weighted::{EVENTS, Weighted};
+use crate::select::selection::{Question, Scope, Selected};
+
+/// Units of a selection, numbered through: each is as likely to be drawn as the others.
+pub enum Population {
+    /// Rows, each alive.
+    Rows(Arc<Selected>),
+    /// Candidates among which may be rows that do not count: they can be read, but not drawn.
+    Unresolved(Arc<Selected>),
+    /// Events of partial rows. One shows the whole row that it was folded into.
+    Events(Box<Weighted>, u64),
+}
+
+impl Population {
+    /// The rows or events in a scope. Rows that are not resolved yet are left so, if `is_read_then`: to find them costs about what
+    /// it costs to read them.
+    pub fn of(
+        table: &TableSnapshot,
+        scope: Scope,
+        unit: Unit,
+        is_read_then: bool,
+        interrupt: &Interrupt,
+    ) -> Result<Population> {
+        if unit == Unit::Events {
+            let partials = table.candidates(&scope, interrupt)?;
+            let events = Weighted::new(partials, &table.table().layout, EVENTS, interrupt)?;
+            let count = events.events()?;
+            return Ok(Population::Events(Box::new(events), count));
+        }
+        let question: Question = table.shown(scope);
+        if is_read_then && !table.is_resolved(&question) {
+            return Ok(Population::Unresolved(table.candidates(&question.scope, interrupt)?));
+        }
+        Ok(Population::Rows(table.resolved(question, interrupt)?))
+    }
+
+    /// What an estimate of a table draws, where it is asked for `unit`: in a table that does not fold rows, an event is a row.
+    pub fn unit(table: &TableSnapshot, unit: Unit) -> Unit {
+        match TablePolicy::of(&table.table().layout).combines() {
+            true => unit,
+            false => Unit::Rows,
+        }
+    }
+
+    /// How many there are; of candidates at most.
+    pub fn len(&self) -> u64 {
+        match self {
+            Population::Rows(selected) | Population::Unresolved(selected) => selected.len(),
+            Population::Events(_, events) => *events,
+        }
+    }
+
+    /// The stored rows behind them.
+    pub fn selected(&self) -> &Selected {
+        match self {
+            Population::Rows(selected) | Population::Unresolved(selected) => selected,
+            Population::Events(events, _) => events.selected(),
+        }
+    }
+
+    /// The rows of those with some numbers, in that order, as they are shown.
+    pub fn rows_at(
+        &self,
+        table: &TableSnapshot,
+        columns: &[usize],
+        numbers: &[u64],
+        interrupt: &Interrupt,
+    ) -> Result<RecordBatch> {
+        match self {
+            Population::Rows(selected) => rows_at(table, selected, columns, numbers, interrupt),
+            Population::Unresolved(_) => unreachable!("what is not resolved is not drawn from"),
+            Population::Events(events, _) => {
+                let mut places = Vec::with_capacity(numbers.len());
+                for numbers in numbers.chunks(Interrupt::LOOKUPS) {
+                    interrupt.check()?;
+                    let units: Vec<u128> = numbers.iter().map(|&number| number.into()).collect();
+                    places.extend(events.at(&units)?.into_iter().map(|(place, _)| place));
+                }
+                show(table, events.selected(), columns, &places, None, interrupt)
+            }
+        }
+    }
+}
