@@ -13,7 +13,7 @@ import pyarrow as pa
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, MissingPackageError, StreamConsumedError
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped, html_table, muted, text, text_table
-from drillcore.progress import counted, rows_shown
+from drillcore.progress import check_progress, counted, rows_shown
 from drillcore.take_away import check_compression, write_csv, write_ipc, write_parquet
 from drillcore.whole_file import check_target
 
@@ -121,13 +121,16 @@ class Rows:
         *,
         overwrite: bool = False,
         compression: str | None = "zstd",
-        progress: bool = False,
+        progress: Callable[[int], object] | bool = False,
     ) -> int:
         """Write all rows to a Parquet file, and return their number.
 
-        Rows are written as they are read, so memory does not grow with their number. The file appears whole: rows go
-        to a file beside it, which takes its place at the end. After an error or an interrupt, there is no file, or the
-        one that was there before.
+        All cores encode, with the interpreter released. Rows are written as they are read, so memory does not grow with
+        their number: it holds two row groups. The file appears whole: rows go to a file beside it, which takes its
+        place at the end. After an error or an interrupt, there is no file, or the one that was there before.
+
+        pyarrow reads the types that the rows have. Parquet has no times in seconds and no dates in milliseconds: they
+        become times in milliseconds, and dates in days.
 
         Parameters
         ----------
@@ -136,10 +139,11 @@ class Rows:
         overwrite
             Replace the file if it exists.
         compression
-            ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``None``. Row groups have some hundred
-            thousand rows, and statistics.
+            ``"zstd"``, ``"snappy"``, ``"gzip"``, ``"lz4"``, ``"brotli"`` or ``None``. Row groups have up to 131,072
+            rows, and statistics.
         progress
-            Show in a terminal or notebook how many rows are written.
+            ``True`` shows in a terminal or notebook how many rows are written. Otherwise a function to call as rows
+            are written, with their number so far.
 
         Raises
         ------
@@ -158,11 +162,17 @@ class Rows:
         10
         """
         target, packed = check_target(path, bool(overwrite)), check_compression("parquet", compression)
-        with rows_shown("to_parquet", bool(progress)) as shown_rows:
-            return write_parquet(target, bool(overwrite), self._schema, counted(self._source(), shown_rows), packed)
+        with rows_shown("to_parquet", check_progress(progress)) as report:
+            return write_parquet(target, bool(overwrite), self._schema, counted(self._source(), report), packed)
 
     def to_csv(
-        self, path: str | os.PathLike[str], *, overwrite: bool = False, header: bool = True, delimiter: str = ","
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        header: bool = True,
+        delimiter: str = ",",
+        progress: Callable[[int], object] | bool = False,
     ) -> int:
         """Write all rows to a CSV file, and return their number; see :meth:`to_parquet`.
 
@@ -177,6 +187,8 @@ class Rows:
             Whether the first line names the columns.
         delimiter
             The character between values.
+        progress
+            As for :meth:`to_parquet`.
 
         Raises
         ------
@@ -188,9 +200,18 @@ class Rows:
         if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise InvalidArgumentError(f"delimiter: expected one character of ASCII, not {shown(delimiter)}")
         target = check_target(path, bool(overwrite))
-        return write_csv(target, bool(overwrite), self._schema, self._source(), bool(header), delimiter)
+        with rows_shown("to_csv", check_progress(progress)) as report:
+            batches = counted(self._source(), report)
+            return write_csv(target, bool(overwrite), self._schema, batches, bool(header), delimiter)
 
-    def to_ipc(self, path: str | os.PathLike[str], *, overwrite: bool = False, compression: str | None = None) -> int:
+    def to_ipc(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = False,
+        compression: str | None = None,
+        progress: Callable[[int], object] | bool = False,
+    ) -> int:
         """Write all rows to an Arrow IPC file (Feather), and return their number; see :meth:`to_parquet`.
 
         Parameters
@@ -199,6 +220,8 @@ class Rows:
             As for :meth:`to_parquet`.
         compression
             ``"zstd"``, ``"lz4"`` or ``None``.
+        progress
+            As for :meth:`to_parquet`.
 
         Raises
         ------
@@ -206,7 +229,8 @@ class Rows:
             As for :meth:`to_parquet`.
         """
         target, packed = check_target(path, bool(overwrite)), check_compression("ipc", compression)
-        return write_ipc(target, bool(overwrite), self._schema, self._source(), packed)
+        with rows_shown("to_ipc", check_progress(progress)) as report:
+            return write_ipc(target, bool(overwrite), self._schema, counted(self._source(), report), packed)
 
     def __len__(self) -> int:
         if self._held is None:

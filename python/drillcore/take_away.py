@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
 
+from drillcore import _native
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.errors import Error, InvalidArgumentError
 from drillcore.names import shown
 from drillcore.whole_file import whole_file
 
-_ROW_GROUP_ROWS = 131_072
-_ROW_GROUP_BYTES = 128 << 20
 _COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
     "ipc": ("zstd", "lz4", "none"),
@@ -25,7 +24,7 @@ Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 
 def check_compression(format: str, compression: Any) -> str | None:
-    """Return the name of a compression as pyarrow takes it."""
+    """Return the name of a compression, or ``None``."""
     names = _COMPRESSIONS[format]
     if compression is None:
         return None
@@ -38,18 +37,16 @@ def check_compression(format: str, compression: Any) -> str | None:
 
 def write_parquet(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, compression: str | None) -> int:
     """Write Parquet with statistics, in row groups of some hundred thousand rows; return the number of rows."""
-    from pyarrow import parquet
-
-    def open_writer(part: str) -> Any:
-        return parquet.ParquetWriter(part, schema, compression=compression or "none", write_statistics=True)
-
-    def write(writer: Any, batch: pa.RecordBatch) -> None:
-        writer.write_batch(batch, row_group_size=_ROW_GROUP_ROWS)
-
-    def grouped() -> Iterator[pa.RecordBatch]:
-        return _gathered(batches())
-
-    return _write("Parquet", target, overwrite, grouped, open_writer, write)
+    rows = 0
+    with _written("Parquet", target, overwrite) as part:
+        writer = _native.ParquetWriter(part, schema, compression or "none")
+        # Without this, threads would go on to encode what failed.
+        with closing(writer):
+            for batch in batches():
+                writer.write(batch)
+                rows += batch.num_rows
+            writer.finish()
+    return rows
 
 
 def write_csv(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, header: bool, delimiter: str) -> int:
@@ -66,7 +63,7 @@ def write_csv(target: str, overwrite: bool, schema: pa.Schema, batches: Batches,
         options = csv.WriteOptions(include_header=header, delimiter=delimiter)
         return csv.CSVWriter(part, schema, write_options=options)
 
-    return _write("CSV", target, overwrite, batches, open_writer, lambda writer, batch: writer.write_batch(batch))
+    return _write("CSV", target, overwrite, batches, open_writer)
 
 
 def write_ipc(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, compression: str | None) -> int:
@@ -75,50 +72,32 @@ def write_ipc(target: str, overwrite: bool, schema: pa.Schema, batches: Batches,
     def open_writer(part: str) -> Any:
         return pa.ipc.new_file(part, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
 
-    return _write("Arrow", target, overwrite, batches, open_writer, lambda writer, batch: writer.write_batch(batch))
+    return _write("Arrow", target, overwrite, batches, open_writer)
 
 
 def _write(
-    format: str,
-    target: str,
-    overwrite: bool,
-    batches: Batches,
-    open_writer: Callable[[str], Any],
-    write: Callable[[Any, pa.RecordBatch], None],
+    format: str, target: str, overwrite: bool, batches: Batches, open_writer: Callable[[str], pa.ipc.RecordBatchWriter]
 ) -> int:
     rows = 0
+    with _written(format, target, overwrite) as part, closing(open_writer(part)) as writer:
+        for batch in batches():
+            writer.write_batch(batch)
+            rows += batch.num_rows
+    return rows
+
+
+@contextmanager
+def _written(format: str, target: str, overwrite: bool) -> Iterator[str]:
+    """Give the name of the file to write, which takes its place at the end; see :func:`whole_file`."""
     with whole_file(target, overwrite) as part:
         try:
-            with closing(open_writer(part)) as writer:
-                for batch in batches():
-                    write(writer, batch)
-                    rows += batch.num_rows
+            yield part
         except (Error, OSError):
             raise
         except NO_ARROW_FORM as error:
             raise InvalidArgumentError(f"the rows cannot be written as {format}: {error}") from error
-    return rows
 
 
 def _has_no_text(kind: pa.DataType) -> bool:
     is_a = pa.types
     return is_a.is_nested(kind) or is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_fixed_size_binary(kind)
-
-
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join batches until they make a row group, so that groups are large enough to compress and to skip."""
-    held: list[pa.RecordBatch] = []
-    rows = nbytes = 0
-    for batch in batches:
-        held.append(batch)
-        rows, nbytes = rows + batch.num_rows, nbytes + batch.nbytes
-        if rows >= _ROW_GROUP_ROWS or nbytes >= _ROW_GROUP_BYTES:
-            yield from _joined(held)
-            held, rows, nbytes = [], 0, 0
-    yield from _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if len(batches) < 2:
-        return iter(batches)
-    return iter(pa.Table.from_batches(batches).combine_chunks().to_batches())

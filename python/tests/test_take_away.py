@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import drillcore
+from drillcore.rows import Rows
 
 Write = Callable[..., int]
 
@@ -43,6 +45,95 @@ def test_parquet_gives_back_every_type(events: drillcore.Table, tmp_path: Path) 
     assert (statistics.min, statistics.max) == (0, 999)
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
     assert names(tmp_path).count("events.parquet") == 1 and not [n for n in names(tmp_path) if n.endswith(".part")]
+
+
+def test_parquet_gives_back_types_that_only_queries_have(tmp_path: Path) -> None:
+    moments = [0, None, 86_400]
+    columns = {
+        "f16": pa.array([1.5, None, -2.0], pa.float16()),
+        "u64": pa.array([0, None, 2**64 - 1], pa.uint64()),
+        "money": pa.array([Decimal("1.10"), None, Decimal("-2.20")], pa.decimal128(10, 2)),
+        "zoned": pa.array(moments, pa.timestamp("us", "America/New_York")),
+        "fine": pa.array(moments, pa.time64("ns")),
+        "lasts": pa.array(moments, pa.duration("s")),
+        "code": pa.array(["a", None, "a"]).dictionary_encode(),
+        "view": pa.array(["a", None, ""], pa.string_view()),
+        "bytes": pa.array([b"a", None, b""], pa.large_binary()),
+        "fixed": pa.array([b"ab", None, b"cd"], pa.binary(2)),
+        "pair": pa.array([{"low": 1.5, "of": ["x"]}, None, {"low": None, "of": None}]),
+        "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int64())),
+        "of_none": pa.nulls(3),
+    }
+    fields = [pa.field(name, values.type, metadata={"unit": name}) for name, values in columns.items()]
+    held = pa.record_batch(list(columns.values()), schema=pa.schema(fields, metadata={"made": "here"}))
+    path = tmp_path / "out"
+    for compression in ("zstd", "snappy", "gzip", "lz4", "brotli", "none", None):
+        assert Rows(held).to_parquet(path, compression=compression, overwrite=True) == 3
+        read = pq.read_table(path)
+        assert read.equals(pa.Table.from_batches([held])), compression
+        assert read.schema.metadata == {b"made": b"here"}
+        assert read.schema.field("map").metadata == {b"unit": b"map"}
+        found = pq.ParquetFile(path).metadata.row_group(0).column(0).compression
+        assert found == {"none": "UNCOMPRESSED", None: "UNCOMPRESSED"}.get(compression, str(compression).upper())
+
+
+@pytest.mark.parametrize(
+    ("kind", "becomes"),
+    [
+        (pa.timestamp("s"), pa.timestamp("ms")),
+        (pa.timestamp("s", "UTC"), pa.timestamp("ms", "UTC")),
+        (pa.time32("s"), pa.time32("ms")),
+        (pa.date64(), pa.date32()),
+        (pa.list_(pa.timestamp("s")), pa.list_(pa.timestamp("ms"))),
+        (pa.struct([("at", pa.timestamp("s"))]), pa.struct([("at", pa.timestamp("ms"))])),
+    ],
+)
+def test_times_that_parquet_has_no_type_for_keep_their_values(
+    tmp_path: Path, kind: pa.DataType, becomes: pa.DataType
+) -> None:
+    def cells(kind: pa.DataType) -> pa.Array:
+        day = 86_400_000 if pa.types.is_date64(kind) else 86_399
+        values = [[day], [None]] if pa.types.is_list(kind) else [day, None]
+        return pa.array([{"at": day}, None] if pa.types.is_struct(kind) else values, kind)
+
+    held = pa.record_batch([cells(kind)], names=["c"])
+    assert Rows(held).to_parquet(tmp_path / "out") == 2
+    read = pq.read_table(tmp_path / "out")["c"]
+    assert (read.type, read.to_pylist()) == (becomes, held["c"].to_pylist())
+
+
+def test_columns_without_a_form_in_parquet_are_refused_by_name(tmp_path: Path) -> None:
+    union = pa.UnionArray.from_dense(pa.array([0], pa.int8()), pa.array([0], pa.int32()), [pa.array([1])])
+    too_far = pa.array([2**62], pa.timestamp("s"))
+    for held, message in (
+        (union, "column .c. has no form there .a union.; leave it out"),
+        (pa.array([{}], pa.struct([])), "column .c. has no form there .*empty struct"),
+        (pa.array([(1, 2, 3)], pa.month_day_nano_interval()), "cannot be written as Parquet"),
+        (too_far, "cannot be written as Parquet"),
+    ):
+        with pytest.raises(drillcore.InvalidArgumentError, match=message):
+            Rows(pa.record_batch([held], names=["c"])).to_parquet(tmp_path / "out")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_progress_is_called_with_the_rows_so_far(database: drillcore.Database, tmp_path: Path, format: str) -> None:
+    t = database.create_table("t", {"id": "int64"}, key="id")
+    t.append(pa.table({"id": range(50_000)}))
+    seen: list[int] = []
+    assert writes(t.scan())[format](tmp_path / "out", progress=seen.append) == 50_000
+    assert len(seen) > 1 and seen == sorted(set(seen)) and seen[-1] == 50_000
+    rows = t.scan()
+    with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True, False or a function"):
+        writes(rows)[format](tmp_path / "other", progress=1)
+
+    def stop(rows: int) -> None:
+        raise KeyError(rows)
+
+    with pytest.raises(KeyError):
+        writes(t.scan())[format](tmp_path / "other", progress=stop)
+    assert "other" not in names(tmp_path)
+    assert writes(rows)[format](tmp_path / "other", progress=None) == 50_000
 
 
 def test_ipc_gives_back_every_type(events: drillcore.Table, tmp_path: Path) -> None:
@@ -166,7 +257,8 @@ def test_a_full_disk_is_a_typed_error_and_leaves_no_file(tmp_path: Path) -> None
     import drillcore
     db = drillcore.open(":memory:")
     t = db.create_table("t", {"id": "int64"}, key="id")
-    t.append(pa.table({"id": range(1_000_000)}))
+    # Nothing packs these.
+    t.append(pa.table({"id": [i * 0x9E3779B97F4A7C15 % 2**63 for i in range(1_000_000)]}))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
     for call in ("to_parquet", "to_csv", "to_ipc"):

@@ -9,10 +9,10 @@ use arrow_schema::{ArrowError, DataType, Schema, SchemaRef};
 use drillcore::{
     ErrorKind, Interrupt, SampleRequest, ScanRequest, Selection, TableSchema, TableSnapshot,
 };
+use drillcore_sql::{ParquetCompression, ParquetWriteError, ParquetWriter};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use indicatif::ProgressBar;
-use parquet::errors::ParquetError;
 
 use crate::export_arguments::Export;
 use crate::export_target::Target;
@@ -20,7 +20,6 @@ use crate::fault::Fault;
 use crate::input::{format_of, packing};
 use crate::opening::moment;
 use crate::output::{check_flat, print_line};
-use crate::parquet_file::ParquetFile;
 use crate::progress;
 use crate::selection::selection;
 use crate::shared_options::Format;
@@ -214,8 +213,8 @@ impl From<ArrowError> for Stop {
     }
 }
 
-impl From<ParquetError> for Stop {
-    fn from(error: ParquetError) -> Stop {
+impl From<ParquetWriteError> for Stop {
+    fn from(error: ParquetWriteError) -> Stop {
         Stop::Write(error.to_string())
     }
 }
@@ -241,7 +240,8 @@ fn write(
     let out = target.writer()?;
     match kind.format {
         Format::Parquet => {
-            let mut file = ParquetFile::new(out, &schema, &sorted, threads);
+            let zstd = ParquetCompression::Zstd;
+            let mut file = ParquetWriter::new(out, &schema, &sorted, zstd, threads)?;
             for batch in batches {
                 file.write(&batch?)?;
             }

@@ -28,7 +28,7 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature,
 };
 use datafusion::physical_expr::NullState;
-use drillcore::{Error, ErrorKind};
+use drillcore::{Error, ErrorKind, type_name};
 
 use crate::checked_arithmetic::named;
 use crate::error::to_datafusion;
@@ -278,7 +278,9 @@ impl Shown {
                  approximation will do",
                 named(data_type)
             ),
-            false => format!("{name} is {total}, which does not fit {data_type}"),
+            false => {
+                format!("{name} is {total}, which does not fit {}", type_name(data_type))
+            }
         };
         to_datafusion(Error::new(ErrorKind::OutOfRange, message))
     }

@@ -8,6 +8,8 @@ use datafusion::common::{SchemaError, TableReference};
 use datafusion::error::DataFusionError;
 use drillcore::{Error, ErrorKind};
 
+use crate::type_names::with_type_names;
+
 /// Functions that queries may read from.
 const TABLE_FUNCTIONS: [&str; 5] =
     ["sample", "read_parquet", "read_csv", "generate_series", "range"];
@@ -59,7 +61,8 @@ pub fn from_datafusion(error: &DataFusionError) -> Error {
             Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::NotImplemented(message) => {
-            Error::new(ErrorKind::InvalidArgument, format!("not supported: {message}"))
+            let message = format!("not supported: {}", with_type_names(message));
+            Error::new(ErrorKind::InvalidArgument, message)
         }
         DataFusionError::SQL(parser_error, _) => {
             let message = parser_error.to_string();
@@ -97,8 +100,14 @@ pub fn from_panic(payload: &(dyn Any + Send)) -> Error {
     error
 }
 
-/// Says in fewer words, or in better ones, what DataFusion says often.
+/// What DataFusion says, with the names that schemas have for types.
 fn from_message(message: &str) -> Error {
+    let said = reworded(message);
+    Error::new(said.kind(), with_type_names(&said.to_string()))
+}
+
+/// Says in fewer words, or in better ones, what DataFusion says often.
+fn reworded(message: &str) -> Error {
     let invalid = |message: String| Error::new(ErrorKind::InvalidArgument, message);
     if let Some((name, near)) = between(message, "Invalid function '", "'.\nDid you mean '") {
         let near = near.trim_end_matches("'?");

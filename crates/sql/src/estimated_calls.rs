@@ -1,17 +1,15 @@
-//! `approx_avg_ci(x)` and its like in queries: estimates from a sample of 10,000 rows, each a struct of `value`, `low` and `high`.
+//! `approx_avg_ci(x)` and its like in queries: estimates from a sample, each a struct of `value`, `low`, `high` and `note`.
 //!
 //! A sample is drawn from a table, not from what a plan makes of it. So a `select` with such a call must be a plain aggregate over
 //! one table: groups and calls, `from` the table, `where` and `group by`. It is answered by the engine before the rest is planned,
 //! and what it gives takes its place, for `order by`, `limit` and queries around it.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow_array::{Array, ArrayRef, RecordBatch, StringArray, StructArray};
 use arrow_schema::{DataType, Field, Fields, Schema};
-use datafusion::catalog::{MemTable, TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::{DataFusionError, ScalarValue};
-use datafusion::logical_expr::Expr as LogicalExpr;
+use datafusion::common::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Function, FunctionArguments, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr,
@@ -22,54 +20,44 @@ use drillcore::{Error, ErrorKind, EstimateRequest, Selection};
 
 use crate::aggregates::aggregates;
 use crate::error::to_datafusion;
+use crate::estimate_options::EstimateOptions;
 use crate::predicate::predicate;
 use crate::syntax;
 use crate::table::Tables;
 
 /// Functions, and the aggregates that they estimate.
-const FUNCTIONS: [(&str, &str); 5] = [
+const FUNCTIONS: [(&str, &str); 8] = [
     ("approx_avg_ci", "avg"),
     ("approx_sum_ci", "sum"),
     ("approx_count_ci", "count"),
     ("approx_quantile_ci", "quantile"),
     ("approx_median_ci", "median"),
+    ("approx_ratio_ci", "ratio"),
+    ("approx_variance_ci", "variance"),
+    ("approx_stddev_ci", "stddev"),
 ];
-
-/// The table function that stands for what was estimated.
-pub const ESTIMATED: &str = "estimated_rows";
 
 const USAGE: &str = "a query with approx_..._ci must be an aggregate over one table: groups and such calls, from a table, with \
                      `where` and `group by` at most; put what else there is into a query around it";
 
-/// What the calls of a query gave, one after the other.
-#[derive(Debug, Default)]
-pub struct EstimatedRows {
-    batches: Mutex<Vec<RecordBatch>>,
-}
-
 /// Answers every `select` that estimates, and puts the answer in its place.
-pub fn with_estimates(
-    statement: &mut Statement,
-    tables: &Tables,
-    rows: &EstimatedRows,
-) -> Result<(), DataFusionError> {
+pub fn with_estimates(statement: &mut Statement, tables: &Tables) -> Result<(), DataFusionError> {
     match statement {
-        Statement::Statement(statement) if estimates(statement.as_ref()) => {
-            let mut answers = Answers { tables, rows };
+        Statement::Statement(statement) if estimates(statement.as_ref())? => {
+            let mut answers = Answers { tables };
             match statement.visit(&mut answers) {
-                ControlFlow::Continue(()) if estimates(statement.as_ref()) => Err(invalid(USAGE)),
+                ControlFlow::Continue(()) if estimates(statement.as_ref())? => Err(invalid(USAGE)),
                 ControlFlow::Continue(()) => Ok(()),
                 ControlFlow::Break(error) => Err(error),
             }
         }
-        Statement::Explain(explain) => with_estimates(&mut explain.statement, tables, rows),
+        Statement::Explain(explain) => with_estimates(&mut explain.statement, tables),
         _ => Ok(()),
     }
 }
 
 struct Answers<'a> {
     tables: &'a Tables,
-    rows: &'a EstimatedRows,
 }
 
 impl VisitorMut for Answers<'_> {
@@ -121,6 +109,10 @@ impl Answers<'_> {
         // The text of each group, in the order of `group by`, and of each call.
         let by: Vec<String> = groups.iter().map(text_of_group).collect();
         let mut asked: Vec<(String, String)> = Vec::new();
+        let mut called_as: Vec<(&str, &str)> = Vec::new();
+        let mut options = EstimateOptions::default();
+        // What is shown, by its name: a group or an estimate, by its number.
+        let mut columns: Vec<(String, Shown)> = Vec::new();
         let mut shown = Vec::new();
         for item in &projection {
             let (expr, alias) = match item {
@@ -130,12 +122,14 @@ impl Answers<'_> {
             };
             let named = alias.unwrap_or_else(|| Ident::with_quote('"', name_of(expr)));
             let column = match called(item) {
-                Some((function, aggregate)) => {
-                    asked.push((format!("e{}", asked.len()), aggregate_text(function, aggregate)?));
-                    asked[asked.len() - 1].0.clone()
+                Some((function, name, aggregate)) => {
+                    let text = aggregate_text(function, aggregate, &mut options)?;
+                    asked.push((format!("e{}", asked.len()), text));
+                    called_as.push((aggregate, name));
+                    Shown::Estimate(asked.len() - 1)
                 }
                 None => match groups.iter().position(|group| group == expr) {
-                    Some(at) => format!("g{at}"),
+                    Some(at) => Shown::Group(at),
                     None => {
                         return Err(invalid(&format!(
                             "{expr} is neither a group nor an estimate: {USAGE}"
@@ -143,11 +137,19 @@ impl Answers<'_> {
                     }
                 },
             };
-            let column = Expr::Identifier(Ident::with_quote('"', column));
+            if columns.iter().any(|(name, _)| *name == named.value) {
+                return Err(invalid(&format!(
+                    "the query would have two columns {:?}; give one another name with `as`",
+                    named.value
+                )));
+            }
+            columns.push((named.value.clone(), column));
+            let column = Expr::Identifier(Ident::with_quote('"', named.value.clone()));
             shown.push(SelectItem::ExprWithAlias { expr: column, alias: named });
         }
+        let as_called = |error: Error| to_datafusion(as_called(&error, &called_as));
         let interrupt = self.tables.interrupt();
-        let read = aggregates(&schema, &asked, &by, interrupt).map_err(to_datafusion)?;
+        let read = aggregates(&schema, &asked, &by, interrupt).map_err(as_called)?;
         let condition = condition.map(|condition| predicate(&schema, &condition.to_string()));
         let request = EstimateRequest {
             aggregates: read.aggregates,
@@ -158,15 +160,14 @@ impl Answers<'_> {
                 ..Selection::default()
             },
             interrupt: interrupt.clone(),
-            ..EstimateRequest::default()
+            ..options.request()
         };
-        let found = table.estimate(&request).map_err(to_datafusion)?.to_batch();
-        let at = {
-            let mut batches = self.rows.batches.lock().expect("no panic while held");
-            batches.push(with_structs(&found, groups.len(), asked.len())?);
-            batches.len() - 1
-        };
-        let rest = self::template(&format!("select 1 from {ESTIMATED}({at})"))?;
+        let found = table.estimate(&request).map_err(as_called)?;
+        // Under a name that says what it is, called as the table is in the query: errors and plans show both.
+        let stored = self.tables.add_estimates(&name, with_structs(&found, &columns)?)?;
+        let [stored, alias] =
+            [&stored, qualifiers.first().unwrap_or(&name)].map(|name| quoted(name));
+        let rest = self::template(&format!("select 1 from {stored} as {alias}"))?;
         select.projection = shown;
         select.from = rest.from;
         select.selection = None;
@@ -175,62 +176,165 @@ impl Answers<'_> {
     }
 }
 
-/// Groups as `g0` and so on, estimates as structs `e0` and so on.
-fn with_structs(
-    found: &RecordBatch,
-    groups: usize,
-    estimates: usize,
-) -> Result<RecordBatch, DataFusionError> {
-    let mut fields: Vec<Field> = Vec::new();
-    let mut columns: Vec<ArrayRef> = Vec::new();
-    for at in 0..groups {
-        let column = found.column(at).clone();
-        fields.push(Field::new(format!("g{at}"), column.data_type().clone(), true));
-        columns.push(column);
-    }
-    let ends: Fields = ["value", "low", "high"]
-        .map(|end| Field::new(end, DataType::Float64, true))
-        .to_vec()
-        .into();
-    for at in 0..estimates {
-        let first = groups + 3 * at;
-        let of_ends = found.columns()[first..first + 3].to_vec();
-        columns.push(Arc::new(StructArray::try_new(ends.clone(), of_ends, None)?));
-        fields.push(Field::new(format!("e{at}"), DataType::Struct(ends.clone()), true));
-    }
-    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+/// What a column of the result shows: a group or an estimate, by its number.
+enum Shown {
+    Group(usize),
+    Estimate(usize),
 }
 
-/// The function of a call that is all of an item, and the aggregate that it estimates.
-fn called(item: &SelectItem) -> Option<(&Function, &'static str)> {
+/// The columns of the result, estimates as structs.
+fn with_structs(
+    found: &drillcore::Estimate,
+    columns: &[(String, Shown)],
+) -> Result<RecordBatch, DataFusionError> {
+    let batch = found.to_batch();
+    let ends = ["value", "low", "high"].map(|end| Field::new(end, DataType::Float64, true));
+    let members: Fields =
+        [ends.to_vec(), vec![Field::new("note", DataType::Utf8, true)]].concat().into();
+    let mut fields: Vec<Field> = Vec::new();
+    let mut arrays: Vec<ArrayRef> = Vec::new();
+    for (name, shown) in columns {
+        let array: ArrayRef = match shown {
+            Shown::Group(at) => batch.column(*at).clone(),
+            Shown::Estimate(at) => {
+                let first = found.groups.len() + 3 * at;
+                let mut of_members = batch.columns()[first..first + 3].to_vec();
+                let note = note(found, *at);
+                of_members.push(Arc::new(StringArray::from(vec![note; batch.num_rows()])));
+                Arc::new(StructArray::try_new(members.clone(), of_members, None)?)
+            }
+        };
+        fields.push(Field::new(name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+}
+
+/// What a reader of an estimate should know: the notes on it, and those on the whole result.
+fn note(found: &drillcore::Estimate, at: usize) -> Option<String> {
+    let of = |at: usize| format!("{}: ", found.aggregates[at].name);
+    let of_one = |note: &String| {
+        let others = (0..found.aggregates.len()).filter(|other| *other != at);
+        match note.strip_prefix(&of(at)) {
+            Some(note) => Some(note.to_string()),
+            None if others.into_iter().any(|other| note.starts_with(&of(other))) => None,
+            None => Some(note.clone()),
+        }
+    };
+    let notes: Vec<String> = found.notes.iter().filter_map(of_one).collect();
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+/// An error as one of the calls that the query has, not of the aggregates that they stand for.
+fn as_called(error: &Error, called: &[(&str, &str)]) -> Error {
+    let mut message = error.to_string();
+    for (aggregate, function) in called {
+        for after in ["(", " needs"] {
+            message =
+                with_word(&message, &format!("{aggregate}{after}"), &format!("{function}{after}"));
+        }
+    }
+    Error::new(error.kind(), message)
+}
+
+/// A text with another word wherever one stands by itself.
+fn with_word(text: &str, word: &str, other: &str) -> String {
+    let mut replaced = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(word) {
+        let before = rest[..at].chars().next_back().or(replaced.chars().next_back());
+        let is_part = before.is_some_and(|before| before.is_alphanumeric() || before == '_');
+        replaced.push_str(&rest[..at]);
+        replaced.push_str(if is_part { word } else { other });
+        rest = &rest[at + word.len()..];
+    }
+    replaced + rest
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The call that is all of an item, its function, and the aggregate that this estimates.
+fn called(item: &SelectItem) -> Option<(&Function, &'static str, &'static str)> {
     match item {
         SelectItem::UnnamedExpr(Expr::Function(function))
         | SelectItem::ExprWithAlias { expr: Expr::Function(function), .. } => {
-            aggregate_of(function).map(|aggregate| (function, aggregate))
+            aggregate_of(function).map(|(name, aggregate)| (function, name, aggregate))
         }
         _ => None,
     }
 }
 
-fn aggregate_of(function: &Function) -> Option<&'static str> {
+fn aggregate_of(function: &Function) -> Option<(&'static str, &'static str)> {
     let name = function.name.to_string();
-    let known = FUNCTIONS.iter().find(|(known, _)| name.eq_ignore_ascii_case(known));
-    known.map(|(_, aggregate)| *aggregate)
+    FUNCTIONS.into_iter().find(|(known, _)| name.eq_ignore_ascii_case(known))
 }
 
 /// Whether a statement has such a call anywhere.
-fn estimates(statement: &SqlStatement) -> bool {
+///
+/// # Errors
+/// `NotFound` for a function that is called like these and is none of them.
+fn estimates(statement: &SqlStatement) -> Result<bool, DataFusionError> {
+    let mut has_one = false;
     let found = visit_expressions(statement, |expr| match expr {
-        Expr::Function(function) if aggregate_of(function).is_some() => ControlFlow::Break(()),
+        Expr::Function(function) if aggregate_of(function).is_some() => {
+            has_one = true;
+            ControlFlow::Continue(())
+        }
+        Expr::Function(function) => match unknown(&function.name.to_string()) {
+            Some(error) => ControlFlow::Break(error),
+            None => ControlFlow::Continue(()),
+        },
         _ => ControlFlow::Continue(()),
     });
-    found.is_break()
+    match found {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(has_one),
+    }
 }
 
-/// The call as the text of an aggregate.
-fn aggregate_text(function: &Function, aggregate: &str) -> Result<String, DataFusionError> {
+/// Why there is no such function, if it is called like those that there are.
+fn unknown(name: &str) -> Option<DataFusionError> {
+    let lower = name.to_ascii_lowercase();
+    let aggregate = lower.strip_prefix("approx_")?.strip_suffix("_ci")?;
+    let reason = match aggregate {
+        "min" | "max" => format!(
+            "any row that is not drawn may have a {} value, so a sample gives no interval; use {aggregate}(x), which reads all rows",
+            if aggregate == "min" { "smaller" } else { "larger" }
+        ),
+        "distinct" => "a sample tells only how many values there are at least; use count(distinct x), which reads all rows, or \
+                       approx_distinct(x)"
+            .to_string(),
+        _ => "it is unknown".to_string(),
+    };
+    let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
+    let message = format!("there is no {lower}: {reason}. There are {}", names.join(", "));
+    Some(to_datafusion(Error::new(ErrorKind::NotFound, message)))
+}
+
+/// The call as the text of an aggregate, without the options, which are taken.
+fn aggregate_text(
+    function: &Function,
+    aggregate: &str,
+    options: &mut EstimateOptions,
+) -> Result<String, DataFusionError> {
     let arguments = match &function.args {
-        FunctionArguments::List(list) => list.to_string(),
+        FunctionArguments::List(list) => {
+            let mut list = list.clone();
+            options.take(&mut list)?;
+            let arguments_max = if matches!(aggregate, "quantile" | "ratio") { 2 } else { 1 };
+            if list.args.len() > arguments_max {
+                return Err(invalid(&format!(
+                    "{function} has {} arguments, and {} takes {arguments_max}; options follow by name, as in \
+                     {}(delay, confidence => 0.99)",
+                    list.args.len(),
+                    function.name,
+                    function.name
+                )));
+            }
+            list.to_string()
+        }
         _ => String::new(),
     };
     if function.over.is_some() || !function.within_group.is_empty() {
@@ -327,29 +431,6 @@ fn template(text: &str) -> Result<Select, DataFusionError> {
     match *query.body {
         SetExpr::Select(select) => Ok(*select),
         _ => Err(invalid(USAGE)),
-    }
-}
-
-/// Gives a query what was estimated for it.
-#[derive(Debug)]
-pub struct EstimatedFunction {
-    pub rows: Arc<EstimatedRows>,
-}
-
-impl TableFunctionImpl for EstimatedFunction {
-    fn call_with_args(
-        &self,
-        arguments: TableFunctionArgs,
-    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
-        let at = match arguments.exprs() {
-            [LogicalExpr::Literal(ScalarValue::Int64(Some(at)), _)] => usize::try_from(*at).ok(),
-            _ => None,
-        };
-        let batches = self.rows.batches.lock().expect("no panic while held");
-        let batch = at.and_then(|at| batches.get(at)).cloned().ok_or_else(|| {
-            invalid(&format!("{ESTIMATED} is not for queries; call approx_avg_ci and its like"))
-        })?;
-        Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }
 

@@ -3,10 +3,11 @@
 //! Text is parsed, planned and executed by DataFusion; what is ours is how its plans reach the engine. A
 //! table scan takes along the columns and conditions it needs: comparisons of key columns become key
 //! ranges, those of the set column become sets, and the rest is tested in the scan, on folded rows.
-//! `TABLESAMPLE` samples what the `WHERE` leaves of its table.
+//! `TABLESAMPLE` samples what the `WHERE` leaves of its table. Rows of any read become a Parquet file.
 //!
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
+mod type_names;
 mod error;
 mod parameters;
 mod syntax;
@@ -41,13 +42,17 @@ mod csv_file;
 mod file_table;
 mod columns_first;
 mod from_first;
+mod estimate_options;
 mod estimated_calls;
 mod ended_queries;
 mod query;
 mod delete;
+mod parquet_writer;
 
 pub use aggregates::{Aggregates, aggregates};
 pub use delete::delete;
 pub use parameters::Parameters;
+pub use parquet_writer::{ParquetCompression, ParquetWriteError, ParquetWriter};
 pub use predicate::{predicate, predicate_interruptibly};
 pub use query::{MEMORY_BYTES, Query, QueryOptions, query};
+pub use type_names::with_type_names;

@@ -15,7 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
 use drillcore::{
-    Between, Error, ErrorKind, Interrupt, Predicate, Result, TableSchema, Zones, aside,
+    Between, Error, ErrorKind, Interrupt, Predicate, Result, TableSchema, Zones, aside, type_name,
 };
 
 use crate::checked_arithmetic::{as_written, with_checks};
@@ -60,7 +60,8 @@ pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predic
         let data_type = expr.get_type(&columns)?;
         if !matches!(data_type, DataType::Boolean | DataType::Null) {
             let message = format!(
-                "a condition must be true or false, but {condition:?} has type {data_type}"
+                "a condition must be true or false, but {condition:?} has type {}",
+                type_name(&data_type)
             );
             return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message)));
         }

@@ -31,7 +31,7 @@ use crate::computed_lists::ComputedLists;
 use crate::constants::CountedConstants;
 use crate::ended_queries;
 use crate::error::{from_datafusion, from_panic, with_quotes_told};
-use crate::estimated_calls::{ESTIMATED, EstimatedFunction, EstimatedRows, with_estimates};
+use crate::estimated_calls::with_estimates;
 use crate::file_table::{ReadFile, Reads};
 use crate::float_extremes::{FloatMax, FloatMin};
 use crate::from_first::with_all_columns;
@@ -203,9 +203,7 @@ async fn plan(
         let function = ReadFile::new(reads, threads, tables.interrupt().clone());
         context.register_udtf(reads.name(), Arc::new(function));
     }
-    let estimated = Arc::new(EstimatedRows::default());
-    session::with_stack(|| with_estimates(&mut statement, &tables, &estimated))?;
-    context.register_udtf(ESTIMATED, Arc::new(EstimatedFunction { rows: estimated }));
+    session::with_stack(|| with_estimates(&mut statement, &tables))?;
     context.register_udtf("sample", Arc::new(SampleFunction { tables }));
     let reads_only =
         SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use async_trait::async_trait;
-use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::catalog::{MemTable, SchemaProvider, Session, TableProvider};
 use datafusion::common::DataFusionError;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::conjunction;
@@ -26,6 +27,8 @@ pub struct Tables {
     interrupt: Interrupt,
     /// Names that were asked for and are no tables.
     unknown: Mutex<Vec<String>>,
+    /// What was estimated for the query, by its name.
+    estimates: Mutex<Vec<(String, Arc<MemTable>)>>,
 }
 
 /// One table, or a sample of it.
@@ -41,7 +44,13 @@ pub struct Table {
 
 impl Tables {
     pub fn new(snapshot: Snapshot, threads: Threads, interrupt: Interrupt) -> Tables {
-        Tables { snapshot, threads, interrupt, unknown: Mutex::new(Vec::new()) }
+        Tables {
+            snapshot,
+            threads,
+            interrupt,
+            unknown: Mutex::default(),
+            estimates: Mutex::default(),
+        }
     }
 
     /// The table of that name.
@@ -53,6 +62,21 @@ impl Tables {
             wanted: Wanted::All,
             conditions: Vec::new(),
         })
+    }
+
+    /// Adds what was estimated of a table, and says under which name it is found.
+    pub fn add_estimates(&self, table: &str, found: RecordBatch) -> Result<String> {
+        let mut estimates = self.estimates.lock();
+        let plain = format!("estimates of {table}");
+        let is_taken = |name: &str| {
+            self.snapshot.table(name).is_ok() || estimates.iter().any(|(known, _)| known == name)
+        };
+        let numbered = (2..).map(|number| format!("{plain} ({number})"));
+        let mut names = std::iter::once(plain.clone()).chain(numbered);
+        let name = names.find(|name| !is_taken(name)).expect("there are more numbers than tables");
+        let rows = MemTable::try_new(found.schema(), vec![vec![found]])?;
+        estimates.push((name.clone(), Arc::new(rows)));
+        Ok(name)
     }
 
     /// What stops the query.
@@ -73,6 +97,10 @@ impl SchemaProvider for Tables {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
+        let estimates = self.estimates.lock().iter().find(|(known, _)| known == name).cloned();
+        if let Some((_, rows)) = estimates {
+            return Ok(Some(rows));
+        }
         match self.find(name) {
             Ok(table) => Ok(Some(Arc::new(table))),
             // Table functions are asked for here too.

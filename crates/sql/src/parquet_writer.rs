@@ -3,7 +3,9 @@
 //! Memory holds the rows of one row group as they are collected, and those of the group before as it is encoded.
 
 use std::collections::{HashSet, VecDeque};
-use std::io::Write;
+use std::error::Error;
+use std::fmt;
+use std::io::{self, Write};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +17,16 @@ use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit};
 use parking_lot::Mutex;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::arrow::{ArrowSchemaConverter, ArrowWriter};
+use parquet::basic::{BrotliLevel, Compression, Encoding, GzipLevel, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::SortingColumn;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-
-use crate::batches::batch_bytes;
 
 /// The most rows of a row group, which readers skip or read as one.
 const GROUP_ROWS_MAX: usize = 1 << 17;
@@ -37,11 +37,17 @@ const REPEATS_MIN: usize = 5;
 /// Row groups that are encoded while the next one is collected.
 const GROUPS_ENCODED_MAX: usize = 1;
 
-/// Writes batches as row groups.
-pub struct ParquetFile<W: Write + Send> {
+/// Writes batches as row groups with statistics, in a file that a reader of Arrow data gets the same types from.
+///
+/// Parquet has no type for times in seconds, and none for dates in milliseconds: other programs would read numbers. The
+/// file has times in milliseconds, and dates in days.
+pub struct ParquetWriter<W: Write + Send> {
     file: Begun<W>,
     /// The columns as the file holds them.
     schema: SchemaRef,
+    /// For each column, how many the file has for it: a struct has one for each of its fields.
+    leaves: Vec<usize>,
+    compression: Compression,
     sorted: Vec<SortingColumn>,
     collected: Vec<RecordBatch>,
     collected_rows: usize,
@@ -49,6 +55,85 @@ pub struct ParquetFile<W: Write + Send> {
     encoded: VecDeque<EncodedGroup>,
     group_count: usize,
     encoders: Encoders,
+}
+
+/// How the pages of a file are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParquetCompression {
+    None,
+    Snappy,
+    Gzip,
+    Lz4,
+    Brotli,
+    Zstd,
+}
+
+impl ParquetCompression {
+    /// The compression of this name, in lower case.
+    pub fn named(name: &str) -> Option<ParquetCompression> {
+        Some(match name {
+            "none" => ParquetCompression::None,
+            "snappy" => ParquetCompression::Snappy,
+            "gzip" => ParquetCompression::Gzip,
+            "lz4" => ParquetCompression::Lz4,
+            "brotli" => ParquetCompression::Brotli,
+            "zstd" => ParquetCompression::Zstd,
+            _ => return None,
+        })
+    }
+
+    fn codec(self) -> Compression {
+        match self {
+            ParquetCompression::None => Compression::UNCOMPRESSED,
+            ParquetCompression::Snappy => Compression::SNAPPY,
+            ParquetCompression::Gzip => Compression::GZIP(GzipLevel::default()),
+            // What readers call lz4: the first form of it in Parquet was ambiguous, and is deprecated.
+            ParquetCompression::Lz4 => Compression::LZ4_RAW,
+            ParquetCompression::Brotli => Compression::BROTLI(BrotliLevel::default()),
+            ParquetCompression::Zstd => Compression::ZSTD(ZstdLevel::default()),
+        }
+    }
+}
+
+/// Why rows are not written.
+#[derive(Debug)]
+pub enum ParquetWriteError {
+    /// The file cannot be written.
+    Io(io::Error),
+    /// Parquet has no form for a column or a value.
+    NoForm(String),
+}
+
+impl fmt::Display for ParquetWriteError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParquetWriteError::Io(error) => error.fmt(out),
+            ParquetWriteError::NoForm(what) => out.write_str(what),
+        }
+    }
+}
+
+impl Error for ParquetWriteError {}
+
+impl From<ParquetError> for ParquetWriteError {
+    fn from(error: ParquetError) -> ParquetWriteError {
+        match error {
+            ParquetError::External(error) => match error.downcast::<io::Error>() {
+                Ok(error) => ParquetWriteError::Io(*error),
+                Err(other) => ParquetWriteError::NoForm(other.to_string()),
+            },
+            ParquetError::General(what)
+            | ParquetError::NYI(what)
+            | ParquetError::ArrowError(what) => ParquetWriteError::NoForm(what),
+            other => ParquetWriteError::NoForm(other.to_string()),
+        }
+    }
+}
+
+impl From<ArrowError> for ParquetWriteError {
+    fn from(error: ArrowError) -> ParquetWriteError {
+        ParquetWriteError::NoForm(error.to_string())
+    }
 }
 
 /// A file begins with its first row group: that shows how its columns are best encoded.
@@ -60,39 +145,53 @@ enum Begun<W: Write + Send> {
 
 /// The columns of a row group, each as soon as its thread is done with it.
 struct EncodedGroup {
-    chunks: Vec<Receiver<Result<ArrowColumnChunk, ParquetError>>>,
+    columns: Vec<Receiver<EncodedColumn>>,
 }
 
-impl<W: Write + Send> ParquetFile<W> {
-    /// Begins a file. `sorted` names the columns that order the rows, by their indexes, each with whether from its
-    /// highest value to its lowest.
+/// What the file has for a column of a row group.
+type EncodedColumn = Result<Vec<ArrowColumnChunk>, ParquetError>;
+
+impl<W: Write + Send> ParquetWriter<W> {
+    /// Begins a file, whose columns `threads` threads encode. `sorted` names the columns that order the rows, by their
+    /// indexes, each with whether from its highest value to its lowest.
     pub fn new(
         out: W,
         schema: &Schema,
         sorted: &[(usize, bool)],
+        compression: ParquetCompression,
         threads: usize,
-    ) -> ParquetFile<W> {
-        let schema = Arc::new(stored(schema));
+    ) -> Result<ParquetWriter<W>, ParquetWriteError> {
+        let fields: Vec<_> = schema.fields().iter().map(stored).collect();
+        let leaves = fields.iter().map(leaves).collect::<Result<Vec<_>, _>>()?;
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         let sorted = sorted.iter().map(|&(column, descending)| SortingColumn {
-            column_idx: i32::try_from(column).expect("a table has far fewer columns"),
+            column_idx: i32::try_from(leaves[..column].iter().sum::<usize>())
+                .expect("a table has far fewer columns"),
             descending,
             // A null is the lowest value of a key.
             nulls_first: !descending,
         });
-        ParquetFile {
+        Ok(ParquetWriter {
             file: Begun::No(out),
             sorted: sorted.collect(),
             encoders: Encoders::start(threads.clamp(1, schema.fields().len().max(1))),
             schema,
+            leaves,
+            compression: compression.codec(),
             collected: Vec::new(),
             collected_rows: 0,
             collected_bytes: 0,
             encoded: VecDeque::new(),
             group_count: 0,
-        }
+        })
     }
 
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
+    /// Writes rows, once there are enough of them for a row group. Waits while the group before is encoded.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be written behind an error; the file is not complete.
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetWriteError> {
         let batch = as_stored(batch, &self.schema)?;
         let row_bytes = batch_bytes(&batch).div_ceil(batch.num_rows().max(1)).max(1);
         let mut first = 0;
@@ -112,7 +211,7 @@ impl<W: Write + Send> ParquetFile<W> {
     }
 
     /// Writes what is left, and the footer.
-    pub fn finish(mut self) -> Result<W, ParquetError> {
+    pub fn finish(mut self) -> Result<W, ParquetWriteError> {
         if self.collected_rows > 0 {
             self.encode_group()?;
         }
@@ -121,7 +220,7 @@ impl<W: Write + Send> ParquetFile<W> {
             self.append(group)?;
         }
         match self.file {
-            Begun::Yes(file, _) => (*file).into_inner(),
+            Begun::Yes(file, _) => Ok((*file).into_inner()?),
             Begun::No(_) | Begun::Failed => unreachable!("it was begun above"),
         }
     }
@@ -136,7 +235,9 @@ impl<W: Write + Send> ParquetFile<W> {
             }
         };
         let mut properties = WriterProperties::builder()
-            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_compression(self.compression)
+            // Values of lists and maps have the names that the format asks for.
+            .set_coerce_types(true)
             .set_statistics_enabled(EnabledStatistics::Page)
             .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))
             .set_sorting_columns((!self.sorted.is_empty()).then(|| self.sorted.clone()))
@@ -171,14 +272,15 @@ impl<W: Write + Send> ParquetFile<W> {
         let Begun::Yes(_, factory) = &self.file else { unreachable!("it was begun above") };
         let writers = factory.create_column_writers(self.group_count)?;
         self.group_count += 1;
-        // A list of strings has one leaf, too.
-        assert_eq!(writers.len(), self.schema.fields().len(), "each column has one leaf");
-        let chunks = writers.into_iter().zip(self.schema.fields()).enumerate();
-        let chunks = chunks.map(|(column, (writer, field))| {
+        let mut writers = writers.into_iter();
+        let columns = self.leaves.iter().zip(self.schema.fields()).enumerate();
+        let columns = columns.map(|(column, (&leaves, field))| {
             let values = batches.iter().map(|batch| batch.column(column).clone()).collect();
-            self.encoders.encode(field.clone(), values, writer)
+            self.encoders.encode(field.clone(), values, writers.by_ref().take(leaves).collect())
         });
-        self.encoded.push_back(EncodedGroup { chunks: chunks.collect() });
+        let columns = columns.collect();
+        assert!(writers.next().is_none(), "the file has other columns than were counted");
+        self.encoded.push_back(EncodedGroup { columns });
         Ok(())
     }
 
@@ -187,9 +289,10 @@ impl<W: Write + Send> ParquetFile<W> {
             unreachable!("no group is encoded before")
         };
         let mut row_group = file.next_row_group()?;
-        for chunk in group.chunks {
-            let chunk = chunk.recv().expect("an encoding thread does not panic")?;
-            chunk.append_to_row_group(&mut row_group)?;
+        for column in group.columns {
+            for chunk in column.recv().expect("an encoding thread does not panic")? {
+                chunk.append_to_row_group(&mut row_group)?;
+            }
         }
         row_group.close().map(drop)
     }
@@ -206,8 +309,9 @@ struct Encoders {
 struct Task {
     field: FieldRef,
     values: Vec<ArrayRef>,
-    writer: ArrowColumnWriter,
-    done: Sender<Result<ArrowColumnChunk, ParquetError>>,
+    /// One for each column that the file has for this one.
+    writers: Vec<ArrowColumnWriter>,
+    done: Sender<EncodedColumn>,
 }
 
 impl Encoders {
@@ -220,10 +324,10 @@ impl Encoders {
             thread::spawn(move || {
                 let next = || receiver.lock().recv();
                 while let Ok(task) = next() {
-                    let Task { field, values, writer, done } = task;
-                    match encode(&field, &values, writer, &is_given_up).transpose() {
+                    let Task { field, values, writers, done } = task;
+                    match encode(&field, &values, writers, &is_given_up).transpose() {
                         // If it is not waited for any more, the file was given up, too.
-                        Some(chunk) => drop(done.send(chunk)),
+                        Some(column) => drop(done.send(column)),
                         None => return,
                     }
                 }
@@ -237,13 +341,13 @@ impl Encoders {
         &self,
         field: FieldRef,
         values: Vec<ArrayRef>,
-        writer: ArrowColumnWriter,
-    ) -> Receiver<Result<ArrowColumnChunk, ParquetError>> {
-        let (done, chunk) = mpsc::channel();
+        writers: Vec<ArrowColumnWriter>,
+    ) -> Receiver<EncodedColumn> {
+        let (done, column) = mpsc::channel();
         let tasks = self.tasks.as_ref().expect("there are until this is dropped");
-        // If no thread is left to take it, `chunk` says so.
-        let _ = tasks.send(Task { field, values, writer, done });
-        chunk
+        // If no thread is left to take it, `column` says so.
+        let _ = tasks.send(Task { field, values, writers, done });
+        column
     }
 }
 
@@ -259,18 +363,18 @@ impl Drop for Encoders {
 fn encode(
     field: &Field,
     values: &[ArrayRef],
-    mut writer: ArrowColumnWriter,
+    mut writers: Vec<ArrowColumnWriter>,
     is_given_up: &AtomicBool,
-) -> Result<Option<ArrowColumnChunk>, ParquetError> {
+) -> Result<Option<Vec<ArrowColumnChunk>>, ParquetError> {
     for array in values {
         if is_given_up.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        for leaf in compute_leaves(field, array)? {
+        for (writer, leaf) in writers.iter_mut().zip(compute_leaves(field, array)?) {
             writer.write(&leaf)?;
         }
     }
-    writer.close().map(Some)
+    writers.into_iter().map(ArrowColumnWriter::close).collect::<Result<_, _>>().map(Some)
 }
 
 /// Whether values repeat so often that a dictionary of them is of use. With one, columns that count up, or are measured,
@@ -305,16 +409,64 @@ fn is_integer(data_type: &DataType) -> bool {
     data_type.is_integer() || is_time
 }
 
-/// The columns of the file. Parquet has no type for times in seconds: other programs would read numbers.
-fn stored(schema: &Schema) -> Schema {
-    let field = |field: &FieldRef| match field.data_type() {
-        DataType::Timestamp(TimeUnit::Second, zone) => {
-            let milliseconds = DataType::Timestamp(TimeUnit::Millisecond, zone.clone());
-            Arc::new(field.as_ref().clone().with_data_type(milliseconds))
-        }
-        _ => field.clone(),
+/// How many columns the file has for one.
+fn leaves(field: &FieldRef) -> Result<usize, ParquetWriteError> {
+    let no_form = |why: &dyn fmt::Display| {
+        ParquetWriteError::NoForm(format!(
+            "column {:?} has no form there ({why}); leave it out",
+            field.name()
+        ))
     };
-    Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>())
+    // The converter panics on one.
+    if has_union(field) {
+        return Err(no_form(&"a union"));
+    }
+    let schema = Schema::new(vec![field.clone()]);
+    let converted = ArrowSchemaConverter::new().convert(&schema).map_err(|error| {
+        let ParquetWriteError::NoForm(why) = error.into() else { unreachable!("nothing is read") };
+        no_form(&why)
+    })?;
+    Ok(converted.num_columns())
+}
+
+fn has_union(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Union(_, _)) || inner(field.data_type()).any(has_union)
+}
+
+/// The fields that make up values of a type.
+fn inner(data_type: &DataType) -> Box<dyn Iterator<Item = &Field> + '_> {
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _)
+        | DataType::RunEndEncoded(_, field) => Box::new([field.as_ref()].into_iter()),
+        DataType::Struct(fields) => Box::new(fields.iter().map(AsRef::as_ref)),
+        _ => Box::new([].into_iter()),
+    }
+}
+
+/// A column as the file holds it.
+fn stored(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::Timestamp(TimeUnit::Second, zone) => {
+            DataType::Timestamp(TimeUnit::Millisecond, zone.clone())
+        }
+        DataType::Time32(TimeUnit::Second) => DataType::Time32(TimeUnit::Millisecond),
+        DataType::Date64 => DataType::Date32,
+        DataType::List(item) => DataType::List(stored(item)),
+        DataType::LargeList(item) => DataType::LargeList(stored(item)),
+        DataType::FixedSizeList(item, len) => DataType::FixedSizeList(stored(item), *len),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(stored).collect()),
+        DataType::Map(entry, is_sorted) => DataType::Map(stored(entry), *is_sorted),
+        other => other.clone(),
+    };
+    match data_type == *field.data_type() {
+        true => field.clone(),
+        false => Arc::new(field.as_ref().clone().with_data_type(data_type)),
+    }
 }
 
 fn as_stored(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
@@ -327,4 +479,10 @@ fn as_stored(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Arr
         }
     });
     RecordBatch::try_new(schema.clone(), columns.collect::<Result<_, _>>()?)
+}
+
+/// Bytes of the values, those that a slice leaves out not counted.
+fn batch_bytes(batch: &RecordBatch) -> usize {
+    let bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(0);
+    batch.columns().iter().map(bytes).sum()
 }
