@@ -22,7 +22,7 @@ RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml)
 demo: extension
 	@$(BIN)/python -m drillcore.demo
 
-test: extension
+test: extension $(STAMP)/spark-packages
 	cargo test --workspace
 	cd python && ../$(BIN)/python -m pytest
 	$(MAKE) schedules
@@ -84,6 +84,14 @@ $(STAMP)/packages: python/requirements.txt | tools
 $(STAMP)/lint-packages: python/lint-requirements.txt $(STAMP)/packages
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r python/lint-requirements.txt
 	@touch $@
+
+# pyspark is 430 MB, which only the tests of Spark need. They are skipped without it, and without Java.
+$(STAMP)/spark-packages: python/spark-requirements.txt $(STAMP)/packages
+	@if command -v java >/dev/null; then \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@; \
+	else \
+		echo "Java 17 or later is missing, so the tests of Spark are skipped: for example 'apt-get install openjdk-17-jre-headless'"; \
+	fi
 
 tools:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust 1.88 or later, see https://rustup.rs" >&2; exit 1; }

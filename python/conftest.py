@@ -12,8 +12,9 @@ import pytest
 
 import drillcore
 
-# The module imports torch, which few have.
+# These import what few have: torch, and pyspark.
 collect_ignore = [] if find_spec("torch") else ["drillcore/torch.py"]
+collect_ignore += [] if find_spec("pyspark") else ["drillcore/spark"]
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -18,7 +18,7 @@ The examples assume these two imports.
 from drillcore._native import __version__
 from drillcore.backup import BackupResult, restore
 from drillcore.data import AppendResult, DeleteResult, Rejected, UpdateResult
-from drillcore.database import Database, VerifyReport, open
+from drillcore.database import Database, open
 from drillcore.database_writer import DatabaseWriter
 from drillcore.dict_rows import FailedRow
 from drillcore.errors import (
@@ -33,6 +33,7 @@ from drillcore.errors import (
     LoadError,
     LockedError,
     MissingPackageError,
+    MomentGoneError,
     NotFoundError,
     OutOfMemoryError,
     OutOfRangeError,
@@ -45,11 +46,14 @@ from drillcore.errors import (
 )
 from drillcore.estimate import Estimate
 from drillcore.load import LoadResult
+from drillcore.moment import Moment
 from drillcore.rows import Rows
 from drillcore.snapshot import Snapshot, TableSnapshot
+from drillcore.splits import Split
 from drillcore.table import Table
 from drillcore.table_writer import TableWriter
 from drillcore.values import NULL
+from drillcore.verifying import VerifyReport
 from drillcore.writer import WriterResult
 
 __all__ = [
@@ -73,6 +77,8 @@ __all__ = [
     "LoadResult",
     "LockedError",
     "MissingPackageError",
+    "Moment",
+    "MomentGoneError",
     "NotFoundError",
     "OutOfMemoryError",
     "OutOfRangeError",
@@ -80,6 +86,7 @@ __all__ = [
     "Rejected",
     "Rows",
     "Snapshot",
+    "Split",
     "StorageError",
     "StorageFullError",
     "StreamConsumedError",

@@ -10,7 +10,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError
 from drillcore.lasting import check_ttl
 from drillcore.names import check_name
-from drillcore.progress import time_shown
+from drillcore.progress import check_time_shown, time_shown
 from drillcore.schema import parse_type
 from drillcore.values import set_values
 
@@ -137,14 +137,15 @@ class Altering:
         """Drop a column. No row is rewritten: its values are not read any more, and go with merges.
 
         Earlier snapshots still show it. A column of that name that is added later is another one, and null in
-        existing rows.
+        existing rows. In a rollup table, metrics can be dropped; appended rows may lack what no metric is made of
+        any more.
 
         Raises
         ------
         NotFoundError
             If there is no column of that name.
         InvalidArgumentError
-            If it is a key, set or weight column, or a column of a rollup table.
+            If it is a key, set or weight column, or a dimension of a rollup table.
 
         Examples
         --------
@@ -166,7 +167,8 @@ class Altering:
         Parameters
         ----------
         column
-            A column that is neither a key nor the set column.
+            A column that is neither a key nor the set column. In a rollup table, a column of the appended rows that
+            metrics are made of; metrics have 64 bits already.
         type
             For an integer column a longer integer, signed or unsigned as it is; for ``float32`` ``float64``.
 
@@ -175,8 +177,8 @@ class Altering:
         NotFoundError
             If there is no column of that name.
         InvalidArgumentError
-            If the type does not hold every value of the column, or if it is a key or set column, or a column of a
-            rollup table.
+            If the type does not hold every value of the column, or if it is a key or set column, a dimension or a
+            metric.
 
         Examples
         --------
@@ -226,9 +228,10 @@ class Altering:
         >>> t.count(set="help"), t.count(set="home")
         (1, 1)
         """
+        is_shown = check_time_shown(progress)
         self._native.index_sets(self._named_sets("index_sets", names))
         if wait:
-            with time_shown("index sets", bool(progress)):
+            with time_shown("index sets", is_shown):
                 self._native.wait_for_set_index()
 
     def index_all_sets(self, *, wait: bool = False, progress: bool = False) -> None:
@@ -245,9 +248,10 @@ class Altering:
         [('help', 1), ('home', 1)]
         >>> t.index_all_sets(wait=True)
         """
+        is_shown = check_time_shown(progress)
         self._native.index_sets(None)
         if wait:
-            with time_shown("index sets", bool(progress)):
+            with time_shown("index sets", is_shown):
                 self._native.wait_for_set_index()
 
     def unindex_sets(self, *names: Any) -> None:

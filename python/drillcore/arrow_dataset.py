@@ -46,8 +46,8 @@ _IS_VALID = re.compile(r"is_valid\((\w+)\)")
 class TableDataset(ds.FileSystemDataset):  # type: ignore[misc, unused-ignore]
     """A table as of one moment, as a dataset that DuckDB reads what it needs of.
 
-    It can be scanned any number of times, by its own methods. pyarrow's own scans, joins and writers of datasets are
-    refused: they would read all rows, and only once.
+    It can be scanned any number of times, by its own methods, and ``pyarrow.dataset.write_dataset`` writes it. Joins
+    and sorts of datasets, which are pyarrow's own, are refused: they would read all rows, and only once.
     """
 
     def __init__(self, schema: pa.Schema, scan: Scan, condition: pc.Expression | None = None) -> None:
@@ -64,8 +64,15 @@ class TableDataset(ds.FileSystemDataset):  # type: ignore[misc, unused-ignore]
         """Columns."""
         return self._table_schema
 
-    def scanner(self, columns: Any = None, filter: pc.Expression | None = None, **_options: Any) -> Any:
-        """Return what reads these columns of the rows that pass; options of pyarrow's own scans are ignored."""
+    def scanner(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> Any:
+        """Return what reads these columns of the rows that pass; options of pyarrow's own scans are ignored.
+
+        With ``use_threads`` alone, as :func:`pyarrow.dataset.write_dataset` asks for it, it is a scanner of pyarrow,
+        which reads once.
+        """
+        if columns is None and filter is None and options.keys() == {"use_threads"}:
+            whole = _Scanner(self._table_schema, self._scan, None, self._condition)
+            return ds.Scanner.from_batches(whole.to_reader(), use_threads=options["use_threads"])
         if columns is not None and not isinstance(columns, list | tuple):
             raise InvalidArgumentError("columns: expected a list of names; other projections are not supported")
         condition = self._condition

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from drillcore import _native
+from drillcore.at_moment import AtMoment
 from drillcore.backup import BackupResult
 from drillcore.data import AppendResult
 from drillcore.database_writer import DatabaseWriter
@@ -20,18 +20,20 @@ from drillcore.directory import check_directory, directory_or_memory
 from drillcore.errors import ClosedError, CorruptError, Error, InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_optional_count, check_threads, check_timeout
 from drillcore.lasting import check_ttl
+from drillcore.moment import Moment, check_at
 from drillcore.names import check_name, check_names, listed, shown
 from drillcore.notebook import counted
 from drillcore.overview import tables_html
 from drillcore.parameters import Parameters, parse_parameters
 from drillcore.positions import from_stored, to_stored
-from drillcore.progress import time_shown
+from drillcore.progress import check_time_shown, time_shown
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
 from drillcore.snapshot import Snapshot
 from drillcore.table import Table
 from drillcore.values import check_text
+from drillcore.verifying import VerifyReport
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,6 +46,7 @@ def open(
     path: str | os.PathLike[str],
     *,
     read_only: bool = False,
+    at: Moment | tuple[int, int] | str | None = None,
     durability: str = "os",
     memory_bytes: int | None = None,
     cache_bytes: int | None = None,
@@ -67,6 +70,10 @@ def open(
         that write raise :class:`ReadOnlyError`. Of the other options, only those of reading apply: ``cache_bytes``,
         ``direct_io`` and ``io_uring``. Files that the reader needs stay on disk until it refreshes, closes or ends.
         Rows that are not yet in segments are also held in its memory.
+    at
+        With ``read_only``: show that and nothing newer. A :class:`~drillcore.moment.Moment` of another reader, or its
+        pair ``(version, lsn)``, shows the same rows, whatever the writer does; the other reader must be open at it
+        until then. A name opens a named snapshot.
     durability
         What a commit survives once ``append`` has returned. ``"none"``: nothing, but ``close`` keeps all rows.
         ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
@@ -91,7 +98,9 @@ def open(
     LockedError
         If another process, or this one, already has it open for writing. Not with ``read_only``.
     NotFoundError
-        With ``read_only``, if the directory has no database.
+        With ``read_only``, if the directory has no database, or no named snapshot of the name ``at``.
+    MomentGoneError
+        If no reader is open at the moment ``at``, and the database has changed since.
     CorruptError
         If a file is damaged, or the directory has files of a database but no manifest.
 
@@ -126,26 +135,20 @@ def open(
     if read_only:
         if directory is None:
             raise InvalidArgumentError("read_only: a database in memory cannot be opened read-only; give a directory")
-        reader = _native.Database.open_reader(directory, cache_bytes, direct_io, io_uring)
-        return Database(str(path), reader)
+        where = None if at is None else check_at(at)
+        return Database(str(path), _native.Database.open_reader(directory, where, cache_bytes, direct_io, io_uring))
+    if at is not None:
+        raise InvalidArgumentError("at: needs read_only=True")
     writer = _native.Database.open(directory, durability, memory_bytes, cache_bytes, threads, direct_io, io_uring)
     return Database(str(path), writer)
 
 
-@dataclass(frozen=True)
-class VerifyReport:
-    """What :meth:`Database.verify` read, if it found no damage."""
-
-    segments: int
-    rows: int
-    bytes: int
-
-
-class Database:
+class Database(AtMoment):
     """An open database, from :func:`drillcore.open`. As a context manager, it closes itself."""
 
     def __init__(self, path: str, native: _native.Database) -> None:
         self._path = path
+        self._directory = os.path.abspath(path)
         self._native = native
 
     @property
@@ -329,6 +332,8 @@ class Database:
         """Make a table with the columns and the rows that another one has now.
 
         Other threads go on with both. The new table appears with all rows, which are written to disk, or not at all.
+        Positions of sources, as :meth:`append` stores them, belong to the database and are not copied: what goes on
+        from them appends to either table, or to both. ``drillcore ingest --resume`` into the new table begins anew.
 
         Raises
         ------
@@ -601,7 +606,7 @@ class Database:
         progress
             Show in a terminal or notebook how long it has taken.
         """
-        with time_shown("compact", bool(progress)):
+        with time_shown("compact", check_time_shown(progress)):
             self._native.compact()
 
     def verify(self, *, progress: bool = False) -> VerifyReport:
@@ -619,7 +624,7 @@ class Database:
         CorruptError
             If a segment is damaged; the message names every damaged segment.
         """
-        with time_shown("verify", bool(progress)):
+        with time_shown("verify", check_time_shown(progress)):
             segments, rows, bytes_read, faults = self._native.verify()
         if faults:
             raise CorruptError(f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults))

@@ -88,6 +88,10 @@ class BehindError(Error, TimeoutError):
     """The writer did not reach the commit that a reader waited for. The call can be retried."""
 
 
+class MomentGoneError(Error, LookupError):
+    """No reader holds the moment any more, and the database has changed since. Take a new moment."""
+
+
 class StorageError(Error, OSError):
     """Reading or writing files failed."""
 

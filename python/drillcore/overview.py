@@ -46,7 +46,7 @@ def columns_html(
 
 
 def table_caption(name: str, merge: str, stats: Mapping[str, Any] | None) -> str:
-    """Return what a table is: its name, its merge policy and how much is stored."""
+    """Return what a table is: its name, its merge policy and how much is stored, if that is known."""
     if stats is None:
-        return f"Table {name!r}, dropped"
+        return f"Table {name!r}, {merge}"
     return f"Table {name!r}, {merge}, {counted(stats['rows'] - stats['erased_rows'], 'stored row')}"

@@ -7,9 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
+
+from drillcore.errors import InvalidTypeError
+from drillcore.names import shown
 
 _INTERVAL_SECONDS = 0.2
 
@@ -76,9 +79,42 @@ def _notebook() -> Callable[[str, int], object]:
     return show
 
 
+def check_progress(progress: Any) -> Callable[[int], object] | bool:
+    """Return what an argument says of the number of rows: a function of it, or whether to show it.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is neither.
+    """
+    if progress is None or isinstance(progress, bool):
+        return bool(progress)
+    if not callable(progress):
+        raise InvalidTypeError(
+            f"progress: expected True, False or a function of the number of rows, not {shown(progress)}"
+        )
+    return cast("Callable[[int], object]", progress)
+
+
+def check_time_shown(progress: Any) -> bool:
+    """Return whether to show the time of a call that reports no rows.
+
+    Raises
+    ------
+    InvalidTypeError
+        If it is anything else.
+    """
+    if not (progress is None or isinstance(progress, bool)):
+        raise InvalidTypeError(f"progress: expected True or False, not {shown(progress)}")
+    return bool(progress)
+
+
 @contextmanager
-def rows_shown(what: str, progress: bool) -> Iterator[Callable[[int], object] | None]:
-    """Give what shows a number of rows, or ``None``."""
+def rows_shown(what: str, progress: Callable[[int], object] | bool) -> Iterator[Callable[[int], object] | None]:
+    """Give what is called with a number of rows, or ``None``."""
+    if not isinstance(progress, bool):
+        yield progress
+        return
     if not progress:
         yield None
         return

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import pyarrow as pa
 
-from drillcore.errors import InvalidArgumentError, TooFewRowsError
 from drillcore.estimate import Aggregates, By, Estimate, looks, parse_aggregates, parse_by, parse_stop
-from drillcore.figures import check_confidence, check_count, check_optional_count, check_seed, check_threads
+from drillcore.figures import check_confidence, check_optional_count, check_seed, check_threads, check_unit
 from drillcore.lazy import Scan, lazy_frame
-from drillcore.names import check_columns, check_name, shown
-from drillcore.rows import Rows, Sampling
+from drillcore.names import check_columns
+from drillcore.rows import Rows
+from drillcore.sample import draw
 from drillcore.sets import Sets
 from drillcore.stream import Refresh, Stream, open_stream
 from drillcore.values import Bounds, key_arrays, key_columns, many_keys, selection
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset
 
     from drillcore import _native
-
-_CLOSED = ("both", "left", "right", "neither")
-_UNITS = ("rows", "events")
 
 
 class Reads(ABC):
@@ -68,13 +65,16 @@ class Reads(ABC):
     def _set_column(self) -> str | None:
         """The name of the column whose values are the sets."""
 
-    def get(self, *key: Any) -> dict[str, Any] | None:
+    def get(self, *key: Any, columns: Sequence[str] | None = None) -> dict[str, Any] | None:
         """Return the row with this key, or ``None``. If several rows have the key, return the newest.
 
         Parameters
         ----------
         *key
             One value per key column.
+        columns
+            The columns to return; by default all. Values of other columns are not decoded, and long ones, which lie
+            apart from their rows, not read.
 
         Examples
         --------
@@ -87,9 +87,11 @@ class Reads(ABC):
         {'carrier': 'UA', 'flight': 1, 'delay': 3.0}
         >>> t.get("UA", 999) is None
         True
+        >>> t.get("UA", 1, columns=["delay"])
+        {'delay': 3.0}
         """
         arrays = key_arrays(key, key_columns(self.schema, self.key))
-        found = pa.record_batch(self._pin().get(arrays, None)).to_pylist()
+        found = self._get(arrays, columns).to_pylist()
         return found[0] if found else None
 
     def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:
@@ -113,11 +115,13 @@ class Reads(ABC):
         >>> t.get_many([("DL", 2), ("XX", 0), ("UA", 1)], columns=["delay"]).arrow().to_pydict()
         {'delay': [-2.0, 3.0]}
         """
-        arrays = many_keys(keys, key_columns(self.schema, self.key))
+        return Rows(self._get(many_keys(keys, key_columns(self.schema, self.key)), columns))
+
+    def _get(self, keys: list[pa.Array], columns: Sequence[str] | None) -> pa.RecordBatch:
         wanted = check_columns(columns)
         # Without a column the native layer could not tell how many rows it found.
-        found = pa.record_batch(self._pin().get(arrays, self.key[:1] if wanted == [] else wanted))
-        return Rows(found if wanted != [] else found.select([]))
+        found = pa.record_batch(self._pin().get(keys, self.key[:1] if wanted == [] else wanted))
+        return found if wanted != [] else found.select([])
 
     def scan(
         self,
@@ -206,8 +210,7 @@ class Reads(ABC):
         >>> paths.append(hits).rows, paths.count(), paths.count(unit="events")
         (3, 2, 3)
         """
-        if unit not in _UNITS:
-            raise InvalidArgumentError(f"unit: expected {' or '.join(map(repr, _UNITS))}, not {shown(unit)}")
+        check_unit(unit)
         asked = self._selection(between, closed, set, where)
         return self._pin().count(asked) if unit == "rows" else self._pin().count_events(asked)
 
@@ -295,24 +298,18 @@ class Reads(ABC):
         >>> planes.sample(1, weight="seats", replace=True, with_probability=True, seed=2).arrow().to_pylist()
         [{'tail': 'N2', 'seats': 150, 'probability': 0.75}]
         """
-        if weight is not None:
-            check_name("weight", weight)
-        try:
-            drawn = self._pin().sample(
-                check_count("n", n),
-                self._selection(between, closed, set, where),
-                weight,
-                bool(replace),
-                bool(at_most),
-                bool(with_probability),
-                check_seed(seed),
-                check_columns(columns),
-                check_threads(threads),
-            )
-        except TooFewRowsError as error:
-            raise TooFewRowsError(f"{error} (at_most=True)") from None
-        rows, attempts, resolved = drawn
-        return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
+        return draw(
+            self._pin(),
+            n,
+            self._selection(between, closed, set, where),
+            weight=weight,
+            replace=replace,
+            at_most=at_most,
+            with_probability=with_probability,
+            seed=seed,
+            columns=columns,
+            threads=threads,
+        )
 
     def stream(
         self,
@@ -406,6 +403,7 @@ class Reads(ABC):
         closed: str = "both",
         set: Any = None,
         where: str | None = None,
+        unit: str = "rows",
         n: int | None = None,
         error: float | str | None = None,
         seconds: float | None = None,
@@ -425,6 +423,7 @@ class Reads(ABC):
         closed: str = "both",
         set: Any = None,
         where: str | None = None,
+        unit: str = "rows",
         n: int | None = None,
         error: float | str | None = None,
         seconds: float | None = None,
@@ -443,6 +442,7 @@ class Reads(ABC):
         closed: str = "both",
         set: Any = None,
         where: str | None = None,
+        unit: str = "rows",
         n: int | None = None,
         error: float | str | None = None,
         seconds: float | None = None,
@@ -454,8 +454,8 @@ class Reads(ABC):
         """Estimate aggregates from a sample that grows until a stopping condition is met.
 
         Give one of ``n``, ``error`` and ``seconds``; without any, 10,000 rows are drawn. In a rollup table, an
-        estimate draws rows, not events: it approximates ``select avg(n)`` and ``count(*)`` over rows. :meth:`sample`
-        draws events.
+        estimate draws rows: it approximates ``select avg(n)`` and ``count(*)`` over rows. With ``unit="events"`` it
+        draws events, as :meth:`sample` does.
 
         Parameters
         ----------
@@ -470,6 +470,9 @@ class Reads(ABC):
             Group by this column or expression, such as ``"date_trunc('hour', ts)"``, or by several.
         between, closed, set, where
             What to draw from; see :class:`Reads`.
+        unit
+            ``"rows"``, or ``"events"``: in a rollup table, ``count`` counts events, and each event has the values of
+            the row it was folded into. So ``avg`` of an average over events is that of the events.
         n
             Stop after drawing this many rows, including those that fail ``where``. The interval is wider where few
             rows may carry the figure; see :attr:`Estimate.notes`.
@@ -522,6 +525,7 @@ class Reads(ABC):
             "aggregates": parse_aggregates(aggregates),
             "by": parse_by(by),
             "selection": self._selection(between, closed, set, where),
+            "events": check_unit(unit) == "events",
             "stop": parse_stop(n, error, seconds),
             "confidence": check_confidence(confidence),
             "simultaneous": bool(simultaneous),
@@ -563,7 +567,8 @@ class Reads(ABC):
         DuckDB hands on the columns and conditions: comparisons of a column with a value, ``between``, ``in``,
         ``is null`` and these joined by ``and`` and ``or``. Conditions on the key and on the set column use the index,
         as in ``where``. It tests other conditions itself, after the rows are read. With ``limit`` it stops reading. The
-        dataset pins a snapshot until it is released; pyarrow's own scans of it read columns and rows in the same way.
+        dataset pins a snapshot until it is released; its own scans read columns and rows in the same way, and
+        ``pyarrow.dataset.write_dataset`` writes it.
 
         Examples
         --------
@@ -617,6 +622,4 @@ class Reads(ABC):
         return True
 
     def _selection(self, between: Bounds | None, closed: str, set: Any, where: str | None) -> dict[str, Any]:
-        if closed not in _CLOSED:
-            raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
         return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where)

@@ -193,7 +193,7 @@ def open_stream(
         snapshot = pinned.now()
         try:
             rows, attempts, resolved = snapshot.sample(
-                batch_size, selection, weight, replace, False, with_probability, seed, names, None
+                batch_size, selection, weight, replace, False, with_probability, False, seed, names, None
             )
         except TooFewRowsError as error:
             raise TooFewRowsError(f"{error}; a stream needs replace=True or a smaller batch_size") from None

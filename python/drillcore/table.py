@@ -21,13 +21,14 @@ from drillcore.data import (
     split_bad_dicts,
     to_arrow,
 )
-from drillcore.errors import InvalidArgumentError, InvalidTypeError, NotFoundError
+from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, NotFoundError
 from drillcore.figures import check_optional_count
 from drillcore.lasting import lasting_text
 from drillcore.load import Loader, LoadResult, most_bytes, usual_rows
 from drillcore.names import listed, shown
+from drillcore.notebook import escaped
 from drillcore.overview import columns_html, table_caption
-from drillcore.progress import rows_shown
+from drillcore.progress import check_progress, rows_shown
 from drillcore.reads import Reads
 from drillcore.single_row import SingleRow
 from drillcore.table_writer import TableWriter
@@ -203,16 +204,14 @@ class Table(Altering, Reads):
             commit_rows = usual_rows(budget_bytes)
         elif commit_rows == 0:
             raise InvalidArgumentError("commit_rows: expected a number of at least 1, not 0")
-        if not (progress is None or isinstance(progress, bool) or callable(progress)):
-            raise InvalidTypeError(f"progress: expected a function of the number of rows, not {shown(progress)}")
-        with rows_shown(f"load {self.name}", progress is True) as shown_rows:
+        with rows_shown(f"load {self.name}", check_progress(progress)) as report:
             loader = Loader(
                 partial(self.append, fill_nulls=fill_nulls),
                 self.append_schema,
                 chunk_rows=commit_rows,
                 chunk_bytes=most_bytes(budget_bytes),
                 on_error=on_error,
-                progress=shown_rows if isinstance(progress, bool) else progress,
+                progress=report,
             )
             return loader.load(stream, lambda: self._pin().lsn)
 
@@ -426,6 +425,8 @@ class Table(Altering, Reads):
         raise NotFoundError(f'table "{self.name}" was dropped')
 
     def __repr__(self) -> str:
+        if self._is_gone():
+            return f"<Table {self.name!r}, dropped>"
         merge = "" if self.merge == "append" else f", merge={self.merge!r}"
         weights = f", weights={self.weights}" if self.weights else ""
         ttl = f", ttl=({self.ttl[0]!r}, {lasting_text(self.ttl[1])!r})" if self.ttl else ""
@@ -434,12 +435,25 @@ class Table(Altering, Reads):
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{ttl}{merge}; {columns}>"
 
     def _repr_html_(self) -> str:
+        if self._is_gone():
+            return f"<p>Table {escaped(repr(self.name))}, dropped</p>"
         try:
             stats: dict[str, Any] | None = self.stats()
-        except NotFoundError:
-            stats = None
+        except Error:
+            stats = None  # The database is closed.
         caption = table_caption(self.name, self.merge, stats)
         return columns_html(caption, self.schema, self.key, self._set_column, self.weights)
+
+    def _is_gone(self) -> bool:
+        """Whether the table was dropped, so that what is remembered of it says nothing."""
+        try:
+            self._native.snapshot()
+        except NotFoundError:
+            return True
+        except Error:
+            # Of a database that is closed, the table is what it was.
+            pass
+        return False
 
     def _append_good(self, data: Any, fill_nulls: bool) -> AppendResult:
         """Append the dicts that convert; the engine judges the rest of what makes a row fit."""

@@ -32,6 +32,8 @@ Bounds = tuple[Any, Any]
 
 NativeSelection = dict[str, Any]
 
+_CLOSED = ("both", "left", "right", "neither")
+
 
 def key_columns(schema: pa.Schema, key: Sequence[str]) -> list[pa.Field]:
     """Return the fields of the key columns, most significant first."""
@@ -75,11 +77,14 @@ def selection(
     where: str | None,
 ) -> NativeSelection:
     """Return the arguments that narrow a read, checked, in the form the native layer takes."""
+    if closed not in _CLOSED:
+        raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
     return {
         "between": None if between is None else _bounds(between, key_columns(schema, key)),
         "closed": closed,
         "sets": None if set is None else set_values(set, schema, set_column),
         "where": None if where is None else check_text("where", where),
+        "stretch": None,
     }
 
 

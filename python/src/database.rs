@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arrow_array::RecordBatch;
 use drillcore::{
-    AppendOptions, BackupResult, Durability, Error, Interrupt, Merge, OnError, Options,
+    AppendOptions, At, BackupResult, Durability, Error, Interrupt, Merge, Moment, OnError, Options,
     ReadOptions, RollupSpec, SourcePosition, TableSpec,
 };
 use drillcore_sql::{Parameters, QueryOptions};
@@ -22,6 +22,29 @@ use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
 
 /// Time column, granularity, and metrics as name and expression.
 type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
+
+/// Version, LSN, time of day, name of a snapshot.
+type MomentTuple = (u64, u64, Option<u64>, Option<String>);
+
+/// Where a reader is opened.
+#[derive(FromPyObject)]
+enum AtArgument {
+    Snapshot(String),
+    Moment(MomentTuple),
+}
+
+impl AtArgument {
+    fn into_at(self) -> At {
+        match self {
+            AtArgument::Snapshot(name) => At::Snapshot(name),
+            AtArgument::Moment((version, lsn, clock, snapshot)) => {
+                let moment = Moment::new(version, lsn.into());
+                let moment = clock.into_iter().fold(moment, Moment::at_clock);
+                At::Moment(snapshot.into_iter().fold(moment, Moment::of_snapshot))
+            }
+        }
+    }
+}
 
 /// LSN, files, bytes, new files, bytes linked, bytes copied.
 pub type BackupTuple = (u64, u64, u64, u64, u64, u64);
@@ -88,13 +111,15 @@ impl Database {
     fn open_reader(
         py: Python<'_>,
         path: PathBuf,
+        at: Option<AtArgument>,
         cache_bytes: Option<u64>,
         direct_io: bool,
         io_uring: bool,
     ) -> PyResult<Database> {
         let cache_bytes = cache_bytes.unwrap_or(ReadOptions::default().cache_bytes);
+        let at = at.map_or(At::Newest, AtArgument::into_at);
         let inner = signals::call(py, |interrupt| {
-            let options = ReadOptions { cache_bytes, direct_io, io_uring, interrupt };
+            let options = ReadOptions { at, cache_bytes, direct_io, io_uring, interrupt };
             drillcore::Database::open_read_only(path, options)
         })?;
         Ok(Database { inner: inner.interrupted_by(Interrupt::never()), memory_bytes: 0 })
@@ -116,6 +141,14 @@ impl Database {
     #[getter]
     fn read_only(&self) -> bool {
         self.inner.is_read_only()
+    }
+
+    /// What a reader shows, and a snapshot that shows it.
+    fn snapshot_with_moment(&self, py: Python<'_>) -> PyResult<(MomentTuple, Snapshot)> {
+        let (moment, inner) = signals::run(py, || self.inner.snapshot_with_moment())?;
+        let snapshot = moment.snapshot().map(str::to_string);
+        let moment = (moment.version(), moment.lsn().into(), moment.clock(), snapshot);
+        Ok((moment, Snapshot { inner }))
     }
 
     /// Moves a reader on, at least to `at_least`; waits for that at most `timeout` seconds.
@@ -238,7 +271,8 @@ impl Database {
     }
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        Ok(Snapshot { inner: signals::run(py, || self.inner.snapshot())? })
+        let snapshot = |interrupt| self.inner.interrupted_by(interrupt).snapshot();
+        Ok(Snapshot { inner: signals::call(py, snapshot)? })
     }
 
     /// The snapshot of that name, which a writer pins now if there is none.

@@ -57,6 +57,7 @@ fn class_name(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::TooFewRows => "TooFewRowsError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::Behind => "BehindError",
+        ErrorKind::MomentGone => "MomentGoneError",
         ErrorKind::Locked => "LockedError",
         ErrorKind::Unsupported => "UnsupportedError",
         ErrorKind::Corrupt => "CorruptError",

@@ -20,11 +20,8 @@ impl Lasting {
     pub fn duration(&self) -> Result<Duration> {
         match self {
             Lasting::Time(duration) => Ok(*duration),
-            Lasting::Text(text) => humantime::parse_duration(text).map_err(|error| {
-                let message =
-                    format!("{text:?} is no length of time ({error}); write \"7d\" or \"1h 30m\"");
-                Error::new(ErrorKind::InvalidArgument, message)
-            }),
+            Lasting::Text(text) => drillcore_cli::parse_lasting(text)
+                .map_err(|message| Error::new(ErrorKind::InvalidArgument, message)),
         }
     }
 }

@@ -10,6 +10,7 @@ mod lasting;
 mod signals;
 mod selection;
 mod rows;
+mod parquet_writer;
 mod estimate;
 mod estimate_looks;
 mod table;
@@ -48,6 +49,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::TableSnapshot>()?;
     module.add_class::<writer::Writer>()?;
     module.add_class::<rows::Scan>()?;
+    module.add_class::<parquet_writer::ParquetWriter>()?;
     module.add_class::<estimate::Estimate>()?;
     module.add_class::<estimate_looks::EstimateLooks>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;

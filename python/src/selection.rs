@@ -1,7 +1,7 @@
 //! A selection as Python gives it: bounds and set values as Arrow arrays.
 
 use arrow_array::ArrayRef;
-use drillcore::{Between, Closed, Selection, TableSchema};
+use drillcore::{Between, Closed, KeyStretch, Selection, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
@@ -9,6 +9,9 @@ use crate::{error, signals};
 
 /// The ends of `between`, each a key prefix as arrays of one value, or open.
 type Ends = (Option<Vec<PyArray>>, Option<Vec<PyArray>>);
+
+/// The encoded keys that a split lies between.
+pub type Stretch = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// Everything that narrows a read, in the order of the native methods' arguments.
 #[derive(FromPyObject)]
@@ -21,6 +24,8 @@ pub struct SelectionArgument {
     sets: Option<PyArray>,
     #[pyo3(item("where"))]
     condition: Option<String>,
+    #[pyo3(item)]
+    stretch: Option<Stretch>,
 }
 
 impl SelectionArgument {
@@ -38,7 +43,8 @@ impl SelectionArgument {
                 drillcore_sql::predicate_interruptibly(schema, &text, &interrupt)
             })
         });
-        Ok(Selection { between, sets, predicate: predicate.transpose()? })
+        let stretch = self.stretch.map(|(low, high)| KeyStretch { low, high });
+        Ok(Selection { between, sets, predicate: predicate.transpose()?, stretch })
     }
 }
 

@@ -1,13 +1,14 @@
 //! Tables and their snapshots.
 
+use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, Missing, OnError,
-    SampleRequest, ScanRequest, Selection, TableSchema, Unit, UpdateResult,
+    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, KeyStretch,
+    Missing, OnError, SampleRequest, ScanRequest, Selection, TableSchema, Unit, UpdateResult,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
@@ -20,6 +21,9 @@ use crate::lasting::Lasting;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
+
+/// The encoded keys that a split lies between, and its rows where indexes say how many.
+type SplitTuple = (Option<Cow<'static, [u8]>>, Option<Cow<'static, [u8]>>, Option<u64>);
 
 /// What an append did: rows stored, `(row, reason)` of each refused one, LSN.
 pub type AppendTuple = (u64, Vec<(u64, String)>, u64);
@@ -288,8 +292,9 @@ impl Table {
 
     fn snapshot(&self, py: Python<'_>) -> PyResult<TableSnapshot> {
         let name = self.inner.name();
-        let snapshot = || {
-            self.inner.snapshot().map_err(|error| match self.inner.database().table(name) {
+        let snapshot = |interrupt| {
+            let table = self.inner.interrupted_by(interrupt);
+            table.snapshot().map_err(|error| match self.inner.database().table(name) {
                 // The table is gone, and there is one of that name: the engine says to open that.
                 Ok(_) if error.kind() == ErrorKind::NotFound => {
                     Error::new(error.kind(), format!("{error} with db.table({name:?})"))
@@ -297,7 +302,7 @@ impl Table {
                 _ => error,
             })
         };
-        Ok(TableSnapshot::new(signals::run(py, snapshot)?))
+        Ok(TableSnapshot::new(signals::call(py, snapshot)?))
     }
 }
 
@@ -399,6 +404,32 @@ impl TableSnapshot {
         signals.run(py, || self.inner.count_interruptibly(&selection, &interrupt))
     }
 
+    /// Up to `count` stretches of keys, each with its rows where indexes say how many.
+    fn splits(
+        &self,
+        py: Python<'_>,
+        count: usize,
+        selection: SelectionArgument,
+    ) -> PyResult<Vec<SplitTuple>> {
+        let selection = selection.into_selection(py, &self.inner.schema())?;
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        let splits = signals.run(py, || self.inner.splits(count, &selection, &interrupt))?;
+        let split = |split: KeySplit| {
+            let KeyStretch { low, high } = split.stretch;
+            (low.map(Cow::Owned), high.map(Cow::Owned), split.rows)
+        };
+        Ok(splits.into_iter().map(split).collect())
+    }
+
+    /// The sum of a weight column, in units.
+    fn weight(&self, py: Python<'_>, column: &str, selection: SelectionArgument) -> PyResult<u128> {
+        let selection = selection.into_selection(py, &self.inner.schema())?;
+        let signals = Signals::new();
+        let interrupt = signals.interrupt();
+        signals.run(py, || self.inner.weight(column, &selection, &interrupt))
+    }
+
     /// The rows, how many were drawn for them, and whether the selection had to be resolved.
     #[allow(clippy::too_many_arguments)] // one argument an option, as in the request
     fn sample(
@@ -410,6 +441,7 @@ impl TableSnapshot {
         replace: bool,
         at_most: bool,
         with_probability: bool,
+        arrival_times: bool,
         seed: Option<u64>,
         columns: Option<Vec<String>>,
         threads: Option<usize>,
@@ -425,6 +457,7 @@ impl TableSnapshot {
             replace,
             at_most,
             with_probability,
+            arrival_times,
             seed,
             columns,
             threads,

@@ -61,7 +61,7 @@ def test_a_value_that_would_change_is_refused(name: str) -> None:
 def test_columns_of_floats_beyond_narrow_floats_are_refused_by_row(data: Any) -> None:
     table = drillcore.open(":memory:").create_table("t", {"id": "int64", "x": "float32"}, key="id")
     given = data({"id": [0, 1, 2], "x": [float("inf"), 0.1, -1e300]})
-    with pytest.raises(drillcore.InvalidArgumentError, match=r'row 2: column "x" stores Float32, .* -1e300'):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r'row 2: column "x" stores float32, .* -1e300'):
         table.append(given)
     assert len(table) == 0
     result = table.append(given, on_error="skip")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -147,6 +148,19 @@ def test_a_dataset_is_of_one_moment_and_is_read_again(t: drillcore.Table) -> Non
         dataset.scanner(columns={"twice": pc.field("id") * 2})
     with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(dataset)
+
+
+def test_pyarrow_writes_the_dataset_batch_by_batch(t: drillcore.Table, tmp_path: Path) -> None:
+    dataset = t.dataset()
+    for again in ("first", "second"):
+        ds.write_dataset(dataset, tmp_path / again, format="parquet", partitioning=["day"], max_rows_per_group=1000)
+        ids = ds.dataset(tmp_path / again, format="parquet").to_table(columns=["id"])["id"].to_pylist()
+        assert sorted(ids) == list(range(N)), again
+    ds.write_dataset(dataset.filter(pc.field("id") < 10), tmp_path / "some", format="parquet")
+    some = ds.dataset(tmp_path / "some").to_table(columns=["id", "name"])
+    assert some.sort_by("id") == rows().select(["id", "name"]).slice(0, 10)
+    with pytest.raises(drillcore.UnsupportedError, match="to_batches"):
+        dataset.sort_by("id")
 
 
 def test_what_a_text_does_not_say_for_sure_is_not_handed_on() -> None:

@@ -78,7 +78,7 @@ def test_dicts_bring_columns_of_the_type_of_their_values(hits: drillcore.Table) 
         hits.append([{"day": 1, "mixed": "a"}, {"day": 1, "mixed": 2}])
     with pytest.raises(drillcore.InvalidArgumentError, match="code"):
         hits.append([{"day": 1, "code": "x"}])
-    with pytest.raises(drillcore.InvalidArgumentError, match="List"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="has type list<string>"):
         hits.append([{"day": 1, "tags": ["a"]}])
     result = hits.append([{"day": 1, "code": "x"}, {"day": 2, "city": "Oslo"}], on_error="skip")
     assert (result.rows, result.rejected[0].row) == (1, 0)

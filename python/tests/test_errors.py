@@ -91,7 +91,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "a column of the wrong type": (
         lambda db, t: t.append(pa.table({"ts": [moment(0)], "flight": ["1"]})),
         INVALID,
-        '"flight" stores Int64',
+        '"flight" stores int64',
     ),
     "a missing key column": (lambda db, t: t.append([{"flight": 1}]), INVALID, 'key column "ts"'),
     "a null where none is taken": (
@@ -206,7 +206,7 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     "metrics as a list": (lambda db, t: folded(db, metrics=["count"]), TYPE, "rollup metrics"),
     "an unknown metric": (lambda db, t: folded(db, metrics={"x": "smu(load)"}), NOT_FOUND, 'did you mean "sum"'),
     "a metric of an unknown column": (lambda db, t: folded(db, metrics={"x": "sum(laod)"}), NOT_FOUND, '"load"'),
-    "a metric of text": (lambda db, t: folded(db, metrics={"x": "sum(host)"}), INVALID, "Utf8"),
+    "a metric of text": (lambda db, t: folded(db, metrics={"x": "sum(host)"}), INVALID, "string"),
     "a count of a column": (lambda db, t: folded(db, metrics={"x": "count(load)"}), INVALID, "has no column"),
     "a metric without an end": (lambda db, t: folded(db, metrics={"x": "sum(load"}), INVALID, "parenthesis"),
     "a metric named as a dimension": (lambda db, t: folded(db, metrics={"host": "count"}), INVALID, "twice"),

@@ -20,6 +20,13 @@ def flights_of(rows: drillcore.Rows) -> list[int]:
     return rows.arrow()["flight"].to_pylist()
 
 
+def test_an_unknown_table_is_told_with_the_others_in_order(database: drillcore.Database) -> None:
+    for name in ("zebra", "ant", "mole"):
+        database.create_table(name, {"id": "int64"}, key="id")
+    with pytest.raises(drillcore.NotFoundError, match="there are: ant, mole, zebra"):
+        database.table("qqqqqq")
+
+
 def test_tables_are_created_listed_opened_and_dropped(database: drillcore.Database) -> None:
     database.create_table("b", {"id": "int64"}, key="id")
     database.create_table("a", {"id": "int64", "name": "string"}, key=["id"], set="name")
@@ -69,6 +76,35 @@ def test_get_finds_a_row_by_its_key_or_returns_none(events: drillcore.Table) -> 
     assert row is not None
     assert (row["flight"], row["carrier"], row["delay"], row["ts"]) == (7, None, 7.0, moment(7))
     assert events.get(moment(7), 8) is None
+
+
+def test_get_returns_the_columns_asked_for_in_their_order(events: drillcore.Table) -> None:
+    key = (moment(7), 7)
+    assert events.get(*key, columns=["delay", "flight"]) == {"delay": 7.0, "flight": 7}
+    assert list(events.get(*key, columns=["delay", "flight"]) or ()) == ["delay", "flight"]
+    assert events.get(*key, columns=[]) == {}
+    assert events.get(moment(7), 8, columns=[]) is None
+    with pytest.raises(drillcore.NotFoundError, match=r"delya.*did you mean .delay."):
+        events.get(*key, columns=["delya"])
+    with pytest.raises(drillcore.InvalidTypeError, match="columns: expected a list of names"):
+        events.get(*key, columns="delay")
+
+
+def test_get_returns_columns_of_the_newest_of_several_rows_in_every_kind_of_table(
+    database: drillcore.Database,
+) -> None:
+    rollup = {"dimensions": ["id"], "metrics": {"n": "count", "xs": "sum(x)"}}
+    for merge, options in (("append", {}), ("upsert", {}), ("rollup", {"rollup": rollup})):
+        table = database.create_table(
+            merge, {"id": "int64", "x": "int64", "y": "string"}, key="id", merge=merge, **options
+        )
+        for x in (1, 2):
+            table.append([{"id": 1, "x": x, "y": "y" * 5000}])
+            database.flush()
+        column = "xs" if merge == "rollup" else "x"
+        assert table.get(1, columns=[column]) == {column: 3 if merge == "rollup" else 2}
+    with database.snapshot() as snapshot:
+        assert snapshot.table("upsert").get(1, columns=["x"]) == {"x": 2}
 
 
 def test_get_returns_the_newest_of_several_rows_with_the_key(database: drillcore.Database) -> None:

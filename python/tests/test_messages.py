@@ -166,7 +166,7 @@ def test_a_table_of_another_shape_says_what_differs() -> None:
     db = drillcore.open(":memory:")
     db.create_table("t", {"id": "int64", "x": "float64"}, key="id")
     for columns, options, said in [
-        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" has type Float64, not Utf8'),
+        ({"id": "int64", "x": "string"}, {"key": "id"}, 'column "x" has type float64, not string'),
         ({"id": "int64"}, {"key": "id", "merge": "upsert"}, "its merge is append, not upsert"),
         ({"id": "int64", "y": "int64"}, {"key": "id"}, 'it has no column "y"'),
         ({"id": "int64", "x": "float64"}, {"key": "x"}, "its key is (id), not (x)"),

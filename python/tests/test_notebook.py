@@ -129,6 +129,7 @@ def test_a_table_shows_its_columns_and_what_they_are_for(database: drillcore.Dat
     assert "upsert, 1 stored row" in texts(t._repr_html_())
     database.drop_table("t")
     assert "dropped" in t._repr_html_()
+    assert repr(t) == f"<Table {t.name!r}, dropped>"
 
 
 def test_sets_are_listed(numbers: drillcore.Table) -> None:
@@ -164,7 +165,8 @@ def test_an_estimate_draws_each_interval_on_one_scale(numbers: drillcore.Table) 
         [dot] = svg.iter("circle")
         drawn = [float(line.attrib["x1"]), float(dot.attrib["cx"]), float(line.attrib["x2"])]
         assert drawn == pytest.approx([8 + share * (width - 16) for share in at], abs=0.1)
-        assert f"{value:.6g}" in svg.attrib["aria-label"]
+        # The words of the text.
+        assert " = " + svg.attrib["aria-label"].replace(", ", "  ", 1) in repr(found)
     assert "currentColor" in page and "#000" not in page and "background" not in page
 
 
@@ -176,6 +178,22 @@ def test_unbounded_and_missing_intervals_are_drawn_too(database: drillcore.Datab
     assert parsed(one._repr_html_()) is not None
     exact = t.estimate("count", n=1000)
     assert exact.exact and circles(exact._repr_html_()) == []
+    # Nothing is known of a ratio without rows: no ends, so no axis, and no number is made up for it.
+    none = t.estimate("ratio(x, id)", where="id + 0 > 200", n=10, seed=1)
+    page = none._repr_html_()
+    assert page.count("polygon") == 2 and "unbounded" in texts(page) and "inf" not in texts(page)
+    assert "-1" not in texts(page)
+    assert "ratio(x, id) = unknown  unbounded" in repr(none)
+
+
+def test_an_end_that_cannot_be_known_is_an_open_arrow(numbers: drillcore.Table) -> None:
+    page = numbers.estimate("distinct(x)", by="name", n=600, seed=1)._repr_html_()
+    svgs = list(parsed(page).iter("svg"))
+    assert len(svgs) == 3
+    for svg in svgs:
+        [arrow] = svg.iter("polyline")
+        assert arrow.attrib["fill"] == "none" and not list(svg.iter("polygon"))
+        assert "at least" in svg.attrib["aria-label"]
 
 
 def test_notes_and_unseen_groups_show_in_text_and_html(database: drillcore.Database) -> None:
@@ -195,10 +213,31 @@ def test_an_estimate_plots_itself(numbers: drillcore.Table) -> None:
     assert [label.get_text() for label in axes.get_yticklabels()] == ["n0", "n1", "n2"]
     assert axes.get_xlabel() == "avg(x)"
     assert found.plot("count", ax=axes) is axes
+    # Each group has a line from end to end, and a mark for each end.
+    ends = found.arrow().select(["avg(x)_low", "avg(x)_high"]).to_pylist()
+    alone = found.plot("avg(x)")
+    lines = [tuple(line.get_xdata()) for line in alone.get_lines()]
+    assert all((row["avg(x)_low"], row["avg(x)_high"]) in lines for row in ends)
     with pytest.raises(drillcore.InvalidArgumentError, match="name one of the aggregates; there are: avg"):
         found.plot()
     with pytest.raises(drillcore.InvalidArgumentError, match="unknown aggregate 'sum'"):
         found.plot("sum")
+
+
+def test_a_plot_shows_open_ends_at_the_edge_and_how_many_groups_it_leaves_out(numbers: drillcore.Table) -> None:
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    several = numbers.estimate("distinct(x)", by="id % 30", n=600, seed=1).plot()
+    assert len(several.get_yticklabels()) == 20
+    assert several.get_title().endswith("... and 10 more groups")
+    arrows = [line for line in several.get_lines() if line.get_marker() == ">"]
+    assert len(arrows) == 20
+    dots = several.get_lines()[0].get_xdata()
+    assert all(max(dots) < line.get_xdata()[0] < several.get_xlim()[1] for line in arrows)
+    assert {line.get_markerfacecolor() for line in arrows} == {"none"}
+    unbounded = numbers.estimate("ratio(x, id)", where="id + 0 > 10000000", n=10, seed=1).plot()
+    assert {line.get_marker() for line in unbounded.get_lines()} >= {"<", ">"}
+    assert not unbounded.get_xticks().size, "no number is made up for an axis without ends"
 
 
 def test_a_plot_needs_matplotlib(numbers: drillcore.Table, monkeypatch: pytest.MonkeyPatch) -> None:

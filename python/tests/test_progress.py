@@ -83,3 +83,16 @@ def test_nothing_is_shown_elsewhere_or_unasked(
 ) -> None:
     everything(database, tmp_path)
     assert capfd.readouterr() == ("", "")
+
+
+def test_calls_that_report_no_rows_refuse_a_function(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
+    calls: list[Any] = [database.compact, database.verify, table.index_all_sets]
+    for call in calls:
+        with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True or False"):
+            call(progress=print)
+    with pytest.raises(drillcore.InvalidTypeError, match="progress"):
+        table.index_sets("a", progress=print)  # type: ignore[arg-type]
+    assert table.stats()["indexed_sets"]["exceptions"] == 0
+    with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True, False or a function"):
+        table.load(iter(BATCHES), progress=7)  # type: ignore[arg-type]

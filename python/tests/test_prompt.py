@@ -199,3 +199,20 @@ def test_a_scan_stops_in_a_terminal_unless_it_is_asked_for_more(folder: Path) ->
     piped = subprocess.run(scan, cwd=folder, capture_output=True, text=True, check=True)
     assert len(piped.stdout.splitlines()) == 1 + 3000
     assert piped.stderr == ""
+
+
+def test_a_table_is_dropped_once_its_name_was_typed(folder: Path) -> None:
+    def answered(answer: str, pattern: str) -> int:
+        terminal = Terminal(["drop-table", "db", "flights"], folder)
+        terminal.until("Type its name to go on: $")
+        terminal.type(answer)
+        terminal.until(pattern)
+        return terminal.exit_code()
+
+    assert answered("flight\r", '"flight" is not the name of the table; nothing was dropped') == 2
+    assert answered("\x03", "interrupted") == 130
+    with drillcore.open(folder / "db", read_only=True) as db:
+        assert db.tables() == ["flights"]
+    assert answered("flights\r", "dropped table flights") == 0
+    with drillcore.open(folder / "db", read_only=True) as db:
+        assert db.tables() == []

@@ -246,7 +246,7 @@ def test_a_killed_reader_holds_nothing_back(folder: Path, writer: Database) -> N
     assert process.stdout.readline() == "1000\n"
     writer.table("events").append(event_rows(1000, 1100))
     writer.compact()
-    assert len(leases(folder)) == 1
+    assert len(leases(folder)) == 2, "one on segments, one on the moment"
     assert writer.stats()["held_back_bytes"] > 0, "the reader's segment is still needed"
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -12,6 +12,25 @@ import drillcore
 SCHEMA = {"id": "int64", "a": "int16", "place": "string", "w": "float32", "f": "float64"}
 
 
+def test_a_table_is_shown_as_it_is_now(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "x": "int8"}, key="id")
+    again = database.table("t")
+    database.rename_table("t", "u")
+    t.rename_column("x", "y")
+    t.widen("y", "int16")
+    for handle in (t, again):
+        assert repr(handle) == "<Table 'u': key=['id']; id: int64, y: int16>"
+        assert "Table &#x27;u&#x27;" in handle._repr_html_() and "int16" in handle._repr_html_()
+    database.drop_table("u")
+    for handle in (t, again):
+        assert repr(handle).endswith(", dropped>") and "id" not in repr(handle)
+    other = database.create_table("u", {"k": "int64"}, key="k")
+    assert repr(t).endswith(", dropped>") and repr(other) == "<Table 'u': key=['k']; k: int64>"
+    database.close()
+    assert repr(other).startswith("<Table 'u'")
+    assert "Table" in other._repr_html_()
+
+
 def filled(db: drillcore.Database, merge: str = "append", rows: int = 5000) -> drillcore.Table:
     t = db.create_table("t", SCHEMA, key="id", merge=merge, set="place", weights="w")
     t.append([{"id": i, "a": i % 300, "place": "xyz"[i % 3], "w": i % 7, "f": i / 2} for i in range(rows)])
@@ -231,3 +250,33 @@ def test_a_killed_process_leaves_every_row_and_column_that_was_acknowledged(tmp_
             assert len(rows) > acknowledged
             for row in rows:
                 assert all(value in (None, row["id"] % 30_000) for name, value in row.items() if name != "id")
+
+
+def test_metrics_of_a_rollup_table_are_dropped_and_what_they_are_made_of_is_widened(
+    database: drillcore.Database,
+) -> None:
+    rollup = {
+        "dimensions": ["city"],
+        "metrics": {"n": "count", "late": "sum(delay)", "mean": "avg(delay)", "far": "max(miles)"},
+    }
+    schema = {"city": "string", "delay": "int8", "miles": "float32"}
+    t = database.create_table("t", schema, key="city", merge="rollup", rollup=rollup)
+    t.append([{"city": "A", "delay": 100, "miles": 1.5}])
+    database.flush()
+    with pytest.raises(drillcore.InvalidArgumentError, match="1000 is out of range"):
+        t.append([{"city": "A", "delay": 1000, "miles": 2.5}])
+    t.widen("delay", "int32")
+    t.drop_column("far")
+    t.append([{"city": "A", "delay": 1000}])
+    assert t.get("A") == {"city": "A", "n": 2, "late": 1100, "mean": 550.0}
+    database.compact()
+    assert t.get("A") == {"city": "A", "n": 2, "late": 1100, "mean": 550.0}
+    database.verify()
+    for call, message in (
+        (lambda: t.drop_column("city"), "'city'|\"city\" is a dimension"),
+        (lambda: t.widen("city", "binary"), "is a dimension, and keys hold it in its type"),
+        (lambda: t.widen("late", "int64"), 'the widest that metrics have; the column of the events is "delay"'),
+        (lambda: t.drop_column("delay"), "only its events do"),
+    ):
+        with pytest.raises(drillcore.InvalidArgumentError, match=message):
+            call()

@@ -192,7 +192,7 @@ def test_wrong_conditions_and_queries_are_named(db: drillcore.Database, events: 
         events.count(where='site = "s1"')
     with pytest.raises(drillcore.NotFoundError, match='did you mean "length"'):
         events.count(where="lenght(site) = 2")
-    with pytest.raises(drillcore.InvalidArgumentError, match=r"^no function matches sum\(Utf8\); use sum\(Decimal\)"):
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"^no function matches sum\(string\); use sum\(Decimal\)"):
         db.sql("select sum(site) from events")
     with pytest.raises(drillcore.InvalidArgumentError, match="HAVING"):
         db.sql("select site from events where sum(hits) > 3 group by site")

@@ -72,8 +72,10 @@ def test_the_table_shows_how_long_it_keeps_its_rows() -> None:
         (("ts", float("inf")), drillcore.InvalidArgumentError, "too many"),
         (("ts", 1.5), drillcore.InvalidArgumentError, "whole seconds"),
         (("ts", "soon"), drillcore.InvalidArgumentError, "no length of time"),
+        (("ts", "1y"), drillcore.InvalidArgumentError, "months and years .* give days, such as 365d"),
+        (("ts", "2 months"), drillcore.InvalidArgumentError, "give days, such as 30d"),
         (("ts", "0s"), drillcore.InvalidArgumentError, "whole seconds"),
-        (("id", "7d"), drillcore.InvalidArgumentError, "no time"),
+        (("id", "7d"), drillcore.InvalidArgumentError, "no lifetime"),
         (("nowhere", "7d"), drillcore.NotFoundError, "nowhere"),
     ],
 )

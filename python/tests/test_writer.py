@@ -122,7 +122,7 @@ def test_a_dict_may_be_changed_after_it_was_added(database: drillcore.Database) 
         (5, drillcore.InvalidTypeError, "int"),
         ([{"id": 1}, {"id": "x"}], drillcore.InvalidArgumentError, "row 1: column 'id' .*'x' is not a number"),
         ([{"id": 1}, 7], drillcore.InvalidTypeError, "row 1: expected a dict"),
-        (pa.table({"id": ["x"]}), drillcore.InvalidArgumentError, "Utf8 was given"),
+        (pa.table({"id": ["x"]}), drillcore.InvalidArgumentError, "string was given"),
         (pa.table({"id": pa.array([1, None])}), drillcore.InvalidArgumentError, "row 1"),
     ],
 )

@@ -62,6 +62,15 @@ pub struct TwoTables {
 }
 
 #[derive(Debug, Args)]
+pub struct DropTable {
+    #[command(flatten)]
+    pub source: Source,
+    /// Drop it without asking.
+    #[arg(long)]
+    pub yes: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct SwitchSets {
     #[command(flatten)]
     pub source: Source,

@@ -10,7 +10,7 @@ use clap_complete::Shell;
 use drillcore::{Error, ErrorKind, Granularity, Metric};
 
 pub use crate::altering_arguments::{
-    AddColumn, DropColumn, RenameColumn, SetTtl, SwitchSets, TwoTables,
+    AddColumn, DropColumn, DropTable, RenameColumn, SetTtl, SwitchSets, TwoTables,
 };
 use crate::backup_arguments::{self as backup, Backup, Restore};
 use crate::column_type::column_type;
@@ -82,13 +82,15 @@ Examples:
 Example:
   drillcore rename-column flights.drill flights dep_delay delay")]
     RenameColumn(RenameColumn),
-    /// Drop a column, other than a key, set or weight column. No row is rewritten; merges leave its values out.
+    /// Drop a column, other than a key, set or weight column; in a rollup table a metric. No row is rewritten.
     #[command(after_help = "\
 Example:
   drillcore drop-column flights.drill flights gate")]
     DropColumn(DropColumn),
     /// Give a column a wider type: a longer integer, or float64 instead of float32. No row is rewritten.
     #[command(after_help = "\
+In a rollup table it is a column of the files that metrics are made of; metrics have 64 bits already.
+
 Example:
   drillcore widen flights.drill flights distance int64")]
     Widen(AddColumn),
@@ -99,9 +101,19 @@ Example:
     RenameTable(TwoTables),
     /// Make a table with the columns and the rows that another one has.
     #[command(after_help = "\
+An ingest of a file that goes on with --resume is one of the table that was copied; into the copy, it begins anew.
+
 Example:
   drillcore copy-table flights.drill flights before")]
     CopyTable(TwoTables),
+    /// Drop a table with all its rows. Asks for the table's name first; without a terminal, --yes is needed.
+    #[command(after_help = "\
+Named snapshots keep the table as it was.
+
+Examples:
+  drillcore drop-table flights.drill before
+  drillcore drop-table flights.drill before --yes")]
+    DropTable(DropTable),
     /// Print the row with a key. The exit code is 1 if there is none.
     #[command(after_help = "\
 Example:
@@ -604,8 +616,11 @@ pub struct Estimate {
     /// Group by this column or expression, such as "date_trunc('hour', ts)". Give it several times for several.
     #[arg(long, value_name = "COLUMN")]
     pub by: Vec<String>,
+    /// In a rollup table, estimate events instead of rows: each event has the values of the row it was folded into.
+    #[arg(long)]
+    pub events: bool,
     /// Stop after drawing this many rows; by default 10,000.
-    #[arg(long, conflicts_with_all = ["error", "seconds"])]
+    #[arg(short, long, conflicts_with_all = ["error", "seconds"])]
     pub n: Option<u64>,
     /// Stop when the half-width of every interval is at most this: 0.5, or 2% of the estimate.
     #[arg(long, value_name = "HALF-WIDTH", conflicts_with = "seconds")]

@@ -17,13 +17,13 @@ pub fn backup(arguments: &Backup, interrupt: &Interrupt) -> Result<(), Fault> {
     };
     let stored = db.backup(path, *copy)?;
     db.close()?;
-    print_line(&format!("backup of commit {}: {}", stored.lsn, said(&stored)))
+    print_line(&format!("backup of commit {} in {}: {}", stored.lsn, path.display(), said(&stored)))
 }
 
 pub fn restore(arguments: &Restore, interrupt: &Interrupt) -> Result<(), Fault> {
     let Restore { backup, path, copy } = arguments;
     let stored = drillcore::restore(backup, path, *copy, interrupt)?;
-    print_line(&format!("restored commit {}: {}", stored.lsn, said(&stored)))
+    print_line(&format!("restored commit {} to {}: {}", stored.lsn, path.display(), said(&stored)))
 }
 
 fn said(stored: &BackupResult) -> String {

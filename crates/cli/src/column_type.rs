@@ -63,32 +63,10 @@ fn decimal(text: &str) -> Option<DataType> {
     Some(DataType::Decimal128(precision.trim().parse().ok()?, scale.trim().parse().ok()?))
 }
 
-/// The name of a type, as [`column_type`] reads it.
-pub fn type_name(data_type: &DataType) -> String {
-    if let Some((name, _)) = NAMES.iter().find(|(_, of_name)| of_name == data_type) {
-        return name.to_string();
-    }
-    match data_type {
-        DataType::Timestamp(unit, zone) => {
-            let unit = match unit {
-                TimeUnit::Second => "s",
-                TimeUnit::Millisecond => "ms",
-                TimeUnit::Microsecond => "us",
-                TimeUnit::Nanosecond => "ns",
-            };
-            match zone {
-                None => format!("timestamp[{unit}]"),
-                Some(zone) => format!("timestamp[{unit}, {zone}]"),
-            }
-        }
-        DataType::Decimal128(precision, scale) => format!("decimal128({precision}, {scale})"),
-        DataType::List(_) => LIST.to_string(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use drillcore::type_name;
+
     use super::*;
 
     #[test]

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drillcore::{Result, Snapshot};
+use drillcore::{Result, Snapshot, type_name};
 use parking_lot::Mutex;
 use reedline::{Completer, Span, Suggestion};
-
-use crate::column_type::type_name;
 
 /// Words of SQL that begin or join parts of a query.
 const KEYWORDS: [&str; 71] = [
@@ -85,11 +83,15 @@ const KEYWORDS: [&str; 71] = [
 ];
 
 /// The functions that are used most.
-const FUNCTIONS: [&str; 48] = [
+const FUNCTIONS: [&str; 52] = [
     "abs",
+    "approx_avg_ci",
+    "approx_count_ci",
     "approx_distinct",
     "approx_median",
     "approx_percentile_cont",
+    "approx_quantile_ci",
+    "approx_sum_ci",
     "array_length",
     "avg",
     "ceil",

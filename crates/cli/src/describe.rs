@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt64Array};
 use drillcore::{
-    Interrupt, Merge, RollupSpec, Snapshot, Stats, TableSchema, TableSnapshot, TableSpec,
+    Interrupt, Merge, RollupSpec, Snapshot, Stats, TableSchema, TableSnapshot, TableSpec, type_name,
 };
 use indicatif::{HumanBytes, HumanCount};
 
 use crate::arguments::{Describe, Style};
-use crate::column_type::type_name;
 use crate::fault::Fault;
 use crate::lasting::lasting_text;
 use crate::opening::open_to_read;

@@ -4,20 +4,27 @@
 //! list. Any other array is text, as JSON, and so is an array or an object whose column stores strings.
 
 use std::collections::HashSet;
+use std::fmt;
 
 use arrow_schema::{DataType, Schema};
-use serde::de::IgnoredAny;
+use serde::Deserializer;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 
 use crate::records::Records;
 
 /// Objects and arrays within each other, that of the line counted.
 pub const DEPTH_MAX: usize = 32;
 
-/// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed.
+/// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed:
+/// then `given` are types of some of them.
 ///
 /// # Errors
 /// What is wrong with the first record that cannot be made flat. One that is not JSON is left as it is.
-pub fn flat(records: &Records, known: Option<&Schema>) -> Result<Option<Records>, String> {
+pub fn flat(
+    records: &Records,
+    known: Option<&Schema>,
+    given: &[(String, DataType)],
+) -> Result<Option<Records>, String> {
     let all = || (0..records.len()).map(|record| records.text(record..record + 1));
     if !all().any(is_nested) {
         return Ok(None);
@@ -26,7 +33,7 @@ pub fn flat(records: &Records, known: Option<&Schema>) -> Result<Option<Records>
     for (record, text) in all().enumerate() {
         let line = records.lines(record..record + 1)[0];
         match is_nested(text) {
-            true => flat.push(&flat_line(text, known)?, line),
+            true => flat.push(&flat_line(text, known, given)?, line),
             false => flat.push(text, line),
         }
     }
@@ -39,8 +46,13 @@ fn is_nested(line: &[u8]) -> bool {
     line.iter().position(opens).is_some_and(|first| line[first + 1..].iter().any(opens))
 }
 
-fn flat_line(line: &[u8], known: Option<&Schema>) -> Result<Vec<u8>, String> {
-    let mut flattening = Flattening { line, at: 0, known, out: vec![b'{'], names: HashSet::new() };
+fn flat_line(
+    line: &[u8],
+    known: Option<&Schema>,
+    given: &[(String, DataType)],
+) -> Result<Vec<u8>, String> {
+    let (out, names) = (vec![b'{'], HashSet::new());
+    let mut flattening = Flattening { line, at: 0, known, given, out, names };
     match flattening.object("", 1) {
         Ok(()) => {
             let Flattening { at, mut out, .. } = flattening;
@@ -65,6 +77,7 @@ struct Flattening<'a> {
     line: &'a [u8],
     at: usize,
     known: Option<&'a Schema>,
+    given: &'a [(String, DataType)],
     out: Vec<u8>,
     names: HashSet<String>,
 }
@@ -91,8 +104,9 @@ impl<'a> Flattening<'a> {
 
     fn value(&mut self, name: String, depth: usize) -> Result<(), Stop> {
         let first = self.peek()?;
-        let stores = self.known.and_then(|known| known.field_with_name(&name).ok());
-        let stores = stores.map(|field| field.data_type());
+        let known = self.known.and_then(|known| known.field_with_name(&name).ok());
+        let given = self.given.iter().rfind(|(given, _)| *given == name).map(|(_, given)| given);
+        let stores = known.map(|field| field.data_type()).or(given);
         if first == b'{' && stores.is_none() {
             if depth == DEPTH_MAX {
                 return Err(too_deep(&name));
@@ -198,6 +212,28 @@ impl<'a> Flattening<'a> {
     }
 }
 
+/// The names of a line, in its order; none of a line that is not JSON.
+pub fn names(line: &[u8]) -> Vec<String> {
+    struct Names;
+    impl<'de> Visitor<'de> for Names {
+        type Value = Vec<String>;
+
+        fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+            out.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Vec<String>, A::Error> {
+            let mut names = Vec::new();
+            while let Some((name, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+                names.push(name);
+            }
+            Ok(names)
+        }
+    }
+    let mut line = serde_json::Deserializer::from_slice(line);
+    line.deserialize_map(Names).unwrap_or_default()
+}
+
 fn too_deep(name: &str) -> Stop {
     Stop::Refused(format!(
         "column {name:?} is nested deeper than {DEPTH_MAX} levels, the limit; write the inner ones as text"
@@ -215,7 +251,21 @@ mod tests {
     use arrow_schema::Field;
 
     fn line(text: &str, known: Option<&Schema>) -> Result<String, String> {
-        flat_line(text.as_bytes(), known).map(|line| String::from_utf8(line).unwrap())
+        flat_line(text.as_bytes(), known, &[]).map(|line| String::from_utf8(line).unwrap())
+    }
+
+    #[test]
+    fn a_type_that_is_given_says_what_becomes_of_an_object() {
+        let given = [("a".to_string(), DataType::Utf8), ("b.c".to_string(), DataType::Utf8)];
+        let line = br#"{"a": {"x": 1}, "b": {"c": {"y": 2}, "d": 3}, "e": [1]}"#;
+        let flat = String::from_utf8(flat_line(line, None, &given).unwrap()).unwrap();
+        assert_eq!(flat, r#"{"a":"{\"x\": 1}","b.c":"{\"y\": 2}","b.d":3,"e":"[1]"}"#);
+    }
+
+    #[test]
+    fn names_come_in_the_order_of_the_line() {
+        assert_eq!(names(br#" {"z": 1, "a": {"b": [2]}, "z\u0041": null}"#), ["z", "a", "zA"]);
+        assert!(names(b"[1]").is_empty() && names(b"{\"a\": ").is_empty());
     }
 
     #[test]

@@ -196,10 +196,11 @@ fn new_table(
     })
 }
 
-fn reading<'a>(arguments: &Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
+fn reading<'a>(arguments: &'a Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
     let batch_rows = arguments.batch_rows as usize;
     let (format, on_error) = (arguments.format, on_error(arguments));
-    Reading { format, batch_rows, on_error, records_before: 0, interrupt }
+    let given = &arguments.shape.column_types;
+    Reading { format, batch_rows, on_error, given, records_before: 0, interrupt }
 }
 
 fn on_error(arguments: &Ingest) -> OnError {

@@ -5,8 +5,23 @@ use std::time::Duration;
 /// The units that are shown, with their seconds.
 const UNITS: [(&str, u64); 4] = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
 
+/// Units of the calendar, and about how many days they have.
+const CALENDAR: [(&[&str], u64); 2] =
+    [(&["M", "month", "months"], 30), (&["y", "yr", "yrs", "year", "years"], 365)];
+
 /// Reads a length.
+///
+/// # Errors
+/// What is wrong with it. Months and years are refused: they have no one length.
 pub fn parse_lasting(text: &str) -> Result<Duration, String> {
+    let units = text.split(|c: char| !c.is_ascii_alphabetic());
+    for unit in units.filter(|unit| !unit.is_empty()) {
+        if let Some((_, days)) = CALENDAR.iter().find(|(names, _)| names.contains(&unit)) {
+            return Err(format!(
+                "{text:?} is no length of time, as months and years differ in theirs; give days, such as {days}d"
+            ));
+        }
+    }
     humantime::parse_duration(text.trim())
         .map_err(|_| format!("{text:?} is no length of time; write 7d, 12h or \"1h 30m\""))
 }
@@ -37,6 +52,13 @@ mod tests {
             assert_eq!(lasting_text(lasting), text);
             assert_eq!(parse_lasting(text), Ok(lasting));
         }
+        for (text, days) in
+            [("1 month", "30d"), ("2y", "365d"), ("1year 3d", "365d"), ("6M", "30d")]
+        {
+            let refused = parse_lasting(text).unwrap_err();
+            assert!(refused.contains("months and years") && refused.contains(days), "{refused}");
+        }
+        assert!(parse_lasting("90m").is_ok() && parse_lasting("3min").is_ok());
         assert!(parse_lasting("soon").unwrap_err().contains("write 7d"));
     }
 }

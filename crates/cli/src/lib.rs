@@ -32,7 +32,6 @@ mod idle;
 mod describe;
 mod prompt;
 mod export_target;
-mod parquet_file;
 mod export;
 mod shape_check;
 mod resume;
@@ -42,6 +41,7 @@ mod ingest;
 mod delete;
 mod add_column;
 mod reshaping;
+mod drop_table;
 mod set_index;
 mod set_ttl;
 mod named_snapshot;
@@ -59,6 +59,7 @@ use clap::Parser;
 use crate::arguments::{Arguments, Verb};
 use crate::ctrl_c::CtrlC;
 use crate::fault::Fault;
+pub use crate::lasting::parse_lasting;
 
 /// Does what the arguments say, the first of which is the program's name, and returns the exit code.
 /// Prints to standard output and standard error.
@@ -103,6 +104,7 @@ fn run(verb: Verb, ctrl_c: &Arc<CtrlC>) -> Result<u8, Fault> {
         Verb::Widen(arguments) => reshaping::widen(&arguments, &interrupt),
         Verb::RenameTable(arguments) => reshaping::rename_table(&arguments, &interrupt),
         Verb::CopyTable(arguments) => reshaping::copy_table(&arguments, &interrupt),
+        Verb::DropTable(arguments) => drop_table::drop_table(&arguments, &interrupt),
         Verb::Scan(arguments) => read::scan(arguments, interrupt),
         Verb::Count(arguments) => read::count(arguments, interrupt),
         Verb::Sample(arguments) => read::sample(arguments, interrupt),

@@ -9,7 +9,8 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
-use drillcore::OnError;
+use drillcore::{OnError, type_name};
+use drillcore_sql::with_type_names;
 use serde::de::IgnoredAny;
 
 use crate::batches::{BadRecord, lacks};
@@ -63,7 +64,7 @@ impl Parser {
             return self.flat_rows(records, range);
         }
         let part = records.part(range);
-        match flat(&part, Some(&self.schema)).map_err(ArrowError::ParseError)? {
+        match flat(&part, Some(&self.schema), &[]).map_err(ArrowError::ParseError)? {
             None => self.flat_rows(&part, 0..part.len()),
             Some(flat) => self.flat_rows(&flat, 0..flat.len()),
         }
@@ -100,6 +101,7 @@ impl Parser {
             let texts = texts.as_string::<i32>();
             if let Some(text) = texts.iter().flatten().find(|text| !holds(stores, text)) {
                 let (hint, text) = (hint(stores, text), shortened(text));
+                let stores = type_name(stores);
                 let what =
                     format!("column {name:?} stores {stores}, which cannot hold {text:?}{hint}");
                 return Err(ArrowError::ParseError(what));
@@ -161,7 +163,9 @@ impl Parser {
         bad_cell.unwrap_or_else(|| match error {
             // Each record is parsed alone, so it is not this line.
             ArrowError::CsvError(what) => what.replace(" for line 1,", ","),
-            ArrowError::JsonError(what) | ArrowError::ParseError(what) => shortened(&what),
+            ArrowError::JsonError(what) | ArrowError::ParseError(what) => {
+                shortened(&with_type_names(&what))
+            }
             other => other.to_string(),
         })
     }
@@ -174,7 +178,7 @@ impl Parser {
             |&column: &usize| csv_rows(self.schema.clone(), Some(vec![column]), record, 1).is_err();
         let column = (0..fields.len()).find(does_not_fit)?;
         let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
-        let (name, stores) = (fields[column].name(), fields[column].data_type());
+        let (name, stores) = (fields[column].name(), type_name(fields[column].data_type()));
         Some(format!("column {name:?} stores {stores}, which cannot hold {:?}", shortened(&cell)))
     }
 }

@@ -7,11 +7,13 @@ use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use drillcore::{
     ErrorKind, EstimateRequest, HalfWidth, Interrupt, SampleRequest, ScanRequest, Snapshot, Stop,
-    TableSchema, TableSnapshot,
+    TableSchema, TableSnapshot, Unit,
 };
 use drillcore_sql::QueryOptions;
 
-use crate::arguments::{Count, Estimate, Get, Moment, Sample, Scan, Sets, Source, Sql, Tables};
+use crate::arguments::{
+    Count, Estimate, Get, Moment, Sample, Scan, Sets, Source, Sql, Style, Tables,
+};
 use crate::fault::{Fault, NO};
 use crate::opening::moment;
 use crate::output::{print, print_line, print_one};
@@ -117,6 +119,7 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         by: asked.by,
         computed: asked.computed,
         selection: selection(&table.schema(), &arguments.selection, &interrupt)?,
+        unit: if arguments.events { Unit::Events } else { Unit::Rows },
         stop,
         confidence: arguments.confidence,
         simultaneous: arguments.simultaneous,
@@ -124,21 +127,56 @@ pub fn estimate(arguments: Estimate, interrupt: Interrupt) -> Result<(), Fault> 
         interrupt,
     };
     let estimate = table.estimate(&request)?;
-    print_one(arguments.output.output, estimate.to_batch())?;
+    match arguments.output.output {
+        Style::Table => print_one(Style::Table, as_text(&estimate))?,
+        style => print_one(style, estimate.to_batch())?,
+    }
+    eprintln!("{}", how(&estimate));
+    estimate.notes.iter().for_each(|note| eprintln!("{note}"));
+    Ok(())
+}
+
+/// The result with figures as people read them.
+fn as_text(estimate: &drillcore::Estimate) -> RecordBatch {
+    let exact = estimate.to_batch();
+    let groups = estimate.groups.len();
+    let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+    for (at, field) in exact.schema().fields().iter().enumerate() {
+        let column: ArrayRef = match (at.checked_sub(groups), at + 1 == exact.num_columns()) {
+            (Some(of_aggregates), false) => {
+                let (aggregate, end) = (of_aggregates / 3, of_aggregates % 3);
+                let text = |group: usize| Some(estimate.shown(aggregate, group)[end].clone());
+                Arc::new((0..exact.num_rows()).map(text).collect::<StringArray>())
+            }
+            _ => exact.column(at).clone(),
+        };
+        columns.push((field.name().clone(), column));
+    }
+    let fields =
+        columns.iter().map(|(name, column)| Field::new(name, column.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let columns = columns.into_iter().map(|(_, column)| column).collect();
+    RecordBatch::try_new(schema, columns).expect("one figure per group")
+}
+
+/// How the figures were found, in a line.
+fn how(estimate: &drillcore::Estimate) -> String {
+    let (unit, population) = (estimate.unit.as_str(), estimate.population);
     let read = match estimate.scanned {
         0 => String::new(),
         scanned => format!(", {scanned} read"),
     };
-    eprintln!(
-        "drew {} of {} rows{read}; intervals: {}, {} at {} % confidence",
-        estimate.sampled,
-        estimate.population,
-        estimate.method,
-        if estimate.simultaneous { "together" } else { "each" },
-        estimate.confidence * 100.0
-    );
-    estimate.notes.iter().for_each(|note| eprintln!("{note}"));
-    Ok(())
+    let drawn = format!("drew {} of {population} {unit}{read}", estimate.sampled);
+    match (estimate.exact, estimate.sampled + estimate.scanned) {
+        (true, 0) => format!("exact: known of {population} {unit} without a draw"),
+        (true, _) => format!("exact: {drawn}"),
+        (false, _) => format!(
+            "{drawn}; intervals: {}, {} at {} % confidence",
+            estimate.method,
+            if estimate.simultaneous { "together" } else { "each" },
+            estimate.confidence * 100.0
+        ),
+    }
 }
 
 pub fn sets(arguments: Sets, interrupt: Interrupt) -> Result<(), Fault> {

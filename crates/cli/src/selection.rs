@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, StringArray};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::DataType;
-use drillcore::{Between, Closed, Interrupt, TableSchema};
+use drillcore::{Between, Closed, Interrupt, TableSchema, type_name};
 
 use crate::arguments::Selection;
 use crate::exact_text::{hint, holds};
@@ -30,7 +30,7 @@ pub fn selection(
     let condition = options.condition.as_ref();
     let read = |text| drillcore_sql::predicate_interruptibly(schema, text, interrupt);
     let predicate = condition.map(|text: &String| read(text)).transpose()?;
-    Ok(drillcore::Selection { between, sets, predicate })
+    Ok(drillcore::Selection { between, sets, predicate, ..Default::default() })
 }
 
 /// Sets by name, and if wanted the rows without a value.
@@ -81,7 +81,8 @@ fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fau
     if let Some(unfit) = text.iter().flatten().find(|text| !holds(to, text)) {
         let hint = hint(to, unfit);
         return Err(Fault::wrong_call(format!(
-            "column {column:?} stores {to}, which cannot hold {unfit:?}{hint}"
+            "column {column:?} stores {}, which cannot hold {unfit:?}{hint}",
+            type_name(to)
         )));
     }
     let text: ArrayRef = Arc::new(text);
@@ -90,8 +91,9 @@ fn parse(text: StringArray, to: &DataType, column: &str) -> Result<ArrayRef, Fau
             .filter_map(|row| arrow_cast::display::array_value_to_string(&text, row).ok());
         let values: Vec<String> = values.collect();
         Fault::wrong_call(format!(
-            "{} is not a valid {to}, the type of column {column:?}",
-            values.join(", ")
+            "{} is not a valid {}, the type of column {column:?}",
+            values.join(", "),
+            type_name(to)
         ))
     })
 }

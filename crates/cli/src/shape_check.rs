@@ -3,10 +3,9 @@
 
 use std::time::Duration;
 
-use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec};
+use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec, type_name};
 
 use crate::arguments::{MergeName, Shape};
-use crate::column_type::type_name;
 use crate::fault::Fault;
 use crate::lasting::lasting_text;
 

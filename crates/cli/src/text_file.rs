@@ -1,5 +1,6 @@
 //! Files of text, CSV and JSON lines: the types of their columns, and their batches.
 
+use std::collections::{HashMap, HashSet};
 use std::io::{BufReader, Read};
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,11 +8,11 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use drillcore::OnError;
+use drillcore::{OnError, type_name};
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
-use crate::flat_json::flat;
+use crate::flat_json::{flat, names};
 use crate::parser::{Parsed, Parser, texts};
 use crate::records::{RecordError, RecordReader, Records, Syntax};
 use crate::time_text::time_type;
@@ -89,14 +90,14 @@ impl<'a> Text<'a> {
 
     /// What types are guessed from, flat if it is not so already; records that cannot be made flat are left out, or refused.
     fn flat_head(&self, head: &Records, taken: Option<&Taken>) -> Result<Option<Records>, Fault> {
-        let known = taken.map(|taken| taken.columns.as_ref());
-        if let Ok(flat) = flat(head, known) {
+        let (known, given) = (taken.map(|taken| taken.columns.as_ref()), self.reading.given);
+        if let Ok(flat) = flat(head, known, given) {
             return Ok(flat);
         }
         let mut good = Records::default();
         for record in 0..head.len() {
             let (text, line) = (head.text(record..record + 1), head.lines(record..record + 1)[0]);
-            match flat(&head.part(record..record + 1), known) {
+            match flat(&head.part(record..record + 1), known, given) {
                 Ok(None) => good.push(text, line),
                 Ok(Some(flat)) => good.push(flat.text(0..flat.len()), line),
                 Err(_) if self.reading.on_error == OnError::Skip => {}
@@ -121,7 +122,7 @@ impl<'a> Text<'a> {
             guessed.map(|(guessed, _)| texts_for_nulls(&without_null_objects(guessed)))
         };
         let all = match guess(head.text(0..head.len())) {
-            Ok(guessed) => return Ok(guessed),
+            Ok(guessed) => return Ok(in_order(guessed, head)),
             Err(error) => error,
         };
         let mut good = Vec::new();
@@ -139,7 +140,8 @@ impl<'a> Text<'a> {
                 }
             }
         }
-        guess(&good).map_err(|_| self.malformed(&all))
+        let guessed = guess(&good).map_err(|_| self.malformed(&all))?;
+        Ok(in_order(guessed, head))
     }
 
     /// What types are guessed from.
@@ -332,7 +334,7 @@ fn check_readable(schema: &Schema) -> Result<(), ArrowError> {
         Some(field) => Err(ArrowError::CsvError(format!(
             "column {:?} stores {}, which CSV cannot hold; use JSON lines, Parquet or Arrow",
             field.name(),
-            field.data_type()
+            type_name(field.data_type())
         ))),
     }
 }
@@ -346,6 +348,27 @@ fn without_null_objects(guessed: Schema) -> Schema {
     };
     let is_kept = |field: &&FieldRef| !field.data_type().is_null() || !is_object(field.name());
     Schema::new(fields.iter().filter(is_kept).cloned().collect::<Vec<_>>())
+}
+
+/// The columns in the order in which they appear in the records: a guess has them in that of the alphabet.
+fn in_order(guessed: Schema, head: &Records) -> Schema {
+    let mut left: HashSet<&str> =
+        guessed.fields().iter().map(|field| field.name().as_str()).collect();
+    let mut places = HashMap::new();
+    for record in 0..head.len() {
+        // Most often the first record has all of them.
+        if left.is_empty() {
+            break;
+        }
+        for name in names(head.text(record..record + 1)) {
+            if left.remove(name.as_str()) {
+                places.insert(name, places.len());
+            }
+        }
+    }
+    let mut fields: Vec<FieldRef> = guessed.fields().iter().cloned().collect();
+    fields.sort_by_key(|field| places.get(field.name()).copied().unwrap_or(usize::MAX));
+    Schema::new(fields)
 }
 
 /// Columns of which the beginning has no value are guessed to hold text.

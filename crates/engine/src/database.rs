@@ -17,6 +17,7 @@ use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
+use crate::moment::Moment;
 use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
@@ -123,8 +124,9 @@ impl Database {
     /// beside one that writes or none. Nothing is written but a lease, which keeps the files that are read.
     ///
     /// # Errors
-    /// `NotFound` if there is no database, `InvalidArgument` if the path is a URL, `Corrupt`, `Unsupported`, `Io`, also
-    /// where no lease may be left in the folder.
+    /// `NotFound` if there is no database or no named snapshot that [`ReadOptions::at`] names, `MomentGone` if no reader
+    /// holds the moment that it gives, `InvalidArgument` if that is none of this database or the path is a URL, `Corrupt`,
+    /// `Unsupported`, `Io`, also where no lease may be left in the folder.
     pub fn open_read_only(path: impl AsRef<Path>, options: ReadOptions) -> Result<Database> {
         Ok(Database::of_reader(Reader::open(path.as_ref(), &options)?, options))
     }
@@ -231,8 +233,8 @@ impl Database {
     /// All tables as of the newest visible commit; of a reader, as of the last refresh. Copies no rows.
     pub fn snapshot(&self) -> Result<Snapshot> {
         match &self.opened {
-            Opened::Writing(writer) => writer.snapshot(),
-            Opened::Reading(reader) => reader.snapshot(),
+            Opened::Writing(writer) => writer.snapshot(&self.interrupt),
+            Opened::Reading(reader) => reader.snapshot(&self.interrupt),
         }
     }
 
@@ -321,10 +323,33 @@ impl Database {
     /// Moves a reader on to the newest complete commit, and returns it. Named snapshots are those of now; snapshots
     /// taken before stay as they are. Reads what is new in the log, or all that is needed of it once the writer has
     /// flushed. The writer always sees its newest commit, and only returns it.
+    ///
+    /// # Errors
+    /// `Unsupported` of a reader at a moment or a named snapshot, which stays there, `Closed`, `Corrupt`, `Io`.
     pub fn refresh(&self) -> Result<Lsn> {
         match &self.opened {
             Opened::Writing(writer) => writer.visible(),
             Opened::Reading(reader) => reader.refresh(&self.interrupt),
+        }
+    }
+
+    /// What a reader shows, for others that open the database [there](crate::At::Moment). They can for as long as a reader
+    /// is open at this moment, which this one is until it is refreshed, closed or dropped.
+    ///
+    /// # Errors
+    /// `Unsupported` of a writer, `Closed`.
+    pub fn moment(&self) -> Result<Moment> {
+        Ok(self.snapshot_with_moment()?.0)
+    }
+
+    /// [`Database::moment`] with the snapshot that shows it.
+    pub fn snapshot_with_moment(&self) -> Result<(Moment, Snapshot)> {
+        match &self.opened {
+            Opened::Reading(reader) => reader.moment(&self.interrupt),
+            Opened::Writing(_) => Err(Error::new(
+                ErrorKind::Unsupported,
+                "moments are of readers: open the database read-only, here or in another process, and ask that",
+            )),
         }
     }
 

@@ -45,6 +45,8 @@ pub enum ErrorKind {
     Closed,
     /// The writer has not written as far as a reader asked for: wait, and refresh again.
     Behind,
+    /// A moment that no reader holds any more: take a new one.
+    MomentGone,
     /// Another process writes to this database: wait, or ask that process.
     Locked,
     /// Written by a later version: upgrade.
@@ -157,6 +159,16 @@ impl Error {
         }
     }
 
+    /// The same, saying first what was to be done, unless it names the path that is meant.
+    pub(crate) fn during(self, what: impl fmt::Display, path: &Path) -> Error {
+        let says_all =
+            matches!(self.kind, ErrorKind::Interrupted | ErrorKind::Internal | ErrorKind::Closed);
+        match says_all || self.message.contains(&path.display().to_string()) {
+            true => self,
+            false => Error { message: format!("{what}: {}", self.message), ..self },
+        }
+    }
+
     pub(crate) fn invalid(message: impl Into<String>) -> Error {
         Error::new(ErrorKind::InvalidArgument, message)
     }
@@ -190,7 +202,8 @@ impl Error {
         }
     }
 
-    /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them or the first.
+    /// "unknown WHAT NAME", with the nearest of the valid names or, if none is near, all of them or the first, in the order
+    /// given.
     pub fn unknown<'a>(what: &str, name: &str, valid: impl IntoIterator<Item = &'a str>) -> Error {
         let valid: Vec<&str> = valid.into_iter().collect();
         let hint = match nearest(name, &valid) {

@@ -52,6 +52,7 @@
 
 mod error;
 mod calls;
+mod moment;
 mod options;
 mod schema;
 mod policy;
@@ -86,11 +87,12 @@ pub use database::{Database, MaintenanceHold, Table};
 pub use database_calls::backups::restore;
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
+pub use moment::{At, Moment};
 pub use options::{Durability, Options, ReadOptions};
 pub use read::estimate::aggregate::Aggregate;
 pub use read::estimate::computed::{Computed, Expression};
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
-pub use read::estimate::result::{AggregateEstimate, Estimate};
+pub use read::estimate::result::{AggregateEstimate, Estimate, Unreached};
 pub use read::get::Found;
 pub use read::partition::KeyPartition;
 pub use read::request::{SampleReport, SampleRequest, ShareRequest, Unit};
@@ -98,6 +100,7 @@ pub use read::sample::fresh_seed;
 pub use read::scan::{Scan, ScanRequest};
 pub use read::sets::Sets;
 pub use read::snapshot::{Snapshot, TableSnapshot};
+pub use read::splits::KeySplit;
 pub use reports::stats::{IndexedSetsStats, Stats, TableStats, WriterStats};
 pub use reports::verify::VerifyReport;
 pub use roles::deleting::DeleteResult;
@@ -106,7 +109,7 @@ pub use schema::conform::{AppendOptions, OnError, Rejected};
 pub use schema::granularity::Granularity;
 pub use schema::metric::Metric;
 pub use schema::table_spec::{Merge, RollupSpec, TableSpec};
-pub use select::key_range::{Between, Closed};
+pub use select::key_range::{Between, Closed, KeyStretch};
 pub use select::predicate::Predicate;
 pub use select::selection::Selection;
 #[cfg(shuttle)]
@@ -190,6 +193,16 @@ pub use drillcore_format::statistics_page::ColumnZones;
 /// }
 /// ```
 pub use drillcore_format::statistics_page::Zones;
+/// The name of a type, as users write it in schemas and as messages have it.
+///
+/// ```
+/// use drillcore::arrow_schema::{DataType, TimeUnit};
+/// use drillcore::type_name;
+///
+/// let moment = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+/// assert_eq!(type_name(&moment), "timestamp[us, UTC]");
+/// ```
+pub use drillcore_format::type_name::type_name;
 /// What an average's interval allows values to be: [`AggregateEstimate::bounds`].
 ///
 /// ```

@@ -5,6 +5,7 @@ use std::thread;
 use drillcore_storage::files::local_directory::ReadMode;
 
 use crate::calls::interrupt::Interrupt;
+use crate::moment::At;
 
 /// What a crash may take away. A returned `append` survives ...
 ///
@@ -87,6 +88,8 @@ pub struct Options {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ReadOptions {
+    /// Which state of the database is shown.
+    pub at: At,
     /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
     pub cache_bytes: u64,
     /// Read segments past the cache of the operating system, so that their pages are held once, and the limit above is
@@ -139,6 +142,7 @@ fn maintenance_threads() -> usize {
 impl Default for ReadOptions {
     fn default() -> ReadOptions {
         let interrupt = Interrupt::never();
-        ReadOptions { cache_bytes: CACHE_BYTES, direct_io: false, io_uring: true, interrupt }
+        let (at, cache_bytes) = (At::Newest, CACHE_BYTES);
+        ReadOptions { at, cache_bytes, direct_io: false, io_uring: true, interrupt }
     }
 }

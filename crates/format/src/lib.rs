@@ -12,6 +12,7 @@ pub mod byte_bounds;
 pub mod indexed_sets;
 pub mod ordinal_intervals;
 pub mod weight;
+pub mod type_name;
 pub mod widening;
 pub mod schema;
 pub mod key;

@@ -234,6 +234,21 @@ impl TableSchema {
         }
     }
 
+    /// In a rollup table the nullable columns of the events that metrics are made of, or were until they were dropped,
+    /// ascending: those whose values are counted, once a column.
+    pub fn counted_inputs(&self) -> Vec<usize> {
+        let Some(rollup) = self.rollup() else { return Vec::new() };
+        let was_input = |column| {
+            let dropped = self.stored.retired().iter().filter_map(|retired| retired.metric);
+            dropped.into_iter().any(|metric| metric.input == Some(column))
+        };
+        let is_counted = |&column: &usize| {
+            let is_nullable = rollup.events.field(column).is_nullable();
+            is_nullable && (rollup.is_input(column) || was_input(column))
+        };
+        (0..rollup.events.fields().len()).filter(is_counted).collect()
+    }
+
     /// The columns that batches have: in a rollup table those of its events.
     pub fn batch_columns(&self) -> &SchemaRef {
         self.rollup().map_or(&self.columns, |rollup| &rollup.events)
@@ -390,7 +405,13 @@ impl TableSchema {
         };
         let stored = match flags & STORED_COLUMNS_FOLLOW {
             0 => StoredColumns::default(),
-            _ => StoredColumns::decode(cursor, width)?,
+            _ => {
+                let events = match &merge {
+                    MergePolicy::Rollup(rollup) => Some(rollup.events.fields().len()),
+                    MergePolicy::Append | MergePolicy::Upsert { .. } => None,
+                };
+                StoredColumns::decode(cursor, width, events)?
+            }
         };
         let schema = TableSchema { columns, key, set, merge, weights, streams, ttl, stored };
         schema.check().map_err(|detail| cursor.error(detail))?;
@@ -398,14 +419,37 @@ impl TableSchema {
     }
 }
 
+impl Metric {
+    fn encode(self, out: &mut Vec<u8>) {
+        out.push(self.kind as u8);
+        put_varint(out, self.input.map_or(0, |column| column as u64 + 1));
+    }
+
+    /// Reads what [`Metric::encode`] wrote. Fails on an input beyond the `columns` columns of the events.
+    fn decode(cursor: &mut Cursor<'_>, columns: usize) -> Result<Metric> {
+        let kind = match cursor.u8()? {
+            0 => MetricKind::Count,
+            1 => MetricKind::Sum,
+            2 => MetricKind::Min,
+            3 => MetricKind::Max,
+            4 => MetricKind::Avg,
+            other => return Err(cursor.error(format!("unknown metric {other}"))),
+        };
+        let input = cursor.varint()?.checked_sub(1).map(|column| column as usize);
+        if input.is_some_and(|column| column >= columns) {
+            return Err(cursor.error("a metric of a column that is none"));
+        }
+        if input.is_none() && kind != MetricKind::Count {
+            return Err(cursor.error("a metric that needs a column has none"));
+        }
+        Ok(Metric { kind, input })
+    }
+}
+
 impl Rollup {
-    /// The nullable columns of the events that metrics are made of, ascending: those whose values are
-    /// counted, once a column.
-    pub fn counted_inputs(&self) -> Vec<usize> {
-        let is_input = |column| self.metrics.iter().any(|metric| metric.input == Some(column));
-        let fields = self.events.fields().iter().enumerate();
-        let counted = fields.filter(|(column, field)| field.is_nullable() && is_input(*column));
-        counted.map(|(column, _)| column).collect()
+    /// Whether a metric is made of a column of the events.
+    pub fn is_input(&self, column: usize) -> bool {
+        self.metrics.iter().any(|metric| metric.input == Some(column))
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -419,10 +463,7 @@ impl Rollup {
             },
         );
         put_varint(out, self.metrics.len() as u64);
-        for metric in &self.metrics {
-            out.push(metric.kind as u8);
-            put_varint(out, metric.input.map_or(0, |column| column as u64 + 1));
-        }
+        self.metrics.iter().for_each(|metric| metric.encode(out));
         put_varint(out, self.declared as u64);
         out.push(u8::from(self.discovers));
     }
@@ -440,22 +481,7 @@ impl Rollup {
         };
         let mut metrics = Vec::new();
         for _ in 0..cursor.varint()? {
-            let kind = match cursor.u8()? {
-                0 => MetricKind::Count,
-                1 => MetricKind::Sum,
-                2 => MetricKind::Min,
-                3 => MetricKind::Max,
-                4 => MetricKind::Avg,
-                other => return Err(cursor.error(format!("unknown metric {other}"))),
-            };
-            let input = position(cursor.varint()?);
-            if input.is_some_and(|column| column >= events.fields().len()) {
-                return Err(cursor.error("a metric of a column that is none"));
-            }
-            if input.is_none() && kind != MetricKind::Count {
-                return Err(cursor.error("a metric that needs a column has none"));
-            }
-            metrics.push(Metric { kind, input });
+            metrics.push(Metric::decode(cursor, events.fields().len())?);
         }
         let declared = match usize::try_from(cursor.varint()?) {
             Ok(declared) if declared <= key_columns => declared,
@@ -610,14 +636,7 @@ mod tests {
         // Whoever makes the table if it is missing names the columns of today.
         assert!(wider.widens(&made) && wider.widens(&made_wide) && !made.widens(&made_wide));
         for schema in [made, wider, made_wide] {
-            let mut bytes = Vec::new();
-            schema.encode(&mut bytes);
-            let mut cursor = Cursor::new(&bytes, "schema");
-            assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
-            cursor.finish().unwrap();
-            for len in 0..bytes.len() {
-                assert!(TableSchema::decode(&mut Cursor::new(&bytes[..len], "schema")).is_err());
-            }
+            let mut bytes = assert_reads_back(&schema);
             *bytes.last_mut().unwrap() = 4;
             assert!(TableSchema::decode(&mut Cursor::new(&bytes, "schema")).is_err());
         }
@@ -627,7 +646,7 @@ mod tests {
     fn a_rollup_reads_back() {
         let fields = vec![
             Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
-            Field::new("delay", DataType::Int64, true),
+            Field::new("delay", DataType::Int16, true),
         ];
         let count = Metric { kind: MetricKind::Count, input: None };
         let worst = Metric { kind: MetricKind::Max, input: Some(1) };
@@ -652,13 +671,28 @@ mod tests {
                 discovers: true,
             }),
         };
+        // One that has lost a metric still says what was stored of it.
+        let without = schema.without_column(2);
+        assert_eq!(without.stored.retired()[0].metric, Some(worst));
+        assert!(without.continues(&schema) && without.check().is_ok());
+        assert_eq!(without.counted_inputs(), schema.counted_inputs());
+        let wider = schema.with_wider_event(1, &DataType::Int64);
+        assert!(wider.continues(&schema) && wider.check().is_ok());
+        for schema in [schema, without] {
+            assert_reads_back(&schema);
+        }
+    }
+
+    /// Whole it reads back, and cut anywhere it is an error. Returns its bytes.
+    fn assert_reads_back(schema: &TableSchema) -> Vec<u8> {
         let mut bytes = Vec::new();
         schema.encode(&mut bytes);
         let mut cursor = Cursor::new(&bytes, "schema");
-        assert_eq!(TableSchema::decode(&mut cursor).unwrap(), schema);
+        assert_eq!(TableSchema::decode(&mut cursor).unwrap(), *schema);
         cursor.finish().unwrap();
         for len in 0..bytes.len() {
             assert!(TableSchema::decode(&mut Cursor::new(&bytes[..len], "schema")).is_err());
         }
+        bytes
     }
 }

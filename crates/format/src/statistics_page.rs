@@ -42,8 +42,8 @@ struct StatisticsLayout {
     page: Layout,
     /// One a column of the table.
     columns: Vec<ColumnPlace>,
-    /// One a column that is stored, or was: the column that it is, and its type.
-    stored: Vec<(Option<usize>, DataType)>,
+    /// One a column that is stored, or was: the column that it is, its type, and whether it has bounds.
+    stored: Vec<(Option<usize>, DataType, bool)>,
     /// Of the columns that got wider types, where older pages describe them; the last one first.
     earlier: Vec<(usize, ColumnPlace)>,
 }
@@ -73,10 +73,9 @@ impl StatisticsLayout {
                 Some(column) => schema.columns.field(column).data_type(),
                 None => schema.stored.retired_type(number).expect("it is one or the other"),
             };
-            let has_bounds = width(data_type).is_some()
-                && column.is_none_or(|column| table.is_stored_as_shown(column));
+            let has_bounds = width(data_type).is_some() && table.is_stored_as_shown(number);
             places.push(ColumnPlace { nulls: fields.len(), has_bounds });
-            stored.push((column, data_type.clone()));
+            stored.push((column, data_type.clone(), has_bounds));
             fields.push(Field::new(format!("nulls of {number}"), DataType::UInt64, true));
             if has_bounds {
                 for side in ["min", "max"] {
@@ -133,17 +132,17 @@ impl StatisticsLayout {
             Arc::new(UInt64Array::from_iter_values(spans.iter().map(|span| span.rows))),
             Arc::new(UInt64Array::from_iter_values(spans.iter().map(|span| span.blocks))),
         ];
-        for (column, data_type) in &self.stored {
+        for (column, data_type, has_bounds) in &self.stored {
             match column {
                 Some(column) => {
                     values.push(Arc::new(null_counts(&columns[*column], &zones)));
-                    if self.columns[*column].has_bounds {
+                    if *has_bounds {
                         values.extend(bounds(&columns[*column], &zones));
                     }
                 }
                 None => {
                     values.push(new_null_array(&DataType::UInt64, zones.len()));
-                    if width(data_type).is_some() {
+                    if *has_bounds {
                         let nothing = new_null_array(data_type, zones.len());
                         values.extend([nothing.clone(), nothing]);
                     }

@@ -344,3 +344,33 @@ fn what_is_nested_in_json_lines_is_spread_over_columns_or_kept_as_text() {
     let skip = ["ingest", "db", "new", "deep.jsonl", "--key=id", "--on-error=skip", "--quiet"];
     assert!(prints(folder, &skip).starts_with("1 rows appended to new, 1 left out"));
 }
+
+#[test]
+fn columns_of_json_lines_have_the_order_of_the_file_and_objects_may_be_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = [
+        r#"{"zeta": 1, "id": 1, "user": {"name": "Ann", "age": 7}, "alpha": [1, 2]}"#,
+        r#"{"id": 2, "more": true, "user": {"mail": "b@c"}, "zeta": 2}"#,
+    ];
+    std::fs::write(folder.join("a.jsonl"), lines.join("\n")).unwrap();
+    prints(folder, &["ingest", "db", "t", "a.jsonl", "--key=id", "--quiet"]);
+    let first = |table: &str| {
+        let scan = prints(folder, &["scan", "db", table, "--output=csv"]);
+        scan.lines().next().unwrap().to_string()
+    };
+    assert_eq!(first("t"), "zeta,id,user.name,user.age,alpha,more,user.mail");
+    let typed = ["ingest", "db", "u", "a.jsonl", "--key=id", "--quiet"];
+    let given = ["--type=user=string", "--type=zeta=int16"];
+    prints(folder, &[&typed[..], &given].concat());
+    assert_eq!(first("u"), "zeta,id,user,alpha,more");
+    let users = prints(folder, &["scan", "db", "u", "--columns=user", "--output=jsonl"]);
+    let value = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+    assert_eq!(value(users.lines().next().unwrap())["user"], r#"{"name": "Ann", "age": 7}"#);
+    // Goes on as it began, also without the option.
+    prints(folder, &["ingest", "db", "u", "a.jsonl", "--quiet"]);
+    assert_eq!(prints(folder, &["count", "db", "u"]), "4\n");
+    let unknown =
+        refused(folder, &["ingest", "db", "v", "a.jsonl", "--key=id", "--type=usr=string"]);
+    assert!(unknown.contains("unknown column \"usr\""), "{unknown}");
+}

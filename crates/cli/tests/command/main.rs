@@ -1,5 +1,6 @@
 //! The command as scripts and people use it, a theme each. One program, as linking one takes longer than running it.
 
+mod estimate;
 mod export;
 mod files;
 mod resume;

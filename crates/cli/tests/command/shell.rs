@@ -56,7 +56,7 @@ fn types_that_are_given_are_those_of_the_table_and_others_are_refused() {
         ("new", "zip=text", "unknown type \"text\""),
         ("new", "zip", "expected COLUMN=TYPE"),
         // The text is what does not fit, and no table is made for it.
-        ("new", "city=int64", "column \"city\" stores Int64, which cannot hold \"Oslo\""),
+        ("new", "city=int64", "column \"city\" stores int64, which cannot hold \"Oslo\""),
     ] {
         let ingest = ["ingest", "db", table, "-", "--quiet", "--key=id", "--type", given];
         let output = drillcore(folder.path(), &ingest, CSV);

@@ -26,7 +26,7 @@ fn rows_expire_and_what_has_does_not_come_back() {
     let message = refused(folder, &["ingest", "v.drill", "v", "v.csv", "--ttl", "ts=7d"]);
     assert!(message.contains("--ttl"), "{message}");
     for (arguments, says) in [
-        (vec!["id", "7d"], "no time"),
+        (vec!["id", "7d"], "no lifetime"),
         (vec!["ts", "soon"], "write 7d"),
         (vec!["ts"], "TIME"),
         (vec![], "COLUMN"),

@@ -310,9 +310,8 @@ impl Target {
         let removals = DeferredRemovals::new(self.directory.clone());
         for name in present {
             let is_paged = file_of(name.trim_end_matches(".new")).is_some();
-            if name.starts_with("manifest-") {
-                removals.defer(name, 0, ManifestVersion::ANY);
-            } else if (is_paged || is_log_file(&name)) && !needed.contains(&name) {
+            let is_manifest = name.starts_with("manifest-");
+            if is_manifest || (is_paged || is_log_file(&name)) && !needed.contains(&name) {
                 removals.defer(name, 0, version);
             }
         }

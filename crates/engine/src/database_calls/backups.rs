@@ -34,7 +34,11 @@ impl Database {
     pub fn backup(&self, path: impl AsRef<Path>, copy: bool) -> Result<BackupResult> {
         let path = path.as_ref().to_path_buf();
         check_path(&path)?;
-        self.back_up(copy, move || Target::of_backup(&path))
+        let of_target = path.clone();
+        let done = self.back_up(copy, move || Target::of_backup(&of_target));
+        done.map_err(|error| {
+            error.during(format_args!("cannot back up to {}", path.display()), &path)
+        })
     }
 
     /// [`Database::backup`] into any [`Directory`], which is empty or holds an earlier backup.
@@ -94,10 +98,15 @@ pub fn restore(
     let (backup, path) = (backup.as_ref().to_path_buf(), path.as_ref().to_path_buf());
     check_path(&backup)?;
     check_path(&path)?;
-    aside(interrupt, move |interrupt| {
+    let (source, target) = (backup.clone(), path.clone());
+    let done = aside(interrupt, move |interrupt| {
         let source =
-            LocalDirectory::open(&backup).map_err(|error| Error::cannot_open(&backup, error))?;
+            LocalDirectory::open(&source).map_err(|error| Error::cannot_open(&source, error))?;
         let source: Arc<dyn Directory> = Arc::new(source);
-        restore_into(&source, Target::new(&path)?, copy, fresh_seed(), interrupt)
+        restore_into(&source, Target::new(&target)?, copy, fresh_seed(), interrupt)
+    });
+    done.map_err(|error| match error.to_string().contains(&path.display().to_string()) {
+        true => error,
+        false => error.during(format_args!("cannot restore {}", backup.display()), &backup),
     })
 }

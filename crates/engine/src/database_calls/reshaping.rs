@@ -23,7 +23,8 @@ impl Database {
     }
 
     /// Makes a table with the shape and the rows that another one has now. Rows are written to new segments, beside writers
-    /// of both; the table is there with all of them, or not at all.
+    /// of both; the table is there with all of them, or not at all. Positions of sources belong to the database, and are
+    /// not copied.
     ///
     /// # Errors
     /// `NotFound`, `AlreadyExists` if there is a table of that name, `InvalidArgument` for what is no name, `StorageFull`,
@@ -65,10 +66,11 @@ impl Table {
     }
 
     /// Drops a column. Writes nothing but one edit of the manifest: from now on its values are not read, and merges leave
-    /// them out. Snapshots taken before show it. A column that gets the name later is another one.
+    /// them out. Snapshots taken before show it. A column that gets the name later is another one. In a rollup table the
+    /// column is a metric; batches may lack what no metric is made of any more.
     ///
     /// # Errors
-    /// `NotFound` if there is no such column, `InvalidArgument` of a column of the key or of a rollup table, the set column
+    /// `NotFound` if there is no such column, `InvalidArgument` of a column of the key, so of a dimension, the set column
     /// and weights, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn drop_column(&self, name: &str) -> Result<()> {
         let (core, id, name) = (self.database().core()?.clone(), self.id(), name.to_string());
@@ -79,11 +81,12 @@ impl Table {
 
     /// Gives a column a wider type: a signed or unsigned integer a longer one of its kind, or `Float64` to a column of
     /// `Float32`. Writes nothing but one edit of the manifest: older rows are read with their values in the wider type,
-    /// and merges write them so. Snapshots taken before have the old type.
+    /// and merges write them so. Snapshots taken before have the old type. In a rollup table the column is one of the
+    /// events that metrics are made of; metrics have 64 bits already.
     ///
     /// # Errors
-    /// `NotFound` if there is no such column, `InvalidArgument` for another type, a column of the key or of a rollup table,
-    /// and the set column, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
+    /// `NotFound` if there is no such column, `InvalidArgument` for another type, a column of the key, so a dimension, a
+    /// metric, and the set column, `ReadOnly`, `Closed`, `Io`. A failed call changes nothing.
     pub fn widen(&self, name: &str, data_type: &DataType) -> Result<()> {
         let (core, id) = (self.database().core()?.clone(), self.id());
         let (name, data_type) = (name.to_string(), data_type.clone());

@@ -46,7 +46,8 @@ impl<'a> FreshPieces<'a> {
             (table.layout.clone(), limit)
         };
         self.ttl = layout.schema().ttl;
-        let find = |piece: &Piece| Expiring::find(piece, &layout, limit, &Interrupt::never()).ok();
+        let (meter, never) = (&self.core.meter, Interrupt::never());
+        let find = |piece: &Piece| Expiring::find(piece, &layout, limit, meter, &never).ok();
         self.expiring = self.pieces.iter().map(find).collect();
     }
 

@@ -10,7 +10,7 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_storage::files::lease::ManifestVersion;
-use drillcore_storage::log::wal::Wal;
+use drillcore_storage::log::wal::{Released, Wal};
 use drillcore_storage::manifest::Manifest;
 use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::{MutexGuard, thread};
@@ -344,17 +344,18 @@ fn flush(
     entry.segments_changed();
     state.changed();
     drop(state);
+    let version = manifest.version();
     drop(manifest);
     if let Some(wal) = core.wal.get() {
-        remove_log_before(core, wal, needed_from);
+        remove_log_before(core, wal, needed_from, version);
     }
     Ok(Done::Installed)
 }
 
-/// Removes log files that are not needed any more, once no reader may be about to read them.
-pub fn remove_log_before(core: &Core, wal: &Wal, needed_from: Lsn) {
-    for (name, bytes) in wal.release_before(needed_from) {
-        core.removals.defer(name, bytes, ManifestVersion::ANY);
+/// Removes log files that are not needed any more as of a version, once no reader holds an earlier moment that needs them.
+pub fn remove_log_before(core: &Core, wal: &Wal, needed_from: Lsn, version: ManifestVersion) {
+    for Released { name, first, bytes } in wal.release_before(needed_from) {
+        core.removals.defer_log(name, bytes, version, first);
     }
     core.removals.sweep();
 }

@@ -12,6 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float64Type, Int64Type, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, Decimal128Array, Float64Array, Int64Array, RecordBatch, UInt64Array,
+    new_null_array,
 };
 use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
@@ -38,31 +39,29 @@ pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> R
             }
         })
         .collect();
-    let mut values: Vec<ArrayRef> = vec![Arc::new(UInt64Array::from(vec![1; len]))];
-    for column in rollup.counted_inputs() {
+    let mut values = no_values(layout, len);
+    values[0] = Arc::new(UInt64Array::from(vec![1; len]));
+    for (at, column) in schema.counted_inputs().into_iter().enumerate() {
         let input = events.column(column);
         let counts = (0..len).map(|row| u64::from(input.is_valid(row)));
-        values.push(Arc::new(UInt64Array::from_iter_values(counts)));
+        values[1 + at] = Arc::new(UInt64Array::from_iter_values(counts));
     }
-    for metric in &rollup.metrics {
+    for (metric, at) in rollup.metrics.iter().zip(metric_values(layout)) {
         let input = metric.input.map(|column| events.column(column));
-        match (metric.kind, input) {
-            (MetricKind::Count, _) => values.push(Arc::new(Int64Array::from(vec![1; len]))),
+        values[at] = match (metric.kind, input) {
+            (MetricKind::Count, _) => Arc::new(Int64Array::from(vec![1; len])),
             (MetricKind::Sum | MetricKind::Avg, Some(input)) if is_float(input.data_type()) => {
                 let input = as_float(input);
                 let nothing_left_over = input.iter().map(|value| value.map(|_| 0.0));
-                values.push(Arc::new(input.clone()));
-                values.push(Arc::new(nothing_left_over.collect::<Float64Array>()));
+                values[at + 1] = Arc::new(nothing_left_over.collect::<Float64Array>());
+                Arc::new(input)
             }
             (MetricKind::Sum | MetricKind::Avg, Some(input)) => {
                 let input = as_integer(input);
-                let wide = input.iter().map(|value| value.map(i128::from)).collect();
-                values.push(Arc::new(decimals(wide)));
+                Arc::new(decimals(input.iter().map(|value| value.map(i128::from)).collect()))
             }
-            (_, Some(input)) if is_float(input.data_type()) => {
-                values.push(Arc::new(as_float(input)))
-            }
-            (_, Some(input)) => values.push(Arc::new(as_integer(input))),
+            (_, Some(input)) if is_float(input.data_type()) => Arc::new(as_float(input)),
+            (_, Some(input)) => Arc::new(as_integer(input)),
             (_, None) => unreachable!("create_table gives every metric but a count an input"),
         }
     }
@@ -83,26 +82,24 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Resu
         let only_keys = Rows::new(rows.len(), Some(rows.keys().clone()), Vec::new());
         only_keys.take(&lasts).keys().clone()
     });
-    let mut at = hidden_count(rollup);
-    let mut values: Vec<ArrayRef> =
-        (0..at).map(|hidden| groups.add_counts(rows.value(hidden))).collect::<Result<_>>()?;
-    for metric in &rollup.metrics {
+    let mut values = no_values(layout, ends.len());
+    for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate() {
+        *counts = groups.add_counts(rows.value(hidden))?;
+    }
+    for (metric, at) in rollup.metrics.iter().zip(metric_values(layout)) {
         let stored = rows.value(at);
-        match (metric.kind, stored.data_type()) {
-            (MetricKind::Count, _) => values.push(groups.add_integers(stored)?),
+        values[at] = match (metric.kind, stored.data_type()) {
+            (MetricKind::Count, _) => groups.add_integers(stored)?,
             (MetricKind::Sum | MetricKind::Avg, DataType::Float64) => {
                 let (sums, left_over) = groups.add_floats(stored, rows.value(at + 1));
-                values.push(sums);
-                values.push(left_over);
-                at += 1;
+                values[at + 1] = left_over;
+                sums
             }
-            (MetricKind::Sum | MetricKind::Avg, _) => values.push(groups.add_decimals(stored)?),
-            (MetricKind::Min, _) => values.push(groups.extreme(stored, true)),
-            (MetricKind::Max, _) => values.push(groups.extreme(stored, false)),
+            (MetricKind::Sum | MetricKind::Avg, _) => groups.add_decimals(stored)?,
+            (MetricKind::Min, _) => groups.extreme(stored, true),
+            (MetricKind::Max, _) => groups.extreme(stored, false),
         }
-        at += 1;
     }
-    debug_assert_eq!(values.len(), layout.value_types().len());
     Ok(Rows::new(ends.len(), keys, values))
 }
 
@@ -126,12 +123,12 @@ pub fn shown(
             (MetricKind::Sum, _) => narrow(schema.columns.field(column).name(), stored)?,
             (MetricKind::Avg, DataType::Float64) => {
                 let sums = totals(stored, rows.value(at + 1));
-                averages(sums.iter(), input_counts(rollup, metric, rows))
+                averages(sums.iter(), input_counts(schema, metric, rows))
             }
             (MetricKind::Avg, _) => {
                 let sums = stored.as_primitive::<Decimal128Type>();
                 let sums = sums.iter().map(|sum| sum.map(|sum| sum as f64));
-                averages(sums, input_counts(rollup, metric, rows))
+                averages(sums, input_counts(schema, metric, rows))
             }
             _ => stored.clone(),
         });
@@ -140,20 +137,27 @@ pub fn shown(
     let plain = Layout::new(&TableSchema {
         merge: drillcore_format::schema::MergePolicy::Append,
         weights: Vec::new(),
+        stored: Default::default(),
         ..schema.clone()
     });
     Ok(plain.decode(&rows.with_values(values), columns)?)
 }
 
-/// The hidden values before those of the metrics: the number of events, then for each counted input that of
-/// its values.
-fn hidden_count(rollup: &Rollup) -> usize {
-    1 + rollup.counted_inputs().len()
+/// A null for each value of `len` rows. Those of metrics that were dropped stay so.
+fn no_values(layout: &Layout, len: usize) -> Vec<ArrayRef> {
+    let nothing = new_null_array(&DataType::Null, len);
+    vec![nothing; layout.value_types().len()]
+}
+
+/// The first value of each metric, in order.
+fn metric_values(layout: &Layout) -> impl Iterator<Item = usize> + '_ {
+    let first = |column| layout.value_of(column).expect("a metric is not in the key");
+    metric_columns(layout.schema()).map(first)
 }
 
 /// How many of each row's events have a value in the input of a metric.
-fn input_counts<'r>(rollup: &Rollup, metric: &Metric, rows: &'r Rows) -> &'r UInt64Array {
-    let counted = rollup.counted_inputs();
+fn input_counts<'r>(schema: &TableSchema, metric: &Metric, rows: &'r Rows) -> &'r UInt64Array {
+    let counted = schema.counted_inputs();
     let place = counted.iter().position(|&column| Some(column) == metric.input);
     // Where nulls are not allowed, all have one.
     rows.value(place.map_or(0, |place| 1 + place)).as_primitive()

@@ -7,8 +7,10 @@
 //! | a stored row is shown | as it is | as it is | after all partial rows of its key were combined |
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_schema::{FieldRef, Schema, SchemaRef};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 
@@ -59,7 +61,7 @@ impl<'l> TablePolicy<'l> {
             None => (Cow::Borrowed(schema), schema.key.clone()),
             Some(rollup) => {
                 let keyed = dimensions(schema, rollup);
-                (Cow::Owned(events_schema(rollup, &keyed)), keyed)
+                (Cow::Owned(events_schema(schema, rollup, &keyed)), keyed)
             }
         }
     }
@@ -129,9 +131,9 @@ fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
 }
 
 /// The shape of a rollup table's events, keyed by the dimensions that all must have.
-fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
+fn events_schema(schema: &TableSchema, rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
     TableSchema {
-        columns: rollup.events.clone(),
+        columns: wanted_events(schema, rollup, dimensions),
         key: dimensions[..rollup.declared].to_vec(),
         set: None,
         merge: MergePolicy::Append,
@@ -140,4 +142,24 @@ fn events_schema(rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
         ttl: None,
         stored: Default::default(),
     }
+}
+
+/// The columns of a rollup table's events. Those that only dropped metrics were made of may be missing.
+fn wanted_events(schema: &TableSchema, rollup: &Rollup, dimensions: &[usize]) -> SchemaRef {
+    let dropped: Vec<usize> = schema
+        .stored
+        .retired()
+        .iter()
+        .filter_map(|retired| retired.metric?.input)
+        .filter(|input| !rollup.is_input(*input) && !dimensions.contains(input))
+        .collect();
+    if dropped.is_empty() {
+        return rollup.events.clone();
+    }
+    let field = |(column, field): (usize, &FieldRef)| match dropped.contains(&column) {
+        true => Arc::new(field.as_ref().clone().with_nullable(true)),
+        false => field.clone(),
+    };
+    let fields: Vec<FieldRef> = rollup.events.fields().iter().enumerate().map(field).collect();
+    Arc::new(Schema::new(fields))
 }

@@ -39,7 +39,7 @@ pub struct Stats {
     pub lsn: Lsn,
     /// Rows in memory that new snapshots see; of a writer also appends and compactions under way.
     pub buffered_bytes: u64,
-    /// All rows in memory, including those that only older snapshots hold.
+    /// All rows in memory, including those that only older snapshots hold, and the times of rows that expire next.
     pub row_bytes: u64,
     /// Bytes of pages in the cache.
     pub cache_bytes: u64,
@@ -252,7 +252,10 @@ impl Stats {
                 merges: state.counts.merges,
                 segments_indexed: state.counts.segments_indexed,
                 rows_written: state.counts.rows_written,
-                snapshot_row_bytes: core.meter.bytes().saturating_sub(state.buffered_bytes),
+                snapshot_row_bytes: core
+                    .meter
+                    .bytes()
+                    .saturating_sub(state.buffered_bytes + state.expiring_bytes()),
                 oldest_snapshot_lsn: oldest.first().map(|table| table.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,

@@ -7,6 +7,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions
 use arrow_schema::{DataType, Field};
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::schema::TableSchema;
+use drillcore_format::type_name::type_name;
 use drillcore_format::weight::{self, NoWeight};
 
 use crate::error::{Error, Result};
@@ -231,7 +232,7 @@ fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef
     let cast = exact_cast(values, to, column)?;
     let reason = |row: usize| {
         let value = arrow_cast::display::array_value_to_string(values, row).unwrap_or_default();
-        format!("column {column:?} stores {to}, which cannot hold {value}")
+        format!("column {column:?} stores {}, which cannot hold {value}", type_name(to))
     };
     let rejected = |row: usize| Rejected { row: row as u64, reason: reason(row) };
     Ok((cast.values, cast.unfit.into_iter().map(rejected).collect()))
@@ -372,7 +373,7 @@ mod tests {
         let given = batch(vec![("id", Arc::new(Float64Array::from(vec![1.0, 1.5, f64::NAN])))]);
         assert_eq!(
             error(&given),
-            r#"row 1: column "id" stores Int64, which cannot hold 1.5, and 1 more rows"#
+            r#"row 1: column "id" stores int64, which cannot hold 1.5, and 1 more rows"#
         );
     }
 
@@ -391,7 +392,7 @@ mod tests {
         let id: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         assert_eq!(
             error(&batch(vec![("id", text.clone())])),
-            r#"column "id" stores Int64, but Utf8 was given"#
+            r#"column "id" stores int64, but string was given"#
         );
         assert_eq!(
             error(&batch(vec![("name", text.clone())])),

@@ -1,6 +1,7 @@
 //! What tells the shape of one table from that of another, in words.
 
 use arrow_schema::{FieldRef, Schema};
+use drillcore_format::type_name::type_name;
 
 use crate::schema::metric::Metric;
 use crate::schema::table_spec::{Merge, RollupSpec, TableSpec};
@@ -68,7 +69,7 @@ fn columns(found: &Schema, asked: &Schema) -> Vec<String> {
             continue;
         };
         if known.data_type() != field.data_type() {
-            let (known, field) = (known.data_type(), field.data_type());
+            let (known, field) = (type_name(known.data_type()), type_name(field.data_type()));
             said.push(format!("its column {name:?} has type {known}, not {field}"));
         } else if known.is_nullable() != field.is_nullable() {
             let takes = if known.is_nullable() { "is nullable" } else { "is not nullable" };

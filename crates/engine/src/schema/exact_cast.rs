@@ -13,6 +13,7 @@ use arrow_array::{Array, ArrayRef, GenericByteArray, make_array};
 use arrow_buffer::OffsetBuffer;
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType, TimeUnit};
+use drillcore_format::type_name::type_name;
 
 use crate::error::{Error, Result};
 
@@ -42,6 +43,7 @@ pub fn exact_cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<Cast
             }
             _ => "",
         };
+        let (to, from) = (type_name(to), type_name(from));
         Error::invalid(format!("column {column:?} stores {to}, but {from} was given{hint}"))
     };
     if !means(&source, from, &target, to) {

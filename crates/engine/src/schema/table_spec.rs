@@ -12,6 +12,7 @@ use drillcore_format::schema::{
     is_supported, is_time_type, list_of_strings,
 };
 use drillcore_format::streams::page::is_streamable;
+use drillcore_format::type_name::type_name;
 use drillcore_format::weight::is_weight_type;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -345,7 +346,8 @@ impl TableSpec {
             let data_type = schema.columns.field(column).data_type();
             if !is_streamable(data_type) {
                 return Err(Error::invalid(format!(
-                    "column {name:?} has type {data_type}, which cannot be a stream; leave it out"
+                    "column {name:?} has type {}, which cannot be a stream; leave it out",
+                    type_name(data_type)
                 )));
             }
             streams.push(column);
@@ -441,7 +443,8 @@ impl TableSpec {
         let data_type = self.columns.field(index).data_type();
         if !matches!(data_type, DataType::Timestamp(_, _)) {
             return Err(Error::invalid(format!(
-                "time column {column:?} has type {data_type}; it must be a timestamp"
+                "time column {column:?} has type {}; it must be a timestamp",
+                type_name(data_type)
             )));
         }
         self.key.iter().position(|of_key| of_key == column).ok_or_else(|| {
@@ -458,7 +461,8 @@ impl TableSpec {
         let field = input.map(|input| self.columns.field(input));
         let (shown, nullable) = kind.shown(field).ok_or_else(|| {
             let field = field.expect("a count reads no column");
-            let (metric, column, found) = (metric.to_string(), field.name(), field.data_type());
+            let (metric, column) = (metric.to_string(), field.name());
+            let found = type_name(field.data_type());
             Error::invalid(format!(
                 "metric {metric:?} needs a float, a signed integer or an unsigned one of up to 32 bits, but column \
                  {column:?} has type {found}"
@@ -474,7 +478,8 @@ impl TableSpec {
             let (name, data_type) = (field.name(), field.data_type());
             if !is_weight_type(data_type) {
                 return Err(Error::invalid(format!(
-                    "weight column {name:?} has type {data_type}; it must be a number"
+                    "weight column {name:?} has type {}; it must be a number",
+                    type_name(data_type)
                 )));
             }
             if key.contains(&column) {
@@ -519,7 +524,8 @@ pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Resul
     let data_type = schema.columns.field(column).data_type();
     if !is_time_type(data_type) {
         return Err(Error::invalid(format!(
-            "column {name:?} has type {data_type}, which is no time; rows live for some time after a timestamp or a date"
+            "column {name:?} has type {}, from which no lifetime can be counted; name a timestamp or date column",
+            type_name(data_type)
         )));
     }
     if schema.rollup().is_some() && !schema.key.contains(&column) {
@@ -609,7 +615,7 @@ fn with_dimension(
             return Err(Error::invalid(message));
         }
         if of_events.data_type() != data_type {
-            let known = of_events.data_type();
+            let (known, data_type) = (type_name(of_events.data_type()), type_name(data_type));
             let message = format!(
                 "column {name:?} has type {known} in appended batches, not {data_type}; use {known}"
             );
@@ -660,7 +666,7 @@ fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
     if is_key_type(field.data_type()) {
         return Ok(());
     }
-    let (column, found) = (field.name(), field.data_type());
+    let (column, found) = (field.name(), type_name(field.data_type()));
     Err(Error::invalid(format!(
         "{role} {column:?} has type {found}; use binary and list columns as values only"
     )))
@@ -677,7 +683,7 @@ fn check_columns(fields: &Fields) -> Result<()> {
             )));
         }
         if !is_supported(field.data_type()) {
-            let (column, found) = (field.name(), field.data_type());
+            let (column, found) = (field.name(), type_name(field.data_type()));
             return Err(Error::invalid(format!(
                 "column {column:?} has type {found}, which is not supported; use an integer, a float, decimal128, \
                  bool, string, binary, date32, a timestamp or a list of strings"

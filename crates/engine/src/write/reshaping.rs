@@ -6,7 +6,8 @@
 use arrow_schema::DataType;
 use drillcore_format::ids::TableId;
 use drillcore_format::manifest_edit::Edit;
-use drillcore_format::schema::TableSchema;
+use drillcore_format::schema::{Rollup, TableSchema};
+use drillcore_format::type_name::type_name;
 use drillcore_format::widening::is_wider;
 
 use crate::calls::interrupt::Interrupt;
@@ -45,6 +46,12 @@ pub fn rename_column(
 pub fn drop_column(core: &Core, table: TableId, name: &str, interrupt: &Interrupt) -> Result<()> {
     reshape(core, table, interrupt, |schema| {
         let column = column(schema, name)?;
+        if schema.rollup().is_some() && schema.key.contains(&column) {
+            return Err(Error::invalid(format!(
+                "{name:?} is a dimension, and rows that differ only in it would have to be folded again; make a rollup \
+                 table without it, and append the events to that"
+            )));
+        }
         check_is_plain(schema, column, "be dropped")?;
         if schema.weights.contains(&column) {
             return Err(Error::invalid(format!(
@@ -69,30 +76,81 @@ pub fn widen_column(
     interrupt: &Interrupt,
 ) -> Result<()> {
     reshape(core, table, interrupt, |schema| {
-        let column = column(schema, name)?;
-        let found = schema.columns.field(column).data_type();
-        check_is_plain(schema, column, "get another type")?;
-        if !is_wider(found, data_type) {
-            return Err(Error::invalid(format!(
-                "column {name:?} of type {found} cannot be widened to {data_type}; integers get wider integers with or \
-                 without a sign as before, and float32 becomes float64"
-            )));
+        if let Some(rollup) = schema.rollup() {
+            return widen_event(schema, rollup, name, data_type);
         }
+        let column = column(schema, name)?;
+        check_is_plain(schema, column, "get another type")?;
+        check_is_wider(name, schema.columns.field(column).data_type(), data_type)?;
         Ok(schema.with_wider(column, data_type))
     })
 }
 
+/// Gives a column of a rollup table's events a wider type. No row changes: metrics are stored in the widest type.
+fn widen_event(
+    schema: &TableSchema,
+    rollup: &Rollup,
+    name: &str,
+    data_type: &DataType,
+) -> Result<TableSchema> {
+    let Ok(event) = rollup.events.index_of(name) else {
+        let column = column(schema, name)?;
+        let (found, metric) = (
+            schema.columns.field(column).data_type(),
+            schema.metric(column).expect("others are events"),
+        );
+        let hint = match metric.input.map(|input| rollup.events.field(input).name()) {
+            Some(input) => format!("; the column of the events is {input:?}"),
+            None => String::new(),
+        };
+        return Err(Error::invalid(format!(
+            "{name:?} is a metric of type {}, the widest that metrics have{hint}",
+            type_name(found)
+        )));
+    };
+    if schema.key.iter().any(|&column| schema.columns.field(column).name() == name) {
+        return Err(Error::invalid(format!(
+            "{name:?} is a dimension, and keys hold it in its type; make a rollup table with the wider type, and append \
+             the events to that"
+        )));
+    }
+    check_is_wider(name, rollup.events.field(event).data_type(), data_type)?;
+    if rollup.is_input(event) && *data_type == DataType::UInt64 {
+        return Err(Error::invalid(format!(
+            "column {name:?} cannot be widened to uint64: metrics are made of it, and have 64 bits with a sign; uint32 \
+             is the widest"
+        )));
+    }
+    Ok(schema.with_wider_event(event, data_type))
+}
+
+fn check_is_wider(name: &str, from: &DataType, to: &DataType) -> Result<()> {
+    if is_wider(from, to) {
+        return Ok(());
+    }
+    let (from, to) = (type_name(from), type_name(to));
+    Err(Error::invalid(format!(
+        "column {name:?} of type {from} cannot be widened to {to}; integers get wider integers with or without a sign as \
+         before, and float32 becomes float64"
+    )))
+}
+
 fn column(schema: &TableSchema, name: &str) -> Result<usize> {
-    let names = || schema.columns.fields().iter().map(|field| field.name().as_str());
-    schema.columns.index_of(name).map_err(|_| Error::unknown("column", name, names()))
+    schema.columns.index_of(name).map_err(|_| {
+        if schema.batch_columns().column_with_name(name).is_some() {
+            return Error::invalid(format!(
+                "the table has no column {name:?}, only its events do; name a dimension or a metric"
+            ));
+        }
+        let columns = schema.columns.fields().iter().map(|field| field.name().as_str());
+        Error::unknown("column", name, columns)
+    })
 }
 
 /// Refuses columns that rows are found or folded by.
 fn check_is_plain(schema: &TableSchema, column: usize, what: &str) -> Result<()> {
     let name = schema.columns.field(column).name();
-    let role = if schema.rollup().is_some() {
-        "a column of a rollup table, whose rows are folded by it"
-    } else if schema.key.contains(&column) {
+    let role = if schema.key.contains(&column) {
         "a key column"
     } else if schema.set_column() == Some(column) {
         "the set column"

@@ -446,7 +446,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     }
     let error = table.add_column("level", &DataType::Date64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert!(error.to_string().contains("\"level\" has type Date64"), "{error}");
+    assert!(error.to_string().contains("\"level\" has type date64"), "{error}");
     let metrics = vec![("sum".to_string(), Metric::sum("weight"))];
     let granularity = Granularity::NONE;
     let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics, discover: false });
@@ -456,9 +456,9 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
     for (name, data_type, reason) in [
         ("weight", DataType::Int64, "read by a metric"),
-        ("place", DataType::Int64, "has type Utf8 in appended batches"),
+        ("place", DataType::Int64, "has type string in appended batches"),
         ("tags", DataType::new_list(DataType::Utf8, true), "values only"),
-        ("level", DataType::Date64, "has type Date64"),
+        ("level", DataType::Date64, "has type date64"),
     ] {
         let error = rollup.add_column(name, &data_type).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -2,6 +2,7 @@
 
 mod add_column;
 mod aggregates;
+mod at_moment;
 mod background_writer;
 mod backup;
 mod column_streams;
@@ -23,8 +24,10 @@ mod reader;
 mod resident_index;
 mod reshaping;
 mod rollup;
+mod rollup_reshaping;
 mod set_indexes;
 mod several_threads;
+mod splits;
 mod time_to_live;
 mod upsert;
 mod weighted;

@@ -179,7 +179,7 @@ fn a_table_of_another_shape_says_what_differs() {
         (
             "t",
             TableSpec { columns: retyped, ..spec() },
-            &["column \"city\" is nullable", "column \"delay\" has type Int64, not Float64"],
+            &["column \"city\" is nullable", "column \"delay\" has type int64, not float64"],
         ),
         ("t", TableSpec { columns: wider, ..spec() }, &["it has no column \"gate\""]),
         (
@@ -195,7 +195,7 @@ fn a_table_of_another_shape_says_what_differs() {
             &["metrics is (n=count, worst=max(delay)), not (n=count, worst=min(delay))"],
         ),
         ("r", with_rollup(&|rollup| rollup.discover = false), &["dimensions is open, not closed"]),
-        ("r", TableSpec { columns: events, ..rollup() }, &["\"delay\" has type Int64, not Int32"]),
+        ("r", TableSpec { columns: events, ..rollup() }, &["\"delay\" has type int64, not int32"]),
         ("r", TableSpec { key: vec!["city".into()], ..rollup() }, &["its key is (id), not (city)"]),
     ];
     for (name, spec, said) in cases {

@@ -167,6 +167,7 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
             let more = SampleRequest { n: n + 1, ..request };
             assert_eq!(table.sample(&more).unwrap_err().kind(), ErrorKind::TooFewRows);
             check_estimates(table, &more.selection, &expected);
+            check_estimates_by_event(table, &more.selection, &expected);
         }
     }
     let sets = table.sets().unwrap();
@@ -263,6 +264,93 @@ fn check_estimates(table: &TableSnapshot, selection: &Selection, expected: &[(Ke
         };
         assert!(estimate(&one).exact, "the rows of each set are known");
     }
+}
+
+/// Estimates by event are of each row as often as it has events, whether the events are drawn or the rows read.
+fn check_estimates_by_event(
+    table: &TableSnapshot,
+    selection: &Selection,
+    expected: &[(Key, Folded)],
+) {
+    let events = expected.iter().map(|row| row.1.0 as u64).sum::<u64>();
+    let figures =
+        ["count", "count(delay)", "avg(n)", "sum(delay)", "variance(n)", "quantile(delay, 0.8)"];
+    let figures = [&figures[..], &["median(share)", "ratio(share, n)", "distinct(place)"]].concat();
+    for by in [None, Some("place")] {
+        let mut groups: BTreeMap<Option<String>, Vec<&Folded>> = BTreeMap::new();
+        for (key, row) in expected {
+            let group = groups.entry(by.and_then(|_| key.1.clone())).or_default();
+            group.extend(std::iter::repeat_n(row, row.0 as usize));
+        }
+        if by.is_none() {
+            groups.entry(None).or_default();
+        }
+        for stop in [Stop::Rows(u64::MAX), Stop::Error(HalfWidth::Relative(1e-12))] {
+            let request = EstimateRequest {
+                aggregates: aggregates(&figures),
+                by: by.map(String::from).into_iter().collect(),
+                selection: selection.clone(),
+                unit: Unit::Events,
+                stop,
+                ..Default::default()
+            };
+            let found = table.estimate(&request).unwrap();
+            assert!(found.exact, "{}", found.method);
+            assert_eq!((found.unit, found.population), (Unit::Events, events));
+            assert_eq!(found.aggregates[0].intervals.len(), groups.len());
+            for (at, (place, rows)) in groups.iter().enumerate() {
+                let different = match (by, rows.is_empty()) {
+                    (_, true) => 0,
+                    (Some(_), _) => usize::from(place.is_some()),
+                    (None, _) => {
+                        let mut places: Vec<_> =
+                            expected.iter().filter_map(|row| row.0.1.as_ref()).collect();
+                        places.sort_unstable();
+                        places.dedup();
+                        places.len()
+                    }
+                };
+                let truths = figures_of(rows, different);
+                for (aggregate, truth) in found.aggregates.iter().zip(truths) {
+                    let value = aggregate.intervals[at].value;
+                    let is_close =
+                        truth.is_some_and(|x| (value - x).abs() <= 1e-9 * x.abs().max(1.0));
+                    let name = &aggregate.name;
+                    assert!(is_close || truth.is_none() && value.is_nan(), "{name}: {value}");
+                }
+            }
+        }
+    }
+}
+
+/// The figures of rows, in the order of [`check_estimates_by_event`].
+fn figures_of(rows: &[&Folded], different: usize) -> Vec<Option<f64>> {
+    let mut delays: Vec<f64> =
+        rows.iter().filter_map(|row| row.1.map(|delay| delay as f64)).collect();
+    let mut shares: Vec<f64> = rows.iter().filter_map(|row| row.3).collect();
+    delays.sort_unstable_by(f64::total_cmp);
+    shares.sort_unstable_by(f64::total_cmp);
+    let counts: Vec<f64> = rows.iter().map(|row| row.0 as f64).collect();
+    let all: f64 = counts.iter().sum();
+    let mean = all / counts.len() as f64;
+    let squares = counts.iter().map(|n| (n - mean).powi(2)).sum::<f64>();
+    let has = |numbers: &[f64], figure: f64| (!numbers.is_empty()).then_some(figure);
+    let quantile = |numbers: &[f64], share: f64| {
+        let place = share * (numbers.len() as f64 - 1.0);
+        let at = |place: f64| numbers[place as usize];
+        at(place.floor()) + (at(place.ceil()) - at(place.floor())) * place.fract()
+    };
+    vec![
+        Some(rows.len() as f64),
+        Some(delays.len() as f64),
+        has(&counts, mean),
+        has(&delays, delays.iter().sum()),
+        (counts.len() > 1).then(|| squares / (counts.len() as f64 - 1.0)),
+        (!delays.is_empty()).then(|| quantile(&delays, 0.8)),
+        (!shares.is_empty()).then(|| quantile(&shares, 0.5)),
+        has(&shares, shares.iter().sum::<f64>() / all),
+        Some(different as f64),
+    ]
 }
 
 fn random_events(rng: &mut Rng, len: u64) -> Vec<Event> {
@@ -385,8 +473,12 @@ fn what_cannot_be_folded_is_refused_with_names() {
         db.create_table("t", spec).err().expect("refused").to_string()
     };
     let metric = |text: &str| vec![("m".to_string(), text.parse().unwrap())];
-    assert!(refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("has type Utf8"));
-    assert!(refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("has type Utf8"));
+    assert!(
+        refused(&|_, rollup| rollup.metrics = metric("sum(place)")).contains("has type string")
+    );
+    assert!(
+        refused(&|_, rollup| rollup.metrics = metric("avg(place)")).contains("has type string")
+    );
     assert!(refused(&|_, rollup| rollup.metrics = metric("sum(dealy)")).contains("\"delay\""));
     assert!(
         refused(&|_, rollup| rollup.time = Some("delay".into())).contains("must be a timestamp")

@@ -130,7 +130,7 @@ fn random_request(rng: &mut Rng) -> ScanRequest {
         _ => None,
     };
     ScanRequest {
-        selection: Selection { between, sets, predicate: None },
+        selection: Selection { between, sets, ..Selection::default() },
         columns,
         limit: (rng.below(3) == 0).then(|| rng.below(700)),
         reverse: rng.below(2) == 0,

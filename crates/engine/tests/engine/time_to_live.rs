@@ -468,6 +468,38 @@ fn rows_of_a_table_with_columns_renamed_and_dropped_expire_all_the_same() {
 }
 
 #[test]
+fn a_snapshot_that_reads_a_column_of_times_can_be_stopped_and_counts_what_it_remembers() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = Events::new(Kind::AppendById);
+    let rows: Vec<Row> = (0..1000).map(|id| (id, 1 + id * 7 % 100)).collect();
+    {
+        let db = Database::open(folder.path(), Options::default()).unwrap();
+        let table = db.create_table("t", events.spec()).unwrap();
+        events.append(&table, &rows);
+        db.flush().unwrap();
+        table.set_ttl(hours(50)).unwrap();
+        db.close().unwrap();
+    }
+    let reader = Database::open_read_only(folder.path(), ReadOptions::default()).unwrap();
+    // Later than what was found as it was opened.
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(reader.stats().unwrap().row_bytes, 0);
+    let stopped = reader.interrupted_by(Interrupt::new(Arc::new(|| true)));
+    assert_eq!(stopped.snapshot().err().unwrap().kind(), ErrorKind::Interrupted);
+    assert_eq!(reader.stats().unwrap().row_bytes, 0);
+    let shown = younger_than(&rows, 50);
+    let snapshot = reader.table("t").unwrap().snapshot().unwrap();
+    assert_eq!(events.rows(&snapshot, &Selection::default()).len(), shown.len());
+    // A time and an ordinal of each.
+    assert_eq!(reader.stats().unwrap().row_bytes, 16 * shown.len() as u64);
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    assert_eq!(db.table("t").unwrap().snapshot().unwrap().rows().unwrap(), shown.len() as u64);
+    let stats = db.stats().unwrap();
+    let of_times = stats.row_bytes - stats.buffered_bytes;
+    assert!(of_times <= 16 * shown.len() as u64 && stats.writer.unwrap().snapshot_row_bytes == 0);
+}
+
+#[test]
 fn a_time_to_live_that_makes_no_sense_is_refused() {
     let db = Database::in_memory(Options::default()).unwrap();
     let events = Events::new(Kind::Rollup);
@@ -475,8 +507,8 @@ fn a_time_to_live_that_makes_no_sense_is_refused() {
     let refused = |ttl: Option<(&str, Duration)>| table.set_ttl(ttl).unwrap_err();
     let day = Duration::from_secs(86_400);
     for (ttl, says) in [
-        (("group", day), "no time"),
-        (("w", day), "no time"),
+        (("group", day), "no lifetime"),
+        (("w", day), "no lifetime"),
         (("at", Duration::ZERO), "whole seconds"),
         (("at", Duration::from_millis(1_500)), "whole seconds"),
         (("at", Duration::MAX), "whole seconds"),

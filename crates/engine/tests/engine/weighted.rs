@@ -197,6 +197,47 @@ fn draws_without_replacement_are_successive_draws_by_weight() {
     assert!(chi_square_p_value(&swapped, &expected) < FALSE_ALARM, "the twin passed");
 }
 
+/// Who draws a few rows, and then more with the same seed, gets the few first, with the same arrival times.
+#[test]
+fn more_rows_begin_with_those_that_fewer_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    let rows: Vec<i64> = (0..4_000).collect();
+    let weights = rows.iter().map(|&id| if id == 77 { 1 << 40 } else { 1 + id % 19 });
+    let mut columns = batch(&rows).columns().to_vec();
+    columns[2] = Arc::new(Int64Array::from_iter_values(weights));
+    let batch = RecordBatch::try_new(batch(&rows).schema(), columns).unwrap();
+    table.append(&batch, OnError::Raise).unwrap();
+    let check = |state: &str| {
+        let snapshot = table.snapshot().unwrap();
+        let of_set = Some(Arc::new(StringArray::from(vec!["s1"])) as _);
+        for (sets, weight) in [(None, "whole"), (None, "share"), (of_set, "share")] {
+            for seed in 0..10 {
+                let drawn = |n| {
+                    let selection = Selection { sets: sets.clone(), ..Default::default() };
+                    let request = SampleRequest {
+                        n,
+                        selection,
+                        weight: Some(weight.into()),
+                        seed: Some(seed),
+                        arrival_times: true,
+                        ..Default::default()
+                    };
+                    snapshot.sample(&request).unwrap()
+                };
+                let many = drawn(1_200);
+                for n in [1, 2, 30, 500] {
+                    assert_eq!(drawn(n), many.slice(0, n as usize), "{state}, {weight}, {n} rows");
+                }
+            }
+        }
+    };
+    check("in memory");
+    db.flush().unwrap();
+    check("on disk");
+}
+
 #[test]
 fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
     let db = Database::in_memory(Options::default()).unwrap();

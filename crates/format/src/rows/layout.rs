@@ -83,8 +83,8 @@ impl Layout {
             // The hidden first value: whether the row is a tombstone.
             MergePolicy::Upsert { .. } => value_types.push(DataType::Boolean),
             // The hidden first values: the number of events, and of those with a value in a column.
-            MergePolicy::Rollup(rollup) => {
-                value_types.resize(1 + rollup.counted_inputs().len(), DataType::UInt64);
+            MergePolicy::Rollup(_) => {
+                value_types.resize(1 + schema.counted_inputs().len(), DataType::UInt64);
             }
         }
         let hidden = value_types.len();
@@ -95,7 +95,11 @@ impl Layout {
         for number in 0..schema.stored_count() {
             let Some(column) = schema.stored.column(number) else {
                 values.push(Some(value_types.len()));
-                value_types.push(DataType::Null);
+                let metric = schema.rollup().zip(schema.stored_metric(number));
+                let len = metric.map_or(1, |(rollup, metric)| {
+                    sum_types(rollup, metric).map_or(1, |of| of.len())
+                });
+                value_types.extend(std::iter::repeat_n(DataType::Null, len));
                 continue;
             };
             match schema.key.iter().position(|key| *key == column) {
@@ -178,13 +182,13 @@ impl Layout {
         }
     }
 
-    /// Whether a column is stored as one value of the type that is shown. Sums of a rollup table are not.
-    pub fn is_stored_as_shown(&self, column: usize) -> bool {
-        let shown = self.shared.schema.columns.field(column).data_type();
-        match self.shared.places[column] {
-            Place::Key(_) => true,
-            Place::Value(_) => stored_types(&self.shared.schema, column) == [shown.clone()],
-        }
+    /// Whether a stored column, by its number, has or had one value of the type that is shown. Sums of a rollup table do
+    /// not, nor do lists.
+    pub fn is_stored_as_shown(&self, number: usize) -> bool {
+        let schema = &self.shared.schema;
+        let metric = schema.rollup().zip(schema.stored_metric(number));
+        let is_sum = metric.is_some_and(|(rollup, metric)| sum_types(rollup, metric).is_some());
+        !is_sum && !matches!(schema.stored_type(number), Some(DataType::List(_)))
     }
 
     /// The positions in the key of those of some columns that are in it, ascending.
@@ -458,13 +462,16 @@ fn stored_types(schema: &TableSchema, column: usize) -> Vec<DataType> {
     };
     let MergePolicy::Rollup(rollup) = &schema.merge else { return vec![shown.clone()] };
     let before = (0..column).filter(|other| !schema.key.contains(other)).count();
-    let Metric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } =
-        rollup.metrics[before]
-    else {
-        return vec![shown.clone()];
+    sum_types(rollup, rollup.metrics[before]).unwrap_or_else(|| vec![shown.clone()])
+}
+
+/// What a sum or an average is stored as; other metrics are as they are shown.
+fn sum_types(rollup: &Rollup, metric: Metric) -> Option<Vec<DataType>> {
+    let Metric { kind: MetricKind::Sum | MetricKind::Avg, input: Some(input) } = metric else {
+        return None;
     };
-    match rollup.events.field(input).data_type().is_floating() {
+    Some(match rollup.events.field(input).data_type().is_floating() {
         true => vec![DataType::Float64, DataType::Float64],
         false => vec![DataType::Decimal128(38, 0)],
-    }
+    })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use arrow_schema::{DataType, Fields};
+use arrow_schema::{DataType, Field, Fields};
 
 use super::{MergePolicy, Retired, Rollup, Streams, TableSchema, is_key_type, is_supported};
 use crate::weight::is_weight_type;
@@ -58,11 +58,13 @@ impl TableSchema {
         if self.stored.is_plain() {
             return Ok(());
         }
-        if self.rollup().is_some() {
-            return Err("a rollup table dropped a column".into());
-        }
         let mut origins = BTreeSet::new();
-        for Retired { number, data_type, widened } in self.stored.retired() {
+        for Retired { number, data_type, widened, metric } in self.stored.retired() {
+            if metric.is_some() != self.rollup().is_some()
+                || (metric.is_some() && widened.is_some())
+            {
+                return Err(format!("column {number} was {metric:?} and became {widened:?}"));
+            }
             if !is_supported(data_type) {
                 return Err(format!("column {number} had type {data_type}"));
             }
@@ -103,6 +105,16 @@ impl TableSchema {
                 return Err(format!(
                     "the time at position {position} of the key is not a timestamp"
                 ));
+            }
+        }
+        for Retired { number, data_type, metric, .. } in self.stored.retired() {
+            let input =
+                metric.and_then(|metric| metric.input).map(|input| rollup.events.field(input));
+            // It may have been widened to a type that no metric is made of.
+            let is_number =
+                |field: &Field| field.data_type().is_integer() || field.data_type().is_floating();
+            if !input.is_none_or(is_number) {
+                return Err(format!("column {number} of {data_type} was {metric:?} of {input:?}"));
             }
         }
         let shown = (0..fields.len()).filter(|column| !self.key.contains(column));

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{MergePolicy, SetColumn, Streams, TableSchema, TimeToLive};
+use super::{MergePolicy, Metric, SetColumn, Streams, TableSchema, TimeToLive};
+use crate::widening::is_wider;
 
 impl TableSchema {
     /// How many columns rows are stored with, also those that were dropped.
@@ -14,7 +15,7 @@ impl TableSchema {
     }
 
     /// The type that a stored column has, or had, by its number.
-    pub(super) fn stored_type(&self, number: usize) -> Option<&DataType> {
+    pub(crate) fn stored_type(&self, number: usize) -> Option<&DataType> {
         match self.stored.column(number) {
             Some(column) => self.columns.fields().get(column).map(|field| field.data_type()),
             None => self.stored.retired_type(number),
@@ -46,14 +47,48 @@ impl TableSchema {
         schema
     }
 
-    /// The same table without a column, which is neither in the key nor names the sets nor weighs nor says when rows expire, of a
-    /// table that keeps rows.
+    /// The same rollup table, whose events have a wider type of a column that is no dimension. Metrics are stored in
+    /// the widest type, whatever they are made of.
+    pub fn with_wider_event(&self, column: usize, data_type: &DataType) -> TableSchema {
+        let mut schema = self.clone();
+        if let MergePolicy::Rollup(rollup) = &mut schema.merge {
+            let wider = |field: &Field| field.clone().with_data_type(data_type.clone());
+            rollup.events = with_field(&rollup.events, column, wider);
+        }
+        schema
+    }
+
+    /// The metric that a column of a rollup table outside its key shows.
+    pub fn metric(&self, column: usize) -> Option<Metric> {
+        Some(self.rollup()?.metrics[self.metric_at(column)?])
+    }
+
+    /// The place among the metrics of that of a column.
+    fn metric_at(&self, column: usize) -> Option<usize> {
+        let is_metric = self.rollup().is_some() && !self.key.contains(&column);
+        is_metric.then(|| (0..column).filter(|other| !self.key.contains(other)).count())
+    }
+
+    /// The metric that a stored column has, or had, by its number.
+    pub(crate) fn stored_metric(&self, number: usize) -> Option<Metric> {
+        match self.stored.column(number) {
+            Some(column) => self.metric(column),
+            None => {
+                let retired = self.stored.retired().iter();
+                retired.filter(|retired| retired.number == number).find_map(|found| found.metric)
+            }
+        }
+    }
+
+    /// The same table without a column, which is neither in the key nor names the sets nor weighs nor says when rows
+    /// expire. In a rollup table it is a metric.
     pub fn without_column(&self, column: usize) -> TableSchema {
         let fields = self.columns.fields();
-        assert!(self.rollup().is_none() && !self.key.contains(&column), "rows keep their keys");
+        assert!(!self.key.contains(&column), "rows keep their keys");
         let is_special = self.set_column() == Some(column) || self.weights.contains(&column);
         let is_special = is_special || self.ttl.is_some_and(|ttl| ttl.column == column);
         assert!(!is_special, "sets, weights and times of expiry stay");
+        let metric = self.metric_at(column);
         let moved = |of: usize| if of > column { of - 1 } else { of };
         let mut kept: Vec<FieldRef> = fields.iter().cloned().collect();
         let dropped = kept.remove(column);
@@ -71,15 +106,25 @@ impl TableSchema {
                 .as_ref()
                 .map(|set| SetColumn { column: moved(set.column), ..set.clone() }),
             merge: match &self.merge {
+                MergePolicy::Append => MergePolicy::Append,
                 MergePolicy::Upsert { declared } => {
                     MergePolicy::Upsert { declared: declared - usize::from(column < *declared) }
                 }
-                other => other.clone(),
+                MergePolicy::Rollup(rollup) => {
+                    let mut rollup = rollup.clone();
+                    rollup.metrics.remove(metric.expect("others are in the key"));
+                    MergePolicy::Rollup(rollup)
+                }
             },
             weights: self.weights.iter().map(|of| moved(*of)).collect(),
             streams,
             ttl: self.ttl.map(|ttl| TimeToLive { column: moved(ttl.column), ..ttl }),
-            stored: self.stored.without_column(fields.len(), column, dropped.data_type()),
+            stored: self.stored.without_column(
+                fields.len(),
+                column,
+                dropped.data_type(),
+                self.metric(column),
+            ),
         }
     }
 
@@ -119,21 +164,18 @@ impl TableSchema {
             (MergePolicy::Append, MergePolicy::Append)
             | (MergePolicy::Upsert { .. }, MergePolicy::Upsert { .. }) => true,
             (MergePolicy::Rollup(now), MergePolicy::Rollup(before)) => {
-                let types = |columns: &SchemaRef| {
-                    let fields = columns.fields().iter();
-                    fields
-                        .map(|field| (field.data_type().clone(), field.is_nullable()))
-                        .collect::<Vec<_>>()
-                };
-                types(&now.events).starts_with(&types(&before.events))
-                    && (now.time, now.granularity, &now.metrics, now.declared, now.discovers)
-                        == (
-                            before.time,
-                            before.granularity,
-                            &before.metrics,
-                            before.declared,
-                            before.discovers,
-                        )
+                let (events, earlier_events) = (now.events.fields(), before.events.fields());
+                let numbers = 0..earlier.stored_count();
+                events.len() >= earlier_events.len()
+                    && events
+                        .iter()
+                        .zip(earlier_events)
+                        .all(|(now, before)| is_stored_alike(now, before))
+                    && numbers
+                        .into_iter()
+                        .all(|number| self.stored_metric(number) == earlier.stored_metric(number))
+                    && (now.time, now.granularity, now.declared, now.discovers)
+                        == (before.time, before.granularity, before.declared, before.discovers)
             }
             _ => false,
         };
@@ -148,6 +190,13 @@ impl TableSchema {
             && of_set(self) == of_set(earlier)
             && weights(self) == weights(earlier)
     }
+}
+
+/// Whether metrics of two columns of events are stored in the same types.
+fn is_stored_alike(a: &Field, b: &Field) -> bool {
+    let (of_a, of_b) = (a.data_type(), b.data_type());
+    let is_alike = of_a == of_b || is_wider(of_a, of_b) || is_wider(of_b, of_a);
+    is_alike && a.is_nullable() == b.is_nullable()
 }
 
 fn with_field(columns: &Schema, column: usize, change: impl Fn(&Field) -> Field) -> SchemaRef {

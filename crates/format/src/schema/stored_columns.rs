@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 
-use super::{put_column, read_column};
+use super::{Metric, put_column, read_column};
 use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
 
@@ -35,6 +35,8 @@ pub struct Retired {
     pub data_type: DataType,
     /// The number that took its place, if its column got a wider type.
     pub widened: Option<usize>,
+    /// In a rollup table: what was stored.
+    pub metric: Option<Metric>,
 }
 
 impl StoredColumns {
@@ -87,16 +89,17 @@ impl StoredColumns {
         StoredColumns { moved: Some(moved.into()) }
     }
 
-    /// After one of the `columns` columns, of a type, was dropped.
+    /// After one of the `columns` columns, of a type, was dropped; in a rollup table, it was a metric.
     pub(super) fn without_column(
         &self,
         columns: usize,
         column: usize,
         data_type: &DataType,
+        metric: Option<Metric>,
     ) -> StoredColumns {
         let mut moved = self.written_out(columns);
         let number = moved.numbers.remove(column);
-        moved.retire(Retired { number, data_type: data_type.clone(), widened: None });
+        moved.retire(Retired { number, data_type: data_type.clone(), widened: None, metric });
         StoredColumns { moved: Some(moved.into()) }
     }
 
@@ -110,7 +113,8 @@ impl StoredColumns {
         let wider = self.count(columns);
         let mut moved = self.written_out(columns);
         let number = std::mem::replace(&mut moved.numbers[column], wider);
-        moved.retire(Retired { number, data_type: data_type.clone(), widened: Some(wider) });
+        let (data_type, widened) = (data_type.clone(), Some(wider));
+        moved.retire(Retired { number, data_type, widened, metric: None });
         StoredColumns { moved: Some(moved.into()) }
     }
 
@@ -123,16 +127,23 @@ impl StoredColumns {
         let Some(moved) = &self.moved else { return };
         moved.numbers.iter().for_each(|&number| put_varint(out, number as u64));
         put_varint(out, moved.retired.len() as u64);
-        for Retired { number, data_type, widened } in &moved.retired {
+        for Retired { number, data_type, widened, metric } in &moved.retired {
             put_varint(out, *number as u64);
             put_column(&Field::new("", data_type.clone(), true), out);
             put_varint(out, widened.map_or(0, |number| number as u64 + 1));
+            if let Some(metric) = metric {
+                metric.encode(out);
+            }
         }
     }
 
-    /// Reads what [`StoredColumns::encode`] wrote of a table with `columns` columns. Fails on numbers that are not each
-    /// given once.
-    pub(super) fn decode(cursor: &mut Cursor<'_>, columns: usize) -> Result<StoredColumns> {
+    /// Reads what [`StoredColumns::encode`] wrote of a table with `columns` columns. If it is a rollup table, its events
+    /// have `events` columns. Fails on numbers that are not each given once.
+    pub(super) fn decode(
+        cursor: &mut Cursor<'_>,
+        columns: usize,
+        events: Option<usize>,
+    ) -> Result<StoredColumns> {
         let mut numbers = Vec::new();
         for _ in 0..columns {
             numbers.push(cursor.varint()?);
@@ -141,23 +152,26 @@ impl StoredColumns {
         for _ in 0..cursor.varint()? {
             let number = cursor.varint()?;
             let data_type = read_column(cursor)?.data_type().clone();
-            retired.push((number, data_type, cursor.varint()?));
+            let widened = cursor.varint()?;
+            let metric = events.map(|columns| Metric::decode(cursor, columns)).transpose()?;
+            retired.push((number, data_type, widened, metric));
         }
         let count = (columns + retired.len()) as u64;
         let mut all: Vec<u64> =
             numbers.iter().copied().chain(retired.iter().map(|(number, ..)| *number)).collect();
         all.sort_unstable();
         let rises = retired.is_sorted_by(|(a, ..), (b, ..)| a < b);
-        let is_later = |(number, _, widened): &(u64, _, u64)| {
+        let is_later = |(number, _, widened, _): &(u64, DataType, u64, Option<Metric>)| {
             *widened == 0 || (number + 2..=count).contains(widened)
         };
         if !all.into_iter().eq(0..count) || !rises || !retired.iter().all(is_later) {
             return Err(cursor.error("the numbers of stored columns are not each given once"));
         }
-        let retired = retired.into_iter().map(|(number, data_type, widened)| Retired {
+        let retired = retired.into_iter().map(|(number, data_type, widened, metric)| Retired {
             number: number as usize,
             data_type,
             widened: widened.checked_sub(1).map(|number| number as usize),
+            metric,
         });
         let numbers = numbers.into_iter().map(|number| number as usize).collect();
         Ok(StoredColumns { moved: Some(Moved { numbers, retired: retired.collect() }.into()) })

@@ -161,7 +161,8 @@ fn values_of_another_kind_are_no_values_of_a_column() {
     ] {
         let error = exact_cast(values, &to, "x").err().expect("refused").to_string();
         let from = values.data_type();
-        let said = format!("column \"x\" stores {to}, but {from} was given");
+        let (stores, given) = (type_name(&to), type_name(from));
+        let said = format!("column \"x\" stores {stores}, but {given} was given");
         assert!(error.starts_with(&said), "{error}");
         assert_eq!(error.contains("zone"), from.is_temporal(), "{error}");
     }
