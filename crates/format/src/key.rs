@@ -13,15 +13,15 @@ pub(crate) mod arbitrary;
 mod bound;
 mod fences;
 pub(crate) mod fixed;
+mod keys;
+mod keys_builder;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
-};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 
@@ -30,6 +30,8 @@ pub use bound::Bound;
 pub(crate) use bound::compare_parts;
 pub use fences::KeyFences;
 use fixed::{Fixed, with_fixed_type};
+pub use keys::Keys;
+pub(crate) use keys_builder::KeysBuilder;
 
 /// A null, or with nothing behind it the end of a shorter key.
 const NULL: u8 = 0x00;
@@ -45,11 +47,14 @@ const ESCAPED: [u8; 2] = [0x01, 0x02];
 
 /// Encodes one key a row from key columns of equal length, most significant first.
 ///
-/// O(bytes), column by column: lengths first, then one buffer of exact size. Panics if the keys
-/// exceed 2 GiB.
-pub fn encode_keys(columns: &[ArrayRef]) -> BinaryArray {
+/// O(bytes), column by column: lengths first, unless they are all the same, then one buffer of exact size. Panics if the
+/// keys exceed 2 GiB.
+pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
     let row_count = columns.first().map_or(0, |column| column.len());
     assert!(columns.iter().all(|column| column.len() == row_count), "key columns differ in length");
+    if let Some(widths) = even_widths(columns) {
+        return encode_even(columns, &widths, row_count);
+    }
     let kept = kept_columns(columns, row_count);
     let keeps = |row: usize, position: usize| kept.as_ref().is_none_or(|kept| kept[row] > position);
 
@@ -72,7 +77,40 @@ pub fn encode_keys(columns: &[ArrayRef]) -> BinaryArray {
     for (position, column) in columns.iter().enumerate() {
         fill(column, &mut bytes, &mut places, |row| keeps(row, position));
     }
-    BinaryArray::new(OffsetBuffer::new(offsets.into()), Buffer::from_vec(bytes), None)
+    Keys::new(offsets, bytes)
+}
+
+/// The length of each column's values, tags included, where no value is a string or null.
+fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
+    let width = |column: &ArrayRef| match column.null_count() {
+        0 => payload_width(column.data_type()).map(|width| 1 + width),
+        _ => None,
+    };
+    columns.iter().map(width).collect()
+}
+
+/// [`encode_keys`] of columns with values of these lengths: no key needs its place looked up.
+fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys {
+    let width: usize = widths.iter().sum();
+    let mut bytes = vec![PRESENT; row_count * width];
+    let mut begin = 0;
+    for (column, column_width) in columns.iter().zip(widths) {
+        // Behind the tag.
+        let payload = begin + 1..begin + column_width;
+        let payloads = bytes.chunks_exact_mut(width).map(|key| &mut key[payload.clone()]);
+        match column.data_type() {
+            DataType::Boolean => {
+                let values = column.as_boolean().values();
+                payloads.zip(values).for_each(|(payload, value)| payload[0] = u8::from(value));
+            }
+            data_type => with_fixed_type!(data_type, T => {
+                let values = column.as_primitive::<T>().values();
+                payloads.zip(values).for_each(|(payload, value)| value.put_ordered(payload));
+            }, panic!("{data_type} is not a key type of one length")),
+        }
+        begin += column_width;
+    }
+    Keys::even(row_count, width, bytes)
 }
 
 /// How many columns each row's key keeps, or `None` where all rows keep all.
@@ -267,14 +305,45 @@ fn column_len(rest: &[u8], width: Option<usize>) -> Result<usize> {
 /// Decodes the key column at `position` of every key; `types` are those of all key columns.
 ///
 /// O(bytes up to the column's end). Fails on bytes that no key has.
-pub fn decode_column(keys: &BinaryArray, types: &[DataType], position: usize) -> Result<ArrayRef> {
+pub fn decode_column(keys: &Keys, types: &[DataType], position: usize) -> Result<ArrayRef> {
     let (width, data_type) = (payload_width(&types[position]), &types[position]);
+    if let Some(column) = decode_even(keys, types, position) {
+        return Ok(column);
+    }
     match position {
         0 => decode_each(keys.len(), |row| first_column(keys.value(row), width), data_type),
         _ => {
             decode_each(keys.len(), |row| split_column(keys.value(row), types, position), data_type)
         }
     }
+}
+
+/// [`decode_column`] of numbers and times, where all keys have them and those before them at the same places. Decides
+/// nothing of other keys.
+fn decode_even(keys: &Keys, types: &[DataType], position: usize) -> Option<ArrayRef> {
+    let (key_width, bytes) = keys.even_bytes()?;
+    let mut tags = Vec::with_capacity(position + 1);
+    let mut begin = 0;
+    for data_type in &types[..=position] {
+        tags.push(begin);
+        begin += 1 + payload_width(data_type)?;
+    }
+    let payload = tags[position] + 1..begin;
+    if begin > key_width {
+        return None;
+    }
+    let are_present = |key: &[u8]| tags.iter().all(|&tag| key[tag] == PRESENT);
+    if types[position] == DataType::Boolean || !bytes.chunks_exact(key_width).all(are_present) {
+        return None;
+    }
+    let data_type = &types[position];
+    with_fixed_type!(data_type, T => {
+        type Native = <T as ArrowPrimitiveType>::Native;
+        let payloads = bytes.chunks_exact(key_width).map(|key| &key[payload.clone()]);
+        let values: Vec<Native> = payloads.map(Native::from_ordered).collect();
+        let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), None);
+        Some(Arc::new(array.with_data_type(data_type.clone())))
+    }, None)
 }
 
 /// Decodes single values written by [`encode_value`].
@@ -371,6 +440,27 @@ pub fn separator<'a>(previous_last: &[u8], first: &'a [u8]) -> &'a [u8] {
     assert!(previous_last <= first, "a separator lies between keys in order");
     let shared = shared_len(previous_last, first);
     &first[..first.len().min(shared + 1)]
+}
+
+/// The first sixteen bytes as a number, with zeros behind the end: not above the word of a greater key. Keys of one length
+/// up to sixteen are equal where their words are.
+#[inline]
+pub fn leading_word(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk() {
+        return u128::from_be_bytes(*first);
+    }
+    match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => {
+            // The last eight bytes overlap the first, whose bits are moved out.
+            let behind = u64::from_be_bytes(*last).unbounded_shl(8 * (16 - key.len() as u32));
+            u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(behind)
+        }
+        _ => {
+            let mut bytes = [0; 16];
+            bytes[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(bytes)
+        }
+    }
 }
 
 /// Bytes that two byte strings have in common at their beginning.

@@ -14,10 +14,11 @@ mod zones;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, UInt64Array, new_null_array};
+use arrow_array::{Array, ArrayRef, UInt64Array, new_null_array};
 use arrow_schema::{DataType, Field, Schema};
 
 use crate::block;
+use crate::key::Keys;
 use crate::rows::{Layout, Rows};
 use crate::schema::{MergePolicy, TableSchema};
 use bounds::{bounds, width};
@@ -149,7 +150,7 @@ impl StatisticsLayout {
                 }
             }
         }
-        let keys = BinaryArray::from_iter_values(zones.iter().map(|_| b""));
+        let keys = Keys::even(zones.len(), 0, Vec::new());
         Rows::new(zones.len(), Some(keys), values)
     }
 }

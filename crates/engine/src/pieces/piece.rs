@@ -5,11 +5,10 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use arrow_array::BinaryArray;
 use drillcore_format::block::RowsBuilder;
 use drillcore_format::ids::{LsnRange, SegmentId};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::Bound;
+use drillcore_format::key::{Bound, Keys};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::statistics_page::Zones;
@@ -160,7 +159,7 @@ impl Piece {
     /// unless that excludes it. What takes more than `bytes_max` is read in part.
     pub fn get(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         wanted: &[u32],
         may_be_elsewhere: &dyn Fn(&[u8]) -> bool,
         projection: &Projection,
@@ -194,7 +193,7 @@ impl Piece {
     fn get_live(
         &self,
         erased: &ErasedRows,
-        keys: &BinaryArray,
+        keys: &Keys,
         wanted: &[u32],
         projection: &Projection,
         bytes_max: usize,

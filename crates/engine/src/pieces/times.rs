@@ -2,9 +2,9 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, BinaryArray, Int64Array};
+use arrow_array::{Array, ArrayRef, Int64Array};
 use arrow_schema::DataType;
-use drillcore_format::key::decode_column;
+use drillcore_format::key::{Keys, decode_column};
 use drillcore_format::rows::Layout;
 
 use crate::error::Result;
@@ -17,7 +17,7 @@ pub fn times(values: &ArrayRef) -> Int64Array {
 
 /// The time that a key begins with; `None` if that is null.
 pub fn first_time(layout: &Layout, key: &[u8]) -> Result<Option<i64>> {
-    let key = BinaryArray::from_iter_values([key]);
+    let key = Keys::from_iter([key]);
     let times = times(&decode_column(&key, layout.key_types(), 0)?);
     Ok(times.is_valid(0).then(|| times.value(0)))
 }

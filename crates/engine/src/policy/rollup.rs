@@ -78,10 +78,7 @@ pub fn fold(layout: &Layout, rollup: &Rollup, rows: &Rows, ends: &[u32]) -> Resu
     }
     let groups = Groups { ends };
     let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
-    let keys = rows.has_keys().then(|| {
-        let only_keys = Rows::new(rows.len(), Some(rows.keys().clone()), Vec::new());
-        only_keys.take(&lasts).keys().clone()
-    });
+    let keys = rows.has_keys().then(|| rows.keys().take(&lasts));
     let mut values = no_values(layout, ends.len());
     for (hidden, counts) in values[..layout.hidden_values()].iter_mut().enumerate() {
         *counts = groups.add_counts(rows.value(hidden))?;

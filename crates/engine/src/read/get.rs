@@ -1,8 +1,9 @@
 //! Rows by their keys.
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use drillcore_format::byte_bounds;
+use drillcore_format::key::Keys;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
@@ -62,7 +63,7 @@ impl TableSnapshot {
     /// [`TableSnapshot::get`] by encoded keys.
     pub(crate) fn get_encoded(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         columns: &[usize],
         interrupt: &Interrupt,
     ) -> Result<Found> {
@@ -90,35 +91,31 @@ impl TableSnapshot {
 
     /// Those of some encoded keys that have a row that is shown, each once and in order. Not for tables whose rows are
     /// combined.
-    pub(crate) fn find_keys(
-        &self,
-        keys: &BinaryArray,
-        interrupt: &Interrupt,
-    ) -> Result<BinaryArray> {
+    pub(crate) fn find_keys(&self, keys: &Keys, interrupt: &Interrupt) -> Result<Keys> {
         self.find_keys_that(keys, self.table().unexpired.as_ref(), interrupt)
     }
 
     /// [`TableSnapshot::find_keys`] of rows that are no tombstones and pass a test, whether they have expired or not.
     pub(crate) fn find_keys_that(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         pass: Option<&Test>,
         interrupt: &Interrupt,
-    ) -> Result<BinaryArray> {
-        let mut sorted: Vec<&[u8]> = keys.iter().flatten().collect();
+    ) -> Result<Keys> {
+        let mut sorted: Vec<&[u8]> = keys.iter().collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let sorted = BinaryArray::from_iter_values(sorted);
+        let sorted = Keys::from_iter(sorted);
         let nothing = self.table().layout.stored(false, Vec::new());
         let Newest { found, .. } = self.newest(&sorted, &nothing, pass, interrupt)?;
-        let with_row = sorted.iter().flatten().zip(&found).filter(|(_, row)| row.is_some());
-        Ok(BinaryArray::from_iter_values(with_row.map(|(key, _)| key)))
+        let with_row = sorted.iter().zip(&found).filter(|(_, row)| row.is_some());
+        Ok(with_row.map(|(key, _)| key).collect())
     }
 
     /// The newest row of each key, which is no tombstone and passes a test.
     fn newest(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         needed: &Projection,
         pass: Option<&Test>,
         interrupt: &Interrupt,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use arrow_array::{Array, BinaryArray};
+use drillcore_format::key::Keys;
 use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
@@ -41,11 +41,7 @@ pub fn whole_rows_at(
 }
 
 /// The whole rows of a rollup table with some keys, each found key once, with all values.
-pub fn whole_rows(
-    table: &TableSnapshot,
-    keys: &BinaryArray,
-    interrupt: &Interrupt,
-) -> Result<WholeRows> {
+pub fn whole_rows(table: &TableSnapshot, keys: &Keys, interrupt: &Interrupt) -> Result<WholeRows> {
     let layout = &table.table().layout;
     let all = layout.all();
     // The keys as they come for the first time, and for each key its number among these.

@@ -7,8 +7,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray};
+use arrow_array::ArrayRef;
 use drillcore_format::ids::Lsn;
+use drillcore_format::key::Keys;
 use drillcore_format::rows::Projection;
 
 use crate::calls::interrupt::Interrupt;
@@ -149,7 +150,7 @@ pub fn select_exclusively<'a>(
     shape: &TableShape,
     question: Question,
     interrupt: &Interrupt,
-) -> Result<(Exclusive<'a>, BinaryArray)> {
+) -> Result<(Exclusive<'a>, Keys)> {
     let seen = table(core, shape)?;
     check_stored_alike(&shape.schema, &seen.schema())?;
     let selected = seen.resolved(question.clone(), interrupt)?;
@@ -175,7 +176,7 @@ pub fn select_exclusively<'a>(
         let fresh = selected_in(&now, &question, &changed, interrupt)?;
         keys.extend(keys_of(&fresh, interrupt)?);
     }
-    let keys = BinaryArray::from_iter_values(keys);
+    let keys = Keys::from_iter(keys);
     let known = |piece: &Piece| (piece.array.address(), piece.erased_rows());
     let (seen, pieces) = (&seen.table().pieces, &now.table().pieces);
     // A key range that was deleted meanwhile may have taken some of them.

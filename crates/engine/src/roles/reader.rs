@@ -605,7 +605,7 @@ fn has_more_dimensions(layout: &Layout, rows: &Rows) -> Result<bool> {
     if !layout.schema().widens_key() {
         return Ok(false);
     }
-    for key in rows.keys().iter().flatten() {
+    for key in rows.keys().iter() {
         if has_more_columns(key, layout.key_types())? {
             return Ok(true);
         }

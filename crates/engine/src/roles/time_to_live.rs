@@ -7,8 +7,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow_array::BinaryArray;
 use drillcore_format::ids::{Lsn, TableId};
+use drillcore_format::key::Keys;
 use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
 use drillcore_storage::sync::thread;
@@ -197,7 +197,7 @@ fn delete_expired(
     let selected = seen.resolved(question.clone(), interrupt)?;
     for from in (0..selected.len()).step_by(KEYS_AT_ONCE as usize) {
         let numbers = from..selected.len().min(from + KEYS_AT_ONCE);
-        let keys = BinaryArray::from_iter_values(keys_at(&selected, numbers, interrupt)?);
+        let keys = Keys::from_iter(keys_at(&selected, numbers, interrupt)?);
         if exclusive.is_some() {
             bury(core, shape, keys, true, interrupt)?;
             continue;

@@ -6,11 +6,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch, new_null_array};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
 use arrow_cast::display::array_value_to_string;
 use arrow_select::interleave::interleave;
 use drillcore_format::ids::Lsn;
-use drillcore_format::key::decode_column;
+use drillcore_format::key::{Keys, decode_column};
 use drillcore_format::schema::{MergePolicy, TableSchema};
 
 use crate::calls::interrupt::Interrupt;
@@ -107,7 +107,7 @@ pub fn update(
             .map(|&column| of_batch.columns[column].clone().expect("a batch has the key"))
             .collect();
         let encoded = encode_whole_keys(&shape.schema, &key_columns)?;
-        for (row, key) in encoded.iter().flatten().enumerate() {
+        for (row, key) in encoded.iter().enumerate() {
             let number = *numbers.entry(key.to_vec()).or_insert_with(|| {
                 keys.push(key.to_vec());
                 origins.push(Vec::new());
@@ -117,7 +117,7 @@ pub fn update(
         }
         changes.push(of_batch);
     }
-    let keys = BinaryArray::from_iter_values(keys);
+    let keys = Keys::from_iter(keys);
     let done = change(core, shape, &keys, &changes, &origins, missing, interrupt)?;
     drop(exclusive);
     Ok(done)
@@ -231,7 +231,7 @@ impl Changes {
 fn change(
     core: &Arc<Core>,
     shape: &TableShape,
-    keys: &BinaryArray,
+    keys: &Keys,
     changes: &[Changes],
     origins: &[Vec<Origin>],
     missing: Missing,

@@ -1,14 +1,14 @@
 //! Keys that a caller gives, as they are stored.
 
-use arrow_array::{Array, ArrayRef, BinaryArray};
-use drillcore_format::key::encode_keys;
+use arrow_array::{Array, ArrayRef};
+use drillcore_format::key::{Keys, encode_keys};
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
 use crate::schema::conform::cast;
 
 /// Encodes whole keys, given as one array a key column.
-pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<BinaryArray> {
+pub fn encode_whole_keys(schema: &TableSchema, keys: &[ArrayRef]) -> Result<Keys> {
     let least = schema.key_columns_min();
     if keys.len() < least || keys.len() > schema.key.len() {
         let names: Vec<&str> =

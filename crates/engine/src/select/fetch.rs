@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
+use drillcore_format::key::Keys;
 use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
 
 use crate::calls::interrupt::Interrupt;
@@ -228,7 +229,10 @@ fn check_string_bytes(parts: &[Rows], picks: &[(usize, usize)]) -> Result<()> {
         let len = |&(part, row): &(usize, usize)| offsets[part][row + 1] - offsets[part][row];
         Some(picks.iter().map(|pick| len(pick) as usize).sum())
     };
-    let keys = bytes(&|part| part.has_keys().then(|| part.keys().value_offsets()));
+    let keys = parts[0].has_keys().then(|| {
+        let keys: Vec<_> = parts.iter().map(Rows::keys).collect();
+        Keys::picked_bytes(&keys, picks)
+    });
     let strings =
         (0..parts[0].values().len()).map(|at| bytes(&|part| string_offsets(part.value(at))));
     match strings.chain([keys]).flatten().max() {

@@ -8,10 +8,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::NullBuffer;
 use drillcore_format::block;
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
+use drillcore_format::key::Keys;
 use drillcore_format::logged_commit::{SourcePosition, encode_commit};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
@@ -241,7 +242,7 @@ fn with_discovered_columns<'a>(
 }
 
 /// The given keys of the upsert table `name`, one array a key column, encoded, but those that no row can have.
-pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<BinaryArray> {
+pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<Keys> {
     if !TablePolicy::of(&shape.layout).deletes() {
         return Err(Error::invalid(format!(
             "table {name:?} is no upsert table; only upsert tables delete rows by their keys. Delete by a key \
@@ -261,7 +262,7 @@ pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Resu
 pub fn bury(
     core: &Arc<Core>,
     shape: &TableShape,
-    keys: BinaryArray,
+    keys: Keys,
     is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
@@ -298,18 +299,14 @@ pub fn replace(
 }
 
 /// Leaves out the keys that have a null in a column without nulls. No row has such a key, and its tombstone could not be decoded.
-fn without_impossible(
-    schema: &TableSchema,
-    keys: &[ArrayRef],
-    encoded: BinaryArray,
-) -> BinaryArray {
+fn without_impossible(schema: &TableSchema, keys: &[ArrayRef], encoded: Keys) -> Keys {
     let columns = keys.iter().zip(&schema.key);
     let whole = columns.filter(|(_, column)| !schema.columns.field(**column).is_nullable());
     let nulls = whole
         .filter_map(|(values, _)| values.logical_nulls())
         .fold(None, |nulls, more| NullBuffer::union(nulls.as_ref(), Some(&more)));
     let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) else { return encoded };
-    nulls.valid_indices().map(|row| Some(encoded.value(row))).collect()
+    nulls.valid_indices().map(|row| encoded.value(row)).collect()
 }
 
 /// A run of a batch's stored rows.

@@ -20,6 +20,7 @@ use super::section::{
 use super::{BlockView, EXTENTS, malformed};
 use crate::byte_bounds;
 use crate::error::Result;
+use crate::key::KeysBuilder;
 use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::rows::{Projection, Rows};
 use crate::widening::widen;
@@ -30,7 +31,7 @@ use crate::widening::widen;
 /// state, and the builder must be dropped.
 pub struct RowsBuilder {
     len: usize,
-    keys: Option<ByteStrings>,
+    keys: Option<KeysBuilder>,
     /// The index of each column among the layout's values, and what has been collected of it.
     values: Vec<(usize, Box<dyn ColumnBuilder>)>,
     /// Those among them that got wider types.
@@ -56,7 +57,7 @@ impl RowsBuilder {
             values.map(|(&index, data_type)| (index, column_builder(data_type, capacity_rows)));
         RowsBuilder {
             len: 0,
-            keys: projection.keys.then(|| ByteStrings::new(capacity_rows)),
+            keys: projection.keys.then(KeysBuilder::default),
             values: values.collect(),
             widened: Widened::of(projection),
         }
@@ -69,7 +70,7 @@ impl RowsBuilder {
             return Ok(());
         }
         if let Some(keys) = &mut self.keys {
-            keys.append_keys(view, from, to)?;
+            append_keys(keys, view, from, to)?;
         }
         self.append(view, Picked::Range(from, to))
     }
@@ -79,7 +80,7 @@ impl RowsBuilder {
         for &row in rows {
             assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
             if let Some(keys) = &mut self.keys {
-                keys.append_keys(view, row as usize, row as usize + 1)?;
+                append_keys(keys, view, row as usize, row as usize + 1)?;
             }
         }
         self.append(view, Picked::Rows(rows))
@@ -159,15 +160,13 @@ impl RowsBuilder {
 
     /// Bytes of the keys and strings collected so far.
     pub fn string_bytes(&self) -> usize {
-        let keys = self.keys.as_ref().map_or(0, |keys| keys.bytes.len());
+        let keys = self.keys.as_ref().map_or(0, KeysBuilder::bytes);
         keys + self.values.iter().map(|(_, column)| column.string_bytes()).sum::<usize>()
     }
 
     /// The rows. Fails if a string is not UTF-8.
     pub fn finish(self) -> Result<Rows> {
-        let keys = self.keys.map(|keys| {
-            BinaryArray::new(OffsetBuffer::new(keys.offsets.into()), Buffer::from(keys.bytes), None)
-        });
+        let keys = self.keys.map(KeysBuilder::finish);
         let values = self.values.into_iter().map(|(_, column)| column.finish());
         let mut values = values.collect::<Result<Vec<ArrayRef>>>()?;
         for Widened { position, data_type, .. } in &self.widened {
@@ -574,25 +573,31 @@ impl ByteStrings {
         self.bytes.extend_from_slice(bytes);
         Ok(())
     }
+}
 
-    /// Appends the keys of a block's rows.
-    fn append_keys(&mut self, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
-        let (prefix, first) = (view.key_prefix, self.offsets.len());
-        let rests = view.key_rests.range(from, to, |end| self.offsets.push(end as i32))?;
-        let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests.len());
+/// Appends the keys of a block's rows.
+fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
+    let prefix = view.key_prefix;
+    let checked_room = |rests: usize, keys: &KeysBuilder| {
+        let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests);
         let total = total.ok_or_else(|| malformed("keys exceed memory"))?;
-        offset(self.bytes.len().saturating_add(total))?;
-        self.bytes.reserve(total);
-        let mut start = 0;
-        for end in &mut self.offsets[first..] {
-            let rest = &rests[start..*end as usize];
-            start = *end as usize;
-            self.bytes.extend_from_slice(prefix);
-            self.bytes.extend_from_slice(rest);
-            *end = self.bytes.len() as i32;
-        }
-        Ok(())
+        offset(keys.bytes().saturating_add(total))?;
+        Ok(total)
+    };
+    if let Some((width, rests)) = view.key_rests.even_range(from, to) {
+        keys.reserve(checked_room(rests.len(), keys)?);
+        keys.extend(prefix, rests, width);
+        return Ok(());
     }
+    let mut ends = Vec::with_capacity(to - from);
+    let rests = view.key_rests.range(from, to, |end| ends.push(end))?;
+    keys.reserve(checked_room(rests.len(), keys)?);
+    let mut start = 0;
+    for end in ends {
+        keys.push(prefix, &rests[start..end]);
+        start = end;
+    }
+    Ok(())
 }
 
 /// Readers stop long before this, so what comes here is a single block, whose writer kept to the same bound.

@@ -145,6 +145,13 @@ impl<'a> ListView<'a> {
         self.bytes.get(start..end).ok_or_else(|| malformed("ends of strings decrease"))
     }
 
+    /// The bytes of the strings `from..to`, and the length of each, where no ends are written. Its bytes are complete.
+    pub fn even_range(&self, from: usize, to: usize) -> Option<(usize, &'a [u8])> {
+        assert!(from <= to && to <= self.count, "strings {from}..{to} of {}", self.count);
+        let is_even = self.end_width == 0 && self.same_len > 0;
+        is_even.then(|| (self.same_len, &self.bytes[from * self.same_len..to * self.same_len]))
+    }
+
     /// The bytes of the strings `from..to`, after handing out where each ends in them.
     pub fn range(&self, from: usize, to: usize, each_end: impl FnMut(usize)) -> Result<&'a [u8]> {
         assert!(from <= to && to <= self.count, "strings {from}..{to} of {}", self.count);

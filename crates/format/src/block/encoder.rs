@@ -8,8 +8,7 @@ use std::ops::Range;
 use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{
-    Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, GenericByteArray,
-    PrimitiveArray,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, GenericByteArray, PrimitiveArray,
 };
 use arrow_schema::DataType;
 
@@ -20,7 +19,7 @@ use super::{
 use crate::cursor::{put_bytes, varint_len};
 use crate::extents::Reference;
 use crate::key::fixed::{Fixed, Scaling, with_fixed_type};
-use crate::key::shared_len;
+use crate::key::{Keys, shared_len};
 use crate::packed::{packed_len, put_packed, width_of};
 
 /// Different hashes of strings, as a block's dictionary tells them apart.
@@ -124,14 +123,14 @@ fn put_bits(rows: Range<usize>, bit: impl Fn(usize) -> bool, out: &mut Vec<u8>) 
 
 /// The encoded keys: what all have in common once, then the rest of each.
 pub(super) struct KeyEncoder<'a> {
-    keys: &'a BinaryArray,
+    keys: &'a Keys,
     /// What the keys so far have in common.
     prefix: &'a [u8],
     whole: ListSize,
 }
 
 impl<'a> KeyEncoder<'a> {
-    pub fn new(keys: &'a BinaryArray) -> KeyEncoder<'a> {
+    pub fn new(keys: &'a Keys) -> KeyEncoder<'a> {
         KeyEncoder { keys, prefix: &[], whole: ListSize::default() }
     }
 

@@ -13,6 +13,7 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::extents::reference;
+use crate::key::Keys;
 use crate::key::fixed::{Fixed, Scaling};
 use crate::rows::Projection;
 use crate::rows::tests::table;
@@ -236,7 +237,7 @@ fn each_column_takes_its_smallest_encoding() {
 
 #[test]
 fn equal_keys_are_stored_once_and_still_take_a_byte_each() {
-    let keys = BinaryArray::from_iter_values([b"same key"; 40]);
+    let keys = Keys::from_iter([b"same key"; 40]);
     let mut encoder = KeyEncoder::new(&keys);
     encoder.extend(0..40, &mut []);
     assert_eq!(encoder.form(), (2, 1 + 8 + 40));
@@ -471,7 +472,7 @@ proptest! {
     ) {
         let field = Field::new("w", weights.data_type().clone(), true);
         let layout = table_of(vec![Field::new("k", DataType::Int64, false), field]);
-        let keys = BinaryArray::from_iter_values((0..weights.len() as u32).map(u32::to_be_bytes));
+        let keys = (0..weights.len() as u32).map(u32::to_be_bytes).collect();
         let units = stored_units(&weights).unwrap();
         let rows = Rows::new(weights.len(), Some(keys), vec![weights]);
         let bytes = encoded(&rows, 0, rows.len());
@@ -499,7 +500,7 @@ fn a_number_that_is_no_weight_is_malformed() {
     let (key, weight) =
         (Field::new("k", DataType::Int64, false), Field::new("w", DataType::Int64, true));
     let layout = table_of(vec![key, weight]);
-    let keys = BinaryArray::from_iter_values([b"a", b"b"]);
+    let keys = Keys::from_iter([b"a", b"b"]);
     let rows = Rows::new(2, Some(keys), vec![Arc::new(Int64Array::from(vec![1, -1]))]);
     let bytes = encoded(&rows, 0, 2);
     let view = BlockView::parse(&bytes, &layout).unwrap();

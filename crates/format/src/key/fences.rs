@@ -2,9 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use arrow_array::{Array, BinaryArray};
-
 use super::bound::{Bound, BoundWithin};
+use super::keys::Keys;
 
 /// Keys from one fence to the next: what is searched key by key lies together then, and fences take an eighth of a byte a
 /// key.
@@ -25,7 +24,7 @@ pub struct KeyFences {
 
 impl KeyFences {
     /// Fences of keys that ascend. O(keys / 64).
-    pub fn new(keys: &BinaryArray) -> KeyFences {
+    pub fn new(keys: &Keys) -> KeyFences {
         let shared = match keys.len() {
             0 => &[][..],
             len => common_prefix(keys.value(0), keys.value(len - 1)),
@@ -37,7 +36,7 @@ impl KeyFences {
 
     /// The number of keys before a bound. `keys` are those that the fences were made of. O(log keys), of which the last
     /// few steps compare keys; `compared` grows by their number.
-    pub fn rank(&self, keys: &BinaryArray, bound: &Bound, compared: &mut usize) -> usize {
+    pub fn rank(&self, keys: &Keys, bound: &Bound, compared: &mut usize) -> usize {
         match bound.within(&self.shared) {
             BoundWithin::Before => 0,
             BoundWithin::Behind => self.keys,
@@ -50,7 +49,7 @@ impl KeyFences {
     }
 
     /// The number of the last key that equals `key`, if one does. Costs what [`KeyFences::rank`] does.
-    pub fn last(&self, keys: &BinaryArray, key: &[u8], compared: &mut usize) -> Option<usize> {
+    pub fn last(&self, keys: &Keys, key: &[u8], compared: &mut usize) -> Option<usize> {
         let rest = key.strip_prefix(&*self.shared)?;
         let least = word(rest, 0x00);
         let past = self.search(keys, least..=least, compared, |tail| tail > rest);
@@ -67,7 +66,7 @@ impl KeyFences {
     /// bytes.
     fn search(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         words: RangeInclusive<u64>,
         compared: &mut usize,
         is_behind: impl Fn(&[u8]) -> bool,

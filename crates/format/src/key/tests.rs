@@ -168,7 +168,7 @@ proptest! {
             bytes[at] = byte;
         }
         bytes.truncate(cut.index(bytes.len()) + 1);
-        let keys = BinaryArray::from_iter_values([&bytes]);
+        let keys = Keys::from_iter([&bytes]);
         for position in 0..types.len() {
             if let Ok(column) = decode_column(&keys, &types, position) {
                 prop_assert_eq!(column.len(), 1);
@@ -178,8 +178,93 @@ proptest! {
     }
 }
 
+/// Byte strings of one length, or of several.
+fn byte_strings() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let byte = prop_oneof![Just(0x00u8), Just(0x01), Just(0x02), Just(0xff), any::<u8>()];
+    let of_one_length = (0..20usize, byte.clone()).prop_flat_map(|(length, first)| {
+        vec(vec(prop_oneof![Just(first), any::<u8>()], length), 0..12)
+    });
+    prop_oneof![of_one_length, vec(vec(byte, 0..20), 0..12)]
+}
+
+proptest! {
+    #[test]
+    fn keys_of_one_length_and_of_several_are_those_that_were_put_in(
+        strings in byte_strings(),
+        others in byte_strings(),
+        picks in vec((any::<bool>(), any::<prop::sample::Index>()), 0..20),
+        range in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        let (keys, other) = (Keys::from_iter(&strings), Keys::from_iter(&others));
+        prop_assert!(keys.iter().eq(strings.iter().map(|string| &string[..])));
+        let is_even = strings.windows(2).all(|two| two[0].len() == two[1].len());
+        prop_assert_eq!(keys.width().is_some(), is_even);
+        let offsets = std::iter::once(0)
+            .chain(strings.iter().scan(0, |end, string| { *end += string.len() as i32; Some(*end) }));
+        let by_offsets = Keys::new(offsets.collect(), strings.concat());
+        prop_assert_eq!(&by_offsets, &keys);
+        prop_assert_eq!(by_offsets.width().is_some(), is_even);
+
+        let (a, b) = (range.0.index(strings.len() + 1), range.1.index(strings.len() + 1));
+        let range = a.min(b)..a.max(b);
+        let slice = keys.slice(range.start, range.len());
+        prop_assert!(slice.iter().eq(strings[range.clone()].iter().map(|string| &string[..])));
+        prop_assert_eq!(slice.bytes(), strings[range.clone()].concat().len());
+        prop_assert_eq!(keys.bytes_in(range), slice.bytes());
+
+        let of_part = |(is_other, pick): &(bool, prop::sample::Index)| {
+            let of = if *is_other { &others } else { &strings };
+            (!of.is_empty()).then(|| (usize::from(*is_other), pick.index(of.len().max(1))))
+        };
+        let picks: Vec<(usize, usize)> = picks.iter().filter_map(of_part).collect();
+        let expected: Vec<&[u8]> =
+            picks.iter().map(|&(part, row)| &[&strings, &others][part][row][..]).collect();
+        let parts = [&keys, &other];
+        prop_assert!(Keys::interleave(&parts, &picks).iter().eq(expected.iter().copied()));
+        prop_assert_eq!(Keys::picked_bytes(&parts, &picks), expected.concat().len());
+        let taken: Vec<u32> =
+            picks.iter().filter(|(part, _)| *part == 0).map(|&(_, row)| row as u32).collect();
+        let expected = taken.iter().map(|&row| &strings[row as usize][..]);
+        prop_assert!(keys.take(&taken).iter().eq(expected));
+    }
+
+    #[test]
+    fn words_of_keys_order_as_they_do(left in vec(any::<u8>(), 0..20), cut in 0..20usize, right in vec(any::<u8>(), 0..20)) {
+        // Many begin alike.
+        let right = [&left[..cut.min(left.len())], &right[..]].concat();
+        for (left, right) in [(&left, &right), (&right, &left)] {
+            let words = leading_word(left).cmp(&leading_word(right));
+            prop_assert!(words.is_eq() || words == left.cmp(right));
+            if left.len() == right.len() && left.len() <= 16 {
+                prop_assert_eq!(words, left.cmp(right));
+            }
+        }
+    }
+
+    #[test]
+    fn columns_of_keys_of_one_length_read_as_they_do_beside_a_longer_key(
+        strings in byte_strings(),
+        types in vec(data_type(), 1..4),
+    ) {
+        let Some(first) = strings.first() else { return Ok(()) };
+        // What follows a column is not looked at.
+        let longer = [&first[..], &[0]].concat();
+        let uneven = Keys::from_iter(strings.iter().chain([&longer]));
+        for position in 0..types.len() {
+            let even = decode_column(&Keys::from_iter(&strings), &types, position);
+            let beside = decode_column(&uneven, &types, position);
+            prop_assert_eq!(even.is_ok(), beside.is_ok());
+            if let (Ok(even), Ok(beside)) = (even, beside) {
+                for row in 0..strings.len() {
+                    prop_assert_eq!(cell(&even, row), cell(&beside, row));
+                }
+            }
+        }
+    }
+}
+
 /// Sorted byte strings that begin alike, many of them more than once.
-fn sorted_keys() -> impl Strategy<Value = BinaryArray> {
+fn sorted_keys() -> impl Strategy<Value = Keys> {
     let byte = prop_oneof![Just(0x00u8), Just(0x01), Just(0x7f), Just(0xff), any::<u8>()];
     let of_length = |bytes: std::ops::Range<usize>| vec(byte.clone(), bytes);
     (of_length(0..6), vec(of_length(0..3), 1..4), vec((0..4usize, of_length(0..11)), 0..400))
@@ -189,7 +274,7 @@ fn sorted_keys() -> impl Strategy<Value = BinaryArray> {
             };
             let mut keys: Vec<Vec<u8>> = rests.into_iter().map(key).collect();
             keys.sort_unstable();
-            BinaryArray::from_iter_values(keys)
+            Keys::from_iter(keys)
         })
 }
 
@@ -205,18 +290,18 @@ proptest! {
             let key = keys.value(pick.index(keys.len()));
             key[..key.len().min(*length)].to_vec()
         });
-        for bytes in picked.chain(keys.iter().flatten().step_by(37).map(<[u8]>::to_vec)).chain(others) {
+        for bytes in picked.chain(keys.iter().step_by(37).map(<[u8]>::to_vec)).chain(others) {
             let past_prefix = {
                 let mut encoded = vec![1];
                 put_bytes(&mut encoded, &bytes);
                 Bound::decode(&mut Cursor::new(&encoded, "bound")).unwrap()
             };
             for bound in [Bound::at_key(&bytes), Bound::past_key(&bytes), past_prefix] {
-                let before = keys.iter().flatten().filter(|key| !bound.lies_before(key)).count();
+                let before = keys.iter().filter(|key| !bound.lies_before(key)).count();
                 let mut compared = 0;
                 prop_assert_eq!(fences.rank(&keys, &bound, &mut compared), before);
             }
-            let last = keys.iter().rposition(|key| key == Some(&bytes));
+            let last = keys.iter().rposition(|key| key == bytes);
             prop_assert_eq!(fences.last(&keys, &bytes, &mut 0), last);
         }
     }
@@ -296,7 +381,7 @@ fn malformed_keys_are_errors() {
         (&[0x01, 0x02], &[DataType::Boolean]),
     ];
     for (key, types) in cases {
-        let keys = BinaryArray::from_iter_values([key]);
+        let keys = Keys::from_iter([key]);
         assert!(decode_column(&keys, types, 0).is_err(), "{key:?} decodes");
     }
     assert!(decode_values(&[&[0x00, 0x00]], &DataType::Utf8).is_err(), "one byte too many");

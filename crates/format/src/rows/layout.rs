@@ -3,17 +3,14 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
-};
-use arrow_buffer::{Buffer, OffsetBuffer};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::lists::{decode_lists, encode_lists};
 use super::set_codes::Compared;
 use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
-use crate::key::{decode_column, encode_keys};
+use crate::key::{Keys, decode_column, encode_keys};
 use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 /// Where each column of a table is stored. Cheap to clone.
@@ -255,7 +252,7 @@ impl Layout {
         let key_columns: Vec<ArrayRef> =
             self.shared.schema.key.iter().map(|column| batch.column(*column).clone()).collect();
         let keys = match key_columns.len() {
-            0 => empty_keys(batch.num_rows()),
+            0 => Keys::even(batch.num_rows(), 0, Vec::new()),
             _ => encode_keys(&key_columns),
         };
         let mut values: Vec<Option<ArrayRef>> = vec![None; self.shared.value_types.len()];
@@ -279,7 +276,7 @@ impl Layout {
     }
 
     /// Rows that say of each key that it is deleted.
-    pub fn tombstones(&self, keys: BinaryArray) -> Rows {
+    pub fn tombstones(&self, keys: Keys) -> Rows {
         assert!(self.has_tombstones(), "only upsert tables delete");
         let len = keys.len();
         let nulls = self.shared.value_types[1..].iter().map(|kind| new_null_array(kind, len));
@@ -431,12 +428,6 @@ impl Layout {
             }
         }
     }
-}
-
-/// The keys of a table without key columns.
-fn empty_keys(row_count: usize) -> BinaryArray {
-    let offsets = OffsetBuffer::new(vec![0i32; row_count + 1].into());
-    BinaryArray::new(offsets, Buffer::from_vec(Vec::<u8>::new()), None)
 }
 
 /// What is stored of a column outside the key: the array itself, or a copy where it would keep a much

@@ -5,13 +5,13 @@ use std::collections::hash_map::Entry;
 use std::hash::Hash;
 
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, BinaryArray, BooleanArray, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, StringArray};
 use arrow_schema::DataType;
 use foldhash::fast::FixedState;
 
 use crate::error::Result;
 use crate::key::fixed::{Fixed, with_fixed_type};
-use crate::key::{decode_values, encode_value, split_column};
+use crate::key::{Keys, decode_values, encode_value, split_column};
 
 /// The set of each row, as a code into the distinct set values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +33,13 @@ impl SetCodes {
 
     /// Codes of the key column at `position`; costs a walk over each key up to that column.
     pub(super) fn of_key_column(
-        keys: &BinaryArray,
+        keys: &Keys,
         types: &[DataType],
         position: usize,
     ) -> Result<SetCodes> {
         let mut coder = Coder::new(keys.len());
         for key in keys.iter() {
-            let value = split_column(key.expect("keys have no nulls"), types, position)?;
+            let value = split_column(key, types, position)?;
             coder.push(Some(value), || value.into());
         }
         Ok(coder.finish())
@@ -126,14 +126,14 @@ impl Compared {
     /// The same, of the key column at `position`.
     pub fn in_keys(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         types: &[DataType],
         position: usize,
         mut each: impl FnMut(usize, usize),
     ) -> Result<()> {
         let Compared::Encoded(sets) = self else { unreachable!("keys are compared as they are") };
         for (row, key) in keys.iter().enumerate() {
-            let value = split_column(key.expect("keys have no nulls"), types, position)?;
+            let value = split_column(key, types, position)?;
             if let Some(set) = sets.iter().position(|set| **set == *value) {
                 each(row, set);
             }

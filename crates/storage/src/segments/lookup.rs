@@ -5,11 +5,10 @@
 
 use std::sync::atomic::Ordering;
 
-use arrow_array::BinaryArray;
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
 use drillcore_format::byte_bounds;
 use drillcore_format::index_page::{BlockPlace, FilterPlace, key_hash, may_contain};
-use drillcore_format::key::Bound;
+use drillcore_format::key::{Bound, Keys};
 use drillcore_format::rows::{Projection, Rows};
 use smallvec::smallvec;
 
@@ -61,7 +60,7 @@ impl Segment {
     /// all looked for: the caller has no use for some of them.
     pub fn get(
         &self,
-        keys: &BinaryArray,
+        keys: &Keys,
         asked: &[u32],
         projection: &Projection,
         bytes_max: usize,

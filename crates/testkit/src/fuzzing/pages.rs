@@ -11,7 +11,7 @@ use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::index_page::{IndexPage, Summary, key_hash, may_contain};
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::{decode_column, decode_values, has_more_columns, split_column};
+use drillcore_format::key::{Keys, decode_column, decode_values, has_more_columns, split_column};
 use drillcore_format::page::{HEADER_BYTES, PageAddress, PageKind, read_page};
 use drillcore_format::postings::{
     DirectoryPage, PostingChunk, SetDirectorySummary, SetEntry, SkipTable, WEIGHT_GROUP,
@@ -21,7 +21,7 @@ use drillcore_format::rows::Layout;
 use drillcore_format::segment_footer::SegmentFooter;
 use drillcore_format::statistics_page::{Zones, ZonesBuilder};
 
-use drillcore::arrow_array::{BinaryArray, StringArray};
+use drillcore::arrow_array::StringArray;
 
 use super::outcome::Outcome;
 use super::parts::{byte, number, part};
@@ -383,10 +383,10 @@ pub fn key(parts: &[Vec<u8>]) -> Outcome {
     for position in 0..types.len() {
         for key in &keys {
             outcome.note(split_column(key, types, position));
-            outcome.note(decode_column(&BinaryArray::from_iter_values([key]), types, position));
+            outcome.note(decode_column(&Keys::from_iter([key]), types, position));
             outcome.note(decode_values(&[key], &types[position]));
         }
-        outcome.note(decode_column(&BinaryArray::from_iter_values(&keys), types, position));
+        outcome.note(decode_column(&Keys::from_iter(&keys), types, position));
     }
     for key in &keys {
         outcome.note(has_more_columns(key, types));

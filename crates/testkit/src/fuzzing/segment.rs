@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::BinaryArray;
 use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore_format::ids::SegmentId;
 use drillcore_format::indexed_sets::IndexedSets;
+use drillcore_format::key::Keys;
 use drillcore_format::postings::WEIGHT_GROUP;
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_storage::pages::page_cache::PageCache;
@@ -88,7 +88,7 @@ fn use_segment(segment: &Segment, layout: &Layout, outcome: &mut Outcome) -> Opt
     }
     let asked: Vec<&[u8]> = keys.iter().map(Vec::as_slice).chain([&b""[..], b"\x01zzz"]).collect();
     let numbers: Vec<u32> = (0..asked.len() as u32).step_by(asked.len().div_ceil(60)).collect();
-    let keys = BinaryArray::from_iter_values(&asked);
+    let keys = Keys::from_iter(&asked);
     for &number in &numbers {
         outcome.note(segment.has_key(asked[number as usize]));
     }

@@ -1,0 +1,224 @@
+//! The encoded keys of some rows.
+
+use std::ops::Range;
+
+use arrow_array::{Array, BinaryArray};
+use arrow_buffer::{Buffer, OffsetBuffer};
+
+use super::keys_builder::KeysBuilder;
+
+/// Encoded keys, one a row. Cheap to clone and to slice.
+///
+/// Keys of one length, as those of numbers and times are, lie one behind the other, and a key is found by its number.
+/// Keys of several lengths have offsets besides, four bytes each.
+#[derive(Debug, Clone)]
+pub struct Keys(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    Even { len: usize, width: usize, bytes: Buffer },
+    Uneven(BinaryArray),
+}
+
+impl Keys {
+    /// Keys by the places where they begin, and the end of the last. O(keys).
+    ///
+    /// Panics if offsets do not rise within the bytes.
+    pub fn new(offsets: Vec<i32>, bytes: Vec<u8>) -> Keys {
+        let len = offsets.len().checked_sub(1).expect("offsets have an end");
+        let width = (offsets[len.min(1)] - offsets[0]) as usize;
+        let is_even = offsets.windows(2).all(|ends| (ends[1] - ends[0]) as usize == width);
+        if is_even && offsets[0] == 0 {
+            return Keys::even(len, width, bytes);
+        }
+        Keys::uneven(offsets, bytes)
+    }
+
+    /// [`Keys::new`] of keys that are known to have several lengths. O(1).
+    pub(super) fn uneven(offsets: Vec<i32>, bytes: Vec<u8>) -> Keys {
+        Keys(Form::Uneven(BinaryArray::new(OffsetBuffer::new(offsets.into()), bytes.into(), None)))
+    }
+
+    /// Keys of `width` bytes each. Panics if the bytes are of another number of keys.
+    pub fn even(len: usize, width: usize, bytes: Vec<u8>) -> Keys {
+        assert_eq!(bytes.len(), len * width, "{len} keys of {width} bytes");
+        Keys(Form::Even { len, width, bytes: bytes.into() })
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Form::Even { len, .. } => *len,
+            Form::Uneven(keys) => keys.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The length of each key, if they all have one.
+    pub fn width(&self) -> Option<usize> {
+        match &self.0 {
+            Form::Even { width, .. } => Some(*width),
+            Form::Uneven(_) => None,
+        }
+    }
+
+    /// All bytes of keys that have one length.
+    pub(crate) fn even_bytes(&self) -> Option<(usize, &[u8])> {
+        match &self.0 {
+            Form::Even { width, bytes, .. } => Some((*width, bytes.as_slice())),
+            Form::Uneven(_) => None,
+        }
+    }
+
+    #[inline]
+    pub fn value(&self, row: usize) -> &[u8] {
+        match &self.0 {
+            Form::Even { width, bytes, .. } => &bytes.as_slice()[row * width..][..*width],
+            Form::Uneven(keys) => keys.value(row),
+        }
+    }
+
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> + DoubleEndedIterator {
+        (0..self.len()).map(|row| self.value(row))
+    }
+
+    /// Shares the bytes: the slice keeps all of them alive.
+    pub fn slice(&self, offset: usize, len: usize) -> Keys {
+        assert!(offset + len <= self.len(), "{len} keys from {offset} of {}", self.len());
+        Keys(match &self.0 {
+            Form::Even { width, bytes, .. } => {
+                let bytes = bytes.slice_with_length(offset * width, len * width);
+                Form::Even { len, width: *width, bytes }
+            }
+            Form::Uneven(keys) => Form::Uneven(keys.slice(offset, len)),
+        })
+    }
+
+    /// Copies the keys at `rows`, in that order. Panics if they have more than 2 GiB.
+    pub fn take(&self, rows: &[u32]) -> Keys {
+        match &self.0 {
+            Form::Even { width, bytes, .. } => {
+                gather_even(*width, rows.iter().map(|&row| (bytes.as_slice(), row as usize)))
+            }
+            Form::Uneven(keys) => {
+                gather(rows.len(), || rows.iter().map(|&row| keys.value(row as usize)))
+            }
+        }
+    }
+
+    /// Copies the keys at `picks`, pairs of part and row. Panics if they have more than 2 GiB.
+    pub fn interleave(parts: &[&Keys], picks: &[(usize, usize)]) -> Keys {
+        let width = parts.first().and_then(|first| first.width());
+        let even: Option<Vec<&[u8]>> = parts
+            .iter()
+            .map(|part| part.even_bytes().filter(|(of, _)| Some(*of) == width))
+            .map(|part| part.map(|(_, bytes)| bytes))
+            .collect();
+        match (even, width) {
+            (Some(parts), Some(width)) => {
+                gather_even(width, picks.iter().map(|&(part, row)| (parts[part], row)))
+            }
+            _ => gather(picks.len(), || picks.iter().map(|&(part, row)| parts[part].value(row))),
+        }
+    }
+
+    /// Bytes of all keys. O(1).
+    pub fn bytes(&self) -> usize {
+        self.bytes_in(0..self.len())
+    }
+
+    /// Bytes of some keys. O(1).
+    pub fn bytes_in(&self, rows: Range<usize>) -> usize {
+        match &self.0 {
+            Form::Even { width, .. } => rows.len() * width,
+            Form::Uneven(keys) => {
+                let offsets = keys.value_offsets();
+                (offsets[rows.end] - offsets[rows.start]) as usize
+            }
+        }
+    }
+
+    /// Bytes of the keys at `picks`, pairs of part and row. O(picks), or O(parts) where all keys have one length.
+    pub fn picked_bytes(parts: &[&Keys], picks: &[(usize, usize)]) -> usize {
+        let width = parts.first().and_then(|first| first.width());
+        match width.filter(|_| parts.iter().all(|part| part.width() == width)) {
+            Some(width) => picks.len() * width,
+            None => picks.iter().map(|&(part, row)| parts[part].bytes_in(row..row + 1)).sum(),
+        }
+    }
+
+    /// Bytes of the buffers held. A buffer that other keys share counts whole.
+    pub fn allocated_bytes(&self) -> usize {
+        match &self.0 {
+            Form::Even { bytes, .. } => bytes.capacity(),
+            Form::Uneven(keys) => keys.get_buffer_memory_size(),
+        }
+    }
+}
+
+/// The same keys in the same order.
+impl PartialEq for Keys {
+    fn eq(&self, other: &Keys) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Keys {}
+
+impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Keys {
+        let mut builder = KeysBuilder::default();
+        keys.into_iter().for_each(|key| builder.push(key.as_ref(), &[]));
+        builder.finish()
+    }
+}
+
+/// Copies keys into arrays of exact size.
+fn gather<'k, I: Iterator<Item = &'k [u8]>>(len: usize, keys: impl Fn() -> I) -> Keys {
+    let mut offsets = Vec::with_capacity(len + 1);
+    offsets.push(0);
+    let mut end = 0;
+    for key in keys() {
+        end += key.len();
+        offsets.push(offset(end));
+    }
+    let mut bytes = Vec::with_capacity(end);
+    keys().for_each(|key| bytes.extend_from_slice(key));
+    Keys::new(offsets, bytes)
+}
+
+/// Copies keys of one length, given as the keys that each is among and its number there.
+fn gather_even<'k>(width: usize, keys: impl ExactSizeIterator<Item = (&'k [u8], usize)>) -> Keys {
+    let len = keys.len();
+    offset(len * width);
+    // A length that is known is moved by a few instructions, others by a call. These are the lengths of one and of two
+    // whole numbers or times.
+    let bytes = match width {
+        0 => Vec::new(),
+        5 => copied::<5>(keys),
+        9 => copied::<9>(keys),
+        10 => copied::<10>(keys),
+        14 => copied::<14>(keys),
+        18 => copied::<18>(keys),
+        _ => {
+            let mut bytes = Vec::with_capacity(len * width);
+            keys.for_each(|(all, row)| bytes.extend_from_slice(&all[row * width..][..width]));
+            bytes
+        }
+    };
+    Keys::even(len, width, bytes)
+}
+
+fn copied<'k, const WIDTH: usize>(keys: impl Iterator<Item = (&'k [u8], usize)>) -> Vec<u8> {
+    let key = |(all, row): (&'k [u8], usize)| -> [u8; WIDTH] {
+        all[row * WIDTH..][..WIDTH].try_into().expect("cut to the width")
+    };
+    keys.map(key).collect::<Vec<_>>().into_flattened()
+}
+
+/// The end of keys as an offset.
+pub(super) fn offset(bytes: usize) -> i32 {
+    i32::try_from(bytes).expect("the keys of some rows exceed 2 GiB")
+}

@@ -1,0 +1,67 @@
+//! Collects encoded keys.
+
+use super::keys::{Keys, offset};
+
+/// Keys that come one by one, or some at a time. They stay without offsets as long as all have one length.
+#[derive(Debug, Default)]
+pub struct KeysBuilder {
+    len: usize,
+    lengths: Lengths,
+    bytes: Vec<u8>,
+}
+
+/// How long the keys so far are.
+#[derive(Debug, Default)]
+enum Lengths {
+    #[default]
+    OfNothing,
+    Even(usize),
+    /// Where each begins, and the end of the last.
+    Uneven(Vec<i32>),
+}
+
+impl KeysBuilder {
+    /// Bytes of the keys so far.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Makes room for so many bytes more.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
+    /// Appends a key that has two parts. The caller keeps all keys below 2 GiB.
+    #[inline]
+    pub fn push(&mut self, prefix: &[u8], rest: &[u8]) {
+        let len = prefix.len() + rest.len();
+        self.bytes.extend_from_slice(prefix);
+        self.bytes.extend_from_slice(rest);
+        self.len += 1;
+        match &mut self.lengths {
+            Lengths::Even(width) if *width == len => {}
+            lengths @ Lengths::OfNothing => *lengths = Lengths::Even(len),
+            Lengths::Uneven(offsets) => offsets.push(offset(self.bytes.len())),
+            lengths @ Lengths::Even(_) => {
+                let Lengths::Even(width) = *lengths else { unreachable!("matched above") };
+                let even = (0..self.len).map(|keys| offset(keys * width));
+                *lengths = Lengths::Uneven(even.chain([offset(self.bytes.len())]).collect());
+            }
+        }
+    }
+
+    /// Appends keys that begin with `prefix` and go on with one of `rests` each, which have `rest_width` bytes, one at
+    /// least.
+    pub fn extend(&mut self, prefix: &[u8], rests: &[u8], rest_width: usize) {
+        rests.chunks_exact(rest_width).for_each(|rest| self.push(prefix, rest));
+    }
+
+    pub fn finish(mut self) -> Keys {
+        self.bytes.shrink_to_fit();
+        match self.lengths {
+            Lengths::OfNothing => Keys::even(0, 0, self.bytes),
+            Lengths::Even(width) => Keys::even(self.len, width, self.bytes),
+            Lengths::Uneven(offsets) => Keys::uneven(offsets, self.bytes),
+        }
+    }
+}
