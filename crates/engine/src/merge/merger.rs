@@ -2,11 +2,13 @@
 //!
 //! The one loop behind ordered scans, compactions of runs, flushes and segment merges. A tournament tree of
 //! losers (Knuth, *The Art of Computer Programming* 3, 5.4.1) finds the next row in log(sources)
-//! comparisons; output is gathered in batches by index, so no row is moved more than once.
+//! comparisons, which mostly are of machine words that lie in the tree; output is gathered in batches by index, so no row
+//! is moved more than once.
 
 use std::cmp::Ordering;
 
 use drillcore_format::byte_bounds;
+use drillcore_format::key::leading_word;
 use drillcore_format::rows::Rows;
 
 use crate::error::Result;
@@ -36,13 +38,26 @@ pub struct Merger<S> {
     /// Those of the rows picked.
     picked_bytes: usize,
     /// `losers[0]` is the source with the next row; the others lost at their node of the tree.
-    losers: Vec<usize>,
+    losers: Vec<Contender>,
+    /// Whether rows that are handed out have no keys.
+    drops_keys: bool,
     /// Batches that output rows not yet handed out lie in.
     parts: Vec<Rows>,
     picked: Vec<(usize, usize)>,
     /// Where each group of equal keys ends among `picked`, when they are combined.
     group_ends: Vec<u32>,
 }
+
+/// A source in the tree.
+#[derive(Debug, Clone, Copy)]
+struct Contender {
+    /// Its [`Head::word`], which mostly decides.
+    word: u128,
+    /// `usize::MAX` while no source has come to the node.
+    source: usize,
+}
+
+const NO_CONTENDER: Contender = Contender { word: u128::MAX, source: usize::MAX };
 
 /// Source batches below this share of an output batch are not looked at row by row: their mean says enough.
 const EVEN_SHARE: usize = 256;
@@ -58,8 +73,9 @@ struct Head<S> {
     source: S,
     rows: Option<Rows>,
     at: usize,
-    /// The current key's first bytes, for the comparison that mostly decides.
-    prefix: u64,
+    /// The current key's first bytes as a number, against the direction their complement: not above the word of a key that
+    /// comes later. The greatest there is at the end.
+    word: u128,
     /// Bytes of the keys and strings of `rows`.
     bytes: RowBytes,
     /// Where `rows` stands in `parts`.
@@ -79,14 +95,15 @@ impl<S: RowSource> Merger<S> {
         let mut heads = Vec::with_capacity(sources.len());
         for source in sources {
             let bytes = RowBytes::Mean(0);
-            let mut head = Head { source, rows: None, at: 0, prefix: 0, bytes, part: None };
-            head.load()?;
+            let mut head = Head { source, rows: None, at: 0, word: 0, bytes, part: None };
+            head.load(direction)?;
             if head.rows.is_some() {
                 heads.push(head);
             }
         }
         let mut merger = Merger {
-            losers: vec![usize::MAX; heads.len()],
+            losers: vec![NO_CONTENDER; heads.len()],
+            drops_keys: false,
             sources: heads,
             direction,
             fold,
@@ -109,6 +126,12 @@ impl<S: RowSource> Merger<S> {
         self
     }
 
+    /// Gives rows without their keys, which need not be copied then. Rows of which several become one still need them.
+    pub fn without_keys(mut self) -> Merger<S> {
+        self.drops_keys = !matches!(self.fold, Fold::Combine(_));
+        self
+    }
+
     /// The next rows, at least one, in order; `None` at the end.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
         while let Some(winner) = self.winner() {
@@ -124,7 +147,7 @@ impl<S: RowSource> Merger<S> {
                 self.pick(winner);
                 self.group_ends.push(self.picked.len() as u32);
             }
-            self.sources[winner].advance()?;
+            self.sources[winner].advance(self.direction)?;
             self.replay(winner);
         }
         self.gather()
@@ -132,7 +155,7 @@ impl<S: RowSource> Merger<S> {
 
     /// The source with the next row, unless all have ended.
     fn winner(&self) -> Option<usize> {
-        let &winner = self.losers.first()?;
+        let winner = self.losers.first()?.source;
         self.sources[winner].rows.as_ref().map(|_| winner)
     }
 
@@ -144,9 +167,9 @@ impl<S: RowSource> Merger<S> {
         let slice = rows.slice(head.at, len);
         head.at += len;
         if head.at == rows.len() {
-            head.load()?;
+            head.load(self.direction)?;
         }
-        Ok(slice)
+        Ok(if self.drops_keys { slice.without_keys() } else { slice })
     }
 
     /// The rows that come of what is picked.
@@ -199,6 +222,9 @@ impl<S: RowSource> Merger<S> {
         if self.picked.is_empty() {
             return Ok(None);
         }
+        if self.drops_keys {
+            self.parts.iter_mut().for_each(|part| *part = part.without_keys());
+        }
         let parts: Vec<&Rows> = self.parts.iter().collect();
         let rows = self.fold.combine(Rows::interleave(&parts, &self.picked), &self.group_ends)?;
         self.group_ends.clear();
@@ -213,11 +239,11 @@ impl<S: RowSource> Merger<S> {
 
     /// Plays `source` up the tree: it stays behind where it loses, and the other one goes on.
     fn replay(&mut self, source: usize) {
-        let mut winner = source;
+        let mut winner = Contender { word: self.sources[source].word, source };
         let mut node = (source + self.sources.len()) / 2;
         while node > 0 {
             let other = self.losers[node];
-            if other == usize::MAX {
+            if other.source == usize::MAX {
                 // While the tree is being built, the first to come waits for its opponent.
                 self.losers[node] = winner;
                 return;
@@ -231,15 +257,24 @@ impl<S: RowSource> Merger<S> {
         self.losers[0] = winner;
     }
 
-    fn comes_before(&self, a: usize, b: usize) -> bool {
+    #[inline]
+    fn comes_before(&self, a: Contender, b: Contender) -> bool {
+        match a.word.cmp(&b.word) {
+            Ordering::Less => true,
+            Ordering::Greater => false,
+            Ordering::Equal => self.comes_before_by_key(a.source, b.source),
+        }
+    }
+
+    /// [`Merger::comes_before`] of sources whose words are equal.
+    fn comes_before_by_key(&self, a: usize, b: usize) -> bool {
         let (x, y) = (&self.sources[a], &self.sources[b]);
         let by_key = match (&x.rows, &y.rows) {
             (Some(_), None) => Ordering::Less,
             (None, Some(_)) => Ordering::Greater,
             (None, None) => Ordering::Equal,
             (Some(left), Some(right)) => {
-                let forward =
-                    x.prefix.cmp(&y.prefix).then_with(|| left.key(x.at).cmp(right.key(y.at)));
+                let forward = left.key(x.at).cmp(right.key(y.at));
                 if self.direction == Direction::Forward { forward } else { forward.reverse() }
             }
         };
@@ -248,16 +283,18 @@ impl<S: RowSource> Merger<S> {
 }
 
 impl<S: RowSource> Head<S> {
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self, direction: Direction) -> Result<()> {
         self.at += 1;
-        if self.rows.as_ref().is_some_and(|rows| self.at < rows.len()) {
-            self.read_prefix();
-            return Ok(());
+        match &self.rows {
+            Some(rows) if self.at < rows.len() => {
+                self.word = word(rows.key(self.at), direction);
+                Ok(())
+            }
+            _ => self.load(direction),
         }
-        self.load()
     }
 
-    fn load(&mut self) -> Result<()> {
+    fn load(&mut self, direction: Direction) -> Result<()> {
         self.rows = self.source.next_rows()?;
         self.at = 0;
         self.part = None;
@@ -268,24 +305,18 @@ impl<S: RowSource> Head<S> {
                 _ => RowBytes::Each(rows.string_bytes_by_row()),
             },
         };
-        self.read_prefix();
+        self.word = self.rows.as_ref().map_or(u128::MAX, |rows| word(rows.key(0), direction));
         Ok(())
-    }
-
-    fn read_prefix(&mut self) {
-        if let Some(rows) = &self.rows {
-            self.prefix = key_prefix(rows.key(self.at));
-        }
     }
 }
 
-/// The first eight bytes of a key as a number that compares as they do; shorter keys are padded with
-/// zeros, so equal prefixes still need the whole keys compared.
-fn key_prefix(key: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let len = key.len().min(8);
-    bytes[..len].copy_from_slice(&key[..len]);
-    u64::from_be_bytes(bytes)
+/// What of a key is compared first.
+#[inline]
+fn word(key: &[u8], direction: Direction) -> u128 {
+    match direction {
+        Direction::Forward => leading_word(key),
+        Direction::Reverse => !leading_word(key),
+    }
 }
 
 #[cfg(test)]
@@ -293,7 +324,9 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    use arrow_array::{BinaryArray, Int64Array, cast::AsArray, types::Int64Type};
+    use drillcore_format::key::Keys;
+
+    use arrow_array::{Int64Array, cast::AsArray, types::Int64Type};
 
     struct Batches(std::vec::IntoIter<Rows>);
 
@@ -307,10 +340,10 @@ mod tests {
     fn source(number: i64, keys: &[u16]) -> Batches {
         let batch = |keys: &[u16]| {
             let encoded: Vec<[u8; 2]> = keys.iter().map(|key| key.to_be_bytes()).collect();
-            let binary = BinaryArray::from_iter_values(encoded);
+            let encoded = Keys::from_iter(encoded);
             Rows::new(
                 keys.len(),
-                Some(binary),
+                Some(encoded),
                 vec![Arc::new(Int64Array::from(vec![number; keys.len()]))],
             )
         };

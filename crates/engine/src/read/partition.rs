@@ -38,6 +38,8 @@ pub struct ScanPlan {
     read: Projection,
     needed: Projection,
     drops_tombstones: bool,
+    /// Whether a column wanted is in the key.
+    shows_keys: bool,
     /// The columns wanted, and behind them those that only the test reads.
     columns: Vec<usize>,
     test: Option<TestPlace>,
@@ -118,8 +120,10 @@ impl ScanPlan {
         let mut columns = columns;
         let pruning = Pruning::new(layout, test.as_ref());
         let test = test.map(|test| TestPlace::new(test, &mut columns));
+        let wanted = TablePolicy::of(layout).projection(&columns);
+        let shows_keys = wanted.keys;
         // Merging compares keys, so they are read even where no key column is asked for.
-        let needed = Projection { keys: true, ..TablePolicy::of(layout).projection(&columns) };
+        let needed = Projection { keys: true, ..wanted };
         let drops_tombstones = matches!(fold, Fold::KeepNewest);
         let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
         ScanPlan {
@@ -129,6 +133,7 @@ impl ScanPlan {
             read,
             needed,
             drops_tombstones,
+            shows_keys,
             columns,
             test,
             pruning,
@@ -306,9 +311,9 @@ impl Source {
             }
             last => {
                 group.extend(last);
-                Ok(Source::Merged(
-                    Merger::new(group, *direction, fold.clone(), *batch_rows)?.into(),
-                ))
+                let merger = Merger::new(group, *direction, fold.clone(), *batch_rows)?;
+                let merger = if plan.shows_keys { merger } else { merger.without_keys() };
+                Ok(Source::Merged(merger.into()))
             }
         }
     }
