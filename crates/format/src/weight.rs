@@ -3,8 +3,10 @@
 //! Integers count as they are. Floats are counted in steps of 2⁻³², so that sums of weights are exact
 //! integers and draws are exactly proportional; a weight is off by at most 2⁻³³.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::DataType;
 
 /// Units in a float weight of one.
@@ -121,11 +123,120 @@ pub fn stored_units(values: &ArrayRef) -> Result<Vec<u64>, (usize, NoWeight)> {
         .collect()
 }
 
+/// Rows whose units are added up before it is asked whether one of them is wanted.
+const TOGETHER: usize = 8;
+
+/// The units of some stored rows. O(rows), without allocating. Every value was found to be a weight or null.
+pub fn units_in(values: &dyn Array, rows: Range<usize>) -> u128 {
+    with_weight_type!(values.data_type(), T => {
+        let values = values.as_primitive::<T>();
+        let sum_from = |row| sum_of(&known_units(values, row..rows.end.min(row + TOGETHER)));
+        rows.clone().step_by(TOGETHER).map(sum_from).sum()
+    })
+}
+
+/// A row with a unit of weight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowOfUnit {
+    pub row: usize,
+    /// What the row weighs.
+    pub units: u64,
+    /// Which of the row's units it is, counted from 0.
+    pub within: u128,
+}
+
+/// Which of some stored rows has a unit, counted from 0 over them. O(rows up to that one), without allocating. Every value was
+/// found to be a weight or null, and the unit lies below their sum.
+pub fn row_of_unit(values: &dyn Array, rows: Range<usize>, unit: u128) -> RowOfUnit {
+    with_weight_type!(values.data_type(), T => {
+        let values = values.as_primitive::<T>();
+        let (mut first, mut rest) = (rows.start, unit);
+        loop {
+            let weights = known_units(values, first..rows.end.min(first + TOGETHER));
+            let sum = sum_of(&weights);
+            if rest < sum {
+                return row_among(first, &weights, rest);
+            }
+            rest -= sum;
+            first += TOGETHER;
+            assert!(first < rows.end, "the unit lies below the sum of all rows");
+        }
+    })
+}
+
+/// The row with a unit, of rows with some weights, the first of which has a number.
+fn row_among(first: usize, weights: &[u64], unit: u128) -> RowOfUnit {
+    let mut within = unit;
+    for (row, &units) in (first..).zip(weights) {
+        match within.checked_sub(u128::from(units)) {
+            None => return RowOfUnit { row, units, within },
+            Some(left) => within = left,
+        }
+    }
+    unreachable!("the unit lies below the sum of the weights")
+}
+
+/// The weights of up to [`TOGETHER`] rows, and zeros behind them.
+#[inline]
+fn known_units<T: ArrowPrimitiveType<Native: Weight>>(
+    values: &PrimitiveArray<T>,
+    rows: Range<usize>,
+) -> [u64; TOGETHER] {
+    let mut weights = [0; TOGETHER];
+    let known = values.values()[rows.clone()].iter().map(|value| value.units());
+    match values.nulls() {
+        None => {
+            weights.iter_mut().zip(known).for_each(|(weight, units)| *weight = units.expect(WEIGHT))
+        }
+        Some(nulls) => {
+            for ((weight, units), row) in weights.iter_mut().zip(known).zip(rows) {
+                *weight = if nulls.is_null(row) { 0 } else { units.expect(WEIGHT) };
+            }
+        }
+    }
+    weights
+}
+
+/// What holds of values that were summed up before.
+const WEIGHT: &str = "every value was found to be a weight or null";
+
+/// The exact sum. Halves of 32 bits are summed apart, which cannot overflow and which processors do several at a time.
+#[inline]
+pub(crate) fn sum_of(weights: &[u64]) -> u128 {
+    let low: u64 = weights.iter().map(|weight| weight & u64::from(u32::MAX)).sum();
+    let high: u64 = weights.iter().map(|weight| weight >> 32).sum();
+    (u128::from(high) << 32) + u128::from(low)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::{Float64Array, Int32Array};
     use std::sync::Arc;
+
+    #[test]
+    fn the_row_of_a_unit_is_the_one_that_a_walk_finds_past_nulls_too() {
+        let number = |row: i32| (row % 5 != 3).then_some(row * 7 % 4);
+        let with_nulls: ArrayRef = Arc::new(Int32Array::from_iter((0..70).map(number)));
+        let floats = (0..70).map(|row| f64::from(row * 3 % 5) / 1e10);
+        for values in [with_nulls, Arc::new(Float64Array::from_iter_values(floats))] {
+            let units = stored_units(&values).unwrap();
+            for rows in [0..70, 3..70, 8..16, 5..6, 61..70] {
+                let mut before = 0;
+                for row in rows.clone() {
+                    assert_eq!(units_in(&values, rows.start..row), before);
+                    let weight = units[row];
+                    for unit in [0, 1, weight.saturating_sub(1)].into_iter().filter(|u| *u < weight)
+                    {
+                        let within = u128::from(unit);
+                        let found = row_of_unit(&values, rows.clone(), before + within);
+                        assert_eq!(found, RowOfUnit { row, units: weight, within });
+                    }
+                    before += u128::from(weight);
+                }
+            }
+        }
+    }
 
     #[test]
     fn integers_count_as_they_are_and_floats_in_fixed_steps() {

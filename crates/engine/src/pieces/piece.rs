@@ -340,12 +340,17 @@ impl Piece {
     }
 
     /// The rows that hold some units of a weight column, counted from 0 over all rows, each with its units. On disk: one index
-    /// page and one block each, which are read together.
-    pub fn rows_of_weight(&self, weight: usize, units: &[u128]) -> Result<Vec<(u64, u128)>> {
+    /// page and one block each, which are read together. They are some of `rows`, and units ascend.
+    pub fn rows_of_weight(
+        &self,
+        weight: usize,
+        units: &[u128],
+        rows: Range<u64>,
+    ) -> Result<Vec<(u64, u128)>> {
         match &self.array {
             SortedArray::Run(run) => {
-                let index = run.weight(weight);
-                Ok(units.iter().map(|&unit| index.row_of(unit)).collect())
+                let mut among = run.weight(weight).units_among(rows);
+                Ok(units.iter().map(|&unit| among.next(unit)).collect())
             }
             SortedArray::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
         }

@@ -3,8 +3,10 @@
 //! A sum every [`STRIDE`] rows; between two of them the column itself is added up. So sums of any
 //! interval, and the row that holds a given unit, cost a binary search and at most a stride.
 
+use std::ops::Range;
+
 use arrow_array::ArrayRef;
-use drillcore_format::weight::{NoWeight, stored_units};
+use drillcore_format::weight::{NoWeight, row_of_unit, stored_units, units_in};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -43,24 +45,20 @@ impl WeightIndex {
             return self.sums[self.sums.len() - 1];
         }
         let number = ordinal / STRIDE;
-        let units = stride(&self.values, number * STRIDE);
-        self.sums[number]
-            + units[..ordinal % STRIDE].iter().map(|&unit| u128::from(unit)).sum::<u128>()
+        self.sums[number] + units_in(&self.values, number * STRIDE..ordinal)
     }
 
-    /// The row that holds the `target`-th unit, counted from 0, and its units. The target must be below
-    /// the sum of all rows.
-    pub fn row_of(&self, target: u128) -> (u64, u128) {
-        // The last sum is that of all rows, which lies above the target.
-        let number = self.sums.partition_point(|&before| before <= target) - 1;
-        let mut rest = target - self.sums[number];
-        for (row, unit) in stride(&self.values, number * STRIDE).into_iter().enumerate() {
-            match rest.checked_sub(u128::from(unit)) {
-                None => return ((number * STRIDE + row) as u64, u128::from(unit)),
-                Some(left) => rest = left,
-            }
+    /// Finds the rows that hold some units. All are among `rows`.
+    pub fn units_among(&self, rows: Range<u64>) -> AscendingUnits<'_> {
+        let first = rows.start as usize / STRIDE;
+        let last = (rows.end as usize).div_ceil(STRIDE);
+        AscendingUnits {
+            index: self,
+            stride: first,
+            strides: last,
+            row: first * STRIDE,
+            before: self.sums[first],
         }
-        unreachable!("a stride holds the units that its sums say")
     }
 
     pub fn allocated_bytes(&self) -> usize {
@@ -68,9 +66,34 @@ impl WeightIndex {
     }
 }
 
-/// The units of a stride.
-fn stride(values: &ArrayRef, start: usize) -> Vec<u64> {
-    stored_units(&stride_of(values, start)).expect("every value was found to be a weight")
+/// Finds rows by their units, one after the other: what was added up for one is not for the next.
+pub struct AscendingUnits<'a> {
+    index: &'a WeightIndex,
+    /// Where the last unit was found, ...
+    stride: usize,
+    row: usize,
+    /// ... and the sum over the rows before that row.
+    before: u128,
+    /// The strides up to the last row that may be asked for.
+    strides: usize,
+}
+
+impl AscendingUnits<'_> {
+    /// The row that holds the `target`-th unit, counted from 0 over all rows, and its units. Targets do not descend. A binary
+    /// search, unless the row lies in the same stride as the last one, and at most a stride.
+    pub fn next(&mut self, target: u128) -> (u64, u128) {
+        let WeightIndex { values, sums } = self.index;
+        if sums[self.stride + 1] <= target {
+            // The last sum lies above the target.
+            let later = &sums[self.stride + 1..=self.strides];
+            self.stride += later.partition_point(|&before| before <= target);
+            (self.row, self.before) = (self.stride * STRIDE, sums[self.stride]);
+        }
+        let end = values.len().min((self.stride + 1) * STRIDE);
+        let found = row_of_unit(values, self.row..end, target - self.before);
+        (self.row, self.before) = (found.row, target - found.within);
+        (found.row as u64, u128::from(found.units))
+    }
 }
 
 fn stride_of(values: &ArrayRef, start: usize) -> ArrayRef {
@@ -97,10 +120,18 @@ mod tests {
                 WeightIndex::new(&(Arc::new(Int64Array::from(weights.clone())) as ArrayRef))
                     .unwrap();
             let mut before = 0u128;
+            let mut all = index.units_among(0..rows as u64);
             for (row, &weight) in weights.iter().enumerate() {
                 assert_eq!(index.before(row as u64), before);
                 for unit in 0..weight as u128 {
-                    assert_eq!(index.row_of(before + unit), (row as u64, weight as u128));
+                    let found = (row as u64, weight as u128);
+                    assert_eq!(all.next(before + unit), found);
+                    let mut alone = index.units_among(row as u64..row as u64 + 1);
+                    assert_eq!(alone.next(before + unit), found);
+                    // The first of all, and then this one.
+                    let mut leaps = index.units_among(0..rows as u64);
+                    leaps.next(0);
+                    assert_eq!(leaps.next(before + unit), found);
                 }
                 before += weight as u128;
             }

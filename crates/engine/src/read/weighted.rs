@@ -211,26 +211,31 @@ impl Weighted {
     /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn.
     fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
         let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
-        let part_of = |unit: u128| self.starts.partition_point(|&start| start <= unit) - 1;
-        let mut order: Vec<(usize, usize)> =
-            units.iter().map(|&unit| part_of(unit)).zip(0..).collect();
-        order.sort_unstable();
-        for of_part in order.chunk_by(|a, b| a.0 == b.0) {
-            let number = of_part[0].0;
-            let of_part = of_part.iter().map(|(_, draw)| *draw);
-            let start = self.starts[number];
-            let within: Vec<u128> = of_part.clone().map(|draw| units[draw] - start).collect();
+        let ascending = match u64::try_from(self.total()) {
+            Ok(_) => ascending(units.iter().map(|&unit| unit as u64)),
+            Err(_) => ascending(units.iter().copied()),
+        };
+        let mut rest = ascending.as_slice();
+        while let Some(&first) = rest.first() {
+            let number = self.starts.partition_point(|&start| start <= units[first as usize]) - 1;
+            let (start, end) = (self.starts[number], self.starts[number + 1]);
+            let of_part;
+            (of_part, rest) =
+                rest.split_at(rest.partition_point(|&draw| units[draw as usize] < end));
+            let within: Vec<u128> =
+                of_part.iter().map(|&draw| units[draw as usize] - start).collect();
             let seeds: Option<Vec<u64>> =
-                seeds.map(|seeds| of_part.clone().map(|draw| seeds[draw]).collect());
+                seeds.map(|seeds| of_part.iter().map(|&draw| seeds[draw as usize]).collect());
             let rows = self.find_in_part(number, within, seeds.as_deref())?;
             let piece = self.selected.parts()[number].piece;
-            for (draw, (ordinal, units)) in of_part.zip(rows) {
-                found[draw] = (Place { piece, ordinal: ordinal as u32 }, units);
+            for (&draw, (ordinal, units)) in of_part.iter().zip(rows) {
+                found[draw as usize] = (Place { piece, ordinal: ordinal as u32 }, units);
             }
         }
         Ok(found)
     }
 
+    /// The rows of a part that hold some units, which ascend.
     fn find_in_part(
         &self,
         number: usize,
@@ -242,11 +247,11 @@ impl Weighted {
         match &self.parts[number] {
             PartWeight::Interval { before } => {
                 units.iter_mut().for_each(|unit| *unit += before);
-                piece.rows_of_weight(self.weight, &units)
+                piece.rows_of_weight(self.weight, &units, part.from..part.to)
             }
             PartWeight::Live { before, weights } => {
                 units.iter_mut().for_each(|unit| *unit = weights.unit(*unit + before));
-                piece.rows_of_weight(self.weight, &units)
+                piece.rows_of_weight(self.weight, &units, 0..piece.rows())
             }
             PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
             PartWeight::Members { ends } => {
@@ -366,6 +371,13 @@ impl Weighted {
         }
         Ok(())
     }
+}
+
+/// The numbers of some units in the order of these.
+fn ascending<U: Ord>(units: impl Iterator<Item = U>) -> Vec<u32> {
+    let mut order: Vec<(U, u32)> = units.zip(0..).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, number)| number).collect()
 }
 
 /// Places with their units in a Fenwick tree: drawing one and taking it out costs O(log places).

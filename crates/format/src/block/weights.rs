@@ -8,7 +8,7 @@ use super::{BlockView, malformed};
 use crate::error::Result;
 use crate::key::fixed::Fixed;
 use crate::rows::Projection;
-use crate::weight::{Weight, with_weight_type};
+use crate::weight::{Weight, sum_of, with_weight_type};
 
 /// Rows whose weights are taken together.
 const TOGETHER: usize = 64;
@@ -120,11 +120,4 @@ fn weigh<N: Fixed + Weight>(
         Some((row, why)) => Err(malformed(format!("the weight of row {row} is {why:?}"))),
         None => Ok(()),
     }
-}
-
-/// The exact sum. Halves of 32 bits are summed apart, which cannot overflow and which processors do several at a time.
-fn sum_of(weights: &[u64]) -> u128 {
-    let low: u64 = weights.iter().map(|weight| weight & u64::from(u32::MAX)).sum();
-    let high: u64 = weights.iter().map(|weight| weight >> 32).sum();
-    (u128::from(high) << 32) + u128::from(low)
 }
