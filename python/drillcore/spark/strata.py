@@ -108,43 +108,67 @@ def averages(strata: Sequence[Stratum], groups: int, confidence: float) -> list[
 
 
 def _figures(strata: Sequence[Stratum], groups: int, confidence: float, *, is_ratio: bool) -> list[Figure]:
-    sums, numbers = np.zeros(groups), np.zeros(groups)
+    sums, numbers, squared = np.zeros(groups), np.zeros(groups), np.zeros(groups)
     met: Any = np.zeros(groups, np.int64)
+    filled_met: Any = np.zeros(groups, np.int64)
     for each in strata:
         if each.drawn:
             filled = ~np.isnan(each.values)
             scale = each.rows / each.drawn
+            of_group = np.bincount(each.groups, filled, groups)
             sums += scale * np.bincount(each.groups, np.where(filled, each.values, 0.0), groups)
-            numbers += scale * np.bincount(each.groups, filled, groups)
+            numbers += scale * of_group
+            squared += scale**2 * of_group
+            filled_met += of_group.astype(np.int64)
             met += np.bincount(each.groups, minlength=groups)
     with np.errstate(invalid="ignore", divide="ignore"):
         estimates = np.where(numbers > 0, sums / numbers, np.nan) if is_ratio else sums
+        # As many values of one weight each would say as much (Kish 1965).
+        alike = np.where(squared > 0, numbers**2 / squared, 0.0)
     variance, freedom = np.zeros(groups), np.zeros(groups)
     for each in strata:
         if each.drawn < 2:
             # One row says nothing of its spread; the part has one, so it was read whole.
             continue
-        filled = ~np.isnan(each.values)
-        # What each row adds: its value, or for a ratio how far it is from the average, and 0 outside the group.
-        centre = np.nan_to_num(estimates)[each.groups] if is_ratio else 0.0
-        scores = np.where(filled, each.values - centre, 0.0)
-        sum_ = np.bincount(each.groups, scores, groups)
-        squares = np.bincount(each.groups, scores * scores, groups)
-        spread = np.maximum(0.0, squares - sum_ * sum_ / each.drawn) / (each.drawn - 1)
-        part = each.rows**2 * _left(each) * spread / each.drawn
+        part, values = _variances(each, np.nan_to_num(estimates) if is_ratio else None, groups)
         variance += part
-        freedom += part * part / (each.drawn - 1)
+        # Rows outside the group say nothing of its spread.
+        freedom += part * part / np.maximum(1, np.minimum(each.drawn - 1, values))
+    is_exact = all(each.drawn == each.rows for each in strata)
+    drawn = sum(each.drawn for each in strata)
     figures = []
     for at in range(groups):
         value, scale = float(estimates[at]), float(numbers[at]) if is_ratio else 1.0
-        if not math.isfinite(value):
+        if is_exact and math.isfinite(value):
+            figures.append(Figure(value, value, value, int(met[at])))
+            continue
+        if not math.isfinite(value) or filled_met[at] < 2:
             figures.append(Figure(value, -math.inf, math.inf, int(met[at])))
             continue
-        # Satterthwaite's degrees of freedom: strata with a wide spread count for more.
+        # Satterthwaite's degrees of freedom: strata with a wide spread count for more. The values of a group say as much
+        # as if they alone had been drawn, around an average that they give themselves.
         degrees = variance[at] ** 2 / freedom[at] if freedom[at] > 0 else math.inf
-        half = student(confidence, degrees) * math.sqrt(variance[at]) / scale
+        degrees = min(degrees, max(1.0, alike[at] - 1))
+        spread = variance[at]
+        if is_ratio:
+            spread *= max(1.0, alike[at] / max(1.0, alike[at] - 1) * (drawn - 1) / drawn)
+        half = student(confidence, degrees) * math.sqrt(spread) / scale
         figures.append(Figure(value, value - half, value + half, int(met[at])))
     return figures
+
+
+def _variances(stratum: Stratum, centres: Any, groups: int) -> tuple[Any, Any]:
+    """How much a part adds to the variance of each group's total, and the values that it has of the group."""
+    filled = ~np.isnan(stratum.values)
+    # What each row adds: its value, or for a ratio how far it is from the average, and 0 outside the group.
+    with np.errstate(invalid="ignore", over="ignore"):
+        centre = 0.0 if centres is None else centres[stratum.groups]
+        scores = np.where(filled, stratum.values - centre, 0.0)
+        sum_ = np.bincount(stratum.groups, scores, groups)
+        squares = np.bincount(stratum.groups, scores * scores, groups)
+        spread = np.maximum(0.0, squares - sum_ * sum_ / stratum.drawn) / (stratum.drawn - 1)
+        part = stratum.rows**2 * _left(stratum) * spread / stratum.drawn
+    return part, np.bincount(stratum.groups, filled, groups)
 
 
 def _left(stratum: Stratum) -> float:

@@ -85,6 +85,40 @@ def test_intervals_hold_in_95_of_100_runs(name: str, estimator: Estimator) -> No
     assert 0.93 < coverage(estimator, truth, alike) < 0.97
 
 
+RARE = (0.9, 0.06, 0.03, 0.007, 0.003)
+"""The shares of groups of which 270, 18, 9, 2 and 1 rows are drawn on average."""
+
+
+def test_intervals_of_groups_of_which_few_rows_are_drawn_hold() -> None:
+    """Of the runs in which a row of the group is drawn. A group with a single value has no end."""
+    source = np.random.default_rng(5)
+    sizes = [20_000, 5_000, 900, 3, 1]
+    parts = [
+        (source.choice(len(RARE), rows, p=RARE), source.normal(mean, 10, rows))
+        for rows, mean in zip(sizes, (0, 40, -30, 0, 0), strict=True)
+    ]
+    truth = [np.concatenate([values[groups == at] for groups, values in parts]).mean() for at in range(len(RARE))]
+    met, held, twin = np.zeros(len(RARE)), np.zeros(len(RARE)), np.zeros(len(RARE))
+    for run in range(RUNS):
+        source = np.random.default_rng(run)
+        strata = []
+        for (groups, values), n in zip(parts, allocate_in_proportion(300, sizes), strict=True):
+            rows = source.choice(len(groups), n, replace=False)
+            strata.append(Stratum(len(groups), groups[rows], values[rows]))
+        for at, each in enumerate(averages(strata, len(RARE), 0.95)):
+            met[at] += each.drawn > 0
+            held[at] += each.drawn > 0 and each.low <= truth[at] <= each.high
+            if each.drawn == 1:
+                assert each.low == -math.inf and each.high == math.inf
+            # The twin has the degrees of freedom of all rows drawn, and its variance is over all of them.
+            narrowed = each.drawn > 1 and abs(each.value - truth[at]) <= (each.high - each.low) / 2 * 1.96 / student(
+                0.95, each.drawn - 1
+            ) * math.sqrt((each.drawn - 1) / each.drawn)
+            twin[at] += narrowed
+    assert all(0.93 < share < 0.985 for share in held / met), held / met
+    assert all(share < 0.8 for share in (twin / met)[3:])
+
+
 def test_what_was_drawn_whole_is_exact() -> None:
     strata = [
         Stratum(4, np.array([0, 0, 1, 1]), np.array([1.0, 2.0, np.nan, 5.0])),
@@ -97,8 +131,11 @@ def test_what_was_drawn_whole_is_exact() -> None:
 
 def test_a_group_without_values_has_no_average() -> None:
     strata = [Stratum(100, np.array([0, 1]), np.array([np.nan, 2.0]))]
-    nothing, _ = averages(strata, 2, 0.95)
+    nothing, one = averages(strata, 2, 0.95)
     assert math.isnan(nothing.value) and nothing.low == -math.inf and nothing.high == math.inf
+    # One value says nothing of how far others are from it, and none nothing of their sum.
+    assert (one.value, one.low, one.high) == (2.0, -math.inf, math.inf)
+    assert [each.high for each in totals(strata, 2, 0.95)] == [math.inf, math.inf]
 
 
 def test_parts_are_drawn_in_proportion_and_no_part_is_left_out() -> None:
