@@ -10,17 +10,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
+from drillcore.database import Database
 from drillcore.errors import AlreadyExistsError, CorruptError, InvalidArgumentError, StorageError, UnsupportedError
 from drillcore.names import listed, shown
+from drillcore.table import Table
 
 FORMAT = 1
 JOBS = "jobs"
@@ -30,6 +34,9 @@ _PREFIX, _SUFFIX = "manifest-", ".json"
 _DIGITS = 20
 _KEPT = 10
 """Manifests that stay, so that a reader that has listed them finds the newest still there."""
+_TRIES = 50
+"""How often something is made again that another process removed at once."""
+_DRAFT = ".draft-"
 
 
 @dataclass(frozen=True)
@@ -42,6 +49,12 @@ class Shape:
     set: str | None
     merge: str
     weights: list[str]
+
+    def create(self, database: Database) -> Table:
+        """Create the table in a database."""
+        return database.create_table(
+            self.table, self.schema, key=self.key, merge=self.merge, set=self.set, weights=self.weights
+        )
 
     def difference(self, other: Shape) -> str | None:
         """Return how ``other`` differs, in words; ``None`` if it does not."""
@@ -101,21 +114,32 @@ class Manifests:
 
     def create(self, version: int, text: str) -> bool:
         """Create a version with all of its text, and return whether it was not there before."""
-        draft = os.path.join(self.folder, f".draft-{secrets.token_hex(8)}")
+        for tried in range(_TRIES):
+            try:
+                return self._create(version, text)
+            except FileNotFoundError as error:
+                # A sweep took the draft for one that was left.
+                if tried == _TRIES - 1 or not os.path.isdir(self.folder):
+                    raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
+            except OSError as error:
+                raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
+        return False
+
+    def _create(self, version: int, text: str) -> bool:
+        draft = os.path.join(self.folder, f"{_DRAFT}{secrets.token_hex(8)}")
         try:
             with open(draft, "x", encoding="utf-8") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # A sweep leaves it.
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                # Unlike a rename, a link fails where the name is taken.
-                os.link(draft, self._path(version))
-            except FileExistsError:
-                return False
+                try:
+                    # Unlike a rename, a link fails where the name is taken.
+                    os.link(draft, self._path(version))
+                except FileExistsError:
+                    return False
             _sync_folder(self.folder)
             return True
-        except OSError as error:
-            raise StorageError(f"cannot write to {self.folder!r}: {error.strerror}") from None
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(draft)
@@ -178,14 +202,66 @@ def job_folder(folder: str, job: str) -> str:
     return os.path.join(folder, JOBS, job)
 
 
-def begin_job(folder: str, job: str) -> None:
-    """Make the folder of a job, with a mark that is there until it ends."""
-    try:
-        os.makedirs(job_folder(folder, job))
-        with open(_mark(folder, job), "x", encoding="utf-8"):
-            pass
-    except OSError as error:
-        raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+class Job:
+    """A job that is being written. A mark in its folder is locked for as long as the process that began it lives."""
+
+    def __init__(self, folder: str, name: str, mark: IO[str]) -> None:
+        self.folder = folder
+        self.name = name
+        self._mark = mark
+
+    def commit(self, shape: Shape, members: list[Member]) -> Collection:
+        """Make the databases of the job part of the collection, in one step, and remove its others.
+
+        Raises
+        ------
+        AlreadyExistsError
+            If another job made the folder a collection of another shape meanwhile.
+        """
+        # A manifest must not survive a power loss that the names of its databases do not.
+        for each in (job_folder(self.folder, self.name), os.path.join(self.folder, JOBS), self.folder):
+            with contextlib.suppress(OSError):
+                _sync_folder(each)
+        collection = commit_job(self.folder, shape, self.name, members)
+        # With what attempts of the latest jobs left that were killed after their commit.
+        remove_duplicates(self.folder, collection, collection.jobs[-_KEPT:])
+        self.close()
+        return collection
+
+    def abort(self) -> None:
+        """Remove what the job wrote, unless it was committed."""
+        remove_job(self.folder, self.name)
+        self.close()
+
+    def close(self) -> None:
+        """Unlock the mark: if the job did not end, it is to be swept."""
+        self._mark.close()
+
+
+def begin_job(folder: str) -> Job:
+    """Make the folder of a new job, with a mark that is there until it ends.
+
+    Raises
+    ------
+    StorageError
+        If the folder cannot be written to.
+    """
+    for tried in range(_TRIES):
+        job = secrets.token_hex(8)
+        try:
+            os.makedirs(job_folder(folder, job))
+            mark = open(_mark(folder, job), "x", encoding="utf-8")
+            fcntl.flock(mark, fcntl.LOCK_EX)
+            # A sweep that came in between took it for one that was left, and removed it.
+            if os.path.samestat(os.fstat(mark.fileno()), os.stat(_mark(folder, job))):
+                return Job(folder, job, mark)
+        except (FileNotFoundError, FileExistsError) as error:
+            # So did another job that ended, with the folders while they were empty.
+            if tried == _TRIES - 1:
+                raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+        except OSError as error:
+            raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+    raise StorageError(f"cannot write to {folder!r}: another process removes what is written")
 
 
 def is_running(folder: str, job: str) -> bool:
@@ -214,10 +290,10 @@ def remove_attempt(folder: str, job: str, directory: str) -> None:
         _remove_empty(folder, job)
 
 
-def remove_duplicates(folder: str, collection: Collection) -> None:
+def remove_duplicates(folder: str, collection: Collection, jobs: Sequence[str]) -> None:
     """Remove the databases of committed jobs that do not count: those of attempts that failed or came second."""
     counted = {os.path.normpath(os.path.join(folder, member.path)) for member in collection.members}
-    for job in collection.jobs:
+    for job in jobs:
         with contextlib.suppress(OSError):
             os.unlink(_mark(folder, job))
         of_job = job_folder(folder, job)
@@ -229,19 +305,50 @@ def remove_duplicates(folder: str, collection: Collection) -> None:
 
 
 def sweep(folder: str) -> None:
-    """Remove what jobs left in a collection whose driver ended before they did. No job may be writing to it now.
+    """Remove what jobs left in a collection whose driver ended before they did.
+
+    Other jobs may be writing to it: their drivers hold them.
 
     Examples
     --------
     >>> drillcore.spark.sweep("flights")  # doctest: +SKIP
     """
-    collection = read_collection(folder)
     with contextlib.suppress(OSError):
         for job in os.listdir(os.path.join(folder, JOBS)):
-            if collection is None or job not in collection.jobs:
-                shutil.rmtree(job_folder(folder, job), ignore_errors=True)
+            _sweep_job(folder, job)
+    collection = read_collection(folder)
     if collection is not None:
-        remove_duplicates(folder, collection)
+        remove_duplicates(folder, collection, collection.jobs)
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            if name.startswith(_DRAFT) and (held := _hold(os.path.join(folder, name))) is not None:
+                with held:
+                    os.unlink(os.path.join(folder, name))
+
+
+def _sweep_job(folder: str, job: str) -> None:
+    held = _hold(_mark(folder, job))
+    if held is None:
+        return  # Its driver lives.
+    with held:
+        # Read now: its driver, if there was one, has ended or has committed it.
+        collection = read_collection(folder)
+        if collection is None or job not in collection.jobs:
+            shutil.rmtree(job_folder(folder, job), ignore_errors=True)
+
+
+def _hold(path: str) -> IO[str] | None:
+    """Lock a file, which is made if it is missing; ``None`` if a process holds it, or it cannot be tried."""
+    try:
+        file = open(path, "a", encoding="utf-8")
+    except OSError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        return None
+    return file
 
 
 def _remove_empty(folder: str, job: str) -> None:
@@ -264,7 +371,7 @@ def check_folder(folder: str) -> None:
     """
     try:
         # A job that failed may have left its databases; another may be writing its own.
-        found = [name for name in os.listdir(folder) if name != JOBS and not name.startswith(".draft-")]
+        found = [name for name in os.listdir(folder) if name != JOBS and not name.startswith(_DRAFT)]
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -328,6 +435,7 @@ def _parse(folder: str, version: int, text: str) -> Collection:
 
 
 def _sync_folder(folder: str) -> None:
+    """Have the names in a folder survive power loss."""
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)

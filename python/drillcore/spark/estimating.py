@@ -194,8 +194,7 @@ def estimate(
         raise InvalidTypeError(f"spark: expected a classic Spark session, not {shown(spark)}")
     asked = [(name, *_parse(aggregate)) for name, aggregate in parse_aggregates(aggregates)]
     groups, confidence = parse_by(by), check_confidence(confidence)
-    if check_count("n", n) == 0:
-        raise InvalidArgumentError("n: expected a number of at least 1, not 0")
+    n = _at_least_1("n", n)
     given = secrets.randbits(64) if check_seed(seed) is None else int(seed or 0)
     frame = _load_of(paths) if hasattr(paths, "_jdf") else None
     options = ReadOptions(
@@ -205,7 +204,7 @@ def estimate(
         closed=closed,
         set=set if set is None or isinstance(set, list | tuple) else [set],
         where=where,
-        split_rows=max(1, check_count("split_rows", split_rows)),
+        split_rows=_at_least_1("split_rows", split_rows),
     )
     if frame is not None:
         return _estimate(load_beside(frame, options), asked, groups, n, confidence, given)
@@ -267,6 +266,13 @@ def _parse(aggregate: str) -> tuple[str, str | None]:
             "for others, draw a sample, or ask each database"
         )
     return (matched[1], matched[3]) if matched[1] else ("count", None)
+
+
+def _at_least_1(name: str, given: Any) -> int:
+    number = check_count(name, given)
+    if number == 0:
+        raise InvalidArgumentError(f"{name}: expected a number of at least 1, not 0")
+    return number
 
 
 def _load_of(frame: Any) -> Load:

@@ -1,4 +1,4 @@
-"""A database that is held at one moment, by one reader at a time."""
+"""A database that is held at one moment, by one reader at a time; and what a collection without any has instead."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from drillcore import database
 from drillcore.errors import ClosedError
+from drillcore.spark.collection import Shape
 
 
 class HeldDatabase:
@@ -59,3 +60,24 @@ class HeldDatabase:
         if self._splits:
             self._reader.close()
             self._reader = None
+
+
+class NoDatabase:
+    """What a collection without rows has for a database: its table, of which there are no splits."""
+
+    def __init__(self, path: str, shape: Shape) -> None:
+        self.path = path
+        self._database = database.open(":memory:")
+        shape.create(self._database)
+
+    def table(self, name: str) -> Any:
+        """Return the table, which is empty."""
+        return self._database.table(name)
+
+    def splits(self, table: str, parts: int, **selection: Any) -> list[Any]:
+        """Return no splits."""
+        return []
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._database.close()

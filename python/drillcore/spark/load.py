@@ -17,8 +17,8 @@ from drillcore.cells import to_array
 from drillcore.errors import Error, InvalidArgumentError
 from drillcore.names import shown, unknown_name
 from drillcore.spark.asking import on_cluster, one_by_one
-from drillcore.spark.collection import read_collection, schema_difference
-from drillcore.spark.held import HeldDatabase
+from drillcore.spark.collection import Shape, read_collection, schema_difference
+from drillcore.spark.held import HeldDatabase, NoDatabase
 from drillcore.spark.options import ReadOptions
 from drillcore.spark.sampling import Task, sample_tasks
 from drillcore.values import NULL
@@ -28,7 +28,7 @@ class Load:
     """What one ``load()`` reads."""
 
     def __init__(
-        self, options: ReadOptions, schema: pa.Schema, databases: list[HeldDatabase], merges: list[str]
+        self, options: ReadOptions, schema: pa.Schema, databases: list[HeldDatabase | NoDatabase], merges: list[str]
     ) -> None:
         self.options = options
         self.schema = schema
@@ -112,11 +112,12 @@ def open_load(options: ReadOptions) -> Load:
     NotFoundError
         If there is no such database, table or column.
     """
-    paths = [database for path in options.paths for database in _databases(path)]
+    members = [member for path in options.paths for member in _members(path)]
+    _check_different([path for path, _ in members])
     with ExitStack() as opened:
-        databases = []
-        for path in paths:
-            databases.append(HeldDatabase(path))
+        databases: list[HeldDatabase | NoDatabase] = []
+        for path, shape in members:
+            databases.append(HeldDatabase(path) if shape is None else NoDatabase(path, shape))
             opened.callback(databases[-1].close)
         load = _checked(options, databases)
         opened.pop_all()
@@ -134,27 +135,39 @@ def load_beside(load: Load, options: ReadOptions) -> Load:
     return _checked(options, load.databases)
 
 
-def _checked(options: ReadOptions, databases: list[HeldDatabase]) -> Load:
+def _checked(options: ReadOptions, databases: list[HeldDatabase | NoDatabase]) -> Load:
     tables = _tables(options, databases)
-    schema: pa.Schema = tables[0].schema
+    schema = _union(tables)
     columns = schema.names if options.columns is None else options.columns
     for name in columns:
         if name not in schema.names:
             raise unknown_name("column", name, schema.names)
+    _check_alike(options, databases, tables)
     _check_options(options, tables[0])
     columns_read = pa.schema([schema.field(name) for name in columns])
     return Load(options, columns_read, databases, [table.merge for table in tables])
 
 
-def _databases(path: str) -> list[str]:
-    """The databases of a path: itself, or those of the collection that it is."""
+def _members(path: str) -> list[tuple[str, Shape | None]]:
+    """The databases of a path: itself, or those of the collection that it is; of one without any, its shape."""
     path = absolute(path)
     collection = read_collection(path)
     if collection is None:
-        return [path]
+        return [(path, None)]
     if not collection.members:
-        raise InvalidArgumentError(f"path: the collection {path!r} has no rows yet; write some first")
-    return [os.path.join(path, member.path) for member in collection.members]
+        return [(path, collection.shape)]
+    return [(os.path.join(path, member.path), None) for member in collection.members]
+
+
+def _check_different(paths: Sequence[str]) -> None:
+    """Check that no directory is read twice, under whatever names."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        real = path if "://" in path else os.path.realpath(path)
+        if real in seen:
+            names = shown(path) if path == seen[real] else f"{shown(seen[real])} and {shown(path)} are one directory, which"
+            raise InvalidArgumentError(f"path: {names} is listed twice, so its rows would count twice; remove one")
+        seen[real] = path
 
 
 def absolute(path: str) -> str:
@@ -162,7 +175,7 @@ def absolute(path: str) -> str:
     return path if "://" in path else os.path.abspath(path)
 
 
-def _tables(options: ReadOptions, databases: list[HeldDatabase]) -> list[Any]:
+def _tables(options: ReadOptions, databases: Sequence[HeldDatabase | NoDatabase]) -> list[Any]:
     """The table of each database, if all have the same columns."""
     tables = []
     for each in databases:
@@ -178,6 +191,36 @@ def _tables(options: ReadOptions, databases: list[HeldDatabase]) -> list[Any]:
                 "alter one of the tables"
             )
     return tables
+
+
+def _union(tables: Sequence[Any]) -> pa.Schema:
+    """The columns of the first table; nullable where those of any are."""
+    fields = []
+    for field in tables[0].schema:
+        is_nullable = any(table.schema.field(field.name).nullable for table in tables)
+        fields.append(field.with_nullable(is_nullable))
+    return pa.schema(fields)
+
+
+def _check_alike(options: ReadOptions, databases: Sequence[HeldDatabase | NoDatabase], tables: Sequence[Any]) -> None:
+    """Check that an option means the same in all tables."""
+    weight = None if options.sample is None else options.sample.weight
+    for each, table in zip(databases, tables, strict=True):
+        for option, name, of_first, of_this in (
+            (options.between, "key", tables[0].key, table.key),
+            (options.set, "set", tables[0]._set_column, table._set_column),
+        ):
+            if option is not None and of_first != of_this:
+                raise InvalidArgumentError(
+                    f"{'between' if name == 'key' else 'set'}: table {shown(options.table)} has the {name} "
+                    f"{shown(of_first)} in {databases[0].path!r} and {shown(of_this)} in {each.path!r}, so the option "
+                    "would mean other rows; read them one by one, or use where"
+                )
+        if weight is not None and weight in tables[0].weights and weight not in table.weights:
+            raise InvalidArgumentError(
+                f'weight: "{weight}" is a weight of table {shown(options.table)} in {databases[0].path!r} and not in '
+                f"{each.path!r}; sample them one by one"
+            )
 
 
 def _check_options(options: ReadOptions, table: Any) -> None:

@@ -17,6 +17,7 @@ SPLIT_ROWS = 1_000_000
 
 _READ = (
     "path",
+    "paths",
     "table",
     "columns",
     "between",
@@ -113,7 +114,7 @@ def parse_read(options: Mapping[str, str]) -> ReadOptions:
         closed=options.get("closed", "both"),
         set=_set(options.get("set")),
         where=options.get("where"),
-        split_rows=max(1, _count(options, "split_rows", SPLIT_ROWS)),
+        split_rows=_split_rows(options),
         push_filters=push_filters,
         sample=sample,
     )
@@ -145,16 +146,22 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_names(options: Mapping[str, str], valid: tuple[str, ...]) -> None:
+    named = [name for name in valid if name != "paths"]
     for name in options:
         if name not in valid:
-            near = difflib.get_close_matches(name, valid, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(valid)}"
+            near = difflib.get_close_matches(name, named, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(named)}"
             raise InvalidArgumentError(f"unknown option {shown(name)}; {hint}")
 
 
 def _paths(options: Mapping[str, str]) -> list[str]:
-    given = _required(options, "path", "the directory of a database, or several with commas between them")
-    names = _names("path", given)
+    if "paths" in options and "path" not in options:
+        # So Spark hands over load(["a.drill", "b.drill"]).
+        names = _names("paths", options["paths"])
+    else:
+        names = _names(
+            "path", _required(options, "path", "the directory of a database, or several with commas between them")
+        )
     if not names:
         raise InvalidArgumentError("path: expected the directory of a database, not an empty string")
     for name in names:
@@ -214,6 +221,13 @@ def _count(options: Mapping[str, str], name: str, usual: int) -> int:
     except ValueError:
         raise InvalidArgumentError(f"{name}: expected a whole number, not {shown(options[name])}") from None
     return check_count(name, number)
+
+
+def _split_rows(options: Mapping[str, str]) -> int:
+    rows = _count(options, "split_rows", SPLIT_ROWS)
+    if rows == 0:
+        raise InvalidArgumentError("split_rows: expected a number of at least 1, not 0")
+    return rows
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

@@ -102,8 +102,10 @@ def arrow_type(kind: st.DataType) -> pa.DataType | None:
     return _ARROW.get(type(kind))
 
 
-def table_schema(schema: st.StructType) -> pa.Schema:
+def table_schema(schema: st.StructType, there: pa.Schema | None = None) -> pa.Schema:
     """Return the columns that a table has for a frame of Spark.
+
+    A column that is ``there`` under its name keeps its type, if the frame has what Spark makes of that.
 
     Raises
     ------
@@ -124,7 +126,7 @@ def table_schema(schema: st.StructType) -> pa.Schema:
                 f'column "{field.name}" has type {field.dataType.simpleString()}, which a table cannot have; cast it, '
                 "or drop it before writing"
             )
-        stored = _kept_type(field)
+        stored = _type_there(field, there) or _kept_type(field)
         fields.append(pa.field(field.name, kind if stored is None else stored, field.nullable))
     return pa.schema(fields)
 
@@ -168,9 +170,26 @@ def to_table(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     ------
     OutOfRangeError
         If a value does not fit the type of its column.
+    InvalidArgumentError
+        If there is a null in a column that has none.
     """
+    for field in schema:
+        if not field.nullable and batch.column(field.name).null_count:
+            raise InvalidArgumentError(
+                f'column "{field.name}" has nulls, and the table allows none in it; filter them out, or fill them'
+            )
     arrays = [_cast(batch.column(field.name), field) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _type_there(field: st.StructField, there: pa.Schema | None) -> pa.DataType | None:
+    if there is None or field.name not in there.names:
+        return None
+    kind = there.field(field.name).type
+    try:
+        return kind if spark_type(pa.field(field.name, kind)) == field.dataType else None
+    except InvalidArgumentError:
+        return None
 
 
 def _kept_type(field: st.StructField) -> pa.DataType | None:

@@ -18,15 +18,12 @@ from drillcore.spark.collection import (
     JOBS,
     Member,
     Shape,
-    begin_job,
     check_folder,
-    commit_job,
     is_running,
     read_collection,
     remove_attempt,
-    remove_duplicates,
-    remove_job,
 )
+from drillcore.spark.driver import ask
 from drillcore.spark.options import WriteOptions
 from drillcore.spark.spark_types import table_schema, to_table
 
@@ -41,10 +38,10 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 class CollectionWriter(DataSourceArrowWriter):  # type: ignore[misc]
     """Writes one job: each attempt of a task into a database of its own, which counts once the job is committed."""
 
-    def __init__(self, folder: str, shape: Shape) -> None:
+    def __init__(self, folder: str, shape: Shape, job: str) -> None:
         self.folder = folder
         self.shape = shape
-        self.job = secrets.token_hex(8)
+        self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write the rows of a task's attempt."""
@@ -70,26 +67,23 @@ class CollectionWriter(DataSourceArrowWriter):  # type: ignore[misc]
         """Make all rows of the job part of the collection, in one step."""
         members = [each.member for each in messages if isinstance(each, Written) and each.member is not None]
         try:
-            collection = commit_job(self.folder, self.shape, self.job, members)
+            ask("commit", self.job, self.shape, members)
         except Error:
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
             raise  # Spark aborts the job.
-        remove_duplicates(self.folder, collection)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove what the job wrote."""
-        remove_job(self.folder, self.job)
+        ask("abort", self.job)
 
     def _write(self, directory: str, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
-        shape = self.shape
+        schema = self.shape.schema
         # Nothing reads the rows before they are whole, so they need no log.
         with database.open(directory, durability="none", threads=1) as db:
-            table = db.create_table(
-                shape.table, shape.schema, key=shape.key, merge=shape.merge, set=shape.set, weights=shape.weights
-            )
-            rows = table.append(to_table(first, shape.schema)).rows
+            table = self.shape.create(db)
+            rows = table.append(to_table(first, schema)).rows
             for batch in rest:
-                rows += table.append(to_table(batch, shape.schema)).rows
+                rows += table.append(to_table(batch, schema)).rows
         return rows
 
 
@@ -105,20 +99,20 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
     """
     if overwrite:
         raise UnsupportedError('only mode("append") is supported: to replace a collection, write to another folder')
-    folder = options.path if "://" in options.path else os.path.abspath(options.path)
-    if "://" in folder:
-        raise UnsupportedError(f"path: {folder!r} is not on a file system; collections are written to folders")
-    columns = table_schema(schema)
+    if "://" in options.path:
+        raise UnsupportedError(f"path: {options.path!r} is not on a file system; collections are written to folders")
+    # The driver's process may have gone to another directory since Spark began.
+    folder = ask("absolute", options.path)
     collection = read_collection(folder)
     if collection is None:
         check_folder(folder)
-        shape = _new_shape(options, columns)
+        shape = _new_shape(options, table_schema(schema))
         _try(shape)
         return _begun(folder, shape)
     shape = collection.shape
     given = Shape(
         options.table if options.table is not None else shape.table,
-        columns,
+        table_schema(schema, shape.schema),
         options.key if options.key is not None else shape.key,
         options.set if options.set is not None else shape.set,
         options.merge if options.merge is not None else shape.merge,
@@ -130,9 +124,8 @@ def open_writer(options: WriteOptions, schema: StructType, overwrite: bool) -> C
 
 
 def _begun(folder: str, shape: Shape) -> CollectionWriter:
-    writer = CollectionWriter(folder, shape)
-    begin_job(folder, writer.job)
-    return writer
+    folder, job = ask("begin", folder)
+    return CollectionWriter(folder, shape, job)
 
 
 def _new_shape(options: WriteOptions, columns: pa.Schema) -> Shape:
@@ -147,9 +140,7 @@ def _new_shape(options: WriteOptions, columns: pa.Schema) -> Shape:
 def _try(shape: Shape) -> None:
     """Have the engine refuse a shape now, and not in each task."""
     with database.open(":memory:") as db:
-        db.create_table(
-            shape.table, shape.schema, key=shape.key, merge=shape.merge, set=shape.set, weights=shape.weights
-        )
+        shape.create(db)
 
 
 def _attempt() -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +19,7 @@ pytest.importorskip("pyspark")
 import drillcore
 from drillcore.spark.collection import (
     Manifests,
+    Job,
     Member,
     Shape,
     begin_job,
@@ -26,6 +29,7 @@ from drillcore.spark.collection import (
     remove_duplicates,
     sweep,
 )
+from drillcore.spark.driver import driver
 from drillcore.spark.writer import CollectionWriter
 
 SHAPE = Shape("t", pa.schema({"id": pa.int64(), "x": pa.float64()}), ["id"], None, "append", [])
@@ -91,47 +95,163 @@ def test_duplicates_go_and_what_counts_stays(tmp_path: Path) -> None:
     for name in ("jobs/a/one", "jobs/a/two", "jobs/running/one"):
         (tmp_path / name).mkdir(parents=True)
     collection = commit_job(str(tmp_path), SHAPE, "a", [Member("jobs/a/one", 1)])
-    remove_duplicates(str(tmp_path), collection)
+    remove_duplicates(str(tmp_path), collection, ["a"])
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("jobs/*/*")) == [
         "jobs/a/one",
         "jobs/running/one",
     ]
 
 
-def test_an_attempt_that_ends_after_its_job_removes_itself_and_nothing_else(tmp_path: Path) -> None:
+ROWS = pa.record_batch({"id": [1, 2], "x": [0.5, 1.5]})
+
+
+def begun(folder: str, monkeypatch: pytest.MonkeyPatch) -> CollectionWriter:
+    """A writer as Spark's planning has it, whose job this process holds."""
+    for name, value in driver().environment().items():
+        monkeypatch.setenv(name, value)
+    folder, job = driver().begin(folder)
+    return CollectionWriter(folder, SHAPE, job)
+
+
+def test_an_attempt_that_ends_after_its_job_removes_itself_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = str(tmp_path / "collection")
-    committed = CollectionWriter(folder, SHAPE)
-    begin_job(folder, committed.job)
-    rows = pa.record_batch({"id": [1, 2], "x": [0.5, 1.5]})
-    first, second = committed.write(iter([rows])), committed.write(iter([rows]))
+    committed = begun(folder, monkeypatch)
+    first, second = committed.write(iter([ROWS])), committed.write(iter([ROWS]))
     committed.commit([first])
     assert databases(folder) == counted(folder) == {first.member.path} != {second.member.path}  # type: ignore[union-attr]
 
-    def ending(writer: CollectionWriter, end: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-        yield rows
+    def ending(end: Callable[[], None]) -> Iterator[pa.RecordBatch]:
+        yield ROWS
         end()
-        yield rows
+        yield ROWS
 
-    aborted = CollectionWriter(folder, SHAPE)
-    begin_job(folder, aborted.job)
+    aborted = begun(folder, monkeypatch)
     for writer, end in ((committed, lambda: None), (aborted, lambda: aborted.abort([]))):
         with pytest.raises((drillcore.ClosedError, drillcore.StorageError, OSError)):
-            writer.write(ending(writer, end))
+            writer.write(ending(end))
         assert databases(folder) == counted(folder) == {first.member.path}  # type: ignore[union-attr]
     # An abort after the step that counts removes nothing: Spark aborts a job whose commit failed.
     committed.abort([first])
     assert len(rows_of(folder)) == 2
+    with pytest.raises(drillcore.ClosedError, match="committed or aborted before"):
+        committed.commit([first])
 
 
-def test_what_a_driver_left_that_ended_is_swept(tmp_path: Path) -> None:
+def test_a_sweep_removes_what_a_driver_left_and_nothing_of_jobs_that_run(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    writer = CollectionWriter(folder, SHAPE)
-    begin_job(folder, writer.job)
-    writer.write(iter([pa.record_batch({"id": [1], "x": [0.5]})]))
     commit_job(folder, SHAPE, "other", [])
-    assert len(databases(folder)) == 1
+    written: dict[str, Member] = {}
+
+    def write() -> Job:
+        job = begin_job(folder)
+        member = CollectionWriter(folder, SHAPE, job.name).write(iter([ROWS])).member
+        assert member is not None
+        written[job.name] = member
+        return job
+
+    left, running, committed = write(), write(), write()
+    left.close()  # as the end of its process does
+    committed.commit(SHAPE, [written[committed.name]])
+    (tmp_path / ".draft-left").touch()
     sweep(folder)
-    assert databases(folder) == set()
+    assert databases(folder) == {written[each.name].path for each in (running, committed)}
+    assert not (tmp_path / ".draft-left").exists() and not (tmp_path / "jobs" / left.name).exists()
+    running.commit(SHAPE, [written[running.name]])
+    sweep(folder)
+    assert len(rows_of(folder)) == 4 and databases(folder) == counted(folder)
+
+
+def test_sweeps_beside_jobs_leave_all_that_is_committed(tmp_path: Path) -> None:
+    """Of the steps of a job, a sweep may come between any two."""
+    folder = str(tmp_path / "collection")
+    done, failures = threading.Event(), []
+
+    def sweeping() -> None:
+        while not done.is_set():
+            sweep(folder)
+
+    def writing() -> None:
+        try:
+            for _ in range(15):
+                job = begin_job(folder)
+                member = Member(f"jobs/{job.name}/part.drill", 0)
+                os.mkdir(os.path.join(folder, member.path))
+                job.commit(SHAPE, [member])
+        except Exception as error:
+            failures.append(error)
+
+    writers = [threading.Thread(target=writing) for _ in range(3)]
+    sweepers = [threading.Thread(target=sweeping) for _ in range(2)]
+    for thread in [*writers, *sweepers]:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    done.set()
+    for thread in sweepers:
+        thread.join()
+    assert failures == []
+    assert len(counted(folder)) == 45 and databases(folder) == counted(folder)
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from drillcore.spark import collection
+from drillcore.spark.writer import CollectionWriter
+
+shape = collection.Shape("t", pa.schema({"id": pa.int64(), "x": pa.float64()}), ["id"], None, "append", [])
+
+def write(folder, at):
+    calls = 0
+
+    def killing(called):
+        def step(*arguments, **named):
+            nonlocal calls
+            calls += 1
+            if calls == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return called(*arguments, **named)
+        return step
+
+    job = collection.begin_job(folder)
+    writer = CollectionWriter(folder, shape, job.name)
+    members = [writer.write(iter([pa.record_batch({"id": [i], "x": [0.5]})])).member for i in range(3)]
+    for name in ("open", "link", "unlink", "fsync", "listdir", "rmdir"):
+        setattr(os, name, killing(getattr(os, name)))
+    job.commit(shape, members[:2])
+
+for at in range(1, 50):
+    folder = os.path.join(sys.argv[1], str(at))
+    os.makedirs(folder)
+    collection.commit_job(folder, shape, "before", [])
+    child = os.fork()
+    if not child:
+        write(folder, at)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    print(os.WTERMSIG(status))
+    if status == 0:
+        break
+"""
+
+
+def test_a_driver_that_is_killed_in_its_commit_leaves_all_of_it_or_nothing(tmp_path: Path) -> None:
+    """It is killed at every call of the operating system that a commit makes, until one goes through."""
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True)
+    signals = ended.stdout.split()
+    assert signals == ["9"] * (len(signals) - 1) + ["0"] and len(signals) > 8, ended.stderr
+    found = []
+    for at in range(1, len(signals) + 1):
+        folder = str(tmp_path / str(at))
+        rows = rows_of(folder)
+        found.append(len(rows))
+        sweep(folder)
+        assert databases(folder) == counted(folder) and rows_of(folder) == rows
+        assert not [name for name in os.listdir(folder) if name.startswith(".draft")]
+    # Nothing of it up to some step, and all of it from there on.
+    assert set(found) == {0, 2} and found == sorted(found)
 
 
 def test_only_a_missing_or_empty_folder_becomes_a_collection(tmp_path: Path) -> None:
@@ -204,6 +324,9 @@ def test_empty_parts_make_no_database_and_an_empty_frame_a_collection(spark: Any
     writing(spark.range(0), folder).options(table="t", key="id").save()
     collection = read_collection(folder)
     assert collection is not None and collection.members == [] and collection.shape.schema.names == ["id"]
+    # It reads as a table without rows, alone and beside a database.
+    empty = spark.read.format("drillcore").options(path=folder, table="t", between="[1, 2]").load()
+    assert empty.columns == ["id"] and empty.collect() == []
     writing(spark.range(5, numPartitions=1).repartition(4), folder).save()
     assert len(rows_of(folder)) == 5
 

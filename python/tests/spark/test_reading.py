@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -238,6 +242,7 @@ def test_a_collection_is_a_path_to_read(spark: Any, three: list[str], folder: st
 BAD = [
     ({"table": "fligths"}, r"NotFoundError: .*fligths.*flights.*a\.drill"),
     ({"tables": "flights"}, "unknown option 'tables'; did you mean 'table'"),
+    ({"split_rows": "0"}, "split_rows: expected a number of at least 1, not 0"),
     ({"splitrows": "7"}, "unknown option 'splitrows'; did you mean 'split_rows'"),
     ({"sample": "-5"}, "sample: expected a number of at least 0, not -5"),
     ({"sample": "many"}, "sample: expected a whole number, not 'many'"),
@@ -274,11 +279,49 @@ def test_databases_that_are_missing_or_do_not_fit_are_named(spark: Any, three: l
         db.create_table("flights", {**SCHEMA, "delay": "int64"}, key=["day", "flight"])
     with pytest.raises(Exception, match=r'"delay" has type double in .*b\.drill.* and int64 in .*other\.drill'):
         reading(spark, [three[1], other]).load()
-    with pytest.raises(Exception, match="is listed twice"):
-        reading(spark, [three[0], three[0]]).load()
+    (tmp_path / "link.drill").symlink_to(three[0])
+    for again in (three[0], os.path.join(three[0], "..", "a.drill"), str(tmp_path / "link.drill")):
+        with pytest.raises(Exception, match="listed twice, so its rows would count twice"):
+            reading(spark, [three[0], again]).load()
     with pytest.raises(Exception, match=r"leave out \.schema\(\)"):
         reading(spark, three).schema("flight bigint").load().count()
     assert not (tmp_path / "nothing.drill").exists()
+
+
+def test_databases_whose_tables_have_other_keys_sets_and_nulls_are_one_table(spark: Any, tmp_path: Path) -> None:
+    """An option that would mean other rows in each is refused; a column is nullable if it is in one of them."""
+    paths = [str(tmp_path / "a.drill"), str(tmp_path / "b.drill")]
+    strict = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("id", "v", "w")])
+    loose = pa.schema([(name, pa.int64()) for name in ("w", "v", "id")])
+    for path, schema, key, more in (
+        (paths[0], strict, "id", {"set": "v", "weights": "w"}),
+        (paths[1], loose, "v", {}),
+    ):
+        with drillcore.open(path) as db:
+            t = db.create_table("flights", schema, key=key, **more)
+            t.append([{"id": 1 if key == "id" else None, "v": 10, "w": 5}])
+    frame = reading(spark, paths).load()
+    assert sorted(frame.collect(), key=str) == [(1, 10, 5), (None, 10, 5)]
+    assert frame.filter("id is null").count() == 1
+    release(frame)
+    for more, message in [
+        ({"between": "[1, 10]"}, r"between: .*the key \['id'\] in .*a\.drill.* and \['v'\] in .*b\.drill"),
+        ({"set": "10"}, r"set: .*the set 'v' in .*a\.drill.* and None in .*b\.drill"),
+        ({"sample": 1, "weight": "w"}, r'weight: "w" is a weight .*a\.drill.* and not in .*b\.drill'),
+    ]:
+        with pytest.raises(Exception, match=f"InvalidArgumentError: {message}"):
+            reading(spark, paths, **more).load()
+
+
+def test_a_list_of_paths_and_relative_ones_are_those_of_the_drivers_process(
+    spark: Any, three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(os.path.dirname(three[0]))
+    frame = spark.read.format("drillcore").option("table", "flights").load(["a.drill", "b.drill"])
+    assert frame.count() == 2 * ROWS
+    frame.limit(3).write.format("drillcore").mode("append").options(path="made", table="t", key="flight").save()
+    assert os.path.exists(os.path.join(os.path.dirname(three[0]), "made", "jobs"))
+    release(frame)
 
 
 def test_a_moment_that_is_gone_is_a_typed_error_of_the_task(spark: Any, tmp_path: Path) -> None:
@@ -316,6 +359,34 @@ def test_the_driver_answers_only_those_who_have_its_key() -> None:
     # It goes on.
     with pytest.raises(drillcore.ClosedError):
         driver().load("none")
+
+
+def test_one_who_says_nothing_keeps_no_load_waiting(spark: Any, three: list[str]) -> None:
+    port = int(driver().environment()["DRILLCORE_SPARK_PORT"])
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    frame = reading(spark, three).load()
+    assert frame.schema.names[0] == "day"
+    release(frame)
+    for each in silent:
+        each.close()
+
+
+ENDING = """
+import sys
+from drillcore.spark.driver import driver
+from drillcore.spark.options import parse_read
+name, _ = driver().open(parse_read({"path": sys.argv[1], "table": "flights"}))
+assert len(driver().plan(name, [])) == 1
+"""
+
+
+def test_a_drivers_process_that_ends_leaves_no_lease(tmp_path: Path) -> None:
+    """No writer may ever come by to remove it: a database of a collection has none."""
+    path = str(tmp_path / "a.drill")
+    fill(path, 0, 100).close()
+    before = sorted(os.listdir(path))
+    subprocess.run([sys.executable, "-c", ENDING, path], check=True)
+    assert sorted(os.listdir(path)) == before
 
 
 def test_options_are_parsed_alike_however_they_are_spelled() -> None:
