@@ -250,18 +250,21 @@ def begin_job(folder: str) -> Job:
         job = secrets.token_hex(8)
         try:
             os.makedirs(job_folder(folder, job))
-            mark = open(_mark(folder, job), "x", encoding="utf-8")
-            fcntl.flock(mark, fcntl.LOCK_EX)
-            # A sweep that came in between took it for one that was left, and removed it.
-            if os.path.samestat(os.fstat(mark.fileno()), os.stat(_mark(folder, job))):
-                return Job(folder, job, mark)
-        except (FileNotFoundError, FileExistsError) as error:
-            # So did another job that ended, with the folders while they were empty.
+        except FileNotFoundError as error:
+            # Another job that ended removed the folders above in between, while they were empty.
             if tried == _TRIES - 1:
                 raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
+            continue
         except OSError as error:
             raise StorageError(f"cannot write to {folder!r}: {error.strerror}") from None
-    raise StorageError(f"cannot write to {folder!r}: another process removes what is written")
+        mark = _hold(_mark(folder, job))
+        if mark is not None:
+            # A sweep that came in between took it for one that was left, and removed it.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(mark.fileno()), os.stat(_mark(folder, job))):
+                    return Job(folder, job, mark)
+            mark.close()
+    raise StorageError(f"cannot write to {folder!r}: files in it cannot be locked, or another process removes them")
 
 
 def is_running(folder: str, job: str) -> bool:
@@ -340,7 +343,7 @@ def _sweep_job(folder: str, job: str) -> None:
 def _hold(path: str) -> IO[str] | None:
     """Lock a file, which is made if it is missing; ``None`` if a process holds it, or it cannot be tried."""
     try:
-        file = open(path, "a", encoding="utf-8")
+        file = open(path, "a", encoding="utf-8")  # noqa: SIM115  # it is locked until it is closed
     except OSError:
         return None
     try:
@@ -369,6 +372,11 @@ def check_folder(folder: str) -> None:
     InvalidArgumentError
         If something else is there.
     """
+    above = os.path.dirname(os.path.abspath(folder))
+    while above != os.path.dirname(above):
+        if _is_database(above):
+            raise InvalidArgumentError(f"path: {folder!r} lies in the database {above!r}; give a folder beside it")
+        above = os.path.dirname(above)
     try:
         # A job that failed may have left its databases; another may be writing its own.
         found = [name for name in os.listdir(folder) if name != JOBS and not name.startswith(_DRAFT)]
@@ -384,6 +392,13 @@ def check_folder(folder: str) -> None:
             f"path: {folder!r} {what}, and is no collection; give an empty folder, one that does not exist, or a "
             "collection"
         )
+
+
+def _is_database(folder: str) -> bool:
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+        return "LOCK" in names and any(name.startswith(_PREFIX) and name.endswith(".log") for name in names)
+    return False
 
 
 def schema_difference(one: pa.Schema, other: pa.Schema, name: str, others: str) -> str | None:

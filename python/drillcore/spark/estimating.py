@@ -24,6 +24,7 @@ from drillcore.spark.allocation import split_seed
 from drillcore.spark.asking import on_cluster, one_by_one
 from drillcore.spark.driver import driver
 from drillcore.spark.load import Load, load_beside, open_load
+from drillcore.spark.naming import named
 from drillcore.spark.options import SPLIT_ROWS, ReadOptions
 from drillcore.spark.releasing import loads_of
 from drillcore.spark.strata import Figure, Stratum, allocate_in_proportion, averages, counts, totals
@@ -300,13 +301,15 @@ def _paths(paths: Any) -> list[str]:
 
 
 def _rows_of(split: Any) -> int:
-    return int(split.rows)
+    with named(split.path):
+        return int(split.rows)
 
 
 def _draw(task: tuple[Any, int, list[str], int]) -> bytes:
     """The rows of a split's sample, with at least one column, as a table without any has no number of rows."""
     split, rows, columns, seed = task
-    found = split.sample(rows, seed=seed, columns=columns or split.schema.names[:1]).arrow()
+    with named(split.path):
+        found = split.sample(rows, seed=seed, columns=columns or split.schema.names[:1]).arrow()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, found.schema) as stream:
         stream.write_table(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 from typing import Any
 
@@ -31,12 +32,15 @@ _COMPARISONS: dict[type[Filter], str] = {
     LessThanOrEqual: "<=",
 }
 _LISTED_MAX = 1_000
+_FIRST_YEAR = 1583
+"""Spark hands over the ten days that the Gregorian calendar left out in 1582 as the day after them."""
 
 
 def condition(pushed: Filter, schema: pa.Schema) -> str | None:
     """Return a condition that is true for exactly the rows for which a filter is; ``None`` if Spark has to test it.
 
-    Comparisons of floats stay with Spark, for which NaN equals NaN and -0.0 equals 0.0.
+    Comparisons of floats stay with Spark, for which NaN equals NaN and -0.0 equals 0.0; so do those with days before
+    1583.
 
     Examples
     --------
@@ -71,6 +75,9 @@ def condition(pushed: Filter, schema: pa.Schema) -> str | None:
 
 def _literal(value: Any, kind: pa.DataType) -> str | None:
     if pa.types.is_floating(kind):
+        return None
+    is_zoned = isinstance(value, dt.datetime) and value.tzinfo is not None
+    if (is_zoned or (isinstance(value, dt.date) and not isinstance(value, dt.datetime))) and value.year < _FIRST_YEAR:
         return None
     if isinstance(value, decimal.Decimal) and pa.types.is_integer(kind) and value == int(value):
         value = int(value)  # Spark has no unsigned integers.

@@ -9,6 +9,7 @@ from typing import Any
 from drillcore import database
 from drillcore.errors import ClosedError
 from drillcore.spark.collection import Shape
+from drillcore.spark.naming import named
 
 
 class HeldDatabase:
@@ -22,18 +23,19 @@ class HeldDatabase:
         self.path = path
         self._lock = threading.Lock()
         self._splits: list[Any] = []
-        self._reader: Any = database.open(path, read_only=True)
+        with named(path):
+            self._reader: Any = database.open(path, read_only=True)
         self._moment = self._reader.moment
         self._is_closed = False
 
     def table(self, name: str) -> Any:
         """Return a table at the moment."""
-        with self._lock:
+        with self._lock, named(self.path):
             return self._opened().table(name)
 
     def splits(self, table: str, parts: int, **selection: Any) -> list[Any]:
         """Return the splits of a selection, which hold the moment, too."""
-        with self._lock:
+        with self._lock, named(self.path):
             made = self._opened().splits(table, parts, **selection)
             self._keep(made)
             return made

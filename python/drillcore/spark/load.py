@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from drillcore.cells import to_array
-from drillcore.errors import Error, InvalidArgumentError
+from drillcore.errors import InvalidArgumentError
 from drillcore.names import shown, unknown_name
 from drillcore.spark.asking import on_cluster, one_by_one
 from drillcore.spark.collection import Shape, read_collection, schema_difference
@@ -165,7 +165,9 @@ def _check_different(paths: Sequence[str]) -> None:
     for path in paths:
         real = path if "://" in path else os.path.realpath(path)
         if real in seen:
-            names = shown(path) if path == seen[real] else f"{shown(seen[real])} and {shown(path)} are one directory, which"
+            names = (
+                shown(path) if path == seen[real] else f"{shown(seen[real])} and {shown(path)} are one directory, which"
+            )
             raise InvalidArgumentError(f"path: {names} is listed twice, so its rows would count twice; remove one")
         seen[real] = path
 
@@ -177,12 +179,7 @@ def absolute(path: str) -> str:
 
 def _tables(options: ReadOptions, databases: Sequence[HeldDatabase | NoDatabase]) -> list[Any]:
     """The table of each database, if all have the same columns."""
-    tables = []
-    for each in databases:
-        try:
-            tables.append(each.table(options.table))
-        except Error as error:
-            raise type(error)(f"{error} (in {each.path!r})") from None
+    tables = [each.table(options.table) for each in databases]
     for each, table in zip(databases, tables, strict=True):
         difference = schema_difference(tables[0].schema, table.schema, repr(databases[0].path), repr(each.path))
         if difference is not None:

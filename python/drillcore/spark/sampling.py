@@ -17,6 +17,7 @@ from drillcore.spark.allocation import (
     split_seed,
 )
 from drillcore.spark.asking import Each
+from drillcore.spark.naming import named
 from drillcore.spark.options import SampleOptions
 
 _WEIGHT_UNITS = 2**32
@@ -43,6 +44,10 @@ class Task:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Read the rows."""
+        with named(self.split.path):
+            yield from self._batches()
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.draws is None:
             yield from self.split.scan(columns=self.columns).batches()
             return
@@ -114,10 +119,11 @@ class _Size:
     weight: str | None
 
     def __call__(self, split: Any) -> int:
-        if self.weight is None:
-            return int(split.events)
-        # Float weights are multiples of 2**-32.
-        return int(split.weight(self.weight) * _WEIGHT_UNITS)
+        with named(split.path):
+            if self.weight is None:
+                return int(split.events)
+            # Float weights are multiples of 2**-32.
+            return int(split.weight(self.weight) * _WEIGHT_UNITS)
 
 
 @dataclass(frozen=True)
@@ -132,9 +138,10 @@ class _Arrivals:
     def times(self) -> list[float]:
         if not self.rows:
             return []
-        drawn = self.split.sample(
-            self.rows, weight=self.weight, at_most=True, arrival_times=True, seed=self.seed, columns=[]
-        )
+        with named(self.split.path):
+            drawn = self.split.sample(
+                self.rows, weight=self.weight, at_most=True, arrival_times=True, seed=self.seed, columns=[]
+            )
         return list(drawn.arrow().column("arrival_time").to_pylist())
 
 

@@ -18,8 +18,8 @@ pytest.importorskip("pyspark")
 
 import drillcore
 from drillcore.spark.collection import (
-    Manifests,
     Job,
+    Manifests,
     Member,
     Shape,
     begin_job,
@@ -261,6 +261,8 @@ def test_only_a_missing_or_empty_folder_becomes_a_collection(tmp_path: Path) -> 
         db.create_table("t", {"id": "int64"}, key="id")
     with pytest.raises(drillcore.InvalidArgumentError, match="is a database, and is no collection"):
         check_folder(str(tmp_path / "db"))
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"lies in the database .*db'"):
+        check_folder(str(tmp_path / "db" / "deeper" / "folder"))
     with pytest.raises(drillcore.InvalidArgumentError, match="has db, and is no collection"):
         check_folder(str(tmp_path))
     (tmp_path / "file").touch()
@@ -391,11 +393,33 @@ def test_a_frame_that_does_not_fit_changes_nothing(spark: Any, folder: str) -> N
     ]:
         with pytest.raises(Exception, match=message):
             writing(frame, folder).save()
+    nulls = spark.range(5).selectExpr("nullif(id, 3) id")
+    with pytest.raises(Exception, match=r"column .id. has nulls, and the table allows none") as raised:
+        writing(nulls, folder).save()
+    assert "Traceback" not in str(raised.value)
     with pytest.raises(Exception, match="key is \\['id'\\] in the collection and \\['x'\\] here"):
         writing(spark.range(5), folder).option("key", "x").save()
     with pytest.raises(Exception, match='only mode\\("append"\\) is supported'):
         writing(spark.range(5), folder).mode("overwrite").save()
     assert counted(folder) == before == databases(folder)
+
+
+def test_a_frame_takes_the_types_of_the_collection(spark: Any, folder: str) -> None:
+    """Spark has no bytes without a sign, and no seconds: what it has instead is written where it fits."""
+    schema = pa.schema({"id": pa.int64(), "small": pa.uint8(), "at": pa.timestamp("s")})
+    shape = Shape("t", schema, ["id"], None, "append", [])
+    os.makedirs(folder)
+    commit_job(folder, shape, "first", [])
+    frame = spark.range(2).selectExpr("id", "cast(id + 254 as smallint) small", "timestamp_ntz '1960-01-01' at")
+    writing(frame, folder).save()
+    assert [row["small"] for row in rows_of(folder)] == [254, 255]
+    for wrong, message in [
+        ("cast(id + 255 as smallint) small", 'OutOfRangeError: column "small" has a value that uint8 cannot hold'),
+        ("cast(id as int) small", 'column "small" has type uint8 in the collection and int32 in the frame'),
+    ]:
+        with pytest.raises(Exception, match=message):
+            writing(frame.selectExpr("id", wrong, "at"), folder).save()
+    assert len(rows_of(folder)) == 2 and databases(folder) == counted(folder)
 
 
 def test_a_folder_that_is_no_collection_is_refused(spark: Any, tmp_path: Path) -> None:

@@ -202,6 +202,24 @@ def test_pushed_filters_show_in_the_plan_and_mean_the_same_rows(
     release(plain)
 
 
+def test_days_that_the_calendar_left_out_stay_with_spark(spark: Any, tmp_path: Path) -> None:
+    """Spark hands over 1582-10-10 as 1582-10-15 in a filter."""
+    days = [dt.date(1582, 10, 10), dt.date(1582, 10, 15), dt.date(1583, 1, 1)]
+    at = pa.array([dt.datetime(day.year, day.month, day.day) for day in days], pa.timestamp("us", "UTC"))
+    table = pa.table({"id": [0, 1, 2], "day": days, "at": at})
+    with drillcore.open(tmp_path / "a.drill") as db:
+        db.create_table("t", table.schema, key="id").append(table)
+    for condition, found in [
+        ("day = date '1582-10-10'", [0]),
+        ("day >= date '1582-10-11'", [1, 2]),
+        ("day >= date '1583-01-01'", [2]),
+        ("at = timestamp '1582-10-10 00:00:00Z'", [0]),
+    ]:
+        frame = reading(spark, [str(tmp_path / "a.drill")], table="t", push_filters=True).load()
+        assert [row["id"] for row in frame.filter(condition).collect()] == found
+        release(frame)
+
+
 def test_two_queries_of_one_load_are_not_mixed_up(spark: Any, three: list[str]) -> None:
     """Spark 4 keeps the plan of a load, with the filters of the query that was planned last."""
     frame = reading(spark, three).load()
@@ -281,7 +299,7 @@ def test_databases_that_are_missing_or_do_not_fit_are_named(spark: Any, three: l
         reading(spark, [three[1], other]).load()
     (tmp_path / "link.drill").symlink_to(three[0])
     for again in (three[0], os.path.join(three[0], "..", "a.drill"), str(tmp_path / "link.drill")):
-        with pytest.raises(Exception, match="listed twice, so its rows would count twice"):
+        with pytest.raises(Exception, match=r"listed twice.*, so its rows would count twice"):
             reading(spark, [three[0], again]).load()
     with pytest.raises(Exception, match=r"leave out \.schema\(\)"):
         reading(spark, three).schema("flight bigint").load().count()
@@ -346,6 +364,33 @@ def test_a_database_that_goes_is_a_typed_error_of_the_task(spark: Any, tmp_path:
     shutil.rmtree(path)
     with pytest.raises(Exception, match=r"drillcore\.errors\.(NotFoundError|MomentGoneError): .*a\.drill"):
         frame.count()
+    release(frame)
+
+
+def crc32c(data: bytes) -> int:
+    rest = 0xFFFFFFFF
+    for byte in data:
+        rest ^= byte
+        for _ in range(8):
+            rest = rest >> 1 ^ (0x82F63B78 if rest & 1 else 0)
+    return rest ^ 0xFFFFFFFF
+
+
+def test_a_database_of_another_version_is_named_at_the_driver_and_in_a_task(spark: Any, tmp_path: Path) -> None:
+    paths = [str(tmp_path / name) for name in ("a.drill", "b.drill")]
+    for path in paths:
+        fill(path, 0, 100).close()
+    frame = reading(spark, paths).load()
+    assert frame.rdd.getNumPartitions() == 2
+    manifest = next(Path(paths[1]).glob("manifest-*"))
+    header = bytearray(manifest.read_bytes())
+    header[8] = 77
+    header[12:16] = crc32c(header[:12]).to_bytes(4, "little")
+    manifest.write_bytes(header)
+    for act in (frame.count, lambda: reading(spark, paths).load()):
+        with pytest.raises(Exception, match=r"UnsupportedError: .*version 77.*\(in '.*b\.drill'\)") as raised:
+            act()
+        assert "Traceback" not in str(raised.value)
     release(frame)
 
 
