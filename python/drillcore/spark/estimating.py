@@ -70,12 +70,12 @@ class UnionEstimate:
 
     @property
     def low(self) -> float:
-        """The lower end of the interval."""
+        """The lower end of the interval; ``-inf`` if fewer than two values were drawn."""
         return self._only().low
 
     @property
     def high(self) -> float:
-        """The upper end of the interval."""
+        """The upper end of the interval; ``inf`` if fewer than two values were drawn."""
         return self._only().high
 
     @property
@@ -164,7 +164,8 @@ def estimate(
     aggregates
         ``"count"``, ``"sum(column)"`` or ``"avg(column)"``, a list of these, or a dict from result name to aggregate.
     by
-        The column to group by, or several. Groups of which no row was drawn are not in the result.
+        The column to group by, or several. Groups of which no row was drawn are not in the result, and the average
+        and the sum of one of which a single value was drawn have intervals without ends.
     between, closed, set, where
         What to estimate over; see :class:`drillcore.Table`. ``between`` and ``set`` are written as in JSON: dates and
         times as strings, ``None`` for the rows without a value. A ``where`` that no index answers costs a scan.

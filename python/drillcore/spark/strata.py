@@ -145,8 +145,8 @@ def _figures(strata: Sequence[Stratum], groups: int, confidence: float, *, is_ra
         if not math.isfinite(value) or filled_met[at] < 2:
             figures.append(Figure(value, -math.inf, math.inf, int(met[at])))
             continue
-        # Satterthwaite's degrees of freedom: strata with a wide spread count for more. The values of a group say no more
-        # than if they alone had been drawn.
+        # Satterthwaite's degrees of freedom: strata with a wide spread count for more. The values of a group say no
+        # more than if they alone had been drawn.
         degrees = variance[at] ** 2 / freedom[at] if freedom[at] > 0 else math.inf
         degrees = min(degrees, max(1.0, alike[at] - 1))
         spread = variance[at]

@@ -9,6 +9,7 @@ import argparse
 import multiprocessing
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -113,7 +114,12 @@ def main() -> None:
         help="where to put the databases; by default a folder that is removed at the end",
     )
     arguments = parser.parse_args()
-    import drillcore.spark  # says what to install if something is missing
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        parser.exit(1, "Java 17 or later is missing: apt-get install openjdk-17-jre-headless\n")
+    try:
+        import drillcore.spark
+    except drillcore.MissingPackageError as error:
+        parser.exit(1, f"{error}\n")
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or temporary
