@@ -124,10 +124,10 @@ class TableReader(DataSourceReader):  # type: ignore[misc]
         with _message_first():
             return [TaskPartition(task) for task in ask("plan", self._load, self._filters)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Read a task."""
-        if partition.value is None:
-            return  # Spark has a partition even where there is none.
+        if partition is None or partition.value is None:
+            return  # Spark has a partition even where there is none; in 4.1 it is None.
         schema = spark_batch_schema(self._columns)
         with _message_first():
             for batch in partition.value.batches():
