@@ -8,6 +8,7 @@ use drillcore::Selection;
 use crate::engine::{self, DRILLCORE};
 use crate::error::Result;
 use crate::file_pages::{sync, write_in_chunks};
+use crate::incremental::incremental;
 use crate::metric::Metric;
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
@@ -29,6 +30,7 @@ pub fn ingest(setup: &Setup) -> Result<Report> {
     let shuffled = setup.workload(&trial, Order::Shuffled)?;
     appends(setup, &mut trial, "keys shuffled", &shuffled, false)?;
     appends(setup, &mut trial, "keys shuffled, set index", &shuffled, true)?;
+    incremental(setup, &mut trial)?;
     Ok(trial.finish(format!("{shuffled}, in commits of {} rows", grouped(BATCH_ROWS as u64))))
 }
 
