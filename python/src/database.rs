@@ -10,15 +10,15 @@ use drillcore::{
 };
 use drillcore_sql::{Parameters, QueryOptions};
 use pyo3::prelude::*;
-use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PySchema};
 
+use crate::arrow_data::ArrowData;
 use crate::error;
 use crate::lasting::Lasting;
 use crate::rows::Scan;
 use crate::selection::into_arrays;
 use crate::signals::{self, Signals};
-use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple, read_all};
+use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple};
 
 /// Time column, granularity, and metrics as name and expression.
 type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
@@ -243,7 +243,7 @@ impl Database {
     fn append(
         &self,
         py: Python<'_>,
-        parts: Vec<(String, AnyRecordBatch)>,
+        parts: Vec<(String, ArrowData)>,
         fill_nulls: bool,
         positions: Vec<(String, Vec<u8>)>,
     ) -> PyResult<AppendTuple> {
@@ -253,7 +253,7 @@ impl Database {
             positions.map(|(source, position)| SourcePosition { source, position }).collect();
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
-            batches.push((table, read_all(py, data)?));
+            batches.push((table, data.read_all(py)?));
         }
         let borrowed: Vec<(&str, &RecordBatch)> =
             batches.iter().map(|(table, batch)| (table.as_str(), batch)).collect();

@@ -3,6 +3,8 @@
 //! The classes live in `drillcore.errors`, where they can inherit from `drillcore.Error` and from a
 //! builtin at once; this module picks the class by the error's kind.
 
+use std::fmt::Display;
+
 use arrow_schema::ArrowError;
 use drillcore::{Error, ErrorKind};
 use pyo3::exceptions::PyKeyboardInterrupt;
@@ -22,10 +24,15 @@ pub fn from_arrow(py: Python<'_>, error: ArrowError) -> PyErr {
     if let ArrowError::ExternalError(inner) = error {
         return match inner.downcast::<PyErr>() {
             Ok(raised) => *raised,
-            Err(inner) => invalid(py, &format!("the data cannot be read: {inner}")),
+            Err(inner) => unreadable(py, &inner),
         };
     }
-    invalid(py, &format!("the data cannot be read: {error}"))
+    unreadable(py, &error)
+}
+
+/// Arrow data from the caller that cannot be read, and why.
+pub fn unreadable(py: Python<'_>, why: &dyn Display) -> PyErr {
+    invalid(py, &format!("the data cannot be read: {why}"))
 }
 
 /// An argument the Python layer should have refused, or that only the border can judge.

@@ -8,6 +8,7 @@
 mod error;
 mod lasting;
 mod signals;
+mod arrow_data;
 mod selection;
 mod rows;
 mod parquet_writer;

@@ -4,16 +4,15 @@ use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::{RecordBatch, UInt32Array};
-use arrow_select::concat::concat_batches;
 use arrow_select::take::take_record_batch;
 use drillcore::{
     AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, KeyStretch,
     Missing, OnError, SampleRequest, ScanRequest, Selection, TableSchema, Unit, UpdateResult,
 };
 use pyo3::prelude::*;
-use pyo3_arrow::input::AnyRecordBatch;
 use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
+use crate::arrow_data::ArrowData;
 use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
 use crate::estimate_looks::EstimateLooks;
@@ -221,12 +220,12 @@ impl Table {
     fn append(
         &self,
         py: Python<'_>,
-        data: AnyRecordBatch,
+        data: ArrowData,
         skip: bool,
         fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
         let writer = self.writer(py, "append")?;
-        let batch = read_all(py, data)?;
+        let batch = data.read_all(py)?;
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
         let options = AppendOptions { on_error, fill_nulls };
         let append = |interrupt| writer.interrupted_by(interrupt).append(&batch, options);
@@ -258,7 +257,7 @@ impl Table {
     fn update(
         &self,
         py: Python<'_>,
-        batches: Vec<AnyRecordBatch>,
+        batches: Vec<ArrowData>,
         missing: &str,
     ) -> PyResult<(u64, u64)> {
         let writer = self.writer(py, "update")?;
@@ -268,7 +267,7 @@ impl Table {
             _ => Missing::Error,
         };
         let batches: Vec<RecordBatch> =
-            batches.into_iter().map(|batch| read_all(py, batch)).collect::<PyResult<_>>()?;
+            batches.into_iter().map(|batch| batch.read_all(py)).collect::<PyResult<_>>()?;
         let call = |interrupt| writer.interrupted_by(interrupt).update(&batches, missing);
         let UpdateResult { rows, lsn, .. } = signals::call(py, call)?;
         Ok((rows, lsn.into()))
@@ -279,11 +278,11 @@ impl Table {
         &self,
         py: Python<'_>,
         selection: SelectionArgument,
-        values: AnyRecordBatch,
+        values: ArrowData,
     ) -> PyResult<(u64, u64)> {
         let writer = self.writer(py, "update")?;
         let selection = selection.into_selection(py, &self.inner.schema())?;
-        let values = read_all(py, values)?;
+        let values = values.read_all(py)?;
         let call =
             |interrupt| writer.interrupted_by(interrupt).update_selected(&selection, &values);
         let UpdateResult { rows, lsn, .. } = signals::call(py, call)?;
@@ -487,31 +486,6 @@ impl TableSnapshot {
         let sets = signals.run(py, || self.inner.sets_interruptibly(&interrupt))?;
         Ok((PyArray::from_array_ref(sets.values), sets.rows))
     }
-}
-
-/// Reads `data` to its end as one batch, since an append is one commit. The caller's stream may be
-/// Python code: it takes the interpreter for itself.
-pub fn read_all(py: Python<'_>, data: AnyRecordBatch) -> PyResult<RecordBatch> {
-    let reader = match data {
-        AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
-        AnyRecordBatch::Stream(stream) => stream.into_reader()?,
-    };
-    let whole = signals::call(py, |interrupt| {
-        let schema = reader.schema();
-        let mut batches = Vec::new();
-        for batch in reader {
-            interrupt.check()?;
-            match batch {
-                Ok(batch) => batches.push(batch),
-                Err(error) => return Ok(Err(error)),
-            }
-        }
-        Ok(match <[RecordBatch; 1]>::try_from(batches) {
-            Ok([only]) => Ok(only),
-            Err(batches) => concat_batches(&schema, &batches),
-        })
-    })?;
-    whole.map_err(|error| error::from_arrow(py, error))
 }
 
 pub fn append_tuple(result: AppendResult) -> AppendTuple {

@@ -6,12 +6,12 @@ use arrow_array::RecordBatch;
 use drillcore::{AddStats, FailedRows, Interrupt, Lsn, OnError, WriterOptions};
 use pyo3::prelude::*;
 use pyo3_arrow::PyRecordBatch;
-use pyo3_arrow::input::AnyRecordBatch;
 
+use crate::arrow_data::ArrowData;
 use crate::database::Database;
 use crate::error::to_python;
 use crate::signals;
-use crate::table::{Table, read_all};
+use crate::table::Table;
 
 /// Rows and commits stored, rows failed, rows waiting, and how often and how many seconds `add` waited.
 type StatsTuple = (u64, u64, u64, u64, u64, f64);
@@ -65,13 +65,13 @@ impl Writer {
     fn add(
         &self,
         py: Python<'_>,
-        parts: Vec<(String, AnyRecordBatch)>,
+        parts: Vec<(String, ArrowData)>,
         skip: bool,
         waited: f64,
     ) -> PyResult<Vec<(usize, u64, String)>> {
         let mut batches: Vec<(String, RecordBatch)> = Vec::with_capacity(parts.len());
         for (table, data) in parts {
-            batches.push((table, read_all(py, data)?));
+            batches.push((table, data.read_all(py)?));
         }
         let on_error = if skip { OnError::Skip } else { OnError::Raise };
         let waited = Duration::try_from_secs_f64(waited).unwrap_or_default();

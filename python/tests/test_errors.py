@@ -182,6 +182,13 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
         INVALID,
         "'append', 'upsert', 'rollup'",
     ),
+    "a batch with a null where its own schema has none": (
+        lambda db, t: t.append(
+            pa.RecordBatch.from_arrays([pa.array([None], pa.int64())], schema=pa.schema([pa.field("id", pa.int64(), False)]))
+        ),
+        INVALID,
+        "data cannot be read: .*non-nullable",
+    ),
     "a rollup without its dict": (
         lambda db, t: db.create_table("x", {"id": "int64"}, key="id", merge="rollup"),
         INVALID,

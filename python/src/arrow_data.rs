@@ -1,0 +1,56 @@
+//! Arrow data that a caller gives.
+
+use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyRecordBatch;
+
+use crate::{error, signals};
+
+/// A batch or a stream of batches, by the Arrow interfaces of Python.
+pub struct ArrowData(AnyRecordBatch);
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ArrowData {
+    type Error = PyErr;
+
+    /// # Errors
+    /// `InvalidArgumentError` for data that is not as its schema says, such as nulls in a column without nulls.
+    fn extract(data: Borrowed<'a, 'py, PyAny>) -> PyResult<ArrowData> {
+        let py = data.py();
+        data.extract::<AnyRecordBatch>().map(ArrowData).map_err(|raised| {
+            // Not of the errors of this package, which derive from it.
+            match raised.get_type(py).is(py.get_type::<PyValueError>()) {
+                true => error::unreadable(py, raised.value(py)),
+                false => raised,
+            }
+        })
+    }
+}
+
+impl ArrowData {
+    /// Reads it to its end as one batch, since an append is one commit. The caller's stream may be Python code: it takes the
+    /// interpreter for itself.
+    pub fn read_all(self, py: Python<'_>) -> PyResult<RecordBatch> {
+        let reader = match self.0 {
+            AnyRecordBatch::RecordBatch(batch) => return Ok(batch.into_inner()),
+            AnyRecordBatch::Stream(stream) => stream.into_reader()?,
+        };
+        let whole = signals::call(py, |interrupt| {
+            let schema = reader.schema();
+            let mut batches = Vec::new();
+            for batch in reader {
+                interrupt.check()?;
+                match batch {
+                    Ok(batch) => batches.push(batch),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(match <[RecordBatch; 1]>::try_from(batches) {
+                Ok([only]) => Ok(only),
+                Err(batches) => concat_batches(&schema, &batches),
+            })
+        })?;
+        whole.map_err(|error| error::from_arrow(py, error))
+    }
+}
