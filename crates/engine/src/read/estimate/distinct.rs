@@ -18,6 +18,8 @@ use foldhash::fast::FixedState;
 pub struct Distinct {
     /// How many values were met, each time they were.
     pub count: u64,
+    /// Of `bits` the value that was met last: many rows of a group have the same.
+    last: Option<u64>,
     bits: HashSet<u64, FixedState>,
     encoded: HashSet<Box<[u8]>, FixedState>,
 }
@@ -36,6 +38,14 @@ impl Distinct {
         self.count += other.count;
         self.bits.extend(other.bits);
         self.encoded.extend(other.encoded);
+    }
+
+    #[inline]
+    fn add_bits(&mut self, bits: u64) {
+        if self.last != Some(bits) {
+            self.last = Some(bits);
+            self.bits.insert(bits);
+        }
     }
 
     fn add_encoded(&mut self, value: &[u8]) {
@@ -69,7 +79,7 @@ pub fn add_values<T>(
             each_bits::<$type>(column, |row, bits| {
                 if let Some(distinct) = pick(&mut targets[target_of(row)]) {
                     distinct.count += times_of(row);
-                    distinct.bits.insert(bits);
+                    distinct.add_bits(bits);
                 }
             })
         };

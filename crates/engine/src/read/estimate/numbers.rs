@@ -62,21 +62,6 @@ impl ExactSum {
     }
 }
 
-/// A count and a sum of floats, as small as they can be: many lie side by side while the rows of a batch are added up.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FloatSum {
-    count: u64,
-    float: CompensatedSum,
-}
-
-impl FloatSum {
-    #[inline]
-    pub fn add(&mut self, number: f64) {
-        self.count += 1;
-        self.float.add(number);
-    }
-}
-
 /// Numbers of a column: all of those that a figure needs.
 #[derive(Debug, Clone, Default)]
 pub struct Numbers {
@@ -110,9 +95,9 @@ impl Numbers {
     }
 
     /// Takes floats that were counted and added up.
-    pub fn push_sum(&mut self, floats: &FloatSum) {
-        self.count += floats.count;
-        self.sum.float.merge(&floats.float);
+    pub fn push_sum(&mut self, count: u64, sum: f64) {
+        self.count += count;
+        self.sum.add_float(sum);
     }
 
     /// Takes a number that counts several times, and for what else a slot needs.

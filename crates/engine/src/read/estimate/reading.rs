@@ -12,18 +12,24 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
 use arrow_schema::DataType;
-use drillcore_format::key::encode_value;
+use drillcore_format::key::{encode_value, leading_word};
 use foldhash::fast::FixedState;
 
 use crate::read::estimate::distinct::{Distinct, add_values};
-use crate::read::estimate::numbers::{FloatSum, Numbers, Whole};
+use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, RowValues, Slot};
 
 /// Rows of a batch that a group must have on average, so that batches are added up apart.
 const ROWS_PER_SUM: usize = 8;
-/// Numbers that were met last: a power of two.
+/// Sums of each group while a batch is added up: additions to one do not wait for those to another.
+const LANES: usize = 4;
+/// Numbers and texts that were met last: a power of two.
 const RECENT: usize = 1 << RECENT_BITS;
-const RECENT_BITS: u32 = 10;
+const RECENT_BITS: u32 = 9;
+/// Numbers below this are looked up by a list.
+const SMALL: usize = 4096;
+/// No group.
+const NONE: u32 = u32::MAX;
 
 /// Figures of all groups that were met.
 pub struct ReadGroups {
@@ -41,9 +47,13 @@ pub struct ReadGroups {
 /// Groups by the bits of an integer, or by the bytes of a text.
 #[derive(Default)]
 struct KnownValues {
-    /// Those that were met last, each at a place of its bits: mostly one look.
-    recent: Vec<Option<(u64, u32)>>,
+    /// Groups of small numbers.
+    small: Vec<u32>,
+    /// Other numbers that were met last with their groups, each at a place of its bits: mostly one look.
+    recent: Vec<(u64, u32)>,
     numbers: HashMap<u64, u32, FixedState>,
+    /// Texts of up to sixteen bytes that were met last, by these and their length.
+    recent_texts: Vec<(u128, u32, u32)>,
     texts: HashMap<Vec<u8>, u32, FixedState>,
 }
 
@@ -73,24 +83,34 @@ impl ReadGroups {
 
     /// Adds rows that count.
     pub fn add(&mut self, values: &RowValues) {
-        let group_of_row = self.group_of_rows(values);
-        match &group_of_row {
-            None => self.rows[0] += values.count(),
-            Some(groups) => match values.times() {
-                None => groups.iter().for_each(|&group| self.rows[group as usize] += 1),
-                Some(times) => {
-                    let rows = groups.iter().zip(times);
-                    rows.for_each(|(&group, times)| self.rows[group as usize] += times);
+        let (group_of_row, times) = (self.group_of_rows(values), values.times());
+        let group_of_row = group_of_row.as_deref();
+        // Rows of each group in this batch, where they are added up apart.
+        let counts = match (group_of_row, times) {
+            (Some(groups), None) if self.values.len() <= groups.len() / ROWS_PER_SUM => {
+                Some(rows_by_group(groups, self.values.len()))
+            }
+            _ => None,
+        };
+        match (group_of_row, &counts) {
+            (None, _) => self.rows[0] += values.count(),
+            (_, Some(counts)) => {
+                self.rows.iter_mut().zip(counts).for_each(|(rows, count)| *rows += count);
+            }
+            (Some(groups), None) => {
+                for (row, &group) in groups.iter().enumerate() {
+                    self.rows[group as usize] += times.map_or(1, |times| times[row]);
                 }
-            },
+            }
         }
-        let (group_of_row, times) = (group_of_row.as_deref(), values.times());
         for (slot, wholes) in self.slots.iter().zip(&mut self.wholes) {
-            let is_taken = times.is_none()
-                && match group_of_row {
-                    None => take_floats(slot, &mut wholes[0], values),
-                    Some(groups) => add_float_sums(slot, wholes, groups, values),
-                };
+            let is_taken = match (group_of_row, &counts) {
+                (None, _) => times.is_none() && take_floats(slot, &mut wholes[0], values),
+                (Some(groups), Some(counts)) => {
+                    add_float_sums(slot, wholes, groups, counts, values)
+                }
+                _ => false,
+            };
             if is_taken {
                 continue;
             }
@@ -177,30 +197,40 @@ impl ReadGroups {
 
     fn of_texts(&mut self, column: &ArrayRef) -> Vec<u32> {
         let texts = column.as_string::<i32>();
+        self.known.recent_texts.resize(RECENT, (0, 0, NONE));
+        let nulls = texts.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut groups: Vec<u32> = Vec::with_capacity(texts.len());
-        let mut last: Option<&str> = None;
         for row in 0..texts.len() {
-            if texts.is_null(row) {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 groups.push(self.of_encoded(column, row));
-                last = None;
                 continue;
             }
-            let text = texts.value(row);
-            let group = match groups.last() {
-                Some(&group) if last == Some(text) => group,
-                _ => match self.known.texts.get(text.as_bytes()) {
-                    Some(&group) => group,
-                    None => {
-                        let group = self.of_encoded(column, row);
-                        self.known.texts.insert(text.as_bytes().to_vec(), group);
-                        group
-                    }
-                },
-            };
-            groups.push(group);
-            last = Some(text);
+            let text = texts.value(row).as_bytes();
+            if text.len() > size_of::<u128>() {
+                groups.push(self.of_text(text, column, row));
+                continue;
+            }
+            let (word, len) = (leading_word(text), text.len() as u32);
+            let place = recent_place((word >> 64) as u64 ^ word as u64);
+            groups.push(match self.known.recent_texts[place] {
+                (known, of_len, group) if known == word && of_len == len && group != NONE => group,
+                _ => {
+                    let group = self.of_text(text, column, row);
+                    self.known.recent_texts[place] = (word, len, group);
+                    group
+                }
+            });
         }
         groups
+    }
+
+    fn of_text(&mut self, text: &[u8], column: &ArrayRef, row: usize) -> u32 {
+        if let Some(&group) = self.known.texts.get(text) {
+            return group;
+        }
+        let group = self.of_encoded(column, row);
+        self.known.texts.insert(text.to_vec(), group);
+        group
     }
 
     fn of_bits<T: ArrowPrimitiveType>(
@@ -209,25 +239,24 @@ impl ReadGroups {
         bits: impl Fn(T::Native) -> u64,
     ) -> Vec<u32> {
         let numbers = column.as_primitive::<T>();
-        self.known.recent.resize(RECENT, None);
+        self.known.small.resize(SMALL, NONE);
+        self.known.recent.resize(RECENT, (0, NONE));
+        let nulls = numbers.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut groups: Vec<u32> = Vec::with_capacity(numbers.len());
-        let mut last = None;
-        for row in 0..numbers.len() {
-            if numbers.is_null(row) {
+        for (row, &number) in numbers.values().iter().enumerate() {
+            if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 groups.push(self.of_encoded(column, row));
-                last = None;
                 continue;
             }
-            let number = bits(numbers.value(row));
-            let group = match groups.last() {
-                Some(&group) if last == Some(number) => group,
-                _ => match self.known.recent[recent_place(number)] {
-                    Some((known, group)) if known == number => group,
-                    _ => self.of_number(number, column, row),
+            let number = bits(number);
+            let group = match self.known.small.get(number as usize) {
+                Some(&group) => group,
+                None => match self.known.recent[recent_place(number)] {
+                    (known, group) if known == number => group,
+                    _ => NONE,
                 },
             };
-            groups.push(group);
-            last = Some(number);
+            groups.push(if group == NONE { self.of_number(number, column, row) } else { group });
         }
         groups
     }
@@ -241,7 +270,10 @@ impl ReadGroups {
                 group
             }
         };
-        self.known.recent[recent_place(number)] = Some((number, group));
+        match self.known.small.get_mut(number as usize) {
+            Some(small) => *small = group,
+            None => self.known.recent[recent_place(number)] = (number, group),
+        }
         group
     }
 
@@ -298,46 +330,62 @@ fn take_floats(slot: &Slot, whole: &mut Whole, values: &RowValues) -> bool {
 }
 
 /// Adds floats of which none is null, of rows of several groups and for a slot that needs no more than their sums; says
-/// whether that is what they are.
+/// whether that is what they are. `counts` are the rows of each group.
 ///
-/// A batch is added up in places of 24 bytes a group first, which the nearest cache holds: where groups have few rows of a
-/// batch each, that is not worth it.
-fn add_float_sums(slot: &Slot, wholes: &mut [Whole], groups: &[u32], values: &RowValues) -> bool {
-    if wholes.len() > groups.len() / ROWS_PER_SUM {
-        return false;
-    }
+/// A batch is added up in a few numbers a group first, which the nearest cache holds: where groups have few rows of a batch
+/// each, that is not worth it.
+fn add_float_sums(
+    slot: &Slot,
+    wholes: &mut [Whole],
+    groups: &[u32],
+    counts: &[u64],
+    values: &RowValues,
+) -> bool {
     if slot.extremes || slot.squares || slot.keeps_read {
         return false;
     }
-    let sums_of = |place: usize| -> Option<Vec<FloatSum>> {
+    let sums_of = |place: usize| -> Option<Vec<f64>> {
         let floats = values.columns[place].as_primitive_opt::<Float64Type>()?;
-        if floats.null_count() > 0 {
-            return None;
-        }
-        let mut sums = vec![FloatSum::default(); wholes.len()];
-        let rows = groups.iter().zip(floats.values());
-        rows.for_each(|(&group, &float)| sums[group as usize].add(float));
-        Some(sums)
+        (floats.null_count() == 0).then(|| sums_by_group(groups, floats.values(), counts.len()))
     };
     match slot.input {
         Input::Numbers(place) => {
             let Some(sums) = sums_of(place) else { return false };
-            for (whole, sum) in wholes.iter_mut().zip(&sums) {
+            for ((whole, &count), sum) in wholes.iter_mut().zip(counts).zip(sums) {
                 let Whole::Numbers(numbers) = whole else { unreachable!("the slot is of numbers") };
-                numbers.push_sum(sum);
+                numbers.push_sum(count, sum);
             }
         }
         Input::Pair(upper, lower) => {
             let [Some(upper), Some(lower)] = [sums_of(upper), sums_of(lower)] else { return false };
-            for (whole, (upper, lower)) in wholes.iter_mut().zip(upper.iter().zip(&lower)) {
+            let sums = upper.into_iter().zip(lower);
+            for ((whole, &count), (upper, lower)) in wholes.iter_mut().zip(counts).zip(sums) {
                 let Whole::Pair(pair) = whole else { unreachable!("the slot is of pairs") };
-                pair[0].push_sum(upper);
-                pair[1].push_sum(lower);
+                pair[0].push_sum(count, upper);
+                pair[1].push_sum(count, lower);
             }
         }
         Input::Values(_) => return false,
     }
     true
+}
+
+/// How many rows are of each group.
+fn rows_by_group(groups: &[u32], group_count: usize) -> Vec<u64> {
+    let mut lanes = vec![[0u64; LANES]; group_count];
+    for (row, &group) in groups.iter().enumerate() {
+        lanes[group as usize][row % LANES] += 1;
+    }
+    lanes.into_iter().map(|lanes| lanes.iter().sum()).collect()
+}
+
+/// The sum of the floats of each group.
+fn sums_by_group(groups: &[u32], floats: &[f64], group_count: usize) -> Vec<f64> {
+    let mut lanes = vec![[0.0; LANES]; group_count];
+    for (row, (&group, float)) in groups.iter().zip(floats).enumerate() {
+        lanes[group as usize][row % LANES] += float;
+    }
+    lanes.into_iter().map(|lanes| lanes.iter().sum()).collect()
 }
 
 /// The values of a column of floats that are not null.
