@@ -12,6 +12,7 @@ pub(crate) mod tests;
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
@@ -112,8 +113,12 @@ impl Rows {
     /// Values that the rows lack at the end, because they were written before a column was added,
     /// are null. Shares the arrays.
     pub fn project(&self, projection: &Projection, range: Range<usize>) -> Rows {
+        if range == (0..self.len) {
+            // A slice would count the nulls of all rows.
+            return self.projected(projection, self.len, || self.keys().clone(), Arc::clone);
+        }
         let keys = || self.keys().slice(range.start, range.len());
-        let pick = |array: &dyn Array| array.slice(range.start, range.len());
+        let pick = |array: &ArrayRef| array.slice(range.start, range.len());
         self.projected(projection, range.len(), keys, pick)
     }
 
@@ -128,7 +133,7 @@ impl Rows {
         projection: &Projection,
         len: usize,
         keys: impl Fn() -> Keys,
-        pick: impl Fn(&dyn Array) -> ArrayRef,
+        pick: impl Fn(&ArrayRef) -> ArrayRef,
     ) -> Rows {
         let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
             // Of a column that was dropped since.
