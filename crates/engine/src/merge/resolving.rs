@@ -10,10 +10,12 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use arrow_array::{ArrayRef, UInt32Array};
-use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::key::{Bound, Keys};
+use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::merge::key_table::KeyTable;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
@@ -25,6 +27,10 @@ use crate::select::selection::{Place, Scope, Selected};
 
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
 const CHUNK_ROWS: usize = 4096;
+/// Rows whose keys are worth a table.
+const MANY_ROWS: usize = 16;
+/// Keys of a piece that are looked at in the time in which one row's key is looked for in it.
+const KEYS_PER_ROW: usize = 2;
 
 /// Lists the live rows of a selection. By key: one merge of the range's keys. By set: each member is
 /// looked for in the newer pieces.
@@ -64,7 +70,8 @@ pub fn are_live(
 }
 
 /// Which of some rows are alive, that were read with their keys and flags. Their keys are looked for in the newer pieces,
-/// those of all rows at once in each.
+/// those of all rows at once in each: of few rows one by one, of many by a look at each key between the least and the
+/// greatest, where a piece in memory has few there.
 pub fn rows_alive(
     layout: &Layout,
     pieces: &[Piece],
@@ -78,7 +85,14 @@ pub fn rows_alive(
     };
     let Some(oldest) = (0..rows.len()).map(&piece_of).min() else { return Ok(alive) };
     let nothing = layout.stored(false, Vec::new());
+    let among = (rows.len() >= MANY_ROWS).then(|| KeysAmong::new(rows.keys()));
     for (number, piece) in pieces.iter().enumerate().skip(oldest + 1) {
+        if let Some(among) = &among
+            && among.for_each_row_in(piece, |row| alive[row] &= piece_of(row) >= number)
+        {
+            interrupt.check()?;
+            continue;
+        }
         let is_older = |row: &u32| {
             let at = *row as usize;
             alive[at] && piece_of(at) < number && piece.spans(rows.key(at))
@@ -92,6 +106,41 @@ pub fn rows_alive(
         }
     }
     Ok(alive)
+}
+
+/// Keys of some rows, to be found in pieces that have few others between them.
+struct KeysAmong<'k> {
+    table: KeyTable<'k>,
+    from: Bound,
+    to: Bound,
+    len: usize,
+}
+
+impl<'k> KeysAmong<'k> {
+    fn new(keys: &'k Keys) -> KeysAmong<'k> {
+        let least = keys.iter().min().expect("there are rows");
+        let greatest = keys.iter().max().expect("there are rows");
+        KeysAmong {
+            table: KeyTable::new(keys),
+            from: Bound::at_key(least),
+            to: Bound::past_key(greatest),
+            len: keys.len(),
+        }
+    }
+
+    /// Calls `each` with the rows whose keys a piece has; says no where that takes longer than to look for each.
+    fn for_each_row_in(&self, piece: &Piece, mut each: impl FnMut(usize)) -> bool {
+        let Some(run) = piece.run().filter(|_| piece.erased_rows() == 0) else { return false };
+        let between = run.rank(&self.from)..run.rank(&self.to);
+        let count = (between.end - between.start) as usize;
+        if count > KEYS_PER_ROW * self.len {
+            return false;
+        }
+        let keys_alone = Projection { keys: true, ..Projection::default() };
+        let keys = run.slice(between.start, between.end, &keys_alone);
+        keys.keys().iter().for_each(|key| self.table.for_each_row(key, &mut each));
+        true
+    }
 }
 
 fn live_members(
