@@ -105,8 +105,8 @@ impl RowObjects {
         answer
     }
 
-    /// Bytes of the objects: keys, texts, sums and two links a row, as a skip list has on average. What the allocator adds to
-    /// each is left out, so they are a lower bound.
+    /// Bytes of the objects: keys, texts, sums, and per row two links, as a skip list has on average, and a word of counts.
+    /// What the allocator adds to each is left out, so they are a lower bound.
     pub fn bytes(&self) -> u64 {
         let links = 3 * size_of::<usize>();
         let of_row = |key: &Key| {

@@ -42,20 +42,28 @@ fn names<'a>(lines: impl Iterator<Item = &'a Value>, field: &str) -> BTreeSet<&'
     lines.map(|line| line[field].as_str().unwrap()).collect()
 }
 
-/// Checks a bench whose cases are `cases`.
+/// Checks a bench whose cases are `cases`, each beside SQLite.
 fn check(bench: &str, cases: &[&str]) {
+    check_beside(bench, &[("sqlite", cases)]);
+}
+
+/// Checks a bench by the cases of each peer.
+fn check_beside(bench: &str, cases_of: &[(&str, &[&str])]) {
     let (printed, lines) = figures(bench);
-    assert_eq!(names(lines.iter(), "case"), cases.iter().copied().collect(), "{bench}");
+    let cases = cases_of.iter().flat_map(|(_, cases)| cases.iter().copied()).collect();
+    assert_eq!(names(lines.iter(), "case"), cases, "{bench}");
     for line in &lines {
         assert!(KEYS.iter().all(|key| line.get(key).is_some()), "{line}");
         assert_eq!(line["bench"], bench, "{line}");
         assert!(line["value"].as_f64().is_some_and(|value| value >= 0.0), "{line}");
         assert!(line["threads"].as_u64().is_some_and(|threads| threads > 0), "{line}");
     }
-    for case in cases {
+    let cases =
+        cases_of.iter().flat_map(|(peer, cases)| cases.iter().map(move |case| (peer, case)));
+    for (peer, case) in cases {
         let of_case = || lines.iter().filter(|line| line["case"] == *case);
         let engines = names(of_case(), "engine");
-        assert!(engines.contains("drillcore") && engines.contains("sqlite"), "{engines:?}");
+        assert!(engines.contains("drillcore") && engines.contains(peer), "{engines:?}");
         let is_compared = |line: &Value| line["ratio"].as_f64().is_some_and(|ratio| ratio > 0.0);
         assert!(of_case().any(|line| line["engine"] == "drillcore" && is_compared(line)));
         assert!(printed.contains(case), "{printed}");
@@ -63,9 +71,16 @@ fn check(bench: &str, cases: &[&str]) {
 }
 
 #[test]
-fn ingest_measures_appends_in_both_orders_and_a_rollup() {
-    let appends = ["keys in order", "keys shuffled", "keys shuffled, set index"];
-    check("ingest", &[&appends[..], &["rollup by minute and city"]].concat());
+fn ingest_measures_appends_in_both_orders_rollups_and_rows_in_memory() {
+    let on_disk =
+        ["keys in order", "keys shuffled", "keys shuffled, set index", "rollup by minute and city"];
+    let in_memory = [
+        "basic, rollup, in memory",
+        "basic, plain, in memory",
+        "simple float, rollup, in memory",
+        "simple float, plain, in memory",
+    ];
+    check_beside("ingest", &[("sqlite", &on_disk), ("skip list of rows", &in_memory)]);
 }
 
 #[test]
