@@ -92,6 +92,7 @@ fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
 /// [`encode_keys`] of columns with values of these lengths: no key needs its place looked up.
 fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys {
     let width: usize = widths.iter().sum();
+    assert!(i32::try_from(row_count * width).is_ok(), "the keys of one batch exceed 2 GiB");
     let mut bytes = vec![PRESENT; row_count * width];
     let mut begin = 0;
     for (column, column_width) in columns.iter().zip(widths) {

@@ -57,7 +57,7 @@ impl RowsBuilder {
             values.map(|(&index, data_type)| (index, column_builder(data_type, capacity_rows)));
         RowsBuilder {
             len: 0,
-            keys: projection.keys.then(KeysBuilder::default),
+            keys: projection.keys.then(|| KeysBuilder::new(capacity_rows)),
             values: values.collect(),
             widened: Widened::of(projection),
         }
@@ -80,7 +80,9 @@ impl RowsBuilder {
         for &row in rows {
             assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
             if let Some(keys) = &mut self.keys {
-                append_keys(keys, view, row as usize, row as usize + 1)?;
+                let (prefix, rest) = (view.key_prefix, view.key_rests.get(row as usize)?);
+                offset(keys.bytes().saturating_add(prefix.len() + rest.len()))?;
+                keys.push(prefix, rest);
             }
         }
         self.append(view, Picked::Rows(rows))

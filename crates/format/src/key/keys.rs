@@ -56,7 +56,7 @@ impl Keys {
         self.len() == 0
     }
 
-    /// The length of each key, if they all have one.
+    /// The length of each key, if it is known that they all have one. A slice of keys of several lengths does not know.
     pub fn width(&self) -> Option<usize> {
         match &self.0 {
             Form::Even { width, .. } => Some(*width),

@@ -6,6 +6,8 @@ use super::keys::{Keys, offset};
 #[derive(Debug, Default)]
 pub struct KeysBuilder {
     len: usize,
+    /// About how many keys come.
+    expected: usize,
     lengths: Lengths,
     bytes: Vec<u8>,
 }
@@ -21,6 +23,11 @@ enum Lengths {
 }
 
 impl KeysBuilder {
+    /// Expects about so many keys; more come in nevertheless.
+    pub fn new(expected: usize) -> KeysBuilder {
+        KeysBuilder { expected, ..KeysBuilder::default() }
+    }
+
     /// Bytes of the keys so far.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
@@ -44,8 +51,10 @@ impl KeysBuilder {
             Lengths::Uneven(offsets) => offsets.push(offset(self.bytes.len())),
             lengths @ Lengths::Even(_) => {
                 let Lengths::Even(width) = *lengths else { unreachable!("matched above") };
-                let even = (0..self.len).map(|keys| offset(keys * width));
-                *lengths = Lengths::Uneven(even.chain([offset(self.bytes.len())]).collect());
+                let mut offsets = Vec::with_capacity(self.expected.max(self.len) + 1);
+                offsets.extend((0..self.len).map(|keys| offset(keys * width)));
+                offsets.push(offset(self.bytes.len()));
+                *lengths = Lengths::Uneven(offsets);
             }
         }
     }
@@ -61,7 +70,10 @@ impl KeysBuilder {
         match self.lengths {
             Lengths::OfNothing => Keys::even(0, 0, self.bytes),
             Lengths::Even(width) => Keys::even(self.len, width, self.bytes),
-            Lengths::Uneven(offsets) => Keys::uneven(offsets, self.bytes),
+            Lengths::Uneven(mut offsets) => {
+                offsets.shrink_to_fit();
+                Keys::uneven(offsets, self.bytes)
+            }
         }
     }
 }

@@ -123,7 +123,11 @@ impl Numbers {
     /// Takes floats as [`Numbers::push`] takes each, and for what else a slot needs.
     pub fn push_floats(&mut self, numbers: &[f64], slot: &Slot) {
         self.count += numbers.len() as u64;
-        self.sum.add_float(sum_in_lanes(numbers, |x| x));
+        match sum_in_lanes(numbers, |x| x) {
+            sum if sum.is_finite() => self.sum.add_float(sum),
+            // The order decides.
+            _ => numbers.iter().for_each(|&number| self.sum.add_float(number)),
+        }
         if slot.extremes {
             numbers.iter().for_each(|&x| self.widen(x));
         }
@@ -272,6 +276,7 @@ impl Whole {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::read::estimate::plan::Input;
 
     #[test]
     fn sums_lose_nothing_of_integers_and_little_of_floats() {
@@ -285,6 +290,25 @@ mod tests {
         assert_eq!(sum.get(), 2.0);
         sum.add_float(f64::INFINITY);
         assert_eq!(sum.get(), f64::INFINITY);
+    }
+
+    #[test]
+    fn finite_numbers_whose_sums_in_lanes_are_not_finite_are_added_one_by_one() {
+        let sum = Slot {
+            input: Input::Numbers(0),
+            keeps_drawn: false,
+            keeps_read: false,
+            squares: false,
+            extremes: false,
+            may_lack: false,
+            is_stored: false,
+        };
+        let numbers = [1e308, -1e308, 0.0, 0.0].repeat(2_000);
+        let mut all = Numbers::default();
+        all.push_floats(&numbers, &sum);
+        assert_eq!((all.count, all.sum.get()), (8_000, 0.0));
+        all.push_floats(&[f64::INFINITY], &sum);
+        assert_eq!(all.sum.get(), f64::INFINITY);
     }
 
     #[test]

@@ -57,6 +57,14 @@ struct KnownValues {
     texts: HashMap<Vec<u8>, u32, FixedState>,
 }
 
+impl KnownValues {
+    /// The place for the group of a small number.
+    #[inline]
+    fn small(&mut self, number: u64) -> Option<&mut u32> {
+        usize::try_from(number).ok().and_then(|number| self.small.get_mut(number))
+    }
+}
+
 impl ReadGroups {
     pub fn new(plan: &EstimatePlan) -> ReadGroups {
         let mut groups = ReadGroups {
@@ -249,8 +257,8 @@ impl ReadGroups {
                 continue;
             }
             let number = bits(number);
-            let group = match self.known.small.get(number as usize) {
-                Some(&group) => group,
+            let group = match self.known.small(number) {
+                Some(group) => *group,
                 None => match self.known.recent[recent_place(number)] {
                     (known, group) if known == number => group,
                     _ => NONE,
@@ -270,7 +278,7 @@ impl ReadGroups {
                 group
             }
         };
-        match self.known.small.get_mut(number as usize) {
+        match self.known.small(number) {
             Some(small) => *small = group,
             None => self.known.recent[recent_place(number)] = (number, group),
         }
@@ -348,6 +356,8 @@ fn add_float_sums(
         let floats = values.columns[place].as_primitive_opt::<Float64Type>()?;
         (floats.null_count() == 0).then(|| sums_by_group(groups, floats.values(), counts.len()))
     };
+    // Of what is not finite the order decides: it is added one by one.
+    let sums_of = |place| sums_of(place).filter(|sums| sums.iter().all(|sum| sum.is_finite()));
     match slot.input {
         Input::Numbers(place) => {
             let Some(sums) = sums_of(place) else { return false };
