@@ -402,6 +402,82 @@ mod tests {
     }
 
     #[test]
+    fn keys_that_are_equal_as_far_as_words_go_are_merged_in_order_both_ways() {
+        let mut state = 7u64;
+        let mut random = |limit: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % limit
+        };
+        for round in 0..40 {
+            // Sixteen bytes that all begin with, or fewer; with ends that a word cannot tell from nothing.
+            let begins = [vec![0xff; 16], vec![0; 16], vec![1; 15], Vec::new()];
+            let mut keys: Vec<Vec<Vec<u8>>> = (0..1 + round % 6)
+                .map(|_| {
+                    let mut of_one: Vec<Vec<u8>> = (0..random(30))
+                        .map(|_| {
+                            let mut key = begins[random(4)].clone();
+                            (0..random(4)).for_each(|_| key.push([0, 1, 0xff][random(3)]));
+                            key
+                        })
+                        .collect();
+                    of_one.sort_unstable();
+                    of_one.dedup();
+                    of_one
+                })
+                .collect();
+            for direction in [Direction::Forward, Direction::Reverse] {
+                if direction == Direction::Reverse {
+                    keys.iter_mut().for_each(|of_one| of_one.reverse());
+                    keys.reverse();
+                }
+                let mut expected: Vec<(&[u8], usize)> = keys
+                    .iter()
+                    .enumerate()
+                    .flat_map(|(source, of_one)| of_one.iter().map(move |key| (&key[..], source)))
+                    .collect();
+                expected.sort_by(|a, b| match direction {
+                    Direction::Forward => a.cmp(b),
+                    Direction::Reverse => b.0.cmp(a.0).then(a.1.cmp(&b.1)),
+                });
+                let source = |(number, of_one): (usize, &Vec<Vec<u8>>)| {
+                    let rows = |keys: &[Vec<u8>]| {
+                        let numbers = Arc::new(Int64Array::from(vec![number as i64; keys.len()]));
+                        Rows::new(keys.len(), Some(Keys::from_iter(keys)), vec![numbers])
+                    };
+                    Batches(of_one.chunks(3).map(rows).collect::<Vec<_>>().into_iter())
+                };
+                let merger = |fold| {
+                    let sources = keys.iter().enumerate().map(source).collect();
+                    Merger::new(sources, direction, fold, 5).unwrap()
+                };
+                let numbers_of = |rows: &Rows| {
+                    let numbers = rows.value(0).as_primitive::<Int64Type>().values();
+                    numbers.iter().map(|&number| number as usize).collect::<Vec<_>>()
+                };
+                let (mut all, mut found) = (merger(Fold::KeepAll), Vec::new());
+                while let Some(rows) = all.next_rows().unwrap() {
+                    let keys = rows.keys().iter().map(<[u8]>::to_vec);
+                    found.extend(keys.zip(numbers_of(&rows)));
+                }
+                let expected_keys = expected.iter().map(|&(key, source)| (key.to_vec(), source));
+                assert_eq!(found, expected_keys.collect::<Vec<_>>());
+                // The newest of each key, handed on without it.
+                let newest = expected.chunk_by(|a, b| a.0 == b.0).map(|equal| match direction {
+                    Direction::Forward => equal[equal.len() - 1].1,
+                    Direction::Reverse => equal[0].1,
+                });
+                let (mut newest_only, mut found) =
+                    (merger(Fold::KeepNewest).without_keys(), Vec::new());
+                while let Some(rows) = newest_only.next_rows().unwrap() {
+                    assert!(!rows.has_keys());
+                    found.extend(numbers_of(&rows));
+                }
+                assert_eq!(found, newest.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
     fn of_equal_keys_the_one_of_the_newest_source_stays() {
         let mut keys = vec![vec![1, 3, 5, 7, 9], vec![1, 2, 3, 9], vec![3, 4, 9]];
         let expected = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 0), (7, 0), (9, 2)];

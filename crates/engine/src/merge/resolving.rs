@@ -5,6 +5,7 @@
 //! rows; from then on it is counted, drawn from and scanned like any other. In a rollup table the newest
 //! partial row stands for its key.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -19,6 +20,7 @@ use crate::merge::key_table::KeyTable;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
 use crate::policy::fold::Fold;
 use crate::policy::tombstones::{flags, keys_and_flags};
 use crate::select::fetch::fetch;
@@ -83,14 +85,25 @@ pub fn rows_alive(
         Some(deleted) => deleted.values().iter().map(|deleted| !deleted).collect(),
         None => vec![true; rows.len()],
     };
-    let Some(oldest) = (0..rows.len()).map(&piece_of).min() else { return Ok(alive) };
+    let mut rows_of = vec![0; pieces.len()];
+    (0..rows.len()).for_each(|row| rows_of[piece_of(row)] += 1);
     let nothing = layout.stored(false, Vec::new());
-    let among = (rows.len() >= MANY_ROWS).then(|| KeysAmong::new(rows.keys()));
-    for (number, piece) in pieces.iter().enumerate().skip(oldest + 1) {
-        if let Some(among) = &among
-            && among.for_each_row_in(piece, |row| alive[row] &= piece_of(row) >= number)
+    let among = LazyCell::new(|| KeysAmong::new(rows.keys()));
+    // Rows of older pieces.
+    let mut older = 0;
+    for (number, piece) in pieces.iter().enumerate() {
+        let older_rows = older;
+        older += rows_of[number];
+        if older_rows == 0 {
+            continue;
+        }
+        if older_rows >= MANY_ROWS
+            && let Some(run) = piece.run().filter(|_| piece.erased_rows() == 0)
+            && let Some(keys) = among.few_keys_of(run, KEYS_PER_ROW * older_rows)
         {
             interrupt.check()?;
+            let kills = |row: usize| alive[row] &= piece_of(row) >= number;
+            among.for_each_row(&keys, kills);
             continue;
         }
         let is_older = |row: &u32| {
@@ -113,7 +126,6 @@ struct KeysAmong<'k> {
     table: KeyTable<'k>,
     from: Bound,
     to: Bound,
-    len: usize,
 }
 
 impl<'k> KeysAmong<'k> {
@@ -124,22 +136,20 @@ impl<'k> KeysAmong<'k> {
             table: KeyTable::new(keys),
             from: Bound::at_key(least),
             to: Bound::past_key(greatest),
-            len: keys.len(),
         }
     }
 
-    /// Calls `each` with the rows whose keys a piece has; says no where that takes longer than to look for each.
-    fn for_each_row_in(&self, piece: &Piece, mut each: impl FnMut(usize)) -> bool {
-        let Some(run) = piece.run().filter(|_| piece.erased_rows() == 0) else { return false };
+    /// The keys of a run from the least of these to the greatest, if they are no more than `count_max`.
+    fn few_keys_of(&self, run: &Run, count_max: usize) -> Option<Keys> {
         let between = run.rank(&self.from)..run.rank(&self.to);
-        let count = (between.end - between.start) as usize;
-        if count > KEYS_PER_ROW * self.len {
-            return false;
-        }
-        let keys_alone = Projection { keys: true, ..Projection::default() };
-        let keys = run.slice(between.start, between.end, &keys_alone);
-        keys.keys().iter().for_each(|key| self.table.for_each_row(key, &mut each));
-        true
+        let is_few = between.end - between.start <= count_max as u64;
+        let keys_alone = || Projection { keys: true, ..Projection::default() };
+        is_few.then(|| run.slice(between.start, between.end, &keys_alone()).keys().clone())
+    }
+
+    /// Calls `each` with the rows that have one of some keys.
+    fn for_each_row(&self, keys: &Keys, mut each: impl FnMut(usize)) {
+        keys.iter().for_each(|key| self.table.for_each_row(key, &mut each));
     }
 }
 
