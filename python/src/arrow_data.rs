@@ -21,7 +21,11 @@ impl<'a, 'py> FromPyObject<'a, 'py> for ArrowData {
         data.extract::<AnyRecordBatch>().map(ArrowData).map_err(|raised| {
             // Not of the errors of this package, which derive from it.
             match raised.get_type(py).is(py.get_type::<PyValueError>()) {
-                true => error::unreadable(py, raised.value(py)),
+                true => {
+                    let unreadable = error::unreadable(py, raised.value(py));
+                    unreadable.set_cause(py, Some(raised));
+                    unreadable
+                }
                 false => raised,
             }
         })

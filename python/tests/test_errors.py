@@ -184,7 +184,9 @@ MISTAKES: dict[str, tuple[Callable[[Database, Table], Any], tuple[type, type], s
     ),
     "a batch with a null where its own schema has none": (
         lambda db, t: t.append(
-            pa.RecordBatch.from_arrays([pa.array([None], pa.int64())], schema=pa.schema([pa.field("id", pa.int64(), False)]))
+            pa.RecordBatch.from_arrays(
+                [pa.array([None], pa.int64())], schema=pa.schema([pa.field("id", pa.int64(), False)])
+            )
         ),
         INVALID,
         "data cannot be read: .*non-nullable",
@@ -522,3 +524,14 @@ def test_an_error_shows_the_beginning_of_a_long_value(database: Database) -> Non
     with pytest.raises(drillcore.InvalidArgumentError) as caught:
         table.get("x" * 1_000_000)
     assert len(str(caught.value)) < 200
+
+
+def test_the_cause_of_data_that_cannot_be_read_is_kept(db: Database) -> None:
+    class Broken:
+        def __arrow_c_array__(self, requested_schema: object = None) -> object:
+            raise ValueError("no more rows")
+
+    table = db.create_table("broken", {"id": "int64"}, key="id")
+    with pytest.raises(drillcore.InvalidArgumentError, match="no more rows") as raised:
+        table.append(Broken())
+    assert type(raised.value.__cause__) is ValueError
