@@ -42,7 +42,8 @@ fn an_ingest_that_is_killed_again_and_again_goes_on_without_loss_or_duplicates()
         let arguments =
             ["ingest", "db", table, file, "--key=id", "--quiet", "--resume", "--batch-rows=1000"];
         let mut kills = 0;
-        for pause in (0..40).map(|round| 60 + 40 * round) {
+        // Short ones first, as it may take no longer than a tenth of a second.
+        for pause in (0..50).map(|round| 10 + 15 * round) {
             let mut command = Command::new(env!("CARGO_BIN_EXE_drillcore"));
             command.current_dir(folder).args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
             let mut ingest = command.spawn().unwrap();
