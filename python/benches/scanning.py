@@ -94,9 +94,9 @@ def measure(folder: Path, rows: int, repetitions: int) -> None:
             if not np.isclose(sums[0], sums[1]):
                 raise SystemExit(f"{name}: sums differ: {sums}")
         ours, theirs = (statistics.median(measured[1:]) for measured in seconds.values())
-        print(
-            f"{name:8} {COLUMNS.get(name, ''):24} {ours * 1e3:8.1f} ms {theirs * 1e3:8.1f} ms   {rows / ours / 1e6:7.0f} M/s  {theirs / ours:6.2f}"
-        )
+        rate = rows / ours / 1e6
+        times = f"{ours * 1e3:8.1f} ms {theirs * 1e3:8.1f} ms"
+        print(f"{name:8} {COLUMNS.get(name, ''):24} {times}   {rate:7.0f} M/s  {theirs / ours:6.2f}")
 
 
 def main() -> None:
