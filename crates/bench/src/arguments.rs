@@ -55,6 +55,8 @@ pub enum Bench {
     Sets,
     /// Random rows of a table, a key range and a set.
     Sampling,
+    /// Random rows of narrow key ranges, in memory as they arrived.
+    Ranges,
     /// Random records of a table that is larger than memory, from a database that was just opened.
     Draws,
     /// Rows that are in no cache, many in a call, beside as many reads of the device.
@@ -62,7 +64,7 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 9] = [
+    pub const ALL: [Bench; 10] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
@@ -70,6 +72,7 @@ impl Bench {
         Bench::Readers,
         Bench::Sets,
         Bench::Sampling,
+        Bench::Ranges,
         Bench::Draws,
         Bench::Cold,
     ];

@@ -30,6 +30,7 @@ mod reads;
 mod readers;
 mod sets;
 mod sampling;
+mod ranges;
 mod draws;
 mod writer;
 mod cold;
@@ -85,6 +86,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
+            Bench::Ranges => ranges::ranges(&setup)?,
             Bench::Draws => draws::draws(&setup)?,
             Bench::Cold => cold::cold(&setup)?,
         };

@@ -14,6 +14,7 @@ pub mod ordinal_intervals;
 pub mod weight;
 pub mod type_name;
 pub mod widening;
+pub mod narrowing;
 pub mod schema;
 pub mod key;
 pub mod rows;

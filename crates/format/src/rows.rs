@@ -22,6 +22,7 @@ use arrow_select::take::take;
 
 use crate::byte_bounds;
 use crate::key::{Keys, leading_word, shared_len};
+use crate::narrowing::{narrowed, restored};
 use crate::widening::widen;
 pub use layout::{Layout, Projection};
 pub use set_codes::SetCodes;
@@ -122,6 +123,15 @@ impl Rows {
         self.projected(projection, range.len(), keys, pick)
     }
 
+    /// [`Rows::project`] of all rows, if it copies none: the columns are held as they are to be shown.
+    pub fn shared(&self, projection: &Projection) -> Option<Rows> {
+        let mut columns = projection.values.iter().zip(&projection.types);
+        let is_held = |(&index, data_type): (&usize, &DataType)| {
+            self.values.get(index).is_some_and(|array| array.data_type() == data_type)
+        };
+        columns.all(is_held).then(|| self.project(projection, 0..self.len))
+    }
+
     /// [`Rows::project`] of the rows at `indices`, copied in that order into arrays of exact size.
     pub fn project_rows(&self, projection: &Projection, indices: &[u32]) -> Rows {
         let keys = || self.keys().take(indices);
@@ -138,11 +148,15 @@ impl Rows {
         let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
             // Of a column that was dropped since.
             Some(_) if *data_type == DataType::Null => new_null_array(data_type, len),
-            Some(array) => pick(array),
-            None => match projection.earlier(index).find_map(|(at, _)| self.values.get(at)) {
-                Some(array) => widen(&pick(array), data_type),
-                None => new_null_array(data_type, len),
-            },
+            Some(array) => restored(&pick(array), data_type),
+            None => {
+                let mut earlier = projection.earlier(index);
+                let earlier = earlier.find_map(|(at, of)| Some((self.values.get(at)?, of)));
+                match earlier {
+                    Some((array, of)) => widen(&restored(&pick(array), of), data_type),
+                    None => new_null_array(data_type, len),
+                }
+            }
         };
         Rows {
             len,
@@ -150,6 +164,12 @@ impl Rows {
             key_columns: Vec::new(),
             values: projection.values.iter().zip(&projection.types).map(value).collect(),
         }
+    }
+
+    /// The same rows with each column of numbers in the narrowest type that holds them, to be kept. Columns that are
+    /// projected are as they were.
+    pub fn narrowed(self) -> Rows {
+        Rows { values: self.values.iter().map(narrowed).collect(), ..self }
     }
 
     /// The columns of `to` out of those of `from`, which the rows hold. Shares the arrays.
@@ -287,9 +307,14 @@ impl Rows {
 
     /// Bytes of the keys and strings of some rows. O(columns).
     pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
-        let keys = self.keys.as_ref().map_or(0, |keys| keys.bytes_in(rows.clone()));
-        let strings = self.offsets().map(|offsets| offsets[rows.end] - offsets[rows.start]);
-        keys + strings.map(|bytes| bytes as usize).sum::<usize>()
+        string_bytes(self.keys.as_ref(), self.values.iter(), &rows)
+    }
+
+    /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns).
+    pub fn projected_string_bytes_in(&self, projection: &Projection, rows: Range<usize>) -> usize {
+        let keys = self.keys.as_ref().filter(|_| projection.keys);
+        let columns = projection.values.iter().filter_map(|&index| self.values.get(index));
+        string_bytes(keys, columns, &rows)
     }
 
     /// Bytes of the keys, then of each column of strings.
@@ -311,6 +336,16 @@ impl Rows {
         let keys = self.keys.as_ref().map_or(0, |keys| keys.allocated_bytes());
         keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
     }
+}
+
+fn string_bytes<'r>(
+    keys: Option<&Keys>,
+    columns: impl Iterator<Item = &'r ArrayRef>,
+    rows: &Range<usize>,
+) -> usize {
+    let strings = columns.filter_map(|array| string_offsets(array));
+    let bytes = strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize);
+    keys.map_or(0, |keys| keys.bytes_in(rows.clone())) + bytes.sum::<usize>()
 }
 
 /// Where each string of a column of strings begins, and the end of the last; `None` for other columns.

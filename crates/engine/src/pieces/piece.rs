@@ -178,7 +178,7 @@ impl Piece {
                 let found: Vec<(u32, u32)> = wanted.filter_map(find).collect();
                 match found.is_empty() {
                     true => Vec::new(),
-                    false => vec![Hits { found, rows: run.all(projection) }],
+                    false => vec![run.hits(found, projection, bytes_max)],
                 }
             }
             SortedArray::Segment(segment) => {

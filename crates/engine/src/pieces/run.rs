@@ -11,6 +11,7 @@ use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences};
 use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::End;
 use parking_lot::Mutex;
 
@@ -25,6 +26,7 @@ use crate::pieces::weight_index::WeightIndex;
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
 pub struct Run {
+    /// Those of a rollup table are [narrowed](Rows::narrowed).
     rows: Rows,
     fences: KeyFences,
     sets: Option<SetIndex>,
@@ -49,6 +51,7 @@ pub struct Earliest {
 
 /// A run before it has its place in the commit order.
 pub struct UncommittedRun {
+    layout: Layout,
     rows: Rows,
     fences: KeyFences,
     sets: Option<SetIndex>,
@@ -66,6 +69,8 @@ impl UncommittedRun {
         meter: &MemoryMeter,
         examined: &RowsExamined,
     ) -> Result<UncommittedRun> {
+        // Metrics have types that no sum exceeds, and rows of several pieces are combined before they are shown.
+        let rows = if layout.rollup().is_some() { rows.narrowed() } else { rows };
         let indexed = layout.schema().set.as_ref().map(|set| &set.indexed);
         let sets = match indexed.filter(|indexed| !indexed.is_none()) {
             None => None,
@@ -85,6 +90,7 @@ impl UncommittedRun {
         let charge = meter.charge(bytes as u64);
         let earliest = earliest(layout, &rows)?;
         Ok(UncommittedRun {
+            layout: layout.clone(),
             rows,
             fences,
             sets,
@@ -95,9 +101,14 @@ impl UncommittedRun {
         })
     }
 
+    /// The number of rows.
+    pub fn rows(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
     /// The rows, as they will be logged.
-    pub fn rows(&self) -> &Rows {
-        &self.rows
+    pub fn logged_rows(&self) -> Rows {
+        self.rows.project(&self.layout.all(), 0..self.rows.len())
     }
 
     pub fn bytes(&self) -> u64 {
@@ -106,7 +117,7 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { rows, fences, sets, weights, charge, examined, earliest } = self;
+        let UncommittedRun { rows, fences, sets, weights, charge, examined, earliest, .. } = self;
         let extremes = Mutex::default();
         Run { rows, fences, sets, weights, lsns, charge, examined, earliest, extremes }
     }
@@ -226,12 +237,30 @@ impl Run {
         Ok(extremes)
     }
 
-    /// All rows, to look at some that have been found. Copies none.
-    pub fn all(&self, projection: &Projection) -> Rows {
-        self.rows.project(projection, 0..self.rows.len())
+    /// All rows, to look at some that have been found, if that copies none.
+    pub fn shared(&self, projection: &Projection) -> Option<Rows> {
+        self.rows.shared(projection)
     }
 
-    /// Counts rows that were looked at in [`Run::all`] of one or more runs.
+    /// Rows that have been found, each given as the number of its key and the ordinal. What takes more than `bytes_max` is
+    /// given in part, with one byte more than that.
+    pub fn hits(
+        &self,
+        mut found: Vec<(u32, u32)>,
+        projection: &Projection,
+        bytes_max: usize,
+    ) -> Hits {
+        if let Some(rows) = self.shared(projection) {
+            return Hits { found, rows };
+        }
+        let ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
+        let rows = self.fetch_some(&ordinals, projection, bytes_max.saturating_add(1));
+        found.truncate(rows.len());
+        (0..).zip(&mut found).for_each(|(row, (_, ordinal))| *ordinal = row);
+        Hits { found, rows }
+    }
+
+    /// Counts rows that were looked at in [`Run::shared`] of one or more runs.
     pub fn note_examined(&self, rows: usize) {
         self.examined.add(rows);
     }
@@ -247,10 +276,10 @@ impl Run {
         if self.rows.string_bytes() <= bytes_max {
             return self.fetch(ordinals, projection);
         }
-        let all = self.all(projection);
         let mut bytes = 0;
         let reaches = |&ordinal: &u32| {
-            bytes += all.string_bytes_in(ordinal as usize..ordinal as usize + 1);
+            let row = ordinal as usize..ordinal as usize + 1;
+            bytes += self.rows.projected_string_bytes_in(projection, row);
             bytes >= bytes_max
         };
         let last = ordinals.iter().position(reaches);

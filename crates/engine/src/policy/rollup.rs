@@ -3,7 +3,7 @@
 //! A stored row is *partial*: its metrics cover some of its key's events, and rows of several pieces add up
 //! to the whole. Beside the metrics stand hidden counts, of events and of the values of each nullable input:
 //! an average is a sum over such a count. Integer sums are kept in 128 bits; float sums carry what rounding
-//! left over (Neumaier, 1974), so the order in which rows are folded hardly shows. What is shown is made
+//! left over (Neumaier, 1974), null where that is nothing, so the order in which rows are folded hardly shows. What is shown is made
 //! last, and a sum that does not fit its type is an error, never a wrapped number.
 
 use std::sync::Arc;
@@ -51,14 +51,11 @@ pub fn partial_rows(layout: &Layout, rollup: &Rollup, events: &RecordBatch) -> R
         values[at] = match (metric.kind, input) {
             (MetricKind::Count, _) => Arc::new(Int64Array::from(vec![1; len])),
             (MetricKind::Sum | MetricKind::Avg, Some(input)) if is_float(input.data_type()) => {
-                let input = as_float(input);
-                let nothing_left_over = input.iter().map(|value| value.map(|_| 0.0));
-                values[at + 1] = Arc::new(nothing_left_over.collect::<Float64Array>());
-                Arc::new(input)
+                values[at + 1] = new_null_array(&DataType::Float64, len);
+                Arc::new(as_float(input))
             }
             (MetricKind::Sum | MetricKind::Avg, Some(input)) => {
-                let input = as_integer(input);
-                Arc::new(decimals(input.iter().map(|value| value.map(i128::from)).collect()))
+                Arc::new(of_sums(as_integer(input).unary(i128::from)))
             }
             (_, Some(input)) if is_float(input.data_type()) => Arc::new(as_float(input)),
             (_, Some(input)) => Arc::new(as_integer(input)),
@@ -164,7 +161,9 @@ fn input_counts<'r>(schema: &TableSchema, metric: &Metric, rows: &'r Rows) -> &'
 fn totals(sums: &ArrayRef, left_over: &ArrayRef) -> Float64Array {
     let sums = sums.as_primitive::<Float64Type>().iter();
     let left_over = left_over.as_primitive::<Float64Type>();
-    sums.zip(left_over).map(|(sum, rest)| Some(with_one_nan(sum? + rest?))).collect()
+    let total =
+        |(sum, rest): (Option<f64>, Option<f64>)| Some(with_one_nan(sum? + rest.unwrap_or(0.0)));
+    sums.zip(left_over).map(total).collect()
 }
 
 /// Sums over counts; there is a sum where the count is not zero.
@@ -198,10 +197,9 @@ fn truncate(values: &ArrayRef, granularity: Granularity) -> ArrayRef {
             TimeUnit::Nanosecond => 1_000_000_000,
         };
     let numbers = cast(values, &DataType::Int64).expect("a timestamp is an integer");
-    let numbers = numbers.as_primitive::<Int64Type>();
     // A step below the least number is as far down as there is.
     let down = |value: i64| value.checked_sub(value.rem_euclid(step)).unwrap_or(i64::MIN);
-    let truncated: Int64Array = numbers.iter().map(|value| value.map(down)).collect();
+    let truncated: Int64Array = numbers.as_primitive::<Int64Type>().unary(down);
     cast(&truncated, values.data_type()).expect("an integer is a timestamp")
 }
 
@@ -220,8 +218,9 @@ fn as_integer(values: &ArrayRef) -> Int64Array {
     values.as_primitive::<Int64Type>().clone()
 }
 
-fn decimals(values: Vec<Option<i128>>) -> Decimal128Array {
-    Decimal128Array::from(values).with_data_type(DataType::Decimal128(38, 0))
+/// Sums of integers, as they are stored.
+fn of_sums(sums: Decimal128Array) -> Decimal128Array {
+    sums.with_data_type(DataType::Decimal128(38, 0))
 }
 
 /// A sum as the 64-bit integer that is shown.
@@ -277,18 +276,21 @@ impl Groups<'_> {
             let sum = present.try_fold(first, |sum, value| sum.checked_add(value));
             sum.map(Some).ok_or_else(too_large)
         };
-        Ok(Arc::new(decimals(self.ranges().map(sum).collect::<Result<_>>()?)))
+        Ok(Arc::new(of_sums(self.ranges().map(sum).collect::<Result<_>>()?)))
     }
 
     /// Sums, and what rounding left over of them.
     fn add_floats(&self, sums: &ArrayRef, left_over: &ArrayRef) -> (ArrayRef, ArrayRef) {
         let sums = sums.as_primitive::<Float64Type>();
         let left_over = left_over.as_primitive::<Float64Type>();
+        let rest = |row| if left_over.is_valid(row) { left_over.value(row) } else { 0.0 };
         let add = |range: std::ops::Range<usize>| {
             let present = range.filter(|&row| sums.is_valid(row));
-            present.map(|row| (sums.value(row), left_over.value(row))).reduce(add_compensated)
+            let added = present.map(|row| (sums.value(row), rest(row))).reduce(add_compensated);
+            let (sum, rest) = added.unzip();
+            (sum, rest.filter(|&rest| rest != 0.0))
         };
-        let (sums, left_over): (Vec<_>, Vec<_>) = self.ranges().map(add).map(Option::unzip).unzip();
+        let (sums, left_over): (Vec<_>, Vec<_>) = self.ranges().map(add).unzip();
         (Arc::new(Float64Array::from(sums)), Arc::new(Float64Array::from(left_over)))
     }
 

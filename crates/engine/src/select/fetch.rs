@@ -50,8 +50,8 @@ pub fn fetch(
     gather(parts, &picks)
 }
 
-/// The runs that have the rows at `places`, and where in them the rows are. `None` if a row is on disk, or if there are more
-/// rows than are copied between two looks at the interrupt. Copies nothing.
+/// The runs that have the rows at `places`, and where in them the rows are. `None` if a row is on disk or not as it is to be
+/// shown, or if there are more rows than are copied between two looks at the interrupt. Copies nothing.
 fn in_memory(pieces: &[Piece], places: &[Place], projection: &Projection) -> Option<Fetched> {
     if places.len() > CHUNK_ROWS {
         return None;
@@ -62,7 +62,7 @@ fn in_memory(pieces: &[Piece], places: &[Place], projection: &Projection) -> Opt
         let part = match part_of[piece] {
             Some(part) => part,
             None => {
-                parts.push(pieces[piece].run()?.all(projection));
+                parts.push(pieces[piece].run()?.shared(projection)?);
                 *part_of[piece].insert(parts.len() - 1)
             }
         };

@@ -467,7 +467,8 @@ fn logged_blocks(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<Vec<
     let block = |(table, run): &(TableId, UncommittedRun)| {
         let mut bytes = Vec::new();
         let nothing = block::Apart::default();
-        block::encode(run.rows(), 0, run.rows().len(), nothing, &mut bytes);
+        let rows = run.logged_rows();
+        block::encode(&rows, 0, rows.len(), nothing, &mut bytes);
         (*table, bytes)
     };
     Some(runs.iter().map(block).collect())
@@ -511,7 +512,7 @@ fn publish(
     }
     for (id, run) in runs {
         let table = state.tables.get_mut(&id).expect("checked above, under the same lock");
-        table.appended_rows += run.rows().len() as u64;
+        table.appended_rows += run.rows();
         table.appended_batches += 1;
         let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
         table.runs.push(Slot::new(piece, None));
