@@ -206,10 +206,10 @@ def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str |
         if name not in row:
             return unknown_column(row, schema) or f'the dict lacks key column "{name}"; add it, with None for null'
     if lacking := [f'"{name}"' for name in needed.whole_row if name not in row]:
-        columns, them = ("column", "it") if len(lacking) == 1 else ("columns", "them")
+        columns, they, them = ("column", "it", "it") if len(lacking) == 1 else ("columns", "they", "them")
         return unknown_column(row, schema) or (
-            f"the dict lacks {columns} {', '.join(lacking)}, which an upsert would set to null; add {them}, with None "
-            "for null, or set fill_nulls=True"
+            f"the dict lacks {columns} {', '.join(lacking)}; an upsert replaces the whole row, so {they} would become "
+            f"null. Add {them}, with None for null, or set fill_nulls=True"
         )
     return None
 

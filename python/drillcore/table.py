@@ -133,7 +133,7 @@ class Table(Altering, Reads):
         >>> planes.append([{"tail": "N1"}])
         Traceback (most recent call last):
         ...
-        drillcore.errors.InvalidArgumentError: the batch lacks column "seats", which an upsert would set to null; ...
+        drillcore.errors.InvalidArgumentError: the batch lacks column "seats"; an upsert replaces the whole row, so ...
         >>> planes.append([{"tail": "N1"}], fill_nulls=True).rows, planes.get("N1")
         (1, {'tail': 'N1', 'seats': None})
         """
@@ -391,7 +391,10 @@ class Table(Altering, Reads):
         if keys is None:
             return UpdateResult(*self._native.update_selected(self._selection(between, closed, None, where), values))
         if names := [name for name in values.schema.names if name in self.key]:
-            raise InvalidArgumentError(f'set: "{names[0]}" is a key column, which no update changes')
+            raise InvalidArgumentError(
+                f'set: "{names[0]}" is a key column, and updates cannot change keys; delete the row and append it with '
+                "the new key"
+            )
         arrays = many_keys(keys, key_columns(self.schema, self.key))
         return self._update([keys_with_values(arrays, self.key, values)], missing)
 

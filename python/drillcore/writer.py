@@ -157,7 +157,7 @@ class Writer:
         with self._lock:
             if self._closed is None:
                 self._hand_over()
-                self._closed = ClosedError("the writer is closed; make another one with writer()")
+                self._closed = ClosedError("the writer is closed; open another one with writer()")
                 self._changed.notify_all()
         if self._result is None:
             lsn = self._ask(self._native.close)

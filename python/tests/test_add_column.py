@@ -93,7 +93,7 @@ def test_a_reader_has_the_column_after_a_refresh(tmp_path: Path) -> None:
         db.drop_table("t")
         db.create_table("t", {"id": "int64", "x": "int64"}, key="id")
         reader.refresh()
-        with pytest.raises(drillcore.NotFoundError, match="another one has its name"):
+        with pytest.raises(drillcore.NotFoundError, match="a new table has its name"):
             seen.count()
 
 

@@ -138,7 +138,7 @@ def test_splits_of_a_rollup_table_say_rows_and_events(folder: Path, writer: Data
         assert sum(split.events for split in splits) == table.count(unit="events") == ROWS
         assert sum(split.count(unit="events") for split in reader.splits("rollup", 3, where="total > 20")) > 0
         assert len(splits[0].sample(20, seed=1)) == 20
-        with pytest.raises(drillcore.InvalidArgumentError, match="a rollup table has no weights"):
+        with pytest.raises(drillcore.InvalidArgumentError, match="a rollup table has no weight columns"):
             splits[0].weight("n")
 
 
@@ -349,7 +349,7 @@ def test_nonsense_is_refused(folder: Path, writer: Database) -> None:
             opened(at)
     with pytest.raises(drillcore.InvalidArgumentError, match="at: needs read_only=True"):
         drillcore.open(folder, at=(1, 1))
-    with pytest.raises(drillcore.UnsupportedError, match="moments are of readers"):
+    with pytest.raises(drillcore.UnsupportedError, match="only readers have moments"):
         _ = writer.moment
     with drillcore.open(folder, read_only=True) as reader:
         version, lsn = reader.moment
@@ -370,7 +370,7 @@ def test_nonsense_is_refused(folder: Path, writer: Database) -> None:
             split.count(unit="pages")
         with (
             drillcore.open(folder, read_only=True, at=split.moment) as fixed,
-            pytest.raises(drillcore.UnsupportedError, match="stays at the moment of version"),
+            pytest.raises(drillcore.UnsupportedError, match=r"opened at the moment of version .* cannot refresh"),
         ):
             fixed.refresh()
     before = pickle.dumps(split)

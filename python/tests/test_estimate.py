@@ -139,7 +139,7 @@ def test_an_average_without_bounds_says_what_it_leans_on() -> None:
         *_, found = table.estimate("avg(x)", n=3_000, seed=1, progressive=True)
         assert found.asymptotic and found.bounds == {}
         assert found.method == "asymptotic confidence sequence"
-        assert "no bounds of its values are known" in found.notes[0]
+        assert "the bounds of its values are unknown" in found.notes[0]
         assert found.notes[0] in repr(found) and found.notes[0] in html.unescape(found._repr_html_())
 
 
@@ -190,8 +190,8 @@ def test_groups_that_do_not_reach_the_width_are_named() -> None:
     assert not found.exact
     [wide] = found.unreached
     assert (wide["g"], wide["aggregate"]) == ("void", "avg(x)")
-    assert re.fullmatch(r"none of the \d+ rows drawn of it has a value", wide["reason"])
-    note = "avg(x): the width asked for was not reached in 1 of 2 groups (void): none of the "
+    assert re.fullmatch(r"none of the \d+ drawn rows of the group has a value", wide["reason"])
+    note = "avg(x): the interval is wider than the requested error in 1 of 2 groups (void): none of the "
     for text in (repr(found), text_of(found._repr_html_())):
         assert note in text
     full = found.arrow().to_pylist()[0]

@@ -113,7 +113,7 @@ def test_a_result_fits_the_terminal_and_a_long_one_stops(prompt: Terminal) -> No
     assert len(rows) == 1000 + 4
     assert {len(row) for row in rows} == {80}
     assert all("…" in row for row in rows if "UA" in row)
-    shown = prompt.ask("\\x on", "down the page")
+    shown = prompt.ask("\\x on", "shown vertically")
     shown = prompt.ask("select id, carrier from flights limit 1;", "1 row,")
     assert re.search(r"-\[ row 1 \]-+\nid      \| 0\ncarrier \| UA\n", shown)
     prompt.type("exit\r")

@@ -142,6 +142,6 @@ def test_only_upsert_tables_are_updated() -> None:
     kept = db.create_table("kept", {"id": "int64", "x": "int64"}, key="id")
     rollup = {"metrics": {"n": "count"}}
     folded = db.create_table("folded", {"id": "int64", "x": "int64"}, key="id", merge="rollup", rollup=rollup)
-    for table, message in [(kept, "keeps all rows"), (folded, "folds its rows")]:
+    for table, message in [(kept, "is an append table"), (folded, "is a rollup table")]:
         with pytest.raises(InvalidArgumentError, match=message):
             table.update([{"id": 1, "x": 2}])

@@ -74,7 +74,7 @@ def test_what_lacks_columns_is_refused_or_filled_by_every_way_in(
         result = append(data(LACKING))
         assert result.rows == 0 and 'lacks column "seats"' in result.rejected[0].reason
     else:
-        with pytest.raises(drillcore.InvalidArgumentError, match=r'lacks column "seats".*null.*fill_nulls'):
+        with pytest.raises(drillcore.InvalidArgumentError, match=r'lacks column "seats"; an upsert.*null'):
             append(data(LACKING))
     assert table.get(1) == WHOLE
     # What was added later may be missing.

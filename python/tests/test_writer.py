@@ -273,7 +273,7 @@ def test_an_upsert_needs_whole_rows_unless_it_fills_nulls(database: drillcore.Da
     t = table(database, merge="upsert")
     with t.writer() as w:
         w.add(row(1))
-        with pytest.raises(drillcore.InvalidArgumentError, match="would set to null"):
+        with pytest.raises(drillcore.InvalidArgumentError, match="would become null"):
             w.add({"id": 2})
     with t.writer(fill_nulls=True) as w:
         w.add({"id": 1})

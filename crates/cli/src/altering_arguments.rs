@@ -24,7 +24,7 @@ pub struct AddColumn {
 pub struct SetTtl {
     #[command(flatten)]
     pub source: Source,
-    /// The timestamp or date column that tells when rows expire.
+    /// The timestamp or date column that sets when rows expire.
     #[arg(required_unless_present = "none", requires = "lasting")]
     pub column: Option<String>,
     /// How long after it, as in 7d or "1h 30m".

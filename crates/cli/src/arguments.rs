@@ -34,7 +34,7 @@ pub struct Arguments {
 const EXIT_CODES: &str = "\
 Exit codes:
   0    done
-  1    the answer is no: get found no row, verify found damage, two engines or tables disagree
+  1    no match: get found no row, verify found damage, or two engines or tables disagree
   2    the command line or an argument is invalid; the message says how to fix it,
        and what was changed, if anything
   3    the database or a file cannot be used: another process writes, it is damaged, or the disk is full
@@ -71,7 +71,7 @@ Examples:
     AddColumn(AddColumn),
     /// Change how long rows of a table are kept.
     #[command(after_help = "\
-Rows expire when the time in the column is that long ago. What has expired never comes back.
+A row expires when the time in the column is older than this. An expired row never comes back.
 
 Examples:
   drillcore set-ttl flights.drill flights ts 30d
@@ -101,7 +101,7 @@ Example:
     RenameTable(TwoTables),
     /// Make a table with the columns and the rows that another one has.
     #[command(after_help = "\
-An ingest of a file that goes on with --resume is one of the table that was copied; into the copy, it begins anew.
+An ingest with --resume continues in the original table; into the copy, it starts from the beginning of the file.
 
 Example:
   drillcore copy-table flights.drill flights before")]
@@ -379,9 +379,8 @@ pub struct Ingest {
     /// was created with, because an upsert replaces whole rows.
     #[arg(long)]
     pub fill_nulls: bool,
-    /// Go on where an ingest of these files into this table was stopped, and remember what is in: no row is lost, and none is
-    /// there twice. Each commit stores how far its file has been read. A file that has changed since is an error, and
-    /// so is standard input.
+    /// Continue an interrupted ingest of these files into this table. Each commit stores how far its file was read, so
+    /// no row is lost or stored twice. Fails if a file has changed since, or if it is standard input.
     #[arg(long)]
     pub resume: bool,
     /// Show no progress bar.
@@ -413,10 +412,11 @@ pub struct Shape {
     /// Columns that samples can be weighted by.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub weights: Vec<String>,
-    /// Columns that also lie by themselves on disk, for who scans few columns; by default those whose sizes speak for it.
+    /// Columns to store a second time by themselves, which makes scans of few columns faster. By default: numbers,
+    /// times, booleans and strings that repeat.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub streams: Vec<String>,
-    /// Keep no column by itself, which takes less space.
+    /// Store no column by itself. This takes less disk space.
     #[arg(long, conflicts_with = "streams")]
     pub no_streams: bool,
     /// How long after the time in a column rows are kept, as in ts=7d; by default for good. See set-ttl.

@@ -24,7 +24,7 @@ pub fn run_beside(arguments: &[OsString]) -> Result<u8, Fault> {
             status.code().map_or_else(|| Err(Fault::interrupted()), |code| Ok(code as u8))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Fault::unusable(format!(
-            "{PROGRAM} is neither beside this program nor on the PATH; in a checkout, `make bench` builds and runs it"
+            "{PROGRAM} was not found next to this program or on the PATH; in a checkout, run `make bench`"
         ))),
         Err(error) => Err(Fault::unusable(format!("cannot run {PROGRAM}: {error}"))),
     }

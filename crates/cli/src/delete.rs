@@ -44,8 +44,8 @@ fn delete_at_once(table: &Table, arguments: &Delete, interrupt: &Interrupt) -> R
         table.interrupted_by(interrupt.clone()).delete_selected(&selection)?
     } else {
         return Err(Fault::wrong_call(
-            "nothing says which rows to delete; give a key, --keys, --from, --to, --set, --null-set or --where, or \
-             --all for all rows",
+            "no rows are selected; give a key, --keys, --from, --to, --set, --null-set or --where, or --all to delete all \
+             rows",
         ));
     };
     Ok(deleted.rows)

@@ -18,12 +18,12 @@ pub fn parse_lasting(text: &str) -> Result<Duration, String> {
     for unit in units.filter(|unit| !unit.is_empty()) {
         if let Some((_, days)) = CALENDAR.iter().find(|(names, _)| names.contains(&unit)) {
             return Err(format!(
-                "{text:?} is no length of time, as months and years differ in theirs; give days, such as {days}d"
+                "{text:?} is not a length of time: months and years vary in length; use days, such as {days}d"
             ));
         }
     }
     humantime::parse_duration(text.trim())
-        .map_err(|_| format!("{text:?} is no length of time; write 7d, 12h or \"1h 30m\""))
+        .map_err(|_| format!("{text:?} is not a length of time; write it as 7d, 12h or \"1h 30m\""))
 }
 
 /// A length of whole seconds, as [`parse_lasting`] reads it.
@@ -59,6 +59,6 @@ mod tests {
             assert!(refused.contains("months and years") && refused.contains(days), "{refused}");
         }
         assert!(parse_lasting("90m").is_ok() && parse_lasting("3min").is_ok());
-        assert!(parse_lasting("soon").unwrap_err().contains("write 7d"));
+        assert!(parse_lasting("soon").unwrap_err().contains("write it as 7d"));
     }
 }

@@ -46,7 +46,7 @@ SQL ends with a semicolon and may go over several lines.
 Each query reads the newest commit, also while another process writes.
   \\d           tables
   \\d TABLE     columns of a table, and what it holds
-  \\x           rows down the page: on, off, or auto (if they are too wide)
+  \\x           rows shown vertically: on, off, or auto (if they are too wide)
   \\?           this help
   \\q           leave, as Ctrl-D does
 Tab completes names and keywords, Ctrl-R searches earlier statements,
@@ -197,9 +197,9 @@ impl Session {
                     _ => return Err(Fault::wrong_call("use \\x on, \\x off or \\x auto")),
                 };
                 let how = match self.expanded {
-                    Expanded::Auto => "rows go down the page if they are too wide",
-                    Expanded::Always => "rows go down the page",
-                    Expanded::Never => "rows go across the page",
+                    Expanded::Auto => "rows that are too wide are shown vertically",
+                    Expanded::Always => "rows are shown vertically",
+                    Expanded::Never => "rows are shown horizontally",
                 };
                 print_line(how)?;
             }
@@ -319,7 +319,10 @@ fn editor(names: Names) -> Reedline {
         match opened {
             Ok(history) => Some(history),
             Err(error) => {
-                eprintln!("statements are not kept: cannot use {}: {error}", path.display());
+                let path = path.display();
+                eprintln!(
+                    "the statement history is not saved, because {path} cannot be used: {error}"
+                );
                 None
             }
         }

@@ -88,7 +88,8 @@ impl FileProgress {
         let (Some(records), Some(is_whole)) = (number("records"), found["is_whole"].as_bool())
         else {
             return Err(Fault::unusable(format!(
-                "the position of {:?} was not stored by this command; ingest the file without --resume",
+                "another program stored the position of {:?}, so --resume cannot continue from it; ingest the file without \
+                 --resume",
                 self.source
             )));
         };

@@ -348,7 +348,7 @@ impl Database {
             Opened::Reading(reader) => reader.moment(&self.interrupt),
             Opened::Writing(_) => Err(Error::new(
                 ErrorKind::Unsupported,
-                "moments are of readers: open the database read-only, here or in another process, and ask that",
+                "only readers have moments; open the database read-only, in this process or another one, and ask that reader",
             )),
         }
     }
@@ -554,7 +554,7 @@ impl Table {
             Ok(_) => snapshot.table_of(self.id).ok_or_else(|| {
                 let name = &self.name;
                 let message = format!(
-                    "table {name:?} was dropped, and another one has its name now; open that one"
+                    "table {name:?} was dropped and a new table has its name; open the new table"
                 );
                 Error::new(ErrorKind::NotFound, message)
             }),

@@ -182,10 +182,11 @@ impl Error {
     /// [`AppendOptions::fill_nulls`](crate::AppendOptions::fill_nulls).
     pub fn lacks_columns(what: &str, names: &[&str]) -> Error {
         let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
-        let columns = if names.len() == 1 { "column" } else { "columns" };
+        let (columns, they, them) =
+            if names.len() == 1 { ("column", "it", "it") } else { ("columns", "they", "them") };
         Error::invalid(format!(
-            "{what} lacks {columns} {}, which an upsert would set to null; give them, or fill_nulls to \
-             have nulls there",
+            "{what} lacks {columns} {}; an upsert replaces the whole row, so {they} would become null. Add {them}, \
+             or allow missing columns to become null",
             names.join(", ")
         ))
     }

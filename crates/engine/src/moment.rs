@@ -107,7 +107,10 @@ impl Moment {
         let ManifestVersion { file, edit } = version;
         // Either takes billions: of edits since an opening, or of openings.
         if file >> (63 - EDIT_BITS) != 0 || edit >> EDIT_BITS != 0 {
-            let message = format!("version {edit} of manifest {file} is too large for a moment");
+            let message = format!(
+                "version {edit} of manifest {file} is too large to be stored in a moment; open the database for writing \
+                 again, which starts a new manifest"
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         Ok(Moment::new(file << EDIT_BITS | edit, lsn))
@@ -123,8 +126,8 @@ impl Moment {
     /// The error of a moment that cannot be opened any more.
     pub(crate) fn gone(&self, why: impl fmt::Display) -> Error {
         let message = format!(
-            "{self} is gone: {why}. Take a new moment, and keep the reader that it is of open until others have opened \
-             it; or use a named snapshot"
+            "{self} no longer exists: {why}. Take a new moment and keep its reader open until others have opened it, \
+             or use a named snapshot"
         );
         Error::new(ErrorKind::MomentGone, message)
     }

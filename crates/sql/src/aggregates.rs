@@ -92,23 +92,25 @@ impl Aggregates {
             |message: String| to_datafusion(Error::new(ErrorKind::InvalidArgument, message));
         let Some((name, arguments)) = text.split_once('(') else {
             return Err(invalid(format!(
-                "{text:?} is no aggregate; give one such as avg(delay) or count"
+                "{text:?} is not an aggregate; write one such as avg(delay) or count"
             )));
         };
         let name = name.trim();
         if !is_name(name) {
             return Err(invalid(format!(
-                "{text:?} is no aggregate; give one such as avg(delay) or count(*) filter (where delay > 15)"
+                "{text:?} is not an aggregate; write one such as avg(delay) or count(*) filter (where delay > 15)"
             )));
         }
         let called = syntax::expression(&format!("{CALLED}({arguments}"))?;
         let ExprWithAlias { expr: SqlExpr::Function(call), alias: None } = called else {
             return Err(invalid(format!(
-                "{text:?} is more than an aggregate; give one such as avg(delay * 2)"
+                "{text:?} is not a single aggregate; put computations inside it, as in avg(delay * 2)"
             )));
         };
         let FunctionArguments::List(list) = &call.args else {
-            return Err(invalid(format!("{text:?} has no arguments that an aggregate takes")));
+            return Err(invalid(format!(
+                "{text:?} has invalid arguments; write an aggregate such as avg(delay) or ratio(delay, miles)"
+            )));
         };
         if call.over.is_some()
             || !call.within_group.is_empty()

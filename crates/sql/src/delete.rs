@@ -68,7 +68,7 @@ fn table_and_condition(statement: Statement) -> Result<(String, Expr)> {
 }
 
 fn only_plain() -> Error {
-    invalid("a delete is DELETE FROM table WHERE condition, without other clauses")
+    invalid("only DELETE FROM table WHERE condition is supported; remove the other clauses")
 }
 
 fn invalid(message: &str) -> Error {

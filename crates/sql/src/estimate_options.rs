@@ -79,7 +79,7 @@ impl EstimateOptions {
         };
         match &self.stop {
             Some((known, _)) if known != name => Err(invalid(format!(
-                "{known} and {name} both say when to stop; give one of n, error and seconds"
+                "{known} and {name} cannot be combined; give one of n, error and seconds"
             ))),
             Some((_, known)) if *known != stop => Err(contradiction(name)),
             _ => {

@@ -37,8 +37,8 @@ const FUNCTIONS: [(&str, &str); 8] = [
     ("approx_stddev_ci", "stddev"),
 ];
 
-const USAGE: &str = "a query with approx_..._ci must be an aggregate over one table: groups and such calls, from a table, with \
-                     `where` and `group by` at most; put what else there is into a query around it";
+const USAGE: &str = "a query with approx_..._ci can have only such calls and groups, from one table, with WHERE and GROUP BY; move \
+                     everything else into a query around it";
 
 /// Answers every `select` that estimates, and puts the answer in its place.
 pub fn with_estimates(statement: &mut Statement, tables: &Tables) -> Result<(), DataFusionError> {
@@ -303,8 +303,8 @@ fn unknown(name: &str) -> Option<DataFusionError> {
             "any row that is not drawn may have a {} value, so a sample gives no interval; use {aggregate}(x), which reads all rows",
             if aggregate == "min" { "smaller" } else { "larger" }
         ),
-        "distinct" => "a sample tells only how many values there are at least; use count(distinct x), which reads all rows, or \
-                       approx_distinct(x)"
+        "distinct" => "a sample gives only a lower bound of the number of different values; use count(distinct x), which reads all \
+                       rows, or approx_distinct(x)"
             .to_string(),
         _ => "it is unknown".to_string(),
     };

@@ -264,7 +264,7 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
                 Some("a condition cannot contain a subquery; use a query".to_string())
             }
             part if part.is_volatile_node() => Some(format!(
-                "{part} has a different value in each call, so a condition cannot use it"
+                "a condition cannot use {part}, because its value differs between calls; compute it first and write the value"
             )),
             _ => return Ok(TreeNodeRecursion::Continue),
         };

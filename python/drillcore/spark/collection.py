@@ -389,8 +389,7 @@ def check_folder(folder: str) -> None:
     if found:
         what = "is a database" if "LOCK" in found else f"has {listed(sorted(found)[:3])}"
         raise InvalidArgumentError(
-            f"path: {folder!r} {what}, and is no collection; give an empty folder, one that does not exist, or a "
-            "collection"
+            f"path: {folder!r} {what} and is not a collection; give a new or empty folder, or a collection"
         )
 
 

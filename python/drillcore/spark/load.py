@@ -271,9 +271,11 @@ def _cell(option: str, value: Any, field: pa.Field) -> Any:
         if isinstance(value, int) and is_a.is_floating(field.type):
             return float(value)
     except (ValueError, decimal.InvalidOperation):
+        is_number = is_a.is_decimal(field.type)
+        what, written = ("number", '"0.50"') if is_number else ("time", '"2013-07-04" or "2013-07-04T09:00:00Z"')
         raise InvalidArgumentError(
-            f'{option}: column "{field.name}" has type {field.type}, and {shown(value)} is none; write it as in '
-            '"2013-07-04" or "2013-07-04T09:00:00Z"'
+            f'{option}: column "{field.name}" has type {field.type}, but {shown(value)} is not a {what}; '
+            f"write it as {written}"
         ) from None
     to_array([value], field)
     return value

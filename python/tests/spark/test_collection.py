@@ -259,11 +259,11 @@ def test_only_a_missing_or_empty_folder_becomes_a_collection(tmp_path: Path) -> 
     check_folder(str(tmp_path))
     with drillcore.open(tmp_path / "db") as db:
         db.create_table("t", {"id": "int64"}, key="id")
-    with pytest.raises(drillcore.InvalidArgumentError, match="is a database, and is no collection"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="is a database and is not a collection"):
         check_folder(str(tmp_path / "db"))
     with pytest.raises(drillcore.InvalidArgumentError, match=r"lies in the database .*db'"):
         check_folder(str(tmp_path / "db" / "deeper" / "folder"))
-    with pytest.raises(drillcore.InvalidArgumentError, match="has db, and is no collection"):
+    with pytest.raises(drillcore.InvalidArgumentError, match="has db and is not a collection"):
         check_folder(str(tmp_path))
     (tmp_path / "file").touch()
     with pytest.raises(drillcore.InvalidArgumentError, match="is a file"):
@@ -426,6 +426,6 @@ def test_a_folder_that_is_no_collection_is_refused(spark: Any, tmp_path: Path) -
     with drillcore.open(tmp_path / "db") as db:
         db.create_table("t", {"id": "int64"}, key="id")
     before = sorted(os.listdir(tmp_path / "db"))
-    with pytest.raises(Exception, match=r"InvalidArgumentError: path: .* is a database, and is no collection"):
+    with pytest.raises(Exception, match=r"InvalidArgumentError: path: .* is a database and is not a collection"):
         writing(spark.range(5), str(tmp_path / "db")).options(table="t", key="id").save()
     assert sorted(os.listdir(tmp_path / "db")) == before

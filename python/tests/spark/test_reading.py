@@ -271,7 +271,7 @@ BAD = [
     ({"set": "UA"}, "set: expected JSON, such as"),
     ({"set": "5"}, "InvalidTypeError|InvalidArgumentError: .*carrier"),
     ({"between": "[1]"}, "between: expected a JSON list of two ends"),
-    ({"between": '["July", null]'}, "between: column \"day\" has type date32.*'July' is none"),
+    ({"between": '["July", null]'}, "between: column \"day\" has type date32.*'July' is not a time"),
     ({"where": "dely > 3"}, "NotFoundError: .*dely.*delay"),
     ({"closed": "open"}, "closed: expected one of"),
     ({"push_filters": "true", "sample": "5"}, "push_filters: a filter behind a sample"),

@@ -26,8 +26,8 @@ fn rows_expire_and_what_has_does_not_come_back() {
     let message = refused(folder, &["ingest", "v.drill", "v", "v.csv", "--ttl", "ts=7d"]);
     assert!(message.contains("--ttl"), "{message}");
     for (arguments, says) in [
-        (vec!["id", "7d"], "no lifetime"),
-        (vec!["ts", "soon"], "write 7d"),
+        (vec!["id", "7d"], "needs a timestamp or date column"),
+        (vec!["ts", "soon"], "write it as 7d"),
         (vec!["ts"], "TIME"),
         (vec![], "COLUMN"),
         (vec!["ts", "1d", "--none"], "--none"),

@@ -274,10 +274,7 @@ impl State {
         self.reported()?;
         match self.is_closing {
             false => Ok(()),
-            true => Err(Error::new(
-                ErrorKind::Closed,
-                "the writer is closed; make another one with writer()",
-            )),
+            true => Err(Error::new(ErrorKind::Closed, "the writer is closed; open a new writer")),
         }
     }
 
@@ -308,7 +305,8 @@ impl State {
         if let (Some(first), None) = (first, &self.unreported) {
             let rows = if failed_rows == 1 { "row" } else { "rows" };
             let message = format!(
-                "{failed_rows} {rows} added earlier could not be stored: {}; take_failed() returns them",
+                "{failed_rows} {rows} added earlier could not be stored: {}; take the failed rows from the writer, and add \
+                 them again once the cause is fixed",
                 first.error
             );
             let error = Error::new(first.error.kind(), message);

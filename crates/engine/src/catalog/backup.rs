@@ -144,8 +144,8 @@ fn check_same_database(target: &Target, database: u128) -> Result<()> {
     match target.backup_of() {
         None => Ok(()),
         Some(0) => Err(Error::invalid(
-            "the backup was made by a reader of a database that its writer had never backed up, so it is not known \
-             which one it is of; give a new path",
+            "the backup does not record its database, because a reader made it before the writer made its first \
+             backup; give a new path",
         )),
         Some(of) if of == database => Ok(()),
         Some(_) => Err(Error::invalid("it is a backup of another database; give a new path")),
@@ -162,12 +162,13 @@ pub fn back_up_beside(
     interrupt: &Interrupt,
 ) -> Result<BackupResult> {
     if target.backup_of().is_some() {
-        let message = "a reader makes new backups only; give a new path, or back up in the process that has the \
-                       database open for writing";
+        let message = "a reader cannot update an existing backup; give a new path, or make the backup in the process that \
+                       has the database open for writing";
         return Err(Error::new(ErrorKind::ReadOnly, message));
     }
     if !manifest::exists(source.as_ref())? {
-        return Err(Error::new(ErrorKind::NotFound, "there is no database in the folder any more"));
+        let message = "the directory no longer contains a database; check the path";
+        return Err(Error::new(ErrorKind::NotFound, message));
     }
     let mark = |state: &mut ManifestState, lsn| {
         let database = state.identity.take().unwrap_or(0);

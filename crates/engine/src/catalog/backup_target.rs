@@ -154,7 +154,11 @@ impl Target {
             return Err(Error::new(ErrorKind::AlreadyExists, message));
         }
         let Some(name) = path.file_name() else {
-            return Err(Error::invalid(format!("{:?} is no path of a folder", path.display())));
+            let message = format!(
+                "{:?} is not the path of a directory; give one that ends in a name",
+                path.display()
+            );
+            return Err(Error::invalid(message));
         };
         // Who removes the database should not lose its backups.
         let parent = path.parent().map(LocalDirectory::open);
@@ -175,7 +179,7 @@ impl Target {
             ErrorKind::AlreadyExists => {
                 let (folder, path) = (beside.display(), path.display());
                 let message = format!(
-                    "{folder} is in the way of {path}, and {error}; move it away, or give another path"
+                    "cannot create {path}: {folder} exists and {error}; move {folder} away, or give another path"
                 );
                 Error::new(ErrorKind::AlreadyExists, message)
             }
@@ -282,8 +286,7 @@ impl Target {
         let io = |error| stored_io(name, error);
         if !is_same(source, directory, name).map_err(io)? {
             return Err(Error::invalid(format!(
-                "the backup has another {name} than this database: it is of a copy that was written to; give a \
-                 new path"
+                "the backup belongs to another copy of this database: its file {name} differs; give a new path"
             )));
         }
         if !copy || !is_shared(source, directory, name).map_err(io)? {

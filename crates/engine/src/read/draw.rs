@@ -52,7 +52,7 @@ impl Population {
         let combines = TablePolicy::of(layout).combines();
         match &request.weight {
             Some(_) if combines => Err(Error::invalid(
-                "a rollup table has no weights: its samples draw events; leave the weight out",
+                "a rollup table has no weight columns, and its samples draw events; leave the weight out",
             )),
             Some(column) => Ok(Population::Weight(column.clone(), weight_column(layout, column)?)),
             None if combines && request.unit == Unit::Events => Ok(Population::Events),

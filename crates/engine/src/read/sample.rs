@@ -74,8 +74,8 @@ fn sample(
 ) -> Result<(RecordBatch, SampleReport)> {
     if request.with_probability && request.weight.is_some() && !request.replace {
         return Err(Error::invalid(
-            "weighted draws without replacement have no closed form of their probabilities; \
-             draw with replacement, or leave the probabilities out",
+            "probabilities are not available for weighted draws without replacement; draw with replacement, or leave the \
+             probabilities out",
         ));
     }
     let layout = &table.table().layout;
@@ -152,12 +152,12 @@ fn arrivals(
     }
     let Population::Weight(_, weight) = population else {
         return Err(Error::invalid(
-            "arrival times are those of draws by weight; give a weight, or leave them out",
+            "arrival times need draws by weight; give a weight column, or leave the arrival times out",
         ));
     };
     if request.replace {
         return Err(Error::invalid(
-            "arrival times are those of draws without replacement; draw without it, or leave them out",
+            "arrival times need draws without replacement; turn replacement off, or leave the arrival times out",
         ));
     }
     let schema = layout.schema();

@@ -50,7 +50,7 @@ impl TableSnapshot {
         interrupt: &Interrupt,
     ) -> Result<Vec<KeySplit>> {
         if count == 0 {
-            return Err(Error::invalid("a selection is split into at least 1 split, got 0"));
+            return Err(Error::invalid("the number of splits must be at least 1, got 0"));
         }
         let question = self.question(selection)?;
         let is_exact = TablePolicy::of(&self.table().layout).keeps_all() && question.test.is_none();
@@ -77,7 +77,9 @@ impl TableSnapshot {
     ) -> Result<u128> {
         let layout = &self.table().layout;
         if TablePolicy::of(layout).combines() {
-            return Err(Error::invalid("a rollup table has no weights: its samples draw events"));
+            return Err(Error::invalid(
+                "a rollup table has no weight columns; use the number of events instead",
+            ));
         }
         let weight = weight_column(layout, column)?;
         let selected = self.resolved(self.question(selection)?, interrupt)?;

@@ -57,7 +57,7 @@ pub fn check_selects(selection: &Selection) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid(
-        "the delete selects by nothing and would delete all rows; give a key range, sets or a condition, or truncate the \
+        "the delete has no selection and would delete all rows; give a key range, sets or a condition, or truncate the \
          table",
     ))
 }

@@ -19,7 +19,7 @@ pub fn manifest_at(
     if version > now || version.file == 0 {
         let newest = Moment::of(now, Lsn(0))?.version();
         return Err(Error::invalid(format!(
-            "{moment} is none of this database, whose newest version is {newest}; give one that a reader of it gave"
+            "{moment} does not belong to this database, whose newest version is {newest}; use a moment from one of its readers"
         ))
         .into());
     }
@@ -45,8 +45,8 @@ pub fn snapshot_of(moment: &Moment, found: &ManifestState) -> Result<Option<Stri
     match named.next() {
         Some((name, _)) => Ok(Some(name.clone())),
         None => Err(Error::invalid(format!(
-            "{moment} is none of this database: at that version its segments have commits up to {first}; give one that a \
-             reader of it gave"
+            "{moment} does not belong to this database: at that version its segments already have commits up to {first}; \
+             use a moment from one of its readers"
         ))),
     }
 }

@@ -275,7 +275,9 @@ impl Reader {
         let _loading = self.shared.loading.lock();
         let before = self.current()?;
         if let Some(moment) = &before.fixed {
-            let message = format!("this reader stays at {moment}; open another one for newer rows");
+            let message = format!(
+                "this reader was opened at {moment} and cannot refresh; open another reader for newer rows"
+            );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let fresh = self.load(&At::Newest, Some(&before), interrupt)?;
@@ -457,8 +459,10 @@ impl Reader {
         let moment = Moment::of(version, pinned.lsn)?.at_clock(pinned.clock).of_snapshot(name);
         if asked.is_some_and(|asked| asked.lsn() != moment.lsn()) {
             let lsn = moment.lsn();
-            let message =
-                format!("snapshot {name:?} shows commit {lsn}; a moment of it has that commit");
+            let message = format!(
+                "snapshot {name:?} shows commit {lsn}, not the commit of the moment; open the snapshot without a moment, \
+                 or use a moment with commit {lsn}"
+            );
             return Err(Error::invalid(message).into());
         }
         let postings = std::mem::take(&mut found.postings);

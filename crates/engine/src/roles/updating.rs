@@ -151,13 +151,11 @@ fn check_upsert(name: &str, shape: &TableShape) -> Result<()> {
         return Ok(());
     }
     let (what, instead) = match shape.schema.merge {
-        MergePolicy::Rollup(_) => {
-            ("folds its rows", "append events that make up for the difference")
-        }
-        _ => ("keeps all rows", "delete rows and append others"),
+        MergePolicy::Rollup(_) => ("a rollup table", "append events that correct the figures"),
+        _ => ("an append table", "delete rows and append new ones"),
     };
     Err(Error::invalid(format!(
-        "table {name:?} {what}, so that none can be updated; {instead}, or make an upsert table"
+        "table {name:?} is {what}, whose rows cannot be updated; {instead}, or use an upsert table"
     )))
 }
 
@@ -170,7 +168,10 @@ impl Changes {
             .collect();
         match lacking.is_empty() {
             true => Changes::of_columns(schema, batch),
-            false => Err(Error::lacks_columns("the update", &lacking)),
+            false => Err(Error::invalid(format!(
+                "the update lacks key column {:?}; add it, so that the update finds its rows",
+                lacking[0]
+            ))),
         }
     }
 
@@ -182,7 +183,7 @@ impl Changes {
         let fields = values.schema_ref().fields();
         if let Some(field) = fields.iter().find(|field| is_key(field.name())) {
             return Err(Error::invalid(format!(
-                "{:?} is a key column, which no update changes; delete the row and append it with its new key",
+                "{:?} is a key column, and updates cannot change keys; delete the row and append it with the new key",
                 field.name()
             )));
         }
@@ -302,7 +303,7 @@ fn changed(
     let picks: Vec<(usize, usize)> = wanted.iter().map(pick).collect();
     if !field.is_nullable() && picks.iter().any(|(array, _)| *array == 1) {
         return Err(Error::invalid(format!(
-            "a row to insert lacks column {:?}, which takes no nulls; give it a value",
+            "a row to insert lacks column {:?}, which cannot be null; give it a value",
             field.name()
         )));
     }

@@ -116,7 +116,7 @@ impl FromStr for Metric {
         match (kind, argument) {
             (MetricKind::Count, None | Some("" | "*")) => Ok(Metric::Count),
             (MetricKind::Count, Some(_)) => Err(Error::invalid(format!(
-                "metric {:?}: count counts events and has no column; use \"count\"",
+                "metric {:?}: count takes no column; write \"count\"",
                 text.trim()
             ))),
             (_, None | Some("")) => {

@@ -524,20 +524,20 @@ pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Resul
     let data_type = schema.columns.field(column).data_type();
     if !is_time_type(data_type) {
         return Err(Error::invalid(format!(
-            "column {name:?} has type {}, from which no lifetime can be counted; name a timestamp or date column",
+            "column {name:?} has type {}; a time to live needs a timestamp or date column",
             type_name(data_type)
         )));
     }
     if schema.rollup().is_some() && !schema.key.contains(&column) {
         return Err(Error::invalid(format!(
-            "{name:?} is a metric; rows of a rollup table live for some time after a time in their key"
+            "{name:?} is a metric; the time to live of a rollup table needs a time column in the key"
         )));
     }
     let seconds = lasting.as_secs();
     if lasting != Duration::from_secs(seconds) || !(1..=TimeToLive::SECONDS_MAX).contains(&seconds)
     {
         return Err(Error::invalid(format!(
-            "a time to live has whole seconds, from 1 to {}, got {lasting:?}",
+            "a time to live must be a whole number of seconds from 1 to {}, got {lasting:?}",
             TimeToLive::SECONDS_MAX
         )));
     }

@@ -245,8 +245,8 @@ fn with_discovered_columns<'a>(
 pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<Keys> {
     if !TablePolicy::of(&shape.layout).deletes() {
         return Err(Error::invalid(format!(
-            "table {name:?} is no upsert table; only upsert tables delete rows by their keys. Delete by a key \
-             range, sets or a condition"
+            "table {name:?} is not an upsert table, so rows cannot be deleted by key; delete by a key range, sets or a \
+             condition"
         )));
     }
     if let Some((row, bytes)) = first_long_key(keys) {

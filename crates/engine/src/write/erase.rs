@@ -149,8 +149,7 @@ pub fn check_stored_alike(shape: &TableSchema, now: &TableSchema) -> Result<()> 
     match shape.stored == now.stored {
         true => Ok(()),
         false => Err(Error::invalid(
-            "a column of the table was dropped or got a wider type meanwhile, and nothing was changed; make the call \
-             again",
+            "another call dropped or widened a column during this call, and nothing was changed; try again",
         )),
     }
 }

@@ -48,8 +48,8 @@ pub fn drop_column(core: &Core, table: TableId, name: &str, interrupt: &Interrup
         let column = column(schema, name)?;
         if schema.rollup().is_some() && schema.key.contains(&column) {
             return Err(Error::invalid(format!(
-                "{name:?} is a dimension, and rows that differ only in it would have to be folded again; make a rollup \
-                 table without it, and append the events to that"
+                "{name:?} is a dimension and cannot be dropped, because rows that differ only in it would have to be folded \
+                 again; create a rollup table without it and append the events there"
             )));
         }
         check_is_plain(schema, column, "be dropped")?;
@@ -60,7 +60,7 @@ pub fn drop_column(core: &Core, table: TableId, name: &str, interrupt: &Interrup
         }
         if schema.ttl.is_some_and(|ttl| ttl.column == column) {
             return Err(Error::invalid(format!(
-                "{name:?} says when rows expire; set another time to live, or none, before it is dropped"
+                "{name:?} sets when rows expire; change or remove the time to live before you drop the column"
             )));
         }
         Ok(schema.without_column(column))

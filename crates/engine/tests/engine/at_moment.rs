@@ -195,15 +195,15 @@ fn nonsense_is_refused_and_changes_nothing() {
         (error.kind(), error.to_string())
     };
     for (version, lsn, expected, part) in [
-        (0, 0, ErrorKind::InvalidArgument, "none of this database"),
-        (0, lsn, ErrorKind::InvalidArgument, "none of this database"),
+        (0, 0, ErrorKind::InvalidArgument, "does not belong to this database"),
+        (0, lsn, ErrorKind::InvalidArgument, "does not belong to this database"),
         (version + 1, lsn, ErrorKind::InvalidArgument, "newest version is"),
-        (u64::MAX, u64::MAX, ErrorKind::InvalidArgument, "none of this database"),
+        (u64::MAX, u64::MAX, ErrorKind::InvalidArgument, "does not belong to this database"),
         (version, 1, ErrorKind::InvalidArgument, "have commits up to 2"),
         (version, lsn + 1, ErrorKind::MomentGone, "the log ends at commit 3"),
         (version, u64::MAX, ErrorKind::MomentGone, "the log ends at commit 3"),
         (version - 1, lsn, ErrorKind::MomentGone, "no reader holds it"),
-        (1, lsn, ErrorKind::InvalidArgument, "none of this database"),
+        (1, lsn, ErrorKind::InvalidArgument, "does not belong to this database"),
     ] {
         let (kind, message) = open(version, lsn);
         assert!(
@@ -218,7 +218,7 @@ fn nonsense_is_refused_and_changes_nothing() {
     let fixed = open_at(folder.path(), at(&moment)).unwrap();
     let refused = fixed.refresh().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    assert!(refused.to_string().contains("open another one for newer rows"), "{refused}");
+    assert!(refused.to_string().contains("open another reader for newer rows"), "{refused}");
     assert_eq!(fixed.snapshot().unwrap().lsn(), moment.lsn());
     fixed.close().unwrap();
     assert_eq!(fixed.moment().unwrap_err().kind(), ErrorKind::Closed);

@@ -222,7 +222,7 @@ fn what_is_no_backup_of_this_database_is_refused_and_left_alone() {
     assert!(!at("again.unfinished").exists());
     std::fs::create_dir(at("more.unfinished")).unwrap();
     std::fs::write(at("more.unfinished").join("mine"), "x").unwrap();
-    refused(&at("more"), ErrorKind::AlreadyExists, "in the way");
+    refused(&at("more"), ErrorKind::AlreadyExists, "exists and it has mine");
     assert!(at("more.unfinished").join("mine").exists() && !at("more").exists());
     db.close().unwrap();
     refused(&at("late"), ErrorKind::Closed, "closed");

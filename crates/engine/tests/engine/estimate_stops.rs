@@ -202,10 +202,9 @@ fn sets_without_values_are_not_waited_for() {
     let [wide] = &found.unreached[..] else { panic!("{:?}", found.unreached) };
     assert_eq!((wide.aggregate.as_str(), wide.group), ("avg(x)", 1));
     assert_eq!(found.group_name(wide.group), "nothing");
-    assert!(wide.reason.ends_with("drawn of it has a value"), "{}", wide.reason);
+    assert!(wide.reason.ends_with("drawn rows of the group has a value"), "{}", wide.reason);
     assert!(averages["some"].half_width() <= 0.1 * averages["some"].value);
-    let start =
-        "avg(x): the width asked for was not reached in 1 of 3 groups (nothing): none of the ";
+    let start = "avg(x): the interval is wider than the requested error in 1 of 3 groups (nothing): none of the ";
     assert!(found.notes.iter().any(|note| note.starts_with(start)), "{:?}", found.notes);
 }
 
@@ -336,7 +335,7 @@ fn figures_of_rows_that_no_draw_met_say_so() {
     assert_eq!(found.shown(1, 0), ["unknown", "unbounded", "unbounded"], "a ratio");
     // Sets of which no row was drawn.
     let found = estimate(&table, &request(&["avg(x)"], Some("name"), Stop::Rows(1)));
-    let note = "avg(x): none of the rows drawn is of 2 of the 3 groups; draw more";
+    let note = "avg(x): no rows were drawn of 2 of the 3 groups; draw more";
     assert!(found.notes.iter().any(|each| each == note), "{:?}", found.notes);
 }
 
@@ -440,8 +439,8 @@ fn sums_that_fold_have_no_bounds_and_dimensions_do() {
         ("asymptotic confidence sequence", true)
     );
     assert_eq!(of_sums.aggregates[0].bounds, None);
-    assert!(of_sums.notes[0].starts_with("avg(x): no bounds of its values are known"));
-    assert!(of_sums.notes[0].contains("less often than in 95 % of cases"), "{}", of_sums.notes[0]);
+    assert!(of_sums.notes[0].starts_with("avg(x): the bounds of its values are unknown"));
+    assert!(of_sums.notes[0].contains("in fewer than 95 % of cases"), "{}", of_sums.notes[0]);
     let of_dimension = watched("avg(id)");
     assert_eq!(of_dimension.method, "bounded confidence sequence");
     assert!(!of_dimension.asymptotic);

@@ -501,7 +501,7 @@ fn metrics_and_granularities_are_read_from_text_as_they_are_shown() {
     let refused = |text: &str| text.parse::<Metric>().unwrap_err().to_string();
     assert_eq!(refused("sun(delay)"), r#"unknown metric "sun"; did you mean "sum"?"#);
     assert_eq!(refused("avg"), r#"metric "avg" needs a column, as in "sum(delay)""#);
-    assert!(refused("count(delay)").contains("count counts events and has no column"));
+    assert!(refused("count(delay)").contains("count takes no column"));
     assert!(refused("sum(delay").contains("has no closing parenthesis; add it"));
     let granularity = "2h".parse::<Granularity>().unwrap_err();
     assert_eq!(granularity.to_string(), r#"unknown granularity "2h"; did you mean "1h"?"#);

@@ -324,7 +324,10 @@ fn arrival_times_change_no_draw_and_are_of_draws_by_weight_without_replacement()
         for (request, part) in [
             (SampleRequest { weight: None, ..of_weight.clone() }, "give a weight"),
             (SampleRequest { replace: true, ..of_weight.clone() }, "without replacement"),
-            (SampleRequest { with_probability: true, ..of_weight.clone() }, "closed form"),
+            (
+                SampleRequest { with_probability: true, ..of_weight.clone() },
+                "probabilities are not available",
+            ),
         ] {
             let error = table.sample(&request).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -507,11 +507,11 @@ fn a_time_to_live_that_makes_no_sense_is_refused() {
     let refused = |ttl: Option<(&str, Duration)>| table.set_ttl(ttl).unwrap_err();
     let day = Duration::from_secs(86_400);
     for (ttl, says) in [
-        (("group", day), "no lifetime"),
-        (("w", day), "no lifetime"),
-        (("at", Duration::ZERO), "whole seconds"),
-        (("at", Duration::from_millis(1_500)), "whole seconds"),
-        (("at", Duration::MAX), "whole seconds"),
+        (("group", day), "needs a timestamp or date column"),
+        (("w", day), "needs a timestamp or date column"),
+        (("at", Duration::ZERO), "whole number of seconds"),
+        (("at", Duration::from_millis(1_500)), "whole number of seconds"),
+        (("at", Duration::MAX), "whole number of seconds"),
     ] {
         let error = refused(Some(ttl));
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

@@ -200,7 +200,10 @@ fn an_average_stopped_at_a_width_holds_the_truth_however_rare_the_rows_that_carr
                 let found = stopped_at(&folded, name, None, 0.1, run);
                 held += u64::from(holds(&found.aggregates[0].intervals[0], truth));
                 assert!(found.asymptotic);
-                let warns = found.notes.iter().any(|note| note.contains("no bounds of its values"));
+                let warns = found
+                    .notes
+                    .iter()
+                    .any(|note| note.contains("bounds of its values are unknown"));
                 assert!(warns, "{:?}", found.notes);
             }
             println!("{name}: without bounds {held} of {TWIN_RUNS} held");

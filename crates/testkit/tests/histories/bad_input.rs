@@ -496,7 +496,7 @@ fn an_estimate_that_cannot_be_made_is_refused() {
         (&["city"], Some("city"), "city"),
         (&["sampled"], None, "sampled"),
     ] {
-        let message = format!("the result would have two columns {twice:?}");
+        let message = format!("the result would have two columns named {twice:?}");
         f.refuses(InvalidArgument, &message, estimate(called(names, by)));
     }
     assert!(estimate(called(&["x", "x_lower", "city"], None))(&f).is_ok());

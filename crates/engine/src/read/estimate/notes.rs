@@ -57,8 +57,8 @@ fn of_tails(
         None => {
             let tail = heavy.map_or(String::new(), |heavy| format!(" ({})", heavy.tail));
             Some(format!(
-                "no bounds of its values are known, and large ones that are rare may not have been met{tail}: {them} may hold less \
-                 often than in {} % of cases",
+                "the bounds of its values are unknown, and rare large values may be missing from the sample{tail}: {them} may \
+                 hold in fewer than {} % of cases",
                 confidence * 100.0
             ))
         }
@@ -148,8 +148,8 @@ fn of_open_ends(figure: Figure, found: &AggregateEstimate) -> Option<String> {
             let open = count(&|interval| interval.method == Method::LowerBound);
             (open > 0).then(|| {
                 format!(
-                    "the values met{}; there are at least as many, and a sample cannot tell how many more: stop by an error to \
-                     have all rows read",
+                    "a lower bound{}: the sample has this many different values, and there may be more; stop by an error to \
+                     read all rows",
                     where_of(open)
                 )
             })
@@ -172,7 +172,7 @@ fn of_open_ends(figure: Figure, found: &AggregateEstimate) -> Option<String> {
                 count(&|interval| interval.method != Method::Exact && interval.low.is_infinite());
             (open > 0).then(|| {
                 format!(
-                    "the sum below the line may be 0, as far as the draws tell{}; draw more",
+                    "the denominator may be 0{}, as far as the draws show; draw more",
                     where_of(open)
                 )
             })
@@ -240,7 +240,7 @@ fn of_rows_not_drawn(
     let rows = estimate.unit.as_str();
     if !estimate.groups.is_empty() {
         let all = estimate.drawn.len();
-        return format!("none of the {rows} drawn is of {count} of the {all} groups; draw more");
+        return format!("no {rows} were drawn of {count} of the {all} groups; draw more");
     }
     let Estimate { population, sampled, .. } = *estimate;
     let design = Design { population: Some(population), drawn: sampled };

@@ -176,7 +176,8 @@ impl EstimatePlan {
             let (place, data_type, _) = plan.place(table, request, by)?;
             if !is_key_type(&data_type) {
                 return Err(Error::invalid(format!(
-                    "cannot group by column {by:?}: it has type {}, and groups are of single values with an order",
+                    "cannot group by column {by:?}: it has type {}; group by a column of numbers, strings, dates, timestamps or \
+                     booleans",
                     type_name(&data_type)
                 )));
             }
@@ -283,8 +284,8 @@ impl EstimatePlan {
             if !is_known {
                 let which = if figure == Figure::Min { "smaller" } else { "larger" };
                 return Err(Error::invalid(format!(
-                    "{name}: a sample cannot estimate it, since any row that is not drawn may have a {which} value. Stop by \
-                     an error, which reads all rows, or ask for it in SQL"
+                    "{name} cannot be estimated from a sample, because a row that was not drawn may have a {which} value; stop by \
+                     an error to read all rows, or use SQL"
                 )));
             }
         }
@@ -525,8 +526,8 @@ fn check_columns(request: &EstimateRequest) -> Result<()> {
     match names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
         None => Ok(()),
         Some((_, name)) => Err(Error::invalid(format!(
-            "the result would have two columns {name:?}: it has the groups, each aggregate with _low and _high, and \
-             \"sampled\"; give the aggregates other names"
+            "the result would have two columns named {name:?}; group by each column once, and give aggregates other names (an \
+             aggregate x has the columns x, x_low and x_high, and \"sampled\" is reserved)"
         ))),
     }
 }

@@ -154,9 +154,7 @@ impl Stop {
             Stop::Error(HalfWidth::Absolute(width) | HalfWidth::Relative(width))
                 if width.is_nan() || width <= 0.0 =>
             {
-                Err(Error::invalid(format!(
-                    "an error of {width} cannot be reached; give one above 0"
-                )))
+                Err(Error::invalid(format!("the error must be above 0, got {width}")))
             }
             _ => Ok(u64::MAX),
         }

@@ -18,6 +18,7 @@ pub fn unreached(
     order: &[usize],
     width: HalfWidth,
 ) -> Vec<Unreached> {
+    let of_group = if plan.by.is_empty() { "" } else { " of the group" };
     let mut found = Vec::new();
     for ((_, measure), aggregate) in plan.aggregates.iter().zip(&estimate.aggregates) {
         for (place, (interval, &group)) in aggregate.intervals.iter().zip(order).enumerate() {
@@ -30,9 +31,9 @@ pub fn unreached(
             };
             let unit = plan.unit.as_str();
             let reason = match (tally.drawn(group), values) {
-                (0, _) => format!("no {unit} of it were drawn"),
-                (drawn, 0) => format!("none of the {drawn} {unit} drawn of it has a value"),
-                (drawn, _) => format!("{drawn} {unit} drawn of it are not enough"),
+                (0, _) => format!("no {unit}{of_group} were drawn"),
+                (drawn, 0) => format!("none of the {drawn} drawn {unit}{of_group} has a value"),
+                (drawn, _) => format!("{drawn} drawn {unit}{of_group} are not enough"),
             };
             found.push(Unreached { aggregate: aggregate.name.clone(), group: place, reason });
         }
@@ -57,12 +58,12 @@ pub fn sentences(estimate: &Estimate) -> Vec<String> {
     let of_aggregate = |aggregate: &[Unreached]| {
         let Unreached { aggregate: name, reason, .. } = &aggregate[0];
         if estimate.groups.is_empty() {
-            return format!("{name}: the width asked for was not reached: {reason}");
+            return format!("{name}: the interval is wider than the requested error: {reason}");
         }
         let all = estimate.drawn.len();
         let places: Vec<usize> = aggregate.iter().map(|each| each.group).collect();
         format!(
-            "{name}: the width asked for was not reached in {} of {all} groups ({}): {}{reason}",
+            "{name}: the interval is wider than the requested error in {} of {all} groups ({}): {}{reason}",
             places.len(),
             named(estimate, &places),
             if places.len() > 1 { "of the first, " } else { "" },
