@@ -34,8 +34,8 @@ class Altering:
 
         A snapshot does not show rows that have expired when it is taken, by the system's clock in whole seconds; what
         it shows stays. Rows without a time never expire. In a rollup table, rows expire at the end of their time step,
-        and the column must be in the key. Rows with a date expire at the end of the day in UTC. What has expired never
-        comes back, whatever is set later.
+        and the column must be in the key. Rows with a date expire at the end of the day in UTC. An expired row never
+        comes back, even if the time to live is extended later.
 
         Background work gives the space back: it drops segments in which all rows have expired, without reading them,
         and rewrites those in which half have. In an upsert table with the column outside the key, it deletes the
@@ -134,7 +134,7 @@ class Altering:
         self._native.rename_column(check_name("old", old), check_name("new", new))
 
     def drop_column(self, name: str) -> None:
-        """Drop a column. No row is rewritten: its values are not read any more, and go with merges.
+        """Drop a column. No row is rewritten: reads skip its values, and later merges remove them.
 
         Earlier snapshots still show it. A column of that name that is added later is another one, and null in
         existing rows. In a rollup table, metrics can be dropped; appended rows may lack what no metric is made of

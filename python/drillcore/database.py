@@ -91,7 +91,7 @@ def open(
         pages take. On file systems without direct I/O, they are read as usual.
     io_uring
         Issue the reads of one call together with io_uring, where Linux allows it. With ``False``, threads issue them.
-        ``stats()["reads_by"]`` tells which.
+        ``stats()["reads_by"]`` shows which.
 
     Raises
     ------
@@ -212,9 +212,9 @@ class Database(AtMoment):
             Columns that samples can be weighted by: finite numbers of at least 0. Not in a rollup table, whose
             samples draw events.
         streams
-            The columns that also lie by themselves on disk, beside the rows, so that scans of few columns read these
-            alone. By default those whose sizes speak for it: numbers, times, booleans and strings that repeat, unless
-            all columns outside the key are long values. With ``[]`` there are none, which takes less space.
+            Columns to store a second time by themselves, so that a scan of few columns reads only these. By default
+            numbers, times, booleans and strings that repeat, unless all columns outside the key are long values. With
+            ``[]`` there are none, which takes less disk space.
         ttl
             How long rows are kept: a timestamp or date column, and the time after which rows expire, as in
             ``("ts", "7d")``; for good without. See :meth:`~drillcore.table.Table.set_ttl`.
@@ -309,7 +309,7 @@ class Database(AtMoment):
         self._native.drop_table(check_name("name", name))
 
     def rename_table(self, old: str, new: str) -> None:
-        """Rename a table. Tables that are in hand go on; snapshots taken before have the old name.
+        """Rename a table. Existing ``Table`` objects keep working; earlier snapshots show the old name.
 
         Raises
         ------
@@ -331,7 +331,7 @@ class Database(AtMoment):
     def copy_table(self, source: str, target: str) -> Table:
         """Make a table with the columns and the rows that another one has now.
 
-        Other threads go on with both. The new table appears with all rows, which are written to disk, or not at all.
+        Other threads can use both tables meanwhile. The new table appears with all rows on disk, or not at all.
         Positions of sources, as :meth:`append` stores them, belong to the database and are not copied: what goes on
         from them appends to either table, or to both. ``drillcore ingest --resume`` into the new table begins anew.
 
@@ -548,7 +548,7 @@ class Database(AtMoment):
     def backup(self, path: str | os.PathLike[str], *, copy: bool = False) -> BackupResult:
         """Make a backup: a copy of all tables at one commit, and of the named snapshots.
 
-        Other threads go on appending meanwhile. When the call returns, the backup survives power loss. It can be
+        Other threads can append meanwhile. When the call returns, the backup survives power loss. It can be
         opened with ``read_only=True``, and :func:`drillcore.restore` makes a new database from it.
 
         If there is an earlier backup of this database at ``path``, only new files are stored. The earlier backup

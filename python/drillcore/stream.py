@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from drillcore.reads import Reads
 
 Refresh = int | dt.timedelta | None
-"""After how many batches, or after what time, the newest rows come in; ``None`` means never."""
+"""How often a stream moves to the newest rows: after this many batches or this much time; ``None`` means never."""
 
 AHEAD_MAX = 1_024
 """More batches ahead are a mistake."""

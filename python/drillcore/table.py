@@ -269,8 +269,8 @@ class Table(Altering, Reads):
             Arrow data with the key columns. Keys without a row are ignored. Only for upsert tables.
         between, closed, set, where
             Which rows; see :class:`~drillcore.reads.Reads`. A row for which the condition is unknown stays. In a rollup
-            table, the condition is about dimensions and time, and events that come later count anew. A key range takes
-            the time to find its ends; any other selection takes the time to read its columns.
+            table, the condition can use dimensions and time only; later events with the same key start a new row. A key
+            range takes the time to find its ends; any other selection takes the time to read its columns.
 
         Raises
         ------

@@ -86,8 +86,8 @@ impl Table {
     ///
     /// A snapshot does not show what has expired when it is taken, by the system's clock in whole seconds, which to a database
     /// never goes back; what it shows stays. In a rollup table rows expire by the end of their time step, and the time must be in
-    /// the key; rows with a date expire by the end of the day in UTC. What has expired never comes back, whatever is set later. Older rows that are appended are not shown, as long as they
-    /// would have expired.
+    /// the key; rows with a date expire by the end of the day in UTC. An expired row never comes back, even if the time to live is
+    /// extended later. Older rows that are appended are not shown, as long as they would have expired.
     ///
     /// Space comes back by merges: a segment goes, unread, within seconds once all of its rows have expired, and is written anew
     /// once half of them have. In an upsert table with the time outside the key, keys of what has expired are deleted in the background,

@@ -177,7 +177,7 @@ def shown(value: float) -> str:
 
 
 def print_answers(console: Console, asked: list[Answer]) -> None:
-    """Print one line a question."""
+    """Print one line per question."""
     table = ConsoleTable(title="One question of each kind", title_justify="left", title_style="bold")
     table.add_column("question")
     table.add_column("answer")
@@ -220,7 +220,7 @@ def print_facts(console: Console, title: str, facts: list[tuple[str, str]]) -> N
 
 
 def unpaced_rate(directory: Path, batches: list[pa.RecordBatch], input_flights: flights.Flights, writers: int) -> float:
-    """Return the rows a second when nothing paces the writers and nothing else runs."""
+    """Return the rows per second when nothing paces the writers and nothing else runs."""
     shutil.rmtree(directory, ignore_errors=True)
     try:
         with drillcore.open(directory) as db:

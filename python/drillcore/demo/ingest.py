@@ -69,11 +69,11 @@ def run_ingest(
     Parameters
     ----------
     rate
-        Paces the writers, in rows a second in all; 0 lets them go as fast as they can.
+        Paces the writers, in rows per second in all; 0 lets them go as fast as they can.
     looking
         Whether other threads take looks, and compare the tables, meanwhile.
     on_step
-        Called on the calling thread, about 20 times a second, with what was seen so far.
+        Called on the calling thread, about 20 times per second, with what was seen so far.
     """
     shared = _Shared(db, batches, rate)
     writing = [threading.Thread(target=shared.guard, args=(shared.write,)) for _ in range(writers)]

@@ -62,7 +62,7 @@ def carriers_plot(delays: Sequence[CarrierDelay]) -> str:
 
 
 def ingest_plot(run: Ingest) -> str:
-    """Return the rows a second over time, in windows of equal length."""
+    """Return the rows per second over time, in windows of equal length."""
     top, bottom, left, right = 20, 190, 70, 24
     seconds = max(run.seconds, 1e-9)
     x = Axis(0, seconds, left, WIDTH - right)
@@ -214,7 +214,7 @@ def shown_range(delays: Sequence[CarrierDelay]) -> tuple[float, float]:
 
 
 def window_rates(progress: Sequence[tuple[float, int]], seconds: float, count: int) -> list[tuple[float, float, float]]:
-    """Return ``(begin, end, rows a second)`` for ``count`` windows of equal length."""
+    """Return ``(begin, end, rows per second)`` for ``count`` windows of equal length."""
     width = seconds / count
     stored = [0] * count
     before = 0

@@ -1,6 +1,6 @@
 """The two tables of the demo: every flight, and the flights of each hour, airport and carrier folded into a row.
 
-Both are fed by the same commits, so that in any snapshot they tell of the same flights.
+Both are fed by the same commits, so that any snapshot shows the same flights in both.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class HeldDatabase:
             return made
 
     def close(self) -> None:
-        """Let go of the moment: files that only it needs may go, once nobody has a split."""
+        """Release the moment: files that only it needs can be removed once no process holds a split of it."""
         with self._lock:
             self._is_closed = True
             self._splits = []

@@ -97,10 +97,10 @@ pub struct WriterStats {
     pub memory_bytes_limit: u64,
     /// Files that wait to be removed: reader processes may still need them, or they could not be removed.
     pub held_back_bytes: u64,
-    /// Leases of readers that could not be tried, as of other users, and therefore count as held: a message
-    /// each, with the name of the file.
+    /// Leases of readers that could not be tried, as of other users, and therefore count as held: one message per
+    /// lease, with the name of the file.
     pub untried_leases: Vec<String>,
-    /// Files that nobody needs and that could not be removed yet: a message each.
+    /// Files that are no longer needed but could not be removed yet: one message per file.
     pub unremoved_files: Vec<String>,
     /// How often the log was synced.
     pub wal_syncs: u64,
@@ -121,8 +121,8 @@ pub struct WriterStats {
     /// Rows in memory that only snapshots hold, all together: at twice `memory_bytes_limit` of rows in memory,
     /// writers are slowed for their sake.
     pub snapshot_row_bytes: u64,
-    /// The commit of the oldest snapshot that somebody holds in this process, if commits or maintenance have
-    /// gone on since; named snapshots are not meant.
+    /// The commit of the oldest snapshot held in this process, if there were commits or maintenance since; named
+    /// snapshots do not count.
     pub oldest_snapshot_lsn: Option<Lsn>,
     /// Rows in memory that it holds and new snapshots do not.
     pub oldest_snapshot_row_bytes: u64,

@@ -50,9 +50,9 @@ pub struct TableSpec {
     pub weights: Vec<String>,
     /// What rows with equal keys mean.
     pub merge: Merge,
-    /// The columns that also lie by themselves on disk, beside the rows, so that who scans few columns reads these
-    /// alone. By default those whose sizes speak for it: numbers, times, booleans and texts that repeat, unless all
-    /// columns outside the key are long values. With none, segments are smaller.
+    /// Columns to store a second time by themselves, so that a scan of few columns reads only these. By default
+    /// numbers, times, booleans and texts that repeat, unless all columns outside the key are long values. With none,
+    /// segments are smaller.
     pub streams: Option<Vec<String>>,
     /// How long after the time in a column rows are kept, in whole seconds; for good without. See [`Table::set_ttl`](crate::Table::set_ttl).
     pub ttl: Option<(String, Duration)>,
