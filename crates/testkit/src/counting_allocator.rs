@@ -3,6 +3,8 @@
 //! A test binary installs it with `#[global_allocator]`. Counts are by thread: what background threads
 //! do beside the call is not charged to it.
 
+#![allow(unsafe_code)]
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
