@@ -47,7 +47,7 @@ class AtMoment:
     ) -> list[Split]:
         """Share a selection between up to ``n`` splits, which any process can read at this moment.
 
-        Splits are stretches of keys, in key order: one after the other, they give what a scan of the selection gives.
+        Splits are key ranges, in key order: one after the other, they give what a scan of the selection gives.
         They have about equal numbers of rows, as far as rows with one key, which stay together, allow it. In upsert
         and rollup tables these are rows as they were appended, and with a ``where`` that indexes do not answer, rows
         that it has yet to test; so there may be splits without rows then. An empty selection has no splits.

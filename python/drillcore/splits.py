@@ -67,12 +67,12 @@ os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Split:
-    """The selected rows of a table whose keys lie in a stretch, at one moment.
+    """The selected rows of a table in one key range, at one moment.
 
     :meth:`Database.splits <drillcore.database.Database.splits>` makes them. A split can be pickled and read in any
     process that can open the database: it opens a reader at the moment when it is first read, which all splits of the
-    process at that moment share. So it needs somebody who holds the moment until then: the splits that were not
-    pickled do, and so does a reader at the moment.
+    process at that moment share. So the moment must be held until then: the splits that were not pickled hold it, and
+    so does a reader at the moment.
 
     As a context manager, a split closes itself.
 

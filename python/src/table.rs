@@ -403,7 +403,7 @@ impl TableSnapshot {
         signals.run(py, || self.inner.count_interruptibly(&selection, &interrupt))
     }
 
-    /// Up to `count` stretches of keys, each with its rows where indexes say how many.
+    /// Up to `count` key ranges, each with its rows where indexes say how many.
     fn splits(
         &self,
         py: Python<'_>,

@@ -138,7 +138,7 @@ mod tests {
             assert_eq!(sizes, [10, 1_000, 2_000]);
             assert_eq!(workload.answer().rows, 20_000);
             let row_bytes = workload.bytes / workload.rows;
-            assert!((90..110).contains(&row_bytes), "{row_bytes} bytes a row");
+            assert!((90..110).contains(&row_bytes), "{row_bytes} bytes per row");
         }
     }
 

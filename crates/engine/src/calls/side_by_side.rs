@@ -66,9 +66,9 @@ pub fn in_shares<I: Sync, T: Send>(
 }
 
 /// How many threads a call takes that was asked for some, by default one a core, where each should have
-/// `items_a_thread` at least.
-pub fn threads_for(asked: Option<usize>, items: u64, items_a_thread: u64) -> Result<usize> {
-    let most = usize::try_from(items / items_a_thread).unwrap_or(usize::MAX).max(1);
+/// `items_per_thread` at least.
+pub fn threads_for(asked: Option<usize>, items: u64, items_per_thread: u64) -> Result<usize> {
+    let most = usize::try_from(items / items_per_thread).unwrap_or(usize::MAX).max(1);
     match asked {
         Some(0) => Err(Error::invalid("threads must be at least 1")),
         Some(threads) => Ok(threads.min(most)),

@@ -1,4 +1,4 @@
-//! Splits: stretches of keys that share a selection, for processes that read it side by side.
+//! Splits: key ranges that share a selection, for processes that read it side by side.
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use crate::select::key_range::KeyStretch;
 use crate::select::partitioning::cut_by_keys;
 use crate::select::selection::Selection;
 
-/// A share of a selection: the selected rows with keys in a stretch.
+/// A share of a selection: the selected rows in one key range.
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
@@ -36,7 +36,7 @@ pub struct KeySplit {
 }
 
 impl TableSnapshot {
-    /// Up to `count` stretches of keys that share the selected rows about equally, in key order: none of them is empty as far
+    /// Up to `count` key ranges that share the selected rows about equally, in key order: none of them is empty as far
     /// as indexes tell, no two share a key, and one after the other they give what a scan gives. They are fewer where many
     /// rows have one key, and none where nothing is selected. In a table whose keys fold, versions of rows are shared
     /// equally, and so are rows that a predicate has yet to test.

@@ -60,7 +60,7 @@ pub fn split_by_keys(
     Ok(partitions)
 }
 
-/// Cuts a selection into up to `count` stretches of keys, none of them without rows, that together are `within`; with the
+/// Cuts a selection into up to `count` key ranges, none of them without rows, that together are `within`; with the
 /// number of rows of each.
 pub fn cut_by_keys(
     selected: &Selected,

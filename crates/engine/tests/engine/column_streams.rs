@@ -348,6 +348,6 @@ fn texts_are_stored_once_without_streams_too() {
     };
     let (by_size, none, only_id) = (bytes(None), bytes(Some(&[])), bytes(Some(&["id"])));
     // 12 bits of a code, two bytes of the key, 1.3 of a filter, and what pages need; with texts it was 18.
-    assert!(none < 7.0, "{none} bytes a row");
+    assert!(none < 7.0, "{none} bytes per row");
     assert!(none < only_id && only_id < by_size, "{none}, {only_id}, {by_size}");
 }

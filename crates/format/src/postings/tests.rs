@@ -239,8 +239,8 @@ fn thousands_of_tiny_sets_share_pages() {
     let sets = 20_000u32;
     let lists: Lists = (0..sets).map(|i| (i.to_be_bytes().to_vec(), vec![i, i + sets])).collect();
     let written = Written::new(&lists, usize::MAX);
-    let bytes_a_set = written.bytes.len() as f64 / f64::from(sets);
-    assert!(bytes_a_set < 30.0, "{bytes_a_set} bytes a set");
+    let bytes_per_set = written.bytes.len() as f64 / f64::from(sets);
+    assert!(bytes_per_set < 30.0, "{bytes_per_set} bytes per set");
     for (value, ordinals) in lists.iter().step_by(97) {
         written.check(value, ordinals, 0..2);
     }
