@@ -25,7 +25,7 @@ class Altering:
 
     @property
     def ttl(self) -> tuple[str, timedelta] | None:
-        """The column that tells when rows expire and how long after its time, or None if rows are kept for good."""
+        """The column that sets when rows expire and how long after its time, or None if rows are kept for good."""
         ttl = self._native.ttl
         return None if ttl is None else (ttl[0], timedelta(seconds=ttl[1]))
 

@@ -170,7 +170,7 @@ def open_stream(
     threads: int = 1,
     of: tuple[int, ...] = (),
 ) -> Stream:
-    """Return a stream of samples, of which ``of`` tells those of one seed apart."""
+    """Return a stream of samples; ``of`` distinguishes streams with the same seed."""
     batch_size = check_count("batch_size", batch_size)
     if batch_size == 0:
         raise InvalidArgumentError("batch_size: expected a number of at least 1, not 0")

@@ -195,7 +195,7 @@ impl Table {
         names.map(|&column| schema.columns.field(column).name().clone()).collect()
     }
 
-    /// The column that tells when rows expire, and how many seconds after it.
+    /// The column that sets when rows expire, and how many seconds after it.
     #[getter]
     fn ttl(&self) -> Option<(String, u64)> {
         let schema = self.inner.schema();

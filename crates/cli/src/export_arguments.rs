@@ -17,7 +17,7 @@ pub struct Export {
     pub source: Source,
     /// The file to write: .parquet, .arrow, .arrows (an Arrow stream), .csv or .jsonl, the last two also compressed
     /// (.gz, .zst); - is standard output. It appears under its name once it is complete. CSV cannot hold lists, and
-    /// cannot tell null from an empty string. Parquet has no times in seconds; they are written in milliseconds.
+    /// has one text for null and for an empty string. Parquet has no times in seconds; they are written in milliseconds.
     pub file: String,
     /// Format of the file; by default its name decides, and standard output is CSV.
     #[arg(long, value_enum)]

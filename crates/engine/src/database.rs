@@ -474,7 +474,7 @@ impl Table {
         commit::append(self.database.core()?, batches, options, &self.database.interrupt)
     }
 
-    /// Deletes the rows with the given keys, one array a key column, as one commit. Keys without a row are passed over. For
+    /// Deletes the rows with the given keys, one array per key column, as one commit. Keys without a row are passed over. For
     /// upsert tables only. Other writers of the table wait while the keys are looked up.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ pub const MEMORY_BYTES: u64 = 1 << 30;
 /// How a query runs.
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
-    /// Threads that work at once; by default one a core.
+    /// Threads that work at once; by default one per core.
     pub threads: Option<usize>,
     /// What joins, sorts and aggregates may hold at once; by default [`MEMORY_BYTES`]. Sorts and aggregates
     /// go on in files of the system's temporary folder, a join that needs more is an error.

@@ -42,7 +42,7 @@ def agree(db: drillcore.Database) -> bool:
 
 
 def check_hourly(db: drillcore.Database) -> list[tuple[str, str]]:
-    """Compare every row of the hourly table with the flights it was folded from, and tell its figures.
+    """Compare every row of the hourly table with the flights it was folded from, and return its figures.
 
     Raises
     ------

@@ -40,7 +40,7 @@ pub struct Found {
 }
 
 impl TableSnapshot {
-    /// The newest row of each key. `keys` holds one array a key column, all of one length.
+    /// The newest row of each key. `keys` holds one array per key column, all of one length.
     ///
     /// Pieces are searched newest first until one has the key: in each on disk one index page, one page of its filter if
     /// an older piece may have the key as well, and the block where the key is. Of many keys these are read together.

@@ -34,12 +34,12 @@ pub struct ScanRequest {
     pub selection: Selection,
     /// Names of the columns wanted, in that order; all by default.
     pub columns: Option<Vec<String>>,
-    /// At most so many rows.
+    /// The most rows that are returned; all by default.
     pub limit: Option<u64>,
     /// From the highest key down.
     pub reverse: bool,
     /// How many threads read, ahead of the caller and only where there is enough to read for them. With one,
-    /// the calling thread reads by itself. By default one a core.
+    /// the calling thread reads by itself. By default one per core.
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,

@@ -37,7 +37,7 @@ pub struct KeySplit {
 
 impl TableSnapshot {
     /// Up to `count` key ranges that share the selected rows about equally, in key order: none of them is empty as far
-    /// as indexes tell, no two share a key, and one after the other they give what a scan gives. They are fewer where many
+    /// as indexes show, no two share a key, and one after the other they give what a scan gives. They are fewer where many
     /// rows have one key, and none where nothing is selected. In a table whose keys fold, versions of rows are shared
     /// equally, and so are rows that a predicate has yet to test.
     ///

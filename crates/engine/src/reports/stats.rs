@@ -80,7 +80,7 @@ pub struct Stats {
     pub writer: Option<WriterStats>,
 }
 
-/// What only the process that writes can tell; counted since it opened the database.
+/// What only the process that writes knows; counted since it opened the database.
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
@@ -321,7 +321,7 @@ impl Stats {
     }
 
     /// The numbers as one JSON object, field by field, those of the writer among the others; null is what a
-    /// reader cannot tell.
+    /// reader does not know.
     pub fn to_json(&self) -> String {
         let tables: Vec<String> = self.tables.iter().map(TableStats::to_json).collect();
         let writer = self.writer.as_ref();

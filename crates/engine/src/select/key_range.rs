@@ -10,7 +10,7 @@ use drillcore_format::schema::TableSchema;
 use crate::error::{Error, Result};
 use crate::schema::conform::cast;
 
-/// A key range. An end is a key prefix, one array of length one a column; `None` is unbounded.
+/// A key range. An end is a key prefix, one array of length one per column; `None` is unbounded.
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));

@@ -75,12 +75,12 @@ pub trait Predicate: fmt::Debug + Send + Sync {
     /// row. Null is no.
     fn select(&self, rows: &RecordBatch) -> Result<BooleanArray>;
 
-    /// Names of the columns whose zones can tell that no row passes; none by default.
+    /// Names of the columns whose zones can show that no row passes; none by default.
     fn zone_columns(&self) -> &[String] {
         &[]
     }
 
-    /// Which zones may hold a row that passes: one element a zone, and only false excludes one. What is known
+    /// Which zones may hold a row that passes: one element per zone, and only false excludes one. What is known
     /// of the column `zone_columns()[at]` is `zones.column(at)`; `None` means that it may hold any value, as
     /// do null bounds.
     fn may_match(&self, zones: &Zones) -> Result<BooleanArray> {

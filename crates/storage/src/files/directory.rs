@@ -43,7 +43,7 @@ pub trait Directory: Send + Sync {
     /// Takes the lock of a file, which is made where there is none, for this holder alone; `None` where another
     /// one lives. Freed on drop, and by the kernel when the process dies.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
-    /// Keeps others from [`Directory::lock`]; `None` if somebody holds it. Makes no file, and asks for no more
+    /// Keeps others from [`Directory::lock`]; `None` if it is held already. Makes no file, and asks for no more
     /// than the right to read it.
     fn try_lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
         self.lock(name)

@@ -136,8 +136,8 @@ impl Estimate {
     }
 
     /// The value and the ends of an aggregate in a group, both by their places, as people read them: with the digits that the
-    /// interval supports, ends rounded outward. An end is `unbounded` where there is none, and `unknown` where a sample cannot
-    /// tell it.
+    /// interval supports, ends rounded outward. An end is `unbounded` where there is none, and `unknown` where a sample does not
+    /// show it.
     pub fn shown(&self, aggregate: usize, group: usize) -> [String; 3] {
         let AggregateEstimate { intervals, has_value, .. } = &self.aggregates[aggregate];
         shown_figures(&intervals[group], has_value[group])
