@@ -52,7 +52,7 @@ pub struct Options {
     pub durability: Durability,
     /// The limit on rows in memory, with what merging them needs. Writers slow down near it and wait at
     /// it. Rows that were written out and that only snapshots hold come on top: once all together take twice as
-    /// much, writers slow down, and from four times on a 64th of the limit goes in a second. At least
+    /// much, writers slow down, and from four times on a 64th of the limit per second goes in. At least
     /// [`Options::MEMORY_BYTES_MIN`].
     pub memory_bytes: u64,
     /// The limit on cached pages of segments. Up to half of it is for index pages, which stay while their segments are open.
