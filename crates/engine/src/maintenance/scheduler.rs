@@ -322,6 +322,11 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
             return Some(job);
         }
     }
+    let much_deleted = state.tables.iter().filter(|(_, table)| table.deleted_much_in_memory());
+    let much_deleted = much_deleted.filter(|(_, table)| may_flush(table)).map(|(id, _)| *id).next();
+    if let Some(job) = much_deleted.and_then(|id| pick_flush(state, id, visible, u64::MAX)) {
+        return Some(job);
+    }
     let tables: Vec<TableId> = state.tables.keys().copied().collect();
     let compacted_bytes = compacted_run_bytes_max(core.options.memory_bytes);
     for &table in &tables {

@@ -28,7 +28,9 @@ pub struct Tiering {
 /// One piece as the tiering sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate {
+    /// Bytes.
     pub size: u64,
+    pub rows: u64,
     /// Taken by somebody else, or not yet visible.
     pub taken: bool,
 }
@@ -50,13 +52,17 @@ impl Tiering {
         class
     }
 
-    /// All of them, once those above the oldest have half its bytes and are not small: then three bytes are written for each
-    /// of theirs, at the most. Published as lazy leveling: Dayan and Idreos, "Dostoevsky", 2018.
+    /// All of them, once those above the oldest have half its rows, or half its bytes and are not small: then three are
+    /// written for each of theirs, at the most. Rows count because each may stand for one below that is dead, and that of a
+    /// deleted key has hardly any bytes. Published as lazy leveling: Dayan and Idreos, "Dostoevsky", 2018.
     pub fn pick_all(&self, candidates: &[Candidate]) -> Option<Range<usize>> {
         let (oldest, newer) = candidates.split_first()?;
         let newer_bytes: u64 = newer.iter().map(|candidate| candidate.size).sum();
-        let is_due = !newer.is_empty()
-            && newer_bytes >= (oldest.size / 2).max(self.smallest)
+        let newer_rows: u64 = newer.iter().map(|candidate| candidate.rows).sum();
+        let has_half = newer_bytes >= (oldest.size / 2).max(self.smallest)
+            || newer_rows >= oldest.rows.div_ceil(2).max(1);
+        let is_due = has_half
+            && !newer.is_empty()
             && newer_bytes.saturating_add(oldest.size) <= self.largest
             && candidates.iter().all(|candidate| !candidate.taken);
         is_due.then_some(0..candidates.len())
@@ -90,6 +96,7 @@ impl Tiering {
 pub fn run_candidates(runs: &[Slot<Run>], visible: Lsn) -> Vec<Candidate> {
     let candidate = |slot: &Slot<Run>| Candidate {
         size: slot.piece.bytes(),
+        rows: slot.piece.rows(),
         taken: slot.taken || slot.piece.lsns().last > visible,
     };
     runs.iter().map(candidate).collect()
@@ -101,6 +108,7 @@ pub fn level_candidates(segments: &[Slot<Segment>], levels: &[Range<usize>]) -> 
         let slots = &segments[level.clone()];
         Candidate {
             size: slots.iter().map(|slot| slot.piece.disk_bytes()).sum(),
+            rows: slots.iter().map(|slot| slot.piece.rows()).sum(),
             taken: slots.iter().any(|slot| slot.taken),
         }
     };
@@ -111,7 +119,7 @@ pub fn level_candidates(segments: &[Slot<Segment>], levels: &[Range<usize>]) -> 
 pub fn segment_candidates(segments: &[Slot<Segment>], numbers: &[usize]) -> Vec<Candidate> {
     let candidate = |&number: &usize| {
         let slot = &segments[number];
-        Candidate { size: slot.piece.disk_bytes(), taken: slot.taken }
+        Candidate { size: slot.piece.disk_bytes(), rows: slot.piece.rows(), taken: slot.taken }
     };
     numbers.iter().map(candidate).collect()
 }
@@ -123,7 +131,7 @@ mod tests {
     const TIERING: Tiering = Tiering { fanout: 4, smallest: 10, largest: 100_000 };
 
     fn free(sizes: &[u64]) -> Vec<Candidate> {
-        sizes.iter().map(|&size| Candidate { size, taken: false }).collect()
+        sizes.iter().map(|&size| Candidate { size, rows: 0, taken: false }).collect()
     }
 
     #[test]
@@ -162,6 +170,14 @@ mod tests {
         let mut candidates = free(&[1_000, 1_000]);
         candidates[1].taken = true;
         assert_eq!(TIERING.pick_all(&candidates), None);
+    }
+
+    #[test]
+    fn rows_that_are_short_count_as_much_as_those_they_may_stand_for() {
+        let candidate = |size, rows| Candidate { size, rows, taken: false };
+        assert_eq!(TIERING.pick_all(&[candidate(1_000, 100), candidate(20, 49)]), None);
+        assert_eq!(TIERING.pick_all(&[candidate(1_000, 100), candidate(20, 50)]), Some(0..2));
+        assert_eq!(TIERING.pick_all(&[candidate(99_990, 100), candidate(20, 50)]), None);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use arrow_array::BooleanArray;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::{Bound, KeyFences};
@@ -22,6 +23,7 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::set_index::SetIndex;
 use crate::pieces::times::{first_time, times};
 use crate::pieces::weight_index::WeightIndex;
+use crate::policy::tombstones::flags;
 
 /// Sorted rows in memory; ties in commit order, oldest first.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ pub struct Run {
     sets: Option<SetIndex>,
     /// One a weight column.
     weights: Vec<WeightIndex>,
+    /// How many of the rows say that their key is deleted.
+    tombstones: u64,
     lsns: LsnRange,
     charge: Charge,
     examined: RowsExamined,
@@ -56,6 +60,7 @@ pub struct UncommittedRun {
     fences: KeyFences,
     sets: Option<SetIndex>,
     weights: Vec<WeightIndex>,
+    tombstones: u64,
     charge: Charge,
     examined: RowsExamined,
     earliest: Option<Earliest>,
@@ -89,12 +94,14 @@ impl UncommittedRun {
         let bytes = rows.allocated_bytes() + index_bytes + size_of::<Run>();
         let charge = meter.charge(bytes as u64);
         let earliest = earliest(layout, &rows)?;
+        let tombstones = flags(layout, &rows).map_or(0, BooleanArray::true_count) as u64;
         Ok(UncommittedRun {
             layout: layout.clone(),
             rows,
             fences,
             sets,
             weights,
+            tombstones,
             charge,
             examined: examined.clone(),
             earliest,
@@ -117,9 +124,19 @@ impl UncommittedRun {
 
     /// Gives the run its place. O(1).
     pub fn commit(self, lsns: LsnRange) -> Run {
-        let UncommittedRun { rows, fences, sets, weights, charge, examined, earliest, .. } = self;
+        let UncommittedRun {
+            rows,
+            fences,
+            sets,
+            weights,
+            tombstones,
+            charge,
+            examined,
+            earliest,
+            ..
+        } = self;
         let extremes = Mutex::default();
-        Run { rows, fences, sets, weights, lsns, charge, examined, earliest, extremes }
+        Run { rows, fences, sets, weights, tombstones, lsns, charge, examined, earliest, extremes }
     }
 }
 
@@ -143,6 +160,11 @@ impl Run {
     /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.rows.len() as u64
+    }
+
+    /// How many of the rows are tombstones.
+    pub fn tombstones(&self) -> u64 {
+        self.tombstones
     }
 
     pub fn lsns(&self) -> LsnRange {

@@ -240,6 +240,13 @@ impl TableState {
         rows.saturating_sub(done.sum())
     }
 
+    /// Whether so many rows on disk were deleted in memory alone that their space is worth a flush: half of them.
+    pub fn deleted_much_in_memory(&self) -> bool {
+        let tombstones: u64 = self.runs.iter().map(|slot| slot.piece.tombstones()).sum();
+        let on_disk: u64 = self.segments.iter().map(|slot| slot.piece.rows()).sum();
+        on_disk > 0 && tombstones >= on_disk.div_ceil(2)
+    }
+
     pub fn run_bytes(&self) -> u64 {
         self.runs.iter().map(|slot| slot.piece.bytes()).sum()
     }

@@ -158,12 +158,40 @@ fn an_upsert_table_is_at_most_half_as_long_again_as_its_rows() {
             vec![Arc::new(Int64Array::from(ids)), Arc::new(Int64Array::from(values))];
         table.append(&RecordBatch::try_new(schema(), columns).unwrap(), OnError::Raise).unwrap();
         db.flush().unwrap();
-        // A merge shows no progress before its first rows are written, so this waits for its end.
-        let (most, end) = (rows as u64 * 3 / 2, Instant::now() + Duration::from_secs(60));
-        while stats(&db).0.rows > most {
-            assert!(Instant::now() < end, "after {number}: {:?}", stats(&db));
-            std::thread::sleep(Duration::from_millis(20));
+        wait_for_rows(&db, rows as u64 * 3 / 2);
+    }
+}
+
+/// Waits until no more rows are stored. A merge shows no progress before its first rows are written, so a pause in it is not
+/// its end.
+fn wait_for_rows(db: &Database, most: u64) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while stats(db).0.rows > most {
+        assert!(Instant::now() < end, "{:?}", stats(db));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn an_upsert_table_gives_back_what_deleted_rows_took_in_memory_or_written_out() {
+    for flushes in [false, true] {
+        let db = database(1 << 30, 2);
+        let spec = TableSpec::new(schema(), ["id"]).merge(Merge::Upsert);
+        let table = db.create_table("t", spec).unwrap();
+        table.append(&batch(0..20_000, 1), OnError::Raise).unwrap();
+        db.flush().unwrap();
+        // Each delete alone is of too few rows to be worth a merge.
+        for rest in 0..4 {
+            let ids: Vec<i64> = (0..20_000).filter(|id| id % 5 == rest).collect();
+            table.delete(&[Arc::new(Int64Array::from(ids)) as ArrayRef]).unwrap();
+            if flushes {
+                db.flush().unwrap();
+            }
         }
+        wait_for_rows(&db, 3 * 4_000);
+        let left = rows(&table);
+        assert_eq!(left.len(), 4_000);
+        assert!(left.iter().all(|(id, _)| id % 5 == 4));
     }
 }
 
