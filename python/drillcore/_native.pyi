@@ -11,7 +11,7 @@ ArrowSchema = Any
 ArrowArray = Any
 ArrowData = Any
 # Version, LSN, seconds since 1970, name of a snapshot.
-MomentTuple = tuple[int, int, int | None, str | None]
+MomentTuple = tuple[int, int, int | None, str | None, int | None]
 
 def command(arguments: list[str]) -> int: ...
 def restore(

@@ -24,7 +24,8 @@ class AtMoment:
     def moment(self) -> Moment:
         """What this reader shows, for other processes that open the database ``at`` it.
 
-        They can for as long as some reader is open at it, which this one is until it is refreshed, closed or ends. With
+        They can for as long as some reader is open at it, which this one is until it is refreshed, closed or ends. It
+        names the database by a random number, so one that is made anew in the same directory does not have it. With
         tables whose rows expire, it has the time of day as of the call.
 
         Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -51,6 +52,8 @@ class Moment:
     """By which time of day rows have expired, in seconds since 1970, where rows of some table expire."""
     _snapshot: str | None = None
     """The named snapshot that it is of, if it is of one."""
+    _database: int | None = None
+    """The random number of the database: another one in the same directory has other moments."""
 
     def __iter__(self) -> Iterator[int]:
         """Give the version and the LSN."""
@@ -67,7 +70,15 @@ class Moment:
         >>> drillcore.Moment(4294967297, 12).to_json()
         '{"version": 4294967297, "lsn": 12}'
         """
-        parts = {"version": self.version, "lsn": self.lsn, "clock": self._clock, "snapshot": self._snapshot}
+        # As text, since many readers of JSON round numbers of 128 bits.
+        database = None if self._database is None else f"{self._database:032x}"
+        parts = {
+            "version": self.version,
+            "lsn": self.lsn,
+            "clock": self._clock,
+            "snapshot": self._snapshot,
+            "database": database,
+        }
         return json.dumps({name: value for name, value in parts.items() if value is not None})
 
     @classmethod
@@ -92,21 +103,28 @@ class Moment:
         if not isinstance(parts, dict) or not {"version", "lsn"} <= parts.keys() <= _PARTS:
             raise wrong
         try:
-            clock, snapshot = parts.get("clock"), parts.get("snapshot")
+            clock, snapshot, database = parts.get("clock"), parts.get("snapshot"), parts.get("database")
             return cls(
                 check_count("version", parts["version"]),
                 check_count("lsn", parts["lsn"]),
                 None if clock is None else check_count("clock", clock),
                 None if snapshot is None else check_name("snapshot", snapshot),
+                None if database is None else _identity(database),
             )
         except (InvalidTypeError, InvalidArgumentError):
             raise wrong from None
 
     def _as_tuple(self) -> MomentTuple:
-        return self.version, self.lsn, self._clock, self._snapshot
+        return self.version, self.lsn, self._clock, self._snapshot, self._database
 
 
-_PARTS = {"version", "lsn", "clock", "snapshot"}
+_PARTS = {"version", "lsn", "clock", "snapshot", "database"}
+
+
+def _identity(text: object) -> int:
+    if not isinstance(text, str) or not re.fullmatch("[0-9a-f]{32}", text):
+        raise InvalidArgumentError("database: expected 32 hexadecimal digits")
+    return int(text, 16)
 
 
 def check_at(at: Any) -> str | MomentTuple:
@@ -119,4 +137,4 @@ def check_at(at: Any) -> str | MomentTuple:
         raise InvalidTypeError(
             f"at: expected a drillcore.Moment, a pair (version, lsn), or the name of a snapshot, not {shown(at)}"
         )
-    return check_count("at: version", at[0]), check_count("at: lsn", at[1]), None, None
+    return check_count("at: version", at[0]), check_count("at: lsn", at[1]), None, None, None

@@ -23,8 +23,8 @@ use crate::table::{AppendTuple, Table, TableSnapshot, append_tuple};
 /// Time column, granularity, and metrics as name and expression.
 type RollupTuple = (Option<String>, String, Vec<(String, String)>, bool);
 
-/// Version, LSN, time of day, name of a snapshot.
-type MomentTuple = (u64, u64, Option<u64>, Option<String>);
+/// Version, LSN, time of day, name of a snapshot, identity of the database.
+type MomentTuple = (u64, u64, Option<u64>, Option<String>, Option<u128>);
 
 /// Where a reader is opened.
 #[derive(FromPyObject)]
@@ -37,9 +37,10 @@ impl AtArgument {
     fn into_at(self) -> At {
         match self {
             AtArgument::Snapshot(name) => At::Snapshot(name),
-            AtArgument::Moment((version, lsn, clock, snapshot)) => {
+            AtArgument::Moment((version, lsn, clock, snapshot, database)) => {
                 let moment = Moment::new(version, lsn.into());
                 let moment = clock.into_iter().fold(moment, Moment::at_clock);
+                let moment = database.into_iter().fold(moment, Moment::of_database);
                 At::Moment(snapshot.into_iter().fold(moment, Moment::of_snapshot))
             }
         }
@@ -147,7 +148,8 @@ impl Database {
     fn snapshot_with_moment(&self, py: Python<'_>) -> PyResult<(MomentTuple, Snapshot)> {
         let (moment, inner) = signals::run(py, || self.inner.snapshot_with_moment())?;
         let snapshot = moment.snapshot().map(str::to_string);
-        let moment = (moment.version(), moment.lsn().into(), moment.clock(), snapshot);
+        let (clock, database) = (moment.clock(), moment.database());
+        let moment = (moment.version(), moment.lsn().into(), clock, snapshot, database);
         Ok((moment, Snapshot { inner }))
     }
 

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -161,10 +162,12 @@ def test_a_moment_is_a_small_value(folder: Path, writer: Database) -> None:
     with drillcore.open(folder, read_only=True) as reader:
         moment = reader.moment
         assert tuple(moment) == (moment.version, moment.lsn)
-        for copy in (pickle.loads(pickle.dumps(moment)), Moment.from_json(moment.to_json()), Moment(*moment)):
+        for copy in (pickle.loads(pickle.dumps(moment)), Moment.from_json(moment.to_json())):
             assert copy == moment
             assert {copy: 1}[moment] == 1
-        assert json.loads(moment.to_json()) == {"version": moment.version, "lsn": moment.lsn}
+        parts = json.loads(moment.to_json())
+        assert len(parts.pop("database")) == 32
+        assert parts == {"version": moment.version, "lsn": moment.lsn}
         with pytest.raises(AttributeError):
             moment.lsn = 1  # type: ignore[misc]
         for at in (moment, tuple(moment), list(moment)):
@@ -177,6 +180,7 @@ def test_a_moment_is_a_small_value(folder: Path, writer: Database) -> None:
         '{"version": 1}',
         '{"version": -1, "lsn": 2}',
         '{"version": 1, "lsn": 2, "x": 3}',
+        '{"version": 1, "lsn": 2, "database": "7"}',
         None,
     ):
         with pytest.raises(drillcore.InvalidArgumentError, match="to_json"):
@@ -195,6 +199,30 @@ def test_the_moment_of_a_table_whose_rows_expire_has_the_time_of_day(folder: Pat
         with drillcore.open(folder, read_only=True, at=Moment.from_json(moment.to_json())) as other:
             assert other.moment == moment
             assert len(other.table("t")) == 6
+
+
+def test_another_database_in_the_same_directory_has_other_moments(tmp_path: Path) -> None:
+    def made(rows: int) -> Database:
+        db = drillcore.open(tmp_path / "db")
+        db.create_table("t", {"id": "int64"}, key="id").append([{"id": i} for i in range(rows)])
+        return db
+
+    with made(100), drillcore.open(tmp_path / "db", read_only=True) as reader:
+        moment, splits = reader.moment, reader.splits("t", 2)
+        sent = pickle.dumps(splits[0])
+        assert sum(split.rows for split in splits) == 100
+    shutil.rmtree(tmp_path / "db")
+    with made(1_000), drillcore.open(tmp_path / "db", read_only=True) as reader:
+        assert tuple(reader.moment) == tuple(moment)
+        assert reader.moment != moment
+        assert sum(split.rows for split in reader.splits("t", 2)) == 1_000
+        with pytest.raises(drillcore.MomentGoneError, match="another database"):
+            drillcore.open(tmp_path / "db", read_only=True, at=moment)
+        # The splits that were not sent hold a reader of their own, as of files that are gone.
+        del splits
+        gc.collect()
+        with pytest.raises(drillcore.MomentGoneError, match="another database"):
+            pickle.loads(sent).scan()
 
 
 def test_a_named_snapshot_is_opened_by_its_name(folder: Path, writer: Database) -> None:

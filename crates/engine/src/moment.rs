@@ -36,6 +36,7 @@ pub struct Moment {
     lsn: Lsn,
     clock: Option<u64>,
     snapshot: Option<String>,
+    database: Option<u128>,
 }
 
 /// Which state of a database a reader shows.
@@ -67,7 +68,7 @@ pub enum At {
 impl Moment {
     /// The moment of a version and a commit.
     pub fn new(version: u64, lsn: Lsn) -> Moment {
-        Moment { version, lsn, clock: None, snapshot: None }
+        Moment { version, lsn, clock: None, snapshot: None, database: None }
     }
 
     /// The same at a time of day, in seconds since 1970: rows that had expired then are not shown. Without one, the time of the
@@ -81,6 +82,12 @@ impl Moment {
     #[must_use]
     pub fn of_snapshot(self, name: impl Into<String>) -> Moment {
         Moment { snapshot: Some(name.into()), ..self }
+    }
+
+    /// The same of the database with that identity: another one in the same directory does not have it.
+    #[must_use]
+    pub fn of_database(self, identity: u128) -> Moment {
+        Moment { database: Some(identity), ..self }
     }
 
     /// The version of the manifest.
@@ -101,6 +108,11 @@ impl Moment {
     /// The named snapshot that it is of, if it is of one.
     pub fn snapshot(&self) -> Option<&str> {
         self.snapshot.as_deref()
+    }
+
+    /// The random number that its database got when it was first opened for writing.
+    pub fn database(&self) -> Option<u128> {
+        self.database
     }
 
     pub(crate) fn of(version: ManifestVersion, lsn: Lsn) -> Result<Moment> {

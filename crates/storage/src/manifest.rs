@@ -48,7 +48,7 @@ pub struct ManifestState {
     pub next_segment: SegmentId,
     /// The log is needed from this commit on.
     pub next_lsn: Lsn,
-    /// The database's own number, once a backup needed one.
+    /// The database's own number, since it was first opened for writing.
     pub identity: Option<u128>,
     /// Set in a backup, and in what was one until it was opened for writing.
     pub backup: Option<BackupMark>,
@@ -103,10 +103,15 @@ pub fn exists(directory: &dyn Directory) -> Result<bool> {
 
 impl Manifest {
     /// Opens the manifest, or starts one in a folder without. Returns also the files that it replaces, by number and
-    /// name, which the caller removes: a newer one is what counts.
-    pub fn open(directory: Arc<dyn Directory>) -> Result<(Manifest, ManifestState, Files)> {
+    /// name, which the caller removes: a newer one is what counts. `fresh` is a random number that becomes the identity of
+    /// a database that has none yet.
+    pub fn open(
+        directory: Arc<dyn Directory>,
+        fresh: u128,
+    ) -> Result<(Manifest, ManifestState, Files)> {
         let files = manifest_files(directory.as_ref())?;
         let mut state = newest(directory.as_ref(), &files)?.state;
+        state.identity.get_or_insert(fresh);
         if let Some(backup) = &mut state.backup {
             backup.was_opened = true;
         }
@@ -141,14 +146,9 @@ impl Manifest {
         Ok(Manifest { directory, file, name, number, frames, failure: None, identity })
     }
 
-    /// The database's own number: `fresh`, if it has none yet.
-    pub fn identify(&mut self, fresh: u128) -> Result<u128> {
-        if let Some(known) = self.identity {
-            return Ok(known);
-        }
-        self.commit(&[Edit::Identify { database: fresh }])?;
-        self.identity = Some(fresh);
-        Ok(fresh)
+    /// The database's own number. Only a backup that was not opened has none.
+    pub fn identity(&self) -> Option<u128> {
+        self.identity
     }
 
     /// Reads the manifest without touching it; that of a folder without one is empty.

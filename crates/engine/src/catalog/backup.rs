@@ -32,17 +32,15 @@ use crate::state::version::{TableVersion, Version};
 const ATTEMPTS: u32 = 50;
 const RETRY_AFTER: Duration = Duration::from_millis(5);
 
-/// Backs up a database that is open for writing. `fresh` is the number that it gets if it has none.
+/// Backs up a database that is open for writing.
 pub fn back_up(
     core: &Core,
     target: Target,
     copy: bool,
-    fresh: u128,
     interrupt: &Interrupt,
 ) -> Result<BackupResult> {
     let _underway = core.begin()?;
-    let identified = core.manifest().identify(fresh).map_err(Error::from);
-    let database = identified.inspect_err(|error| core.fail(error))?;
+    let database = core.manifest().identity().expect("a database has one once it is open");
     check_same_database(&target, database)?;
     let mark = |lsn| BackupMark { database, lsn, was_opened: false };
     // Into segments that later backups have, too.

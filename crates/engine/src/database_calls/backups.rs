@@ -54,10 +54,7 @@ impl Database {
         match &self.opened {
             Opened::Writing(_) => {
                 let core = self.core()?.clone();
-                let fresh = u128::from(fresh_seed()) << 64 | u128::from(fresh_seed());
-                aside(&self.interrupt, move |interrupt| {
-                    back_up(&core, target()?, copy, fresh.max(1), interrupt)
-                })
+                aside(&self.interrupt, move |interrupt| back_up(&core, target()?, copy, interrupt))
             }
             Opened::Reading(reader) => {
                 let source = reader.directory()?;

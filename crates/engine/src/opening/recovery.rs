@@ -43,9 +43,9 @@ use crate::state::version::{TableVersion, Version};
 /// The file whose lock the writer holds.
 pub const LOCK_FILE: &str = "LOCK";
 
-/// Brings a database into memory as it was after its last acknowledged commit, or a later one. `nonce` should be a
-/// number that no other opening uses.
-pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Result<Core> {
+/// Brings a database into memory as it was after its last acknowledged commit, or a later one. `fresh` is a random
+/// number, and not 0: the identity of a database that has none yet.
+pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Result<Core> {
     let directory: Arc<dyn Directory> = Arc::new(OpenFiles::new(directory));
     let lock = take_lock(directory.as_ref())?;
     holds_database(directory.as_ref(), "the folder")?;
@@ -92,7 +92,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
     if !is_backup {
         check_no_edit_is_lost(directory.as_ref(), &orphans, next_segment, last)?;
     }
-    let (manifest, _, replaced) = Manifest::open(directory.clone())?;
+    let (manifest, _, replaced) = Manifest::open(directory.clone(), fresh)?;
     remove_unfinished(directory.as_ref())?;
     let version = manifest.version();
     // A orphan that a reader still needs keeps its name.
@@ -111,7 +111,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, nonce: u32) -> Resu
         core.removals.defer(name, bytes, removed_at);
     }
     core.removals.sweep();
-    replay(&core, needed_from, nonce)?;
+    replay(&core, needed_from, fresh as u32)?;
     Ok(core)
 }
 

@@ -16,6 +16,10 @@ pub fn manifest_at(
 ) -> std::result::Result<ManifestFound, LoadFault> {
     let version = moment.manifest();
     let (found, now) = Manifest::read_at(directory, version)?;
+    let identity = found.as_ref().and_then(|found| found.state.identity);
+    if moment.database().zip(identity).is_some_and(|(asked, here)| asked != here) {
+        return Err(moment.gone("there is another database in its directory now").into());
+    }
     if version > now || version.file == 0 {
         let newest = Moment::of(now, Lsn(0))?.version();
         return Err(Error::invalid(format!(

@@ -101,6 +101,7 @@ struct Current {
     positions: Positions,
     /// Of the manifest.
     at: ManifestVersion,
+    identity: Option<u128>,
     /// Where it stays, with its time of day: then `shown` is what `version` is.
     fixed: Option<Moment>,
     lease: Arc<Lease>,
@@ -113,6 +114,14 @@ struct Shown {
     version: Arc<Version>,
     /// What is known of the pieces of each table, in their order.
     expiring: BTreeMap<TableId, Vec<Option<Expiring>>>,
+}
+
+impl Current {
+    /// The moment of a commit that it shows.
+    fn moment_of(&self, lsn: Lsn) -> Result<Moment> {
+        let moment = Moment::of(self.at, lsn)?;
+        Ok(self.identity.into_iter().fold(moment, Moment::of_database))
+    }
 }
 
 impl Reader {
@@ -202,8 +211,10 @@ impl Reader {
         let shown = self.shown(&current, interrupt)?;
         let moment = match &current.fixed {
             Some(fixed) => fixed.clone(),
-            None if shown.expires() => Moment::of(current.at, shown.lsn)?.at_clock(shown.clock),
-            None => Moment::of(current.at, shown.lsn)?,
+            None => {
+                let moment = current.moment_of(shown.lsn)?;
+                if shown.expires() { moment.at_clock(shown.clock) } else { moment }
+            }
         };
         Ok((moment, Snapshot::new(shown)))
     }
@@ -373,7 +384,7 @@ impl Reader {
             return Ok(pinned);
         }
         let named = std::mem::take(&mut found.snapshots);
-        let needed_from = found.next_lsn;
+        let (needed_from, identity) = (found.next_lsn, found.identity);
         let postings = std::mem::take(&mut found.postings);
         let open = |id, layout: &Layout| {
             interrupt.check()?;
@@ -420,7 +431,9 @@ impl Reader {
         let for_others = Lease::take_moment(directory.clone(), version, lsn, fresh_seed())?;
         drop(wide);
         let mut shown = state.version(lsn);
-        let mut fixed = fixed.cloned();
+        let identified =
+            |moment: &Moment| identity.into_iter().fold(moment.clone(), Moment::of_database);
+        let mut fixed = fixed.map(identified);
         if let Some(moment) = fixed.as_mut().filter(|_| shown.expires()) {
             let clock = moment.clock().unwrap_or_else(|| self.shared.clock.now());
             *moment = moment.clone().at_clock(clock);
@@ -437,6 +450,7 @@ impl Reader {
             erasures,
             positions,
             at: version,
+            identity,
             fixed,
             lease,
             _for_others: for_others,
@@ -457,6 +471,7 @@ impl Reader {
             return Err(Error::unknown("snapshot", name, names).into());
         };
         let moment = Moment::of(version, pinned.lsn)?.at_clock(pinned.clock).of_snapshot(name);
+        let moment = found.identity.into_iter().fold(moment, Moment::of_database);
         if asked.is_some_and(|asked| asked.lsn() != moment.lsn()) {
             let lsn = moment.lsn();
             let message = format!(
@@ -479,6 +494,7 @@ impl Reader {
             erasures: Vec::new(),
             positions: Positions::default(),
             at: version,
+            identity: found.identity,
             fixed: Some(moment),
             lease,
             _for_others: for_others,

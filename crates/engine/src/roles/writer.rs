@@ -83,11 +83,11 @@ impl Writer {
             )));
         }
         let directory: Arc<dyn Directory> = Arc::new(ProvenNames::new(directory));
-        let nonce = fresh_seed() as u32;
+        let fresh = u128::from(fresh_seed()) << 64 | u128::from(fresh_seed());
         let interrupt = options.interrupt.clone();
         let core = aside(&interrupt, move |interrupt| {
             let options = Options { interrupt: interrupt.clone(), ..options };
-            let core = recovery::open(directory, options, nonce)
+            let core = recovery::open(directory, options, fresh.max(1))
                 .map_err(|error| error.if_lacking().unwrap_or_else(|error| error))?;
             Ok(Arc::new(core))
         })?;

@@ -114,7 +114,7 @@ pub fn manifest(parts: &[Vec<u8>]) -> Outcome {
     for schema in schemas.chain(found.state.tables.values().map(|table| &table.schema)) {
         use_schema(schema, &mut outcome);
     }
-    if let Some((_, opened, _)) = outcome.note(Manifest::open(Arc::new(directory.clone()))) {
+    if let Some((_, opened, _)) = outcome.note(Manifest::open(Arc::new(directory.clone()), 7)) {
         assert_eq!(opened, found.state);
         let again = outcome.note(Manifest::read(&directory));
         assert_eq!(again.map(|found| found.state), Some(opened), "what was read can be written");
