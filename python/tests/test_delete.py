@@ -121,6 +121,14 @@ def test_a_delete_of_an_empty_table_and_of_nothing() -> None:
         t.delete(between=(2, 1))
 
 
+def test_a_key_range_without_ends_is_no_selection() -> None:
+    t = drillcore.open(":memory:").create_table("t", {"id": "int64"}, key="id")
+    t.append([{"id": 1}])
+    with pytest.raises(InvalidArgumentError, match="would delete all rows"):
+        t.delete(between=(None, None))
+    assert t.delete(between=(None, None), where="id = 1").rows == 1
+
+
 def test_a_delete_in_sql_gives_its_count(tmp_path) -> None:
     with drillcore.open(tmp_path / "db") as db:
         t = db.create_table("t", {"id": "int64", "city": "string"}, key="id", set="city")

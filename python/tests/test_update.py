@@ -145,3 +145,13 @@ def test_only_upsert_tables_are_updated() -> None:
     for table, message in [(kept, "is an append table"), (folded, "is a rollup table")]:
         with pytest.raises(InvalidArgumentError, match=message):
             table.update([{"id": 1, "x": 2}])
+
+
+def test_a_row_that_is_inserted_needs_its_weight() -> None:
+    schema = {"id": "int64", "city": "string", "w": "int64"}
+    t = drillcore.open(":memory:").create_table("t", schema, key="id", merge="upsert", weights="w")
+    t.append([{"id": 1, "city": "a", "w": 2}])
+    with pytest.raises(InvalidArgumentError, match='lacks column "w"'):
+        t.update([{"id": 2, "city": "b"}], missing="insert")
+    t.update([{"id": 1, "city": "b"}, {"id": 2, "w": 5}], missing="insert")
+    assert t.scan().arrow().to_pylist() == [{"id": 1, "city": "b", "w": 2}, {"id": 2, "city": None, "w": 5}]

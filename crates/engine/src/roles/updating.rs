@@ -301,7 +301,8 @@ fn changed(
         })
     };
     let picks: Vec<(usize, usize)> = wanted.iter().map(pick).collect();
-    if !field.is_nullable() && picks.iter().any(|(array, _)| *array == 1) {
+    let may_be_null = field.is_nullable() && !shape.schema.weights.contains(&column);
+    if !may_be_null && picks.iter().any(|(array, _)| *array == 1) {
         return Err(Error::invalid(format!(
             "a row to insert lacks column {:?}, which cannot be null; give it a value",
             field.name()

@@ -350,7 +350,7 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
     if bytes > limit {
         return Err(Error::invalid(format!(
             "the commit has {bytes} bytes; the limit is {limit} (a quarter of memory_bytes, at most 1 GiB). \
-             Append in smaller batches"
+             Append in smaller batches, or change fewer rows in one call"
         )));
     }
     Ok(())
