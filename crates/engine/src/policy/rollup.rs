@@ -18,7 +18,7 @@ use arrow_cast::cast;
 use arrow_schema::{DataType, TimeUnit};
 use drillcore_format::key::encode_keys;
 use drillcore_format::rows::{Layout, Rows};
-use drillcore_format::schema::{Granularity, Metric, MetricKind, Rollup, TableSchema};
+use drillcore_format::schema::{Granularity, MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -127,14 +127,17 @@ pub fn shown(
             _ => stored.clone(),
         });
     }
-    // The shown values stand where a table without hidden values has its own.
-    let plain = Layout::new(&TableSchema {
-        merge: drillcore_format::schema::MergePolicy::Append,
+    Ok(plain(schema).decode(&rows.with_values(values), columns)?)
+}
+
+/// The layout of shown values: they stand where a table without hidden values has its own.
+fn plain(schema: &TableSchema) -> Layout {
+    Layout::new(&TableSchema {
+        merge: MergePolicy::Append,
         weights: Vec::new(),
         stored: Default::default(),
         ..schema.clone()
-    });
-    Ok(plain.decode(&rows.with_values(values), columns)?)
+    })
 }
 
 /// A null for each value of `len` rows. Those of metrics that were dropped stay so.
@@ -333,7 +336,6 @@ fn add_compensated(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use arrow_schema::{Field, Schema};
-    use drillcore_format::schema::MergePolicy;
 
     use super::*;
 

@@ -7,20 +7,19 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use drillcore_format::rows::Layout;
 use drillcore_sample::choose::{WithReplacement, WithoutReplacement};
 use drillcore_sample::rng::Rng;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::merge::resolving::are_live;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::arrivals::Arrivals;
 use crate::read::request::{SampleReport, SampleRequest, Unit};
-use crate::read::shown::rows_pass;
 use crate::read::snapshot::TableSnapshot;
+use crate::read::staying::Staying;
 use crate::read::weighted::{EVENTS, Weighted};
-use crate::select::predicate::Test;
 use crate::select::selection::{Place, Question, Selected};
 
 /// Places drawn at once that may not stay.
@@ -46,6 +45,15 @@ pub enum Probability {
     Each(Vec<f64>),
 }
 
+/// What a sample drew.
+pub struct Drawn {
+    pub selected: Arc<Selected>,
+    pub places: Vec<Place>,
+    pub probability: Probability,
+    /// The rows, if they were read as they were drawn.
+    pub rows: Option<RecordBatch>,
+}
+
 impl Population {
     /// What a request draws from.
     pub fn of(layout: &Layout, request: &SampleRequest) -> Result<Population> {
@@ -63,14 +71,53 @@ impl Population {
     /// Whether draws among candidates may be dropped, so that a sample need not know how many rows stay.
     ///
     /// A chance to be drawn cannot be given without knowing that.
-    pub fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
+    fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
         let drops = TablePolicy::of(layout).deletes() || question.test.is_some();
         let is_numbered = !matches!(self, Population::Rows { are_numbered: false });
         drops && is_numbered && !request.with_probability
     }
 
+    /// The four steps of a sample: candidates, draws among them that drop what does not stay, the exact selection where
+    /// that drops too many, and draws from it.
+    pub fn sample(
+        &self,
+        table: &TableSnapshot,
+        columns: &[usize],
+        question: Question,
+        request: &SampleRequest,
+        mut arrivals: Option<&mut Arrivals>,
+        rng: &mut Rng,
+    ) -> Result<(Drawn, SampleReport)> {
+        let layout = &table.table().layout;
+        let interrupt = &request.interrupt;
+        let mut report = SampleReport::default();
+        let mut drawn = Vec::new();
+        if self.may_drop(layout, &question, request) {
+            let candidates = table.candidates(&question.scope, interrupt)?;
+            // For as many as there are, the exact selection costs no more than as many tries.
+            if request.n < candidates.len() {
+                let mut draws =
+                    self.draws(&candidates, layout, arrivals.as_deref_mut(), interrupt)?;
+                let mut staying =
+                    Staying::new(table, &candidates, columns, question.test.as_ref(), request)?;
+                drawn = by_rejection(&mut *draws, &mut staying, request, rng, &mut report)?;
+                if drawn.len() as u64 == request.n {
+                    let (rows, selected) = (staying.shown()?, candidates.clone());
+                    // No chance was asked for: see `may_drop`.
+                    let probability = Probability::Each(Vec::new());
+                    return Ok((Drawn { selected, places: drawn, probability, rows }, report));
+                }
+            }
+            report.resolved = true;
+        }
+        let selected = self.exact(table, question, interrupt)?;
+        let (places, probability) = self.draw(&selected, layout, drawn, arrivals, request, rng)?;
+        report.attempts += places.len() as u64;
+        Ok((Drawn { selected, places, probability, rows: None }, report))
+    }
+
     /// The exact selection: numbered through, and what it numbers stays.
-    pub fn exact(
+    fn exact(
         &self,
         table: &TableSnapshot,
         question: Question,
@@ -83,7 +130,7 @@ impl Population {
     }
 
     /// Successive draws from a selection.
-    pub fn draws<'a>(
+    fn draws<'a>(
         &self,
         selected: &Arc<Selected>,
         layout: &Layout,
@@ -103,7 +150,7 @@ impl Population {
 
     /// Draws from an exact selection as many as a request asks for, those in `drawn` first where a row's chance depends on
     /// what was drawn before.
-    pub fn draw(
+    fn draw(
         &self,
         selected: &Arc<Selected>,
         layout: &Layout,
@@ -123,27 +170,6 @@ impl Population {
         let expected = if request.replace { 1.0 } else { n as f64 };
         Ok((places, Probability::Same(expected / population as f64)))
     }
-}
-
-/// Which of the places drawn among candidates stay: those of live rows that pass.
-pub fn stay(
-    table: &TableSnapshot,
-    candidates: &Selected,
-    test: Option<&Test>,
-    places: &[Place],
-    interrupt: &Interrupt,
-) -> Result<Vec<bool>> {
-    let layout = &table.table().layout;
-    let mut stays = are_live(layout, candidates.pieces(), places, interrupt)?;
-    if let Some(test) = test {
-        // Tombstones have no values that could be tested.
-        let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);
-        let live: Vec<Place> = live.map(|(place, _)| *place).collect();
-        let passes = rows_pass(table, candidates, test, &live, interrupt)?;
-        let tested = stays.iter_mut().filter(|stays| **stays);
-        tested.zip(passes).for_each(|(stays, passes)| *stays = passes);
-    }
-    Ok(stays)
 }
 
 /// Successive draws, all with replacement or all without.
@@ -239,9 +265,9 @@ impl Draws for ByWeight<'_> {
 /// Draws and drops what does not stay, so that what stays is drawn as if there were nothing else. Fewer than
 /// asked for come back if that takes too many tries, or not enough may stay: the exact selection is
 /// drawn from then.
-pub fn by_rejection(
+fn by_rejection(
     draws: &mut dyn Draws,
-    mut stays: impl FnMut(&[Place]) -> Result<Vec<bool>>,
+    staying: &mut Staying<'_>,
     request: &SampleRequest,
     rng: &mut Rng,
     report: &mut SampleReport,
@@ -261,7 +287,7 @@ pub fn by_rejection(
         if drawn.is_empty() {
             continue;
         }
-        let stay = stays(&drawn)?;
+        let stay = staying.of(&drawn)?;
         places.extend(drawn.into_iter().zip(stay).filter(|(_, stays)| *stays).map(|(p, _)| p));
     }
     Ok(places)

@@ -14,7 +14,7 @@ pub mod whole_rows;
 pub mod get;
 pub mod request;
 pub mod shown;
-pub mod kept_rows;
+pub mod staying;
 pub mod draw;
 pub mod splits;
 pub mod sample;

@@ -14,8 +14,7 @@ use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, Result};
 use crate::read::arrivals::Arrivals;
-use crate::read::draw::{ByNumber, Draws, Population, Probability, by_rejection, drawable, stay};
-use crate::read::kept_rows::KeptRows;
+use crate::read::draw::{ByNumber, Drawn, Draws, Population, Probability, drawable};
 use crate::read::request::{SampleReport, SampleRequest, ShareRequest};
 use crate::read::shown::{rows_pass, show, threads_of};
 use crate::read::snapshot::TableSnapshot;
@@ -36,6 +35,8 @@ impl TableSnapshot {
         request: &SampleRequest,
     ) -> Result<(RecordBatch, SampleReport)> {
         let columns = self.columns(request.columns.as_deref())?;
+        // Refused before anything is read: rows are shown last, or along the way.
+        threads_of(request.threads, request.n)?;
         sample(self, &columns, request)
     }
 
@@ -78,54 +79,29 @@ fn sample(
              probabilities out",
         ));
     }
-    let layout = &table.table().layout;
-    let interrupt = &request.interrupt;
     let question = table.question(&request.selection)?;
+    let layout = &table.table().layout;
     let population = Population::of(layout, request)?;
-    let threads = threads_of(request.threads, request.n)?;
     let seed = request.seed.unwrap_or_else(fresh_seed);
     let mut arrivals = arrivals(layout, &population, request, seed)?;
     let mut rng = Rng::keyed(seed, STREAM);
-    let mut report = SampleReport::default();
-    let mut drawn = Vec::new();
-    if population.may_drop(layout, &question, request) {
-        let candidates = table.candidates(&question.scope, interrupt)?;
-        let test = question.test.as_ref();
-        // For as many as there are, the exact selection costs no more than as many tries.
-        if request.n < candidates.len() {
-            let mut draws = population.draws(&candidates, layout, arrivals.as_mut(), interrupt)?;
-            // What must be tested drops more, and several threads read what stays faster than it is read along the way.
-            let is_kept = test.is_none() && threads == 1;
-            let mut kept = is_kept.then(|| KeptRows::new(table, &candidates, columns));
-            let stays = |places: &[Place]| match &mut kept {
-                Some(kept) => kept.keep(places, interrupt),
-                None => stay(table, &candidates, test, places, interrupt),
-            };
-            drawn = by_rejection(&mut *draws, stays, request, &mut rng, &mut report)?;
-            drop(draws);
-            if drawn.len() as u64 == request.n {
-                let rows = match kept {
-                    Some(kept) => kept.shown()?,
-                    None => show(table, &candidates, columns, &drawn, request.threads, interrupt)?,
-                };
-                return Ok((with_arrivals(rows, arrivals, &drawn)?, report));
-            }
+    let (drawn, report) =
+        population.sample(table, columns, question, request, arrivals.as_mut(), &mut rng)?;
+    let rows = match drawn.rows {
+        Some(rows) => rows,
+        None => {
+            let Drawn { selected, places, .. } = &drawn;
+            show(table, selected, columns, places, request.threads, &request.interrupt)?
         }
-        report.resolved = true;
-    }
-    let selected = population.exact(table, question, interrupt)?;
-    let (places, probability) =
-        population.draw(&selected, layout, drawn, arrivals.as_mut(), request, &mut rng)?;
-    report.attempts += places.len() as u64;
-    let rows = show(table, &selected, columns, &places, request.threads, interrupt)?;
-    let rows = match probability {
+    };
+    let rows = match drawn.probability {
         _ if !request.with_probability => rows,
         Probability::Same(chance) => {
             with_column(&rows, "probability", vec![chance; rows.num_rows()])?
         }
         Probability::Each(chances) => with_column(&rows, "probability", chances)?,
     };
-    Ok((with_arrivals(rows, arrivals, &places)?, report))
+    Ok((with_arrivals(rows, arrivals, &drawn.places)?, report))
 }
 
 /// Adds the arrival times of rows, if they were noted.

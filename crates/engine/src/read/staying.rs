@@ -1,0 +1,124 @@
+//! Which rows that were drawn among candidates stay. Where all that can drop one is a newer row of its key, it is read once,
+//! both to see whether it is alive and to show it.
+
+use arrow_array::RecordBatch;
+use drillcore_format::rows::{Projection, Rows};
+
+use crate::calls::interrupt::Interrupt;
+use crate::error::Result;
+use crate::merge::resolving::{are_live, rows_alive};
+use crate::policy::table_policy::TablePolicy;
+use crate::policy::tombstones::with_flags;
+use crate::read::request::SampleRequest;
+use crate::read::shown::{rows_pass, threads_of};
+use crate::read::snapshot::TableSnapshot;
+use crate::select::fetch::{fetch, gather, no_rows};
+use crate::select::predicate::Test;
+use crate::select::selection::{Place, Selected};
+
+/// Tells the rows that stay from those that are dropped, and keeps what it read of them.
+pub struct Staying<'t> {
+    table: &'t TableSnapshot,
+    candidates: &'t Selected,
+    test: Option<&'t Test>,
+    interrupt: &'t Interrupt,
+    kept: Option<KeptRows<'t>>,
+}
+
+impl<'t> Staying<'t> {
+    pub fn new(
+        table: &'t TableSnapshot,
+        candidates: &'t Selected,
+        columns: &'t [usize],
+        test: Option<&'t Test>,
+        request: &'t SampleRequest,
+    ) -> Result<Staying<'t>> {
+        // What must be tested drops more, and several threads read what stays faster than it is read along the way.
+        let is_kept = test.is_none() && threads_of(request.threads, request.n)? == 1;
+        let kept = is_kept.then(|| KeptRows::new(table, candidates, columns));
+        Ok(Staying { table, candidates, test, interrupt: &request.interrupt, kept })
+    }
+
+    /// Which of the rows at some places stay.
+    pub fn of(&mut self, places: &[Place]) -> Result<Vec<bool>> {
+        match &mut self.kept {
+            Some(kept) => kept.keep(places, self.interrupt),
+            None => self.alive_and_passing(places),
+        }
+    }
+
+    /// The rows that stayed, in the order drawn, if they were read along the way.
+    pub fn shown(self) -> Result<Option<RecordBatch>> {
+        self.kept.map(KeptRows::shown).transpose()
+    }
+
+    /// Which of the rows at some places are live and pass.
+    fn alive_and_passing(&self, places: &[Place]) -> Result<Vec<bool>> {
+        let Staying { table, candidates, test, interrupt, .. } = *self;
+        let layout = &table.table().layout;
+        let mut stays = are_live(layout, candidates.pieces(), places, interrupt)?;
+        if let Some(test) = test {
+            // Tombstones have no values that could be tested.
+            let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);
+            let live: Vec<Place> = live.map(|(place, _)| *place).collect();
+            let passes = rows_pass(table, candidates, test, &live, interrupt)?;
+            let tested = stays.iter_mut().filter(|stays| **stays);
+            tested.zip(passes).for_each(|(stays, passes)| *stays = passes);
+        }
+        Ok(stays)
+    }
+}
+
+/// The rows that stay of those that were drawn, with what is shown of them.
+///
+/// A row that is dropped was read for nothing. Upkeep keeps an upsert table at most half as long again as its rows, so most
+/// stay, and reading those once more would cost more.
+struct KeptRows<'t> {
+    table: &'t TableSnapshot,
+    candidates: &'t Selected,
+    columns: &'t [usize],
+    /// The columns with what says whether a row is alive.
+    read: Projection,
+    kept: Vec<Rows>,
+}
+
+impl<'t> KeptRows<'t> {
+    fn new(
+        table: &'t TableSnapshot,
+        candidates: &'t Selected,
+        columns: &'t [usize],
+    ) -> KeptRows<'t> {
+        let layout = &table.table().layout;
+        let shown = TablePolicy::of(layout).projection(columns);
+        KeptRows { table, candidates, columns, read: with_flags(layout, &shown), kept: Vec::new() }
+    }
+
+    /// Reads rows, says which of them are alive, and keeps those.
+    fn keep(&mut self, places: &[Place], interrupt: &Interrupt) -> Result<Vec<bool>> {
+        let (layout, pieces) = (&self.table.table().layout, self.candidates.pieces());
+        let rows = fetch(pieces, places, &self.read, interrupt)?;
+        let alive = rows_alive(layout, pieces, &rows, |row| places[row].piece, interrupt)?;
+        let shown = TablePolicy::of(layout).projection(self.columns);
+        let rows = rows.narrow(&self.read, &shown);
+        let kept: Vec<u32> =
+            (0..).zip(&alive).filter(|(_, alive)| **alive).map(|(row, _)| row).collect();
+        match kept.len() {
+            0 => {}
+            all if all == alive.len() => self.kept.push(rows),
+            _ => self.kept.push(rows.take(&kept)),
+        }
+        Ok(alive)
+    }
+
+    /// The rows that stayed, in the order drawn.
+    fn shown(self) -> Result<RecordBatch> {
+        let layout = &self.table.table().layout;
+        if self.kept.is_empty() {
+            return Ok(no_rows(layout, self.columns));
+        }
+        let picks = self.kept.iter().enumerate();
+        let picks: Vec<(usize, usize)> =
+            picks.flat_map(|(part, rows)| (0..rows.len()).map(move |row| (part, row))).collect();
+        TablePolicy::of(layout).shown(&gather(self.kept, &picks)?, self.columns)
+    }
+}
