@@ -8,7 +8,7 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::table_spec::with_column;
+use crate::policy::column_changes::with_column;
 use crate::state::core::Core;
 
 /// A table's next shape.

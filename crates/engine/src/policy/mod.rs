@@ -4,3 +4,5 @@ pub mod rollup;
 pub mod tombstones;
 pub mod fold;
 pub mod table_policy;
+pub mod refusals;
+pub mod column_changes;

@@ -2,6 +2,7 @@
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
+use crate::policy::refusals::check_has_weights;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::draw::weight_column;
 use crate::read::snapshot::TableSnapshot;
@@ -76,11 +77,7 @@ impl TableSnapshot {
         interrupt: &Interrupt,
     ) -> Result<u128> {
         let layout = &self.table().layout;
-        if TablePolicy::of(layout).combines() {
-            return Err(Error::invalid(
-                "a rollup table has no weight columns; use the number of events instead",
-            ));
-        }
+        check_has_weights(layout, "use the number of events instead")?;
         let weight = weight_column(layout, column)?;
         let selected = self.resolved(self.question(selection)?, interrupt)?;
         Ok(Weighted::new(selected, layout, weight, interrupt)?.total())

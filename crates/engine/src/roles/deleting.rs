@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::merge::passing::passing;
 use crate::merge::resolving::are_live;
 use crate::pieces::piece::Piece;
+use crate::policy::refusals::check_tests_stored_rows;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::fetch::fetch;
@@ -80,7 +81,8 @@ pub fn delete_selected(
             return delete_shown(core, shape, shown.question(selection)?, interrupt);
         }
         None => {
-            check_dimensions(shape, &question)?;
+            let tested = question.test.iter().flat_map(|test| test.columns());
+            check_tests_stored_rows(&shape.layout, tested.copied())?;
             erase_rows(core, shape, &question, interrupt)?
         }
     };
@@ -112,20 +114,6 @@ pub fn delete_keys(
     let lsn = bury(core, shape, found, true, interrupt)?;
     drop(exclusive);
     Ok(DeleteResult { rows, lsn })
-}
-
-/// Refuses a condition on metrics: they belong to whole rows, and no stored row has them.
-fn check_dimensions(shape: &TableShape, question: &Question) -> Result<()> {
-    let policy = TablePolicy::of(&shape.layout);
-    let tested = question.test.iter().flat_map(|test| test.columns());
-    let Some(&metric) = tested.into_iter().find(|column| !policy.stores_as_shown(**column)) else {
-        return Ok(());
-    };
-    let name = shape.schema.columns.field(metric).name();
-    Err(Error::invalid(format!(
-        "{name:?} is a metric: rows of a rollup table are deleted by dimensions and time only; leave {name:?} out of \
-         the condition"
-    )))
 }
 
 /// Deletes rows of an upsert table as they are shown.

@@ -15,7 +15,7 @@ use drillcore_format::schema::{MergePolicy, TableSchema};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
-use crate::policy::table_policy::TablePolicy;
+use crate::policy::refusals::check_updates;
 use crate::read::get::Found;
 use crate::roles::deleting::{select_exclusively, table, wait_until_all_is_visible};
 use crate::schema::conform::{OnError, conform};
@@ -91,7 +91,7 @@ pub fn update(
     missing: Missing,
     interrupt: &Interrupt,
 ) -> Result<UpdateResult> {
-    check_upsert(name, shape)?;
+    check_updates(name, &shape.layout)?;
     let _underway = core.begin()?;
     let exclusive = Exclusive::take(core, shape.table, interrupt)?;
     wait_until_all_is_visible(core, shape, interrupt)?;
@@ -132,7 +132,7 @@ pub fn update_selected(
     values: &RecordBatch,
     interrupt: &Interrupt,
 ) -> Result<UpdateResult> {
-    check_upsert(name, shape)?;
+    check_updates(name, &shape.layout)?;
     let changes = Changes::of_values(&shape.schema, values)?;
     let question = table(core, shape)?.question(selection)?;
     let _underway = core.begin()?;
@@ -144,19 +144,6 @@ pub fn update_selected(
     let done = change(core, &fresh, &keys, &changes, &origins, Missing::Skip, interrupt)?;
     drop(exclusive);
     Ok(done)
-}
-
-fn check_upsert(name: &str, shape: &TableShape) -> Result<()> {
-    if TablePolicy::of(&shape.layout).deletes() {
-        return Ok(());
-    }
-    let (what, instead) = match shape.schema.merge {
-        MergePolicy::Rollup(_) => ("a rollup table", "append events that correct the figures"),
-        _ => ("an append table", "delete rows and append new ones"),
-    };
-    Err(Error::invalid(format!(
-        "table {name:?} is {what}, whose rows cannot be updated; {instead}, or use an upsert table"
-    )))
 }
 
 impl Changes {

@@ -6,6 +6,7 @@ pub mod name;
 pub mod expression;
 pub mod metric;
 pub mod granularity;
+pub mod columns;
 pub mod table_spec;
 pub mod difference;
 pub mod exact_cast;

@@ -1,21 +1,19 @@
 //! What a caller says of a new table, checked and turned into its stored shape.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::schema::{
-    self as stored, MergePolicy, Rollup, SetColumn, Streams, TableSchema, TimeToLive, is_key_type,
-    is_supported, is_time_type, list_of_strings,
+    self as stored, MergePolicy, Rollup, SetColumn, Streams, TableSchema, TimeToLive, is_time_type,
 };
 use drillcore_format::streams::page::is_streamable;
 use drillcore_format::type_name::type_name;
 use drillcore_format::weight::is_weight_type;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
+use crate::schema::columns::{check_columns, check_is_scalar, stored_type, widest, with_dimension};
 use crate::schema::granularity::Granularity;
 use crate::schema::metric::Metric;
 use crate::schema::name::check_name;
@@ -528,7 +526,7 @@ pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Resul
             type_name(data_type)
         )));
     }
-    if schema.rollup().is_some() && !schema.key.contains(&column) {
+    if schema.metric(column).is_some() {
         return Err(Error::invalid(format!(
             "{name:?} is a metric; the time to live of a rollup table needs a time column in the key"
         )));
@@ -542,155 +540,6 @@ pub fn checked_ttl(schema: &TableSchema, name: &str, lasting: Duration) -> Resul
         )));
     }
     Ok(TimeToLive { column, seconds })
-}
-
-/// A table's shape with one more nullable column, and that column: in a rollup table a dimension.
-///
-/// # Errors
-/// `AlreadyExists` if there is a column of that name, `InvalidArgument` for a type that is not stored, or
-/// in a rollup table has no order.
-pub fn with_column(
-    table: &str,
-    schema: &TableSchema,
-    name: &str,
-    data_type: &DataType,
-) -> Result<(TableSchema, FieldRef)> {
-    if schema.columns.column_with_name(name).is_some() {
-        let message = format!("table {table:?} already has a column {name:?}");
-        return Err(Error::new(ErrorKind::AlreadyExists, message));
-    }
-    if let MergePolicy::Rollup(_) = schema.merge {
-        return with_dimension(schema, name, &stored_type(data_type));
-    }
-    let column: FieldRef = Arc::new(Field::new(name, stored_type(data_type), true));
-    let wider = schema.with_column(column.clone());
-    check_columns(wider.columns.fields())?;
-    Ok((wider, column))
-}
-
-/// A rollup table's shape with the columns of a batch that it lacks, and these: none unless it discovers
-/// dimensions. Columns of nothing but nulls say nothing.
-///
-/// # Errors
-/// `InvalidArgument` for a column whose name a metric has, or whose type is no dimension's.
-pub fn with_discovered(
-    schema: &TableSchema,
-    batch: &RecordBatch,
-) -> Result<(TableSchema, Vec<FieldRef>)> {
-    let (mut wider, mut columns) = (schema.clone(), Vec::new());
-    let MergePolicy::Rollup(Rollup { events, discovers: true, .. }) = &schema.merge else {
-        return Ok((wider, columns));
-    };
-    for (field, values) in batch.schema_ref().fields().iter().zip(batch.columns()) {
-        let is_known = events.column_with_name(field.name()).is_some();
-        if is_known || values.logical_null_count() == values.len() {
-            continue;
-        }
-        let column;
-        (wider, column) = with_dimension(&wider, field.name(), &widest(values.data_type()))?;
-        columns.push(column);
-    }
-    Ok((wider, columns))
-}
-
-/// A rollup table's shape with one more dimension, and its column.
-fn with_dimension(
-    schema: &TableSchema,
-    name: &str,
-    data_type: &DataType,
-) -> Result<(TableSchema, FieldRef)> {
-    let MergePolicy::Rollup(rollup) = &schema.merge else {
-        unreachable!("only a rollup table has dimensions")
-    };
-    if schema.columns.column_with_name(name).is_some() {
-        return Err(Error::invalid(format!(
-            "dimension {name:?} has the name of a metric; rename it"
-        )));
-    }
-    if let Some((index, of_events)) = rollup.events.column_with_name(name) {
-        if rollup.metrics.iter().any(|metric| metric.input == Some(index)) {
-            let message = format!(
-                "column {name:?} is read by a metric, so it cannot be a dimension; use another name"
-            );
-            return Err(Error::invalid(message));
-        }
-        if of_events.data_type() != data_type {
-            let (known, data_type) = (type_name(of_events.data_type()), type_name(data_type));
-            let message = format!(
-                "column {name:?} has type {known} in appended batches, not {data_type}; use {known}"
-            );
-            return Err(Error::invalid(message));
-        }
-    }
-    let column: FieldRef = Arc::new(Field::new(name, data_type.clone(), true));
-    let wider = schema.with_column(column.clone());
-    check_columns(wider.columns.fields())?;
-    check_is_scalar("dimension", &column)?;
-    Ok((wider, column))
-}
-
-/// What a discovered dimension of a type is stored as: integers and floats in 64 bits, so that later
-/// batches fit, which may come with wider ones.
-fn widest(data_type: &DataType) -> DataType {
-    match stored_type(data_type) {
-        DataType::UInt64 => DataType::UInt64,
-        integer if integer.is_integer() => DataType::Int64,
-        float if float.is_floating() => DataType::Float64,
-        other => other,
-    }
-}
-
-/// What a column of a type is stored as: how values lie in memory does not matter.
-fn stored_type(data_type: &DataType) -> DataType {
-    match data_type {
-        DataType::Dictionary(_, values) => stored_type(values),
-        DataType::LargeUtf8 | DataType::Utf8View => DataType::Utf8,
-        DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            DataType::Binary
-        }
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::ListView(item)
-        | DataType::LargeListView(item)
-        | DataType::FixedSizeList(item, _)
-            if stored_type(item.data_type()) == DataType::Utf8 =>
-        {
-            list_of_strings()
-        }
-        other => other.clone(),
-    }
-}
-
-/// Refuses a role for a column whose values have no order.
-fn check_is_scalar(role: &str, field: &Field) -> Result<()> {
-    if is_key_type(field.data_type()) {
-        return Ok(());
-    }
-    let (column, found) = (field.name(), type_name(field.data_type()));
-    Err(Error::invalid(format!(
-        "{role} {column:?} has type {found}; use binary and list columns as values only"
-    )))
-}
-
-fn check_columns(fields: &Fields) -> Result<()> {
-    let mut seen = HashSet::new();
-    for field in fields {
-        check_name("column", field.name())?;
-        if !seen.insert(field.name()) {
-            return Err(Error::invalid(format!(
-                "column {:?} appears twice; rename one",
-                field.name()
-            )));
-        }
-        if !is_supported(field.data_type()) {
-            let (column, found) = (field.name(), type_name(field.data_type()));
-            return Err(Error::invalid(format!(
-                "column {column:?} has type {found}, which is not supported; use an integer, a float, decimal128, \
-                 bool, string, binary, date32, a timestamp or a list of strings"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The first name that comes a second time.

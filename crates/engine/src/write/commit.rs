@@ -26,9 +26,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
 use crate::pieces::run::UncommittedRun;
+use crate::policy::column_changes::with_discovered;
+use crate::policy::refusals::check_deletes_by_key;
 use crate::policy::table_policy::TablePolicy;
 use crate::schema::conform::{AppendOptions, Conformed, Rejected, conform};
-use crate::schema::table_spec::with_discovered;
 use crate::schema::value_limits::{KEY_BYTES_MAX, first_long_key};
 use crate::schema::whole_keys::encode_whole_keys;
 use crate::state::core::{Core, Underway};
@@ -243,12 +244,7 @@ fn with_discovered_columns<'a>(
 
 /// The given keys of the upsert table `name`, one array a key column, encoded, but those that no row can have.
 pub fn keys_to_delete(name: &str, shape: &TableShape, keys: &[ArrayRef]) -> Result<Keys> {
-    if !TablePolicy::of(&shape.layout).deletes() {
-        return Err(Error::invalid(format!(
-            "table {name:?} is not an upsert table, so rows cannot be deleted by key; delete by a key range, sets or a \
-             condition"
-        )));
-    }
+    check_deletes_by_key(name, &shape.layout)?;
     if let Some((row, bytes)) = first_long_key(keys) {
         return Err(Error::invalid(format!(
             "key {row}: the strings of the key have {bytes} bytes; the limit is {KEY_BYTES_MAX}"
