@@ -12,7 +12,7 @@ use drillcore_format::key::leading_word;
 use drillcore_format::rows::Rows;
 
 use crate::error::Result;
-use crate::policy::fold::Fold;
+use crate::policy::fold::{Again, Fold};
 
 /// Rows in key order, a batch at a time.
 pub trait RowSource: Send {
@@ -128,7 +128,7 @@ impl<S: RowSource> Merger<S> {
 
     /// Gives rows without their keys, which need not be copied then. Rows of which several become one still need them.
     pub fn without_keys(mut self) -> Merger<S> {
-        self.drops_keys = !matches!(self.fold, Fold::Combine(_));
+        self.drops_keys = !self.fold.needs_keys();
         self
     }
 
@@ -138,8 +138,7 @@ impl<S: RowSource> Merger<S> {
             if self.picked.is_empty() && self.sources.len() == 1 {
                 return self.pass_through(winner).map(Some);
             }
-            let folds = !matches!(self.fold, Fold::KeepAll);
-            if folds && self.repeats_last_key(winner) {
+            if self.fold.compares_keys() && self.repeats_last_key(winner) {
                 self.pick_again(winner);
             } else if self.rows_out() == self.batch_rows || self.picked_bytes >= self.batch_bytes {
                 break;
@@ -174,23 +173,19 @@ impl<S: RowSource> Merger<S> {
 
     /// The rows that come of what is picked.
     fn rows_out(&self) -> usize {
-        match self.fold {
-            Fold::Combine(_) => self.group_ends.len(),
-            _ => self.picked.len(),
-        }
+        self.fold.rows_out(self.picked.len(), self.group_ends.len())
     }
 
     /// Picks a row with the key of the last one.
     fn pick_again(&mut self, source: usize) {
-        match (&self.fold, self.direction) {
-            (Fold::KeepAll, _) => unreachable!("equal keys are not looked for"),
-            // Backwards the newest source comes first among equals, forwards last.
-            (Fold::KeepNewest, Direction::Reverse) => {}
-            (Fold::KeepNewest, Direction::Forward) => {
+        // Backwards the newest source comes first among equals, forwards last.
+        match self.fold.again(self.direction == Direction::Reverse) {
+            Again::Skip => {}
+            Again::Replace => {
                 self.picked.pop();
                 self.pick(source);
             }
-            (Fold::Combine(_), _) => {
+            Again::Join => {
                 self.pick(source);
                 let end = self.group_ends.last_mut().expect("the key was picked before");
                 *end = self.picked.len() as u32;

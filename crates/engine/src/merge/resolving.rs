@@ -22,7 +22,7 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::policy::fold::Fold;
-use crate::policy::tombstones::{flags, keys_and_flags};
+use crate::policy::tombstones::{flagged, flags, keys_and_flags};
 use crate::select::fetch::fetch;
 use crate::select::pruning::Pruning;
 use crate::select::selection::{Place, Scope, Selected};
@@ -58,10 +58,9 @@ pub fn are_live(
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
-    if !layout.has_tombstones() {
+    let Some(projection) = flagged(layout, &layout.stored(true, Vec::new())) else {
         return Ok(vec![true; places.len()]);
-    }
-    let projection = keys_and_flags(layout);
+    };
     let mut live = Vec::with_capacity(places.len());
     // Few enough that their keys fit a batch, however long they are.
     for places in places.chunks(CHUNK_ROWS) {

@@ -1,9 +1,10 @@
 //! What becomes of equal keys where sorted sources of rows are merged.
 
-use drillcore_format::rows::{Layout, Rows};
+use drillcore_format::rows::{Layout, Projection, Rows};
 
 use crate::error::Result;
 use crate::policy::rollup;
+use crate::policy::tombstones::{with_flags, without_tombstones};
 
 /// What becomes of equal keys.
 #[derive(Debug, Clone)]
@@ -16,7 +17,72 @@ pub enum Fold {
     Combine(Layout),
 }
 
+/// What a merge does with a row that has the key of the row before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// Leaves it out.
+    Skip,
+    /// Takes it instead of the one before.
+    Replace,
+    /// Takes it into the group of the one before.
+    Join,
+}
+
 impl Fold {
+    /// What must be read of rows that are merged to give `needed` of those that stay.
+    pub fn read(&self, layout: &Layout, needed: &Projection) -> Projection {
+        match self {
+            Fold::KeepNewest => with_flags(layout, needed),
+            Fold::KeepAll | Fold::Combine(_) => needed.clone(),
+        }
+    }
+
+    /// Of merged rows that were read with [`Fold::read`] those that are no tombstones, with what is needed of them.
+    pub fn live(
+        &self,
+        layout: &Layout,
+        rows: Rows,
+        read: &Projection,
+        needed: &Projection,
+    ) -> Rows {
+        match self {
+            Fold::KeepNewest => without_tombstones(layout, rows).narrow(read, needed),
+            Fold::KeepAll | Fold::Combine(_) => rows,
+        }
+    }
+
+    /// Whether rows need their keys to be folded after a merge gathered them.
+    pub fn needs_keys(&self) -> bool {
+        matches!(self, Fold::Combine(_))
+    }
+
+    /// Whether a merge looks for equal keys.
+    #[inline]
+    pub fn compares_keys(&self) -> bool {
+        !matches!(self, Fold::KeepAll)
+    }
+
+    /// How many rows come of those that a merge picked, in groups of equal keys.
+    #[inline]
+    pub fn rows_out(&self, picked: usize, groups: usize) -> usize {
+        match self {
+            Fold::Combine(_) => groups,
+            Fold::KeepAll | Fold::KeepNewest => picked,
+        }
+    }
+
+    /// What a merge does with a row that has the key of the row before it, where the newest source comes first among equals,
+    /// or last.
+    #[inline]
+    pub fn again(&self, is_newest_first: bool) -> Again {
+        match self {
+            Fold::KeepAll => unreachable!("equal keys are not looked for"),
+            Fold::KeepNewest if is_newest_first => Again::Skip,
+            Fold::KeepNewest => Again::Replace,
+            Fold::Combine(_) => Again::Join,
+        }
+    }
+
     /// Folds the groups of equal keys that a merge gathered: group `i` ends before row `ends[i]`. A merge gathers
     /// only what stays, unless rows are combined.
     ///

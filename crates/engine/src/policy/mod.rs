@@ -1,4 +1,5 @@
-//! What a table's merge policy makes of its rows. The other folders do not ask which policy a table has.
+//! What a table's merge policy makes of its rows. Other folders call what stands here instead of telling policies apart; they
+//! still ask whether rows are combined, or deleted by key, where that changes what is read.
 
 pub mod rollup;
 pub mod tombstones;

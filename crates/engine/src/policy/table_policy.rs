@@ -17,6 +17,7 @@ use drillcore_format::schema::{MergePolicy, Rollup, TableSchema};
 use crate::error::Result;
 use crate::policy::fold::Fold;
 use crate::policy::rollup::{fold, partial_rows, shown};
+use crate::schema::unit::Unit;
 
 /// The merge policy of the table with a layout.
 #[derive(Clone, Copy)]
@@ -113,6 +114,30 @@ impl<'l> TablePolicy<'l> {
             None => Ok(self.layout.decode(rows, columns)?),
             Some(rollup) => shown(self.layout, rollup, rows, columns),
         }
+    }
+
+    /// What is counted or drawn where `asked` is asked for: where rows are not combined, an event is a row.
+    pub fn unit(&self, asked: Unit) -> Unit {
+        match self.combines() {
+            true => asked,
+            false => Unit::Rows,
+        }
+    }
+
+    /// Whether what indexes find is numbered through, so that it can be drawn from. Where rows are combined, only their
+    /// events are.
+    pub fn numbers(&self, drawn: Unit) -> bool {
+        drawn == Unit::Events || !self.combines()
+    }
+
+    /// Those of some columns that stored rows hold as they are shown.
+    pub fn stored_as_shown(&self, columns: &[usize]) -> Vec<usize> {
+        columns.iter().copied().filter(|&column| self.stores_as_shown(column)).collect()
+    }
+
+    /// Whether a value that is shown may be null: what is combined may be, where what was appended is not.
+    pub fn may_be_null(&self, column: usize) -> bool {
+        self.layout.schema().columns.field(column).is_nullable() || !self.stores_as_shown(column)
     }
 
     /// Whether a stored row holds the value of this column that is shown of its row, or of an older version of it.

@@ -6,6 +6,7 @@ use crate::policy::table_policy::TablePolicy;
 use crate::read::resolved::count_passing;
 use crate::read::snapshot::TableSnapshot;
 use crate::read::weighted::{EVENTS, Weighted};
+use crate::schema::unit::Unit;
 use crate::select::selection::Selection;
 use crate::state::version::TableVersion;
 
@@ -26,9 +27,10 @@ impl TableSnapshot {
     /// [`TableSnapshot::count`] that can be stopped.
     pub fn count_interruptibly(&self, selection: &Selection, interrupt: &Interrupt) -> Result<u64> {
         let question = self.question(selection)?;
-        let keeps_all = TablePolicy::of(&self.table().layout).keeps_all();
+        // But for the test.
+        let indexes_suffice = self.indexes_suffice(None);
         match &question.test {
-            None if keeps_all && question.scope.takes_a_pass(&self.table().pieces) => {
+            None if indexes_suffice && question.scope.takes_a_pass(&self.table().pieces) => {
                 let TableVersion { layout, pieces, passed, .. } = self.table();
                 match passed.get(&question) {
                     Some(known) => Ok(known.len()),
@@ -37,7 +39,7 @@ impl TableSnapshot {
                 }
             }
             // Listing what passes would take memory, and counting it does not.
-            Some(test) if keeps_all && self.table().resolved.get(&question).is_none() => {
+            Some(test) if indexes_suffice && self.table().resolved.get(&question).is_none() => {
                 let candidates = self.candidates(&question.scope, interrupt)?;
                 count_passing(&candidates, &self.table().layout, test, interrupt)
             }
@@ -73,7 +75,7 @@ impl TableSnapshot {
         interrupt: &Interrupt,
     ) -> Result<u64> {
         let layout = &self.table().layout;
-        if !TablePolicy::of(layout).combines() {
+        if TablePolicy::of(layout).unit(Unit::Events) == Unit::Rows {
             return self.count_interruptibly(selection, interrupt);
         }
         let question = self.question(selection)?;

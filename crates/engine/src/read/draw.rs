@@ -14,12 +14,14 @@ use drillcore_sample::rng::Rng;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
+use crate::policy::refusals::check_has_weights;
 use crate::policy::table_policy::TablePolicy;
 use crate::read::arrivals::Arrivals;
-use crate::read::request::{SampleReport, SampleRequest, Unit};
+use crate::read::request::{SampleReport, SampleRequest};
 use crate::read::snapshot::TableSnapshot;
 use crate::read::staying::Staying;
 use crate::read::weighted::{EVENTS, Weighted};
+use crate::schema::unit::Unit;
 use crate::select::selection::{Place, Question, Selected};
 
 /// Places drawn at once that may not stay.
@@ -31,8 +33,8 @@ const DRAWN_BYTES: usize = 48;
 
 /// What each draw is among.
 pub enum Population {
-    /// Rows, each as likely as the others. Those of a rollup table are not numbered before they are resolved.
-    Rows { are_numbered: bool },
+    /// Rows, each as likely as the others.
+    Rows,
     /// Events of a rollup table, each as likely as the others; a draw gives the row that it was folded into.
     Events,
     /// Units of a weight column, named and by its number among the weights.
@@ -57,24 +59,27 @@ pub struct Drawn {
 impl Population {
     /// What a request draws from.
     pub fn of(layout: &Layout, request: &SampleRequest) -> Result<Population> {
-        let combines = TablePolicy::of(layout).combines();
-        match &request.weight {
-            Some(_) if combines => Err(Error::invalid(
-                "a rollup table has no weight columns, and its samples draw events; leave the weight out",
-            )),
-            Some(column) => Ok(Population::Weight(column.clone(), weight_column(layout, column)?)),
-            None if combines && request.unit == Unit::Events => Ok(Population::Events),
-            None => Ok(Population::Rows { are_numbered: !combines }),
+        if let Some(column) = &request.weight {
+            check_has_weights(layout, "its samples draw events. Leave the weight out")?;
+            return Ok(Population::Weight(column.clone(), weight_column(layout, column)?));
         }
+        Ok(match TablePolicy::of(layout).unit(request.unit) {
+            Unit::Events => Population::Events,
+            Unit::Rows => Population::Rows,
+        })
     }
 
     /// Whether draws among candidates may be dropped, so that a sample need not know how many rows stay.
     ///
     /// A chance to be drawn cannot be given without knowing that.
     fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
-        let drops = TablePolicy::of(layout).deletes() || question.test.is_some();
-        let is_numbered = !matches!(self, Population::Rows { are_numbered: false });
-        drops && is_numbered && !request.with_probability
+        let drawn = match self {
+            Population::Events => Unit::Events,
+            Population::Rows | Population::Weight(..) => Unit::Rows,
+        };
+        let policy = TablePolicy::of(layout);
+        let drops = policy.deletes() || question.test.is_some();
+        drops && policy.numbers(drawn) && !request.with_probability
     }
 
     /// The four steps of a sample: candidates, draws among them that drop what does not stay, the exact selection where
@@ -125,7 +130,7 @@ impl Population {
     ) -> Result<Arc<Selected>> {
         match self {
             Population::Events => table.partials(&question, interrupt),
-            Population::Rows { .. } | Population::Weight(..) => table.resolved(question, interrupt),
+            Population::Rows | Population::Weight(..) => table.resolved(question, interrupt),
         }
     }
 
@@ -139,7 +144,7 @@ impl Population {
     ) -> Result<Box<dyn Draws + 'a>> {
         let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
         Ok(match self {
-            Population::Rows { .. } => Box::new(ByNumber::rows(selected)),
+            Population::Rows => Box::new(ByNumber::rows(selected)),
             Population::Events => Box::new(ByNumber::events(weighted(EVENTS)?)?),
             Population::Weight(_, weight) => {
                 let (weighted, drawn) = (weighted(*weight)?, HashSet::new());

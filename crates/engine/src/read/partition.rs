@@ -19,7 +19,6 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::weight_index::no_weight;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
-use crate::policy::tombstones::{with_flags, without_tombstones};
 use crate::select::partitioning::{partitions_worth, split_by_keys};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
@@ -37,7 +36,6 @@ pub struct ScanPlan {
     /// What is read, and what of it the columns need.
     read: Projection,
     needed: Projection,
-    drops_tombstones: bool,
     /// Whether a column wanted is in the key.
     shows_keys: bool,
     /// The columns wanted, and behind them those that only the test reads.
@@ -124,15 +122,12 @@ impl ScanPlan {
         let shows_keys = wanted.keys;
         // Merging compares keys, so they are read even where no key column is asked for.
         let needed = Projection { keys: true, ..wanted };
-        let drops_tombstones = matches!(fold, Fold::KeepNewest);
-        let read = if drops_tombstones { with_flags(layout, &needed) } else { needed.clone() };
         ScanPlan {
             layout: layout.clone(),
+            read: fold.read(layout, &needed),
             fold,
             direction,
-            read,
             needed,
-            drops_tombstones,
             shows_keys,
             columns,
             test,
@@ -286,12 +281,10 @@ impl StretchScan {
 
     fn next_rows(&mut self) -> Result<Option<Rows>> {
         while let Some(rows) = self.next_stored()? {
-            if !self.plan.drops_tombstones {
-                return Ok(Some(rows));
-            }
-            let rows = without_tombstones(&self.plan.layout, rows);
+            let ScanPlan { layout, fold, read, needed, .. } = &*self.plan;
+            let rows = fold.live(layout, rows, read, needed);
             if !rows.is_empty() {
-                return Ok(Some(rows.narrow(&self.plan.read, &self.plan.needed)));
+                return Ok(Some(rows));
             }
             self.plan.interrupt.check()?;
         }

@@ -1,6 +1,7 @@
 //! What to draw, and how a sample came about.
 
 use crate::calls::interrupt::Interrupt;
+use crate::schema::unit::Unit;
 use crate::select::selection::Selection;
 
 /// What to draw.
@@ -48,35 +49,6 @@ pub struct SampleRequest {
     pub threads: Option<usize>,
     /// Ends the call early.
     pub interrupt: Interrupt,
-}
-
-/// What is drawn from a rollup table. In other tables an event is a row.
-///
-/// ```
-/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::{SampleRequest, Unit};
-///
-/// let request = SampleRequest { n: 5, unit: Unit::Rows, ..SampleRequest::default() };
-/// assert_eq!(flights.snapshot()?.sample(&request)?.num_rows(), 5);
-/// # drillcore::Result::Ok(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Unit {
-    /// Events, each of which shows the row that it was folded into.
-    #[default]
-    Events,
-    /// Rows.
-    Rows,
-}
-
-impl Unit {
-    /// What it is called: `rows` or `events`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Unit::Rows => "rows",
-            Unit::Events => "events",
-        }
-    }
 }
 
 /// A share of a selection's rows.

@@ -40,11 +40,15 @@ pub enum Partials {
 }
 
 impl TableSnapshot {
+    /// Whether what indexes find is what passes a test and is shown: in an append table, where nothing is tested.
+    pub(crate) fn indexes_suffice(&self, test: Option<&Test>) -> bool {
+        TablePolicy::of(&self.table().layout).keeps_all() && test.is_none()
+    }
+
     /// Whether [`TableSnapshot::resolved`] returns what is known, without a merge of keys.
     pub(crate) fn is_resolved(&self, question: &Question) -> bool {
-        let table = self.table();
-        let keeps_all = TablePolicy::of(&table.layout).keeps_all() && question.test.is_none();
-        keeps_all || table.resolved.get(question).is_some()
+        self.indexes_suffice(question.test.as_ref())
+            || self.table().resolved.get(question).is_some()
     }
 
     /// The selected rows, resolved: numbered through, each alive and passing.
@@ -55,8 +59,7 @@ impl TableSnapshot {
     ) -> Result<Arc<Selected>> {
         let TableVersion { layout, pieces, resolved, .. } = self.table();
         let scope = &question.scope;
-        let policy = TablePolicy::of(layout);
-        if policy.keeps_all() && question.test.is_none() {
+        if self.indexes_suffice(question.test.as_ref()) {
             return self.candidates(scope, interrupt);
         }
         if let Some(known) = resolved.get(&question) {
@@ -64,7 +67,7 @@ impl TableSnapshot {
         }
         let selected = match &question.test {
             None => resolve(layout, scope, pieces.clone(), interrupt)?,
-            Some(test) if policy.combines() => {
+            Some(test) if TablePolicy::of(layout).combines() => {
                 let candidates = self.candidates(scope, interrupt)?;
                 passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?
             }

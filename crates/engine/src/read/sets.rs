@@ -7,7 +7,6 @@ use drillcore_format::key::{decode_values, encode_value};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::policy::table_policy::TablePolicy;
 use crate::read::scan::ScanRequest;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::unindexed_sets::count_sets;
@@ -41,7 +40,7 @@ impl TableSnapshot {
     pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
         let column = self.table().schema.set_column().ok_or_else(Error::no_set_column)?;
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
-        if !TablePolicy::of(&self.table().layout).keeps_all() {
+        if !self.indexes_suffice(None) {
             self.count_live_sets(column, &mut rows_of, interrupt)?;
         } else {
             for piece in self.table().pieces.iter() {
@@ -60,7 +59,7 @@ impl TableSnapshot {
 
     /// Whether sizes of sets take a look at the set column of rows that no index lists.
     pub(crate) fn looks_for_sets(&self) -> bool {
-        TablePolicy::of(&self.table().layout).keeps_all() && !self.lists_every_set()
+        self.indexes_suffice(None) && !self.lists_every_set()
     }
 
     /// Directories count dead and partial rows too, so the sets of folded rows are read.

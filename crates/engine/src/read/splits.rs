@@ -3,7 +3,6 @@
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::policy::refusals::check_has_weights;
-use crate::policy::table_policy::TablePolicy;
 use crate::read::draw::weight_column;
 use crate::read::snapshot::TableSnapshot;
 use crate::read::weighted::Weighted;
@@ -54,7 +53,7 @@ impl TableSnapshot {
             return Err(Error::invalid("the number of splits must be at least 1, got 0"));
         }
         let question = self.question(selection)?;
-        let is_exact = TablePolicy::of(&self.table().layout).keeps_all() && question.test.is_none();
+        let is_exact = self.indexes_suffice(question.test.as_ref());
         let candidates = self.candidates(&question.scope, interrupt)?;
         let within = selection.stretch.clone().unwrap_or_default();
         let splits = cut_by_keys(&candidates, count, &within, interrupt)?.into_iter();

@@ -86,7 +86,7 @@ pub fn delete_selected(
             erase_rows(core, shape, &question, interrupt)?
         }
     };
-    let rows = match policy.keeps_all() || erased.stored_rows == 0 {
+    let rows = match shown.indexes_suffice(None) || erased.stored_rows == 0 {
         true => erased.stored_rows,
         false => {
             let before = TableSnapshot::new(Arc::new(erased.before));

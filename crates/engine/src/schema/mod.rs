@@ -13,3 +13,4 @@ pub mod exact_cast;
 pub mod value_limits;
 pub mod conform;
 pub mod whole_keys;
+pub mod unit;

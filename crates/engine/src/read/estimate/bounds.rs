@@ -49,9 +49,7 @@ pub fn bounds(
     let pages = selected.by_piece().filter_map(|(number, _)| selected.pieces()[number].segment());
     let is_too_much = pages.map(|segment| segment.statistics_page_count()).sum::<u64>() > pages_max;
     // Of a column that folds, what partial rows hold says nothing.
-    let policy = TablePolicy::of(layout);
-    let plain: Vec<usize> =
-        columns.iter().copied().filter(|&column| policy.stores_as_shown(column)).collect();
+    let plain = TablePolicy::of(layout).stored_as_shown(columns);
     if plain.is_empty() || is_too_much {
         return Ok(vec![Known::Nothing; columns.len()]);
     }

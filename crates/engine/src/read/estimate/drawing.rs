@@ -9,7 +9,6 @@ use drillcore_sample::rng::Rng;
 
 use crate::calls::side_by_side::{side_by_side, threads_for};
 use crate::error::Result;
-use crate::policy::table_policy::TablePolicy;
 use crate::read::estimate::bounds::{Known, bounds};
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::looks::Looks;
@@ -21,11 +20,11 @@ use crate::read::estimate::request::{EstimateRequest, ROUND_MIN, Stop, USUAL_DRA
 use crate::read::estimate::result::Estimate;
 use crate::read::estimate::tally::Tally;
 use crate::read::estimate::unreached::named;
-use crate::read::request::Unit;
 use crate::read::sample::fresh_seed;
 use crate::read::scan::ScanRequest;
 use crate::read::shown::rows_at_a_time;
 use crate::read::snapshot::TableSnapshot;
+use crate::schema::unit::Unit;
 use crate::select::selection::{Question, Selected, Selection};
 
 /// The stream of a seed that estimates draw from.
@@ -85,9 +84,8 @@ impl<'a> Drawing<'a> {
             Population::of(table, scope, plan.unit, stops_by_error, &request.interrupt)?;
         let is_unresolved = matches!(population, Population::Unresolved(_));
         let selected = population.selected();
-        let layout = &table.table().layout;
         let all_rows: u64 = table.table().pieces.iter().map(|piece| piece.rows()).sum();
-        plan.bounds_are_met = TablePolicy::of(layout).keeps_all() && all_rows == selected.len();
+        plan.bounds_are_met = table.indexes_suffice(None) && all_rows == selected.len();
         let known = known(table, &plan, selected, draws_max.min(USUAL_DRAWS), request)?;
         if !stops_by_error && draws_max < population.len() {
             plan.check_sampled(&known)?;

@@ -14,12 +14,11 @@ use crate::policy::table_policy::TablePolicy;
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::computed::{Computed, Expression};
-use crate::read::estimate::population::Population;
 use crate::read::estimate::request::EstimateRequest;
 use crate::read::estimate::result::column_names;
-use crate::read::request::Unit;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
+use crate::schema::unit::Unit;
 use crate::select::predicate::Test;
 
 /// An aggregate whose columns were found.
@@ -164,7 +163,7 @@ impl EstimatePlan {
             columns: Vec::new(),
             sources: Vec::new(),
             test: None,
-            unit: Population::unit(table, request.unit),
+            unit: TablePolicy::of(&table.table().layout).unit(request.unit),
             bounds_are_met: false,
         };
         check_columns(request)?;
@@ -434,12 +433,11 @@ impl EstimatePlan {
         }
         let column = table.column(name)?;
         let field = table.schema().columns.field(column).clone();
-        // What folds may be null where what was appended is not.
-        let stores = TablePolicy::of(&table.table().layout).stores_as_shown(column);
+        let may_be_null = TablePolicy::of(&table.table().layout).may_be_null(column);
         let drawn = self.drawn_place(column);
         let is_it = |source: &Source| matches!(source, Source::Drawn(known) if *known == drawn);
         let place = self.source(is_it, || Source::Drawn(drawn));
-        Ok((place, field.data_type().clone(), field.is_nullable() || !stores))
+        Ok((place, field.data_type().clone(), may_be_null))
     }
 
     fn computed_place(&mut self, table: &TableSnapshot, computed: &Computed) -> Result<usize> {

@@ -6,11 +6,10 @@ use arrow_array::RecordBatch;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::policy::table_policy::TablePolicy;
-use crate::read::request::Unit;
 use crate::read::shown::{rows_at, show};
 use crate::read::snapshot::TableSnapshot;
 use crate::read::weighted::{EVENTS, Weighted};
+use crate::schema::unit::Unit;
 use crate::select::selection::{Question, Scope, Selected};
 
 /// Units of a selection, numbered through: each is as likely to be drawn as the others.
@@ -44,14 +43,6 @@ impl Population {
             return Ok(Population::Unresolved(table.candidates(&question.scope, interrupt)?));
         }
         Ok(Population::Rows(table.resolved(question, interrupt)?))
-    }
-
-    /// What an estimate of a table draws, where it is asked for `unit`: in a table that does not fold rows, an event is a row.
-    pub fn unit(table: &TableSnapshot, unit: Unit) -> Unit {
-        match TablePolicy::of(&table.table().layout).combines() {
-            true => unit,
-            false => Unit::Rows,
-        }
     }
 
     /// How many there are; of candidates at most.

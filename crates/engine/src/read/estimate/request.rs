@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::computed::Computed;
 use crate::read::estimate::result::Estimate;
-use crate::read::request::Unit;
+use crate::schema::unit::Unit;
 use crate::select::selection::Selection;
 
 /// The first round; later ones grow with what was drawn.

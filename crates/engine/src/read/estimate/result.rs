@@ -8,7 +8,7 @@ use arrow_schema::{Field, Schema};
 use drillcore_sample::interval::{Bounds, Interval, Method};
 
 use crate::read::estimate::shown_figures::shown_figures;
-use crate::read::request::Unit;
+use crate::schema::unit::Unit;
 
 /// Estimated aggregates, one interval per group.
 ///
