@@ -10,7 +10,7 @@ use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::set_switches;
 use crate::catalog::widening::add_column;
-use crate::database::Table;
+use crate::database::handles::Table;
 use crate::error::Result;
 use crate::roles::time_to_live;
 use crate::select::selection::encode_sets;

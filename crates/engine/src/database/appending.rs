@@ -2,7 +2,7 @@
 
 use arrow_array::RecordBatch;
 
-use crate::database::{Database, Table};
+use crate::database::handles::{Database, Table};
 use crate::error::{Error, Result};
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::write::commit::{self, AppendResult, TableShape};

@@ -11,12 +11,12 @@ use drillcore_format::ids::Lsn;
 use drillcore_storage::sync::thread::{self, JoinHandle};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 
-use crate::background_writer::batch_commit::{Outcome, commit_adds, is_about_the_rows};
-use crate::background_writer::failed_rows::FailedRows;
-use crate::background_writer::open_batch::{Add, OpenBatch};
-use crate::background_writer::writer_options::Limits;
 use crate::calls::interrupt::Interrupt;
-use crate::database::Database;
+use crate::database::background_writer::batch_commit::{Outcome, commit_adds, is_about_the_rows};
+use crate::database::background_writer::failed_rows::FailedRows;
+use crate::database::background_writer::open_batch::{Add, OpenBatch};
+use crate::database::background_writer::writer_options::Limits;
+use crate::database::handles::Database;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::conform::OnError;
 

@@ -10,7 +10,7 @@ use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::backup::{back_up, back_up_beside, restore as restore_into};
 use crate::catalog::backup_target::{BackupResult, Target};
-use crate::database::{Database, Opened};
+use crate::database::handles::{Database, Opened};
 use crate::error::{Error, Result};
 use crate::opening::database_path::check_path;
 use crate::read::sample::fresh_seed;

@@ -4,7 +4,7 @@ use arrow_schema::DataType;
 
 use crate::calls::aside::aside;
 use crate::catalog::tables;
-use crate::database::{Database, Table};
+use crate::database::handles::{Database, Table};
 use crate::error::Result;
 use crate::write::reshaping;
 

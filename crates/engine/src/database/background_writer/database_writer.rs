@@ -6,12 +6,12 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use drillcore_format::ids::Lsn;
 
-use crate::background_writer::failed_rows::FailedRows;
-use crate::background_writer::open_batch::{Add, Part};
-use crate::background_writer::row_queue::{AddStats, RowQueue};
-use crate::background_writer::writer_options::{Limits, WriterOptions};
 use crate::calls::interrupt::Interrupt;
-use crate::database::Database;
+use crate::database::background_writer::failed_rows::FailedRows;
+use crate::database::background_writer::open_batch::{Add, Part};
+use crate::database::background_writer::row_queue::{AddStats, RowQueue};
+use crate::database::background_writer::writer_options::{Limits, WriterOptions};
+use crate::database::handles::Database;
 use crate::error::{Error, Result};
 use crate::schema::conform::{AppendOptions, OnError, Rejected};
 use crate::write::commit;

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 
-use crate::background_writer::writer_options::Limits;
-use crate::database::Table;
+use crate::database::background_writer::writer_options::Limits;
+use crate::database::handles::Table;
 
 /// The rows of one call of `add`, which one commit has.
 pub struct Add {

@@ -4,10 +4,10 @@ use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use drillcore_format::ids::Lsn;
 
-use crate::background_writer::failed_rows::FailedRows;
-use crate::background_writer::open_batch::Add;
 use crate::calls::interrupt::Interrupt;
-use crate::database::Table;
+use crate::database::background_writer::failed_rows::FailedRows;
+use crate::database::background_writer::open_batch::Add;
+use crate::database::handles::Table;
 use crate::error::{Error, ErrorKind, Result, without_panic};
 use crate::schema::conform::{AppendOptions, OnError};
 use crate::write::commit::{self, AppendResult};
