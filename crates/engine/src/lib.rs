@@ -52,8 +52,6 @@
 
 mod error;
 mod calls;
-mod moment;
-mod options;
 mod schema;
 mod policy;
 mod pieces;
@@ -83,8 +81,6 @@ pub use database::backups::restore;
 pub use database::handles::{Database, MaintenanceHold, Table};
 pub use drillcore_storage::files::standard_streams::open_closed_streams;
 pub use error::{Error, ErrorKind, Result, without_panic};
-pub use moment::{At, Moment};
-pub use options::{Durability, Options, ReadOptions};
 pub use read::estimate::aggregate::Aggregate;
 pub use read::estimate::computed::{Computed, Expression};
 pub use read::estimate::request::{EstimateRequest, HalfWidth, Stop, Watch};
@@ -109,6 +105,8 @@ pub use schema::unit::Unit;
 pub use select::key_range::{Between, Closed, KeyStretch};
 pub use select::predicate::Predicate;
 pub use select::selection::Selection;
+pub use state::moment::{At, Moment};
+pub use state::options::{Durability, Options, ReadOptions};
 #[cfg(shuttle)]
 pub use state::publication_fault::PublicationFault;
 pub use write::commit::AppendResult;

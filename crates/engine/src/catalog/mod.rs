@@ -1,7 +1,6 @@
-//! Which tables, columns, indexed sets and named snapshots there are: one edit of the manifest each.
+//! Which tables, indexed sets and named snapshots there are: one edit of the manifest each.
 
 pub mod tables;
-pub mod widening;
 pub mod set_switches;
 pub mod named_snapshot;
 pub mod backup_target;

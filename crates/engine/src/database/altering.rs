@@ -9,11 +9,11 @@ use drillcore_format::indexed_sets::IndexedSets;
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::set_switches;
-use crate::catalog::widening::add_column;
 use crate::database::handles::Table;
 use crate::error::Result;
 use crate::roles::time_to_live;
 use crate::select::selection::encode_sets;
+use crate::write::widening::add_column;
 
 impl Table {
     /// Adds a nullable column behind the others; in a rollup table it is a dimension, the last of the key. Rows

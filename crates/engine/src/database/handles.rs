@@ -17,8 +17,6 @@ use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
-use crate::moment::Moment;
-use crate::options::{Options, ReadOptions};
 use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
@@ -30,6 +28,8 @@ use crate::schema::conform::AppendOptions;
 use crate::schema::table_spec::TableSpec;
 use crate::select::selection::Selection;
 use crate::state::core::Core;
+use crate::state::moment::Moment;
+use crate::state::options::{Options, ReadOptions};
 use crate::write::commit::{self, AppendResult, TableShape};
 
 /// How often a wait for the writer looks.

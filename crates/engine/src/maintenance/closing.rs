@@ -17,8 +17,8 @@ use drillcore_storage::sync::thread::JoinHandle;
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::maintenance::scheduler;
-use crate::options::Durability;
 use crate::state::core::Core;
+use crate::state::options::Durability;
 
 /// The threads that do maintenance.
 pub type Workers = Mutex<Vec<JoinHandle<()>>>;

@@ -8,10 +8,10 @@ use drillcore_storage::sync::MutexGuard;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::merge::erasing::erased_by;
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::state::core::Core;
+use crate::state::erasing::erased_by;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::slots::Slot;

@@ -4,6 +4,5 @@ pub mod disjoint;
 pub mod merger;
 pub mod piece_source;
 pub mod passing;
-pub mod erasing;
 pub mod key_table;
 pub mod resolving;

@@ -6,8 +6,8 @@ use drillcore_storage::files::lease::is_held;
 use drillcore_storage::manifest::{Manifest, ManifestFound, ManifestState};
 
 use crate::error::{Error, Result};
-use crate::moment::Moment;
 use crate::roles::load_fault::LoadFault;
+use crate::state::moment::Moment;
 
 /// The manifest at a moment that some reader holds, or that is now. A lease on everything is held.
 pub fn manifest_at(

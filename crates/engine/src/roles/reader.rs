@@ -38,13 +38,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
-use crate::moment::{At, Moment};
 use crate::opening::database_path::check_path;
 use crate::opening::recovery::{
     self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
     open_snapshot, open_tables,
 };
-use crate::options::ReadOptions;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
@@ -58,6 +56,8 @@ use crate::roles::load_fault::LoadFault;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
+use crate::state::moment::{At, Moment};
+use crate::state::options::ReadOptions;
 use crate::state::positions::Positions;
 use crate::state::slots::{Slot, replace};
 use crate::state::table_state::TableState;

@@ -25,13 +25,13 @@ use crate::maintenance::closing::{Workers, close};
 use crate::maintenance::scheduler::{self, Duty};
 use crate::opening::database_path::check_path;
 use crate::opening::recovery;
-use crate::options::{Durability, Options};
 use crate::read::sample::fresh_seed;
 use crate::read::snapshot::Snapshot;
 use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::roles::time_to_live::expire_now_and_then;
 use crate::state::core::Core;
+use crate::state::options::{Durability, Options};
 
 /// A database open for writing; it is closed when dropped.
 pub struct Writer {

@@ -19,13 +19,13 @@ use drillcore_storage::sync::{Condvar, Mutex, MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind};
-use crate::options::Options;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
+use crate::state::options::Options;
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;

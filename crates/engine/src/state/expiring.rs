@@ -9,7 +9,6 @@ use drillcore_format::statistics_page::Zones;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
-use crate::merge::erasing::erased_by;
 use crate::merge::merger::Direction;
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
@@ -17,6 +16,7 @@ use crate::pieces::piece::Piece;
 use crate::pieces::times::{first_time, times};
 use crate::select::expiry::expired;
 use crate::select::selection::Selected;
+use crate::state::erasing::erased_by;
 
 /// Rows of a piece that are remembered with their times, so that it is not read anew each second: 16 bytes each.
 const UPCOMING_MAX: usize = 1 << 16;

@@ -1,6 +1,9 @@
-//! What an open database holds at this moment, and what all its handles share.
+//! What an open database holds at this moment, how it was opened, and what all its handles share.
 
+pub mod moment;
+pub mod options;
 pub mod clock;
+pub mod erasing;
 pub mod expiring;
 pub mod slots;
 pub mod levels;

@@ -21,7 +21,6 @@ use drillcore_storage::log::wal::Wal;
 
 use crate::calls::aside::{aside, finish_aside};
 use crate::calls::interrupt::Interrupt;
-use crate::catalog::widening::{Widening, widen};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler;
@@ -37,6 +36,7 @@ use crate::state::core::{Core, Underway};
 use crate::state::publication_fault::PublicationFault;
 use crate::state::slots::Slot;
 use crate::write::admission::{admit, admit_at_once};
+use crate::write::widening::{Widening, widen};
 
 /// One commit may take this share of `memory_bytes`.
 const COMMIT_SHARE: u64 = 4;

@@ -23,11 +23,11 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::maintenance::room::LogBytes;
 use crate::maintenance::scheduler::flush_table;
-use crate::merge::erasing::erased_by;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::select::key_range::KeyRange;
 use crate::select::selection::Question;
 use crate::state::core::Core;
+use crate::state::erasing::erased_by;
 use crate::state::erasures::Erasure;
 use crate::state::version::TableVersion;
 use crate::write::commit::{

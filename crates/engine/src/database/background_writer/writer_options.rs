@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::options::Options;
 use crate::schema::conform::OnError;
+use crate::state::options::Options;
 
 /// Options of [`Table::writer`](crate::Table::writer) and [`Database::writer`](crate::Database::writer).
 ///

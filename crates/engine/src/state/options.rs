@@ -5,7 +5,7 @@ use std::thread;
 use drillcore_storage::files::local_directory::ReadMode;
 
 use crate::calls::interrupt::Interrupt;
-use crate::moment::At;
+use crate::state::moment::At;
 
 /// What a crash may take away. A returned `append` survives ...
 ///
