@@ -61,7 +61,6 @@ mod state;
 mod maintenance;
 mod catalog;
 mod write;
-mod opening;
 mod read;
 mod reports;
 mod roles;

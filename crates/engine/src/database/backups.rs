@@ -12,8 +12,8 @@ use crate::catalog::backup::{back_up, back_up_beside, restore as restore_into};
 use crate::catalog::backup_target::{BackupResult, Target};
 use crate::database::handles::{Database, Opened};
 use crate::error::{Error, Result};
-use crate::opening::database_path::check_path;
 use crate::read::sample::fresh_seed;
+use crate::roles::opening::database_path::check_path;
 
 impl Database {
     /// Makes a backup: a copy of all tables at one commit, and of the named snapshots, beside writers, flushes and merges.

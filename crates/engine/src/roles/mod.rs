@@ -1,5 +1,6 @@
 //! What a process is to a database: its only writer, or one of its readers.
 
+pub mod opening;
 pub mod deleting;
 pub mod updating;
 pub mod time_to_live;

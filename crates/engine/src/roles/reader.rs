@@ -38,11 +38,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
 use crate::maintenance::scheduler::{compacted_run_bytes_max, run_tiering};
 use crate::maintenance::tiering::run_candidates;
-use crate::opening::database_path::check_path;
-use crate::opening::recovery::{
-    self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
-    open_snapshot, open_tables,
-};
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::pieces::rows_examined::RowsExamined;
@@ -53,6 +48,11 @@ use crate::reports::stats::Stats;
 use crate::reports::verify::VerifyReport;
 use crate::roles::held_moment::{manifest_at, snapshot_of};
 use crate::roles::load_fault::LoadFault;
+use crate::roles::opening::database_path::check_path;
+use crate::roles::opening::recovery::{
+    self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
+    open_snapshot, open_tables,
+};
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
