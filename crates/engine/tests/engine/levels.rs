@@ -149,7 +149,7 @@ fn an_upsert_table_is_at_most_half_as_long_again_as_its_rows() {
     let table = db.create_table("t", spec).unwrap();
     let mut rng = Rng::keyed(9, 0);
     let rows = 400_000;
-    for number in 0..12 {
+    for _ in 0..12 {
         let mut ids: Vec<i64> = (0..rows).collect();
         (1..ids.len()).for_each(|at| ids.swap(at, rng.below(at as u64 + 1) as usize));
         // Values that differ, so that a segment is worth its name.
