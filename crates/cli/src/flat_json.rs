@@ -1,7 +1,8 @@
 //! JSON lines with objects and arrays in them, as lines that columns can be made of.
 //!
-//! An object is spread over columns: the field `b` of column `a` is column `a.b`, at any depth. An array of strings is a
-//! list. Any other array is text, as JSON, and so is an array or an object whose column stores strings.
+//! An object is spread over columns: the field `b` of column `a` is column `a.b`, at any depth. Where it is null, all of
+//! these columns are. An array of strings is a list. Any other array is text, as JSON, and so is an array or an object
+//! whose column stores strings.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,18 +27,44 @@ pub fn flat(
     given: &[(String, DataType)],
 ) -> Result<Option<Records>, String> {
     let all = || (0..records.len()).map(|record| records.text(record..record + 1));
-    if !all().any(is_nested) {
+    let has_objects = has_objects(known);
+    let is_changed = |text: &[u8]| is_nested(text) || has_objects && has_null(text);
+    if !all().any(is_changed) {
         return Ok(None);
     }
     let mut flat = Records::default();
     for (record, text) in all().enumerate() {
         let line = records.lines(record..record + 1)[0];
-        match is_nested(text) {
+        match is_changed(text) {
             true => flat.push(&flat_line(text, known, given)?, line),
             false => flat.push(text, line),
         }
     }
     Ok(Some(flat))
+}
+
+/// Whether lines of these columns may have to be made flat: a look at all of them that costs little.
+pub fn may_change(text: &[u8], known: &Schema) -> bool {
+    let mut opened = 0;
+    let mut lines = 0;
+    for byte in text {
+        match byte {
+            b'{' => opened += 1,
+            b'[' => return true,
+            b'\n' => lines += 1,
+            _ => {}
+        }
+    }
+    opened > lines || has_objects(Some(known)) && has_null(text)
+}
+
+/// Whether some of the columns are fields of an object, which may be null.
+fn has_objects(known: Option<&Schema>) -> bool {
+    known.is_some_and(|known| known.fields().iter().any(|field| field.name().contains('.')))
+}
+
+fn has_null(text: &[u8]) -> bool {
+    text.windows(4).any(|four| four == b"null")
 }
 
 /// Whether a line may have an object or an array in it.
@@ -114,20 +141,31 @@ impl<'a> Flattening<'a> {
             return self.object(&format!("{name}."), depth + 1);
         }
         let value = self.whole(&name, depth)?;
-        let is_spread = || {
-            let prefix = format!("{name}.");
-            let known = self.known.map(|known| known.fields().iter());
-            known.is_some_and(|mut known| known.any(|field| field.name().starts_with(&prefix)))
-        };
-        if value == b"null" && stores.is_none() && is_spread() {
+        if value == b"null" && stores.is_none() {
             // An object that is null: all its columns are.
-            return Ok(());
+            let fields = self.fields_of(&name);
+            if !fields.is_empty() {
+                return fields.into_iter().try_for_each(|field| self.put(field, value, false));
+            }
         }
         let is_text = match (first, stores) {
             (b'[', None) => self.known.is_none() && !is_list_of_strings(value),
             (b'[' | b'{', Some(stores)) => *stores == DataType::Utf8,
             _ => false,
         };
+        self.put(name, value, is_text)
+    }
+
+    /// The known columns that are fields of an object.
+    fn fields_of(&self, object: &str) -> Vec<String> {
+        let is_field =
+            |name: &&String| name.strip_prefix(object).is_some_and(|rest| rest.starts_with('.'));
+        let known = self.known.iter().flat_map(|known| known.fields());
+        known.map(|field| field.name()).filter(is_field).cloned().collect()
+    }
+
+    /// Writes a value, as it is or as text.
+    fn put(&mut self, name: String, value: &[u8], is_text: bool) -> Result<(), Stop> {
         if !self.names.insert(name.clone()) {
             return Err(Stop::Refused(format!(
                 "column {name:?} has two values; rename one of the fields"
@@ -298,7 +336,8 @@ mod tests {
         let expected = r#"{"text":"{\"x\": [1]}","a.b":1,"list":["x"]}"#;
         assert_eq!(line(nested, Some(&known)), Ok(expected.to_string()));
         let null = r#"{"text": null, "a": null, "list": []}"#;
-        assert_eq!(line(null, Some(&known)), Ok(r#"{"text":null,"list":[]}"#.to_string()));
+        let expected = r#"{"text":null,"a.b":null,"list":[]}"#;
+        assert_eq!(line(null, Some(&known)), Ok(expected.to_string()));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use crate::batches::{BadRecord, lacks};
 use crate::exact_text::{doubtful, hint, holds};
-use crate::flat_json::flat;
+use crate::flat_json::{flat, may_change};
 use crate::records::{Records, Syntax};
 
 /// Characters of a value that a reason shows.
@@ -58,9 +58,9 @@ impl Parser {
         Ok(Parsed { rows, lines: sieve.lines, bad: sieve.bad })
     }
 
-    /// The rows of records, without what is nested in them.
+    /// The rows of records, made flat.
     fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
-        if self.syntax == Syntax::Csv || !may_be_nested(records.text(range.clone())) {
+        if self.syntax == Syntax::Csv || !may_change(records.text(range.clone()), &self.schema) {
             return self.flat_rows(records, range);
         }
         let part = records.part(range);
@@ -181,21 +181,6 @@ impl Parser {
         let (name, stores) = (fields[column].name(), type_name(fields[column].data_type()));
         Some(format!("column {name:?} stores {stores}, which cannot hold {:?}", shortened(&cell)))
     }
-}
-
-/// Whether JSON lines have more objects than lines, or arrays: a look that costs little.
-fn may_be_nested(text: &[u8]) -> bool {
-    let mut opened = 0;
-    let mut lines = 0;
-    for byte in text {
-        match byte {
-            b'{' => opened += 1,
-            b'[' => return true,
-            b'\n' => lines += 1,
-            _ => {}
-        }
-    }
-    opened > lines
 }
 
 /// The values of some columns as text, numbers as they are written.

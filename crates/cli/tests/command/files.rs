@@ -374,3 +374,26 @@ fn columns_of_json_lines_have_the_order_of_the_file_and_objects_may_be_text() {
         refused(folder, &["ingest", "db", "v", "a.jsonl", "--key=id", "--type=usr=string"]);
     assert!(unknown.contains("unknown column \"usr\""), "{unknown}");
 }
+
+#[test]
+fn an_object_that_is_null_in_a_row_is_null_in_all_its_columns() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = [
+        r#"{"id": 1, "user": {"name": "Ann", "home": {"city": "Oslo"}}}"#,
+        r#"{"id": 2, "user": null}"#,
+        r#"{"id": 3, "user": {"name": "Bob", "home": null}}"#,
+    ];
+    std::fs::write(folder.join("a.jsonl"), lines.join("\n")).unwrap();
+    std::fs::write(folder.join("null.jsonl"), "{\"id\": 4, \"user\": null}\n").unwrap();
+    // Rows of an upsert table must have all columns: null is a value for each of them.
+    for (table, merge) in [("t", "append"), ("u", "upsert")] {
+        let ingest = ["ingest", "db", table, "a.jsonl", "--key=id", "--merge", merge, "--quiet"];
+        assert_eq!(prints(folder, &ingest), format!("3 rows appended to {table}, 0 left out\n"));
+        prints(folder, &["ingest", "db", table, "null.jsonl", "--quiet"]);
+        assert_eq!(
+            prints(folder, &["scan", "db", table, "--output=csv"]),
+            "id,user.name,user.home.city\n1,Ann,Oslo\n2,,\n3,Bob,\n4,,\n"
+        );
+    }
+}
