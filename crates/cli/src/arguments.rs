@@ -353,8 +353,8 @@ pub struct Ingest {
     pub table: String,
     /// CSV, JSONL, Parquet or Arrow files, also compressed (.gz, .zst); - is standard input. CSV cannot hold lists
     /// or binary. JSONL has one object per line, with binary in hex; field b of an object in column a is column a.b, an array
-    /// of strings is a list, any other array is text as JSON, and so is an array or object in a column that stores strings;
-    /// 32 levels at most. The column types of a new table are guessed from
+    /// of strings is a list, any other array is text as JSON, and so is each array or object of a column that has such an
+    /// array or stores strings; 32 levels at most. The column types of a new table are guessed from
     /// the first 10,000 rows, except for those given by --type; a column without values there is a string. Times with an
     /// offset, such as "2013-07-04T09:00:00Z", need a column with a time zone; a new one is in UTC. Times without an
     /// offset fit any time column; in one with a time zone they are local times there. A text record may have up to

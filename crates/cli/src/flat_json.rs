@@ -1,8 +1,8 @@
 //! JSON lines with objects and arrays in them, as lines that columns can be made of.
 //!
 //! An object is spread over columns: the field `b` of column `a` is column `a.b`, at any depth. Where it is null, all of
-//! these columns are. An array of strings is a list. Any other array is text, as JSON, and so is an array or an object
-//! whose column stores strings.
+//! these columns are. An array of strings is a list. Any other array is text, as JSON, and so is each array or object
+//! of a column that has such arrays, or that stores strings.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -43,6 +43,20 @@ pub fn flat(
     Ok(Some(flat))
 }
 
+/// The columns of a new table with an array that is no list of strings, with the type that they have then. `given` are
+/// the types of others.
+pub fn array_texts(records: &Records, given: &[(String, DataType)]) -> Vec<(String, DataType)> {
+    let mut texts = HashSet::new();
+    let all = (0..records.len()).map(|record| records.text(record..record + 1));
+    for line in all.filter(|line| is_nested(line)) {
+        let mut flattening = Flattening::new(line, None, given);
+        // What is wrong with a line is said once it is made flat.
+        let _ = flattening.object("", 1);
+        texts.extend(flattening.array_texts);
+    }
+    texts.into_iter().map(|name| (name, DataType::Utf8)).collect()
+}
+
 /// Whether lines of these columns may have to be made flat: a look at all of them that costs little.
 pub fn may_change(text: &[u8], known: &Schema) -> bool {
     let mut opened = 0;
@@ -78,8 +92,7 @@ fn flat_line(
     known: Option<&Schema>,
     given: &[(String, DataType)],
 ) -> Result<Vec<u8>, String> {
-    let (out, names) = (vec![b'{'], HashSet::new());
-    let mut flattening = Flattening { line, at: 0, known, given, out, names };
+    let mut flattening = Flattening::new(line, known, given);
     match flattening.object("", 1) {
         Ok(()) => {
             let Flattening { at, mut out, .. } = flattening;
@@ -107,9 +120,20 @@ struct Flattening<'a> {
     given: &'a [(String, DataType)],
     out: Vec<u8>,
     names: HashSet<String>,
+    /// The columns with an array that was made text because it is no list of strings.
+    array_texts: Vec<String>,
 }
 
 impl<'a> Flattening<'a> {
+    fn new(
+        line: &'a [u8],
+        known: Option<&'a Schema>,
+        given: &'a [(String, DataType)],
+    ) -> Flattening<'a> {
+        let (out, names) = (vec![b'{'], HashSet::new());
+        Flattening { line, at: 0, known, given, out, names, array_texts: Vec::new() }
+    }
+
     /// The fields of an object, whose names begin with `prefix`.
     fn object(&mut self, prefix: &str, depth: usize) -> Result<(), Stop> {
         self.expect(b'{')?;
@@ -148,12 +172,15 @@ impl<'a> Flattening<'a> {
                 return fields.into_iter().try_for_each(|field| self.put(field, value, false));
             }
         }
-        let is_text = match (first, stores) {
-            (b'[', None) => self.known.is_none() && !is_list_of_strings(value),
-            (b'[' | b'{', Some(stores)) => *stores == DataType::Utf8,
-            _ => false,
-        };
-        self.put(name, value, is_text)
+        match (first, stores) {
+            (b'[', None) if self.known.is_none() && !is_list_of_strings(value) => {
+                self.put(name.clone(), value, true)?;
+                self.array_texts.push(name);
+                Ok(())
+            }
+            (b'[' | b'{', Some(DataType::Utf8)) => self.put(name, value, true),
+            _ => self.put(name, value, false),
+        }
     }
 
     /// The known columns that are fields of an object.

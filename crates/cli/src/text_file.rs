@@ -12,7 +12,7 @@ use drillcore::{OnError, type_name};
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::fault::Fault;
-use crate::flat_json::{flat, names};
+use crate::flat_json::{array_texts, flat, names};
 use crate::parser::{Parsed, Parser, texts};
 use crate::records::{RecordError, RecordReader, Records, Syntax};
 use crate::time_text::time_type;
@@ -90,7 +90,12 @@ impl<'a> Text<'a> {
 
     /// What types are guessed from, flat if it is not so already; records that cannot be made flat are left out, or refused.
     fn flat_head(&self, head: &Records, taken: Option<&Taken>) -> Result<Option<Records>, Fault> {
-        let (known, given) = (taken.map(|taken| taken.columns.as_ref()), self.reading.given);
+        let known = taken.map(|taken| taken.columns.as_ref());
+        let mut given = self.reading.given.to_vec();
+        if known.is_none() {
+            given.extend(array_texts(head, self.reading.given));
+        }
+        let given = &given[..];
         if let Ok(flat) = flat(head, known, given) {
             return Ok(flat);
         }

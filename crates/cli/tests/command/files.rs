@@ -397,3 +397,23 @@ fn an_object_that_is_null_in_a_row_is_null_in_all_its_columns() {
         );
     }
 }
+
+#[test]
+fn an_array_that_is_no_list_of_strings_makes_all_arrays_of_its_column_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = [
+        r#"{"id": 1, "n": [1,2], "o": [], "s": ["a"], "l": []}"#,
+        r#"{"id": 2, "n": [], "o": [{"a":1}], "s": [1], "l": ["x"]}"#,
+        r#"{"id": 3, "n": null, "s": [null]}"#,
+    ];
+    std::fs::write(folder.join("a.jsonl"), lines.join("\n")).unwrap();
+    let printed = prints(folder, &["ingest", "db", "t", "a.jsonl", "--key=id", "--quiet"]);
+    assert_eq!(printed, "3 rows appended to t, 0 left out\n");
+    assert_eq!(
+        prints(folder, &["scan", "db", "t", "--output=jsonl"]),
+        "{\"id\":1,\"n\":\"[1,2]\",\"o\":\"[]\",\"s\":\"[\\\"a\\\"]\",\"l\":[]}\n\
+         {\"id\":2,\"n\":\"[]\",\"o\":\"[{\\\"a\\\":1}]\",\"s\":\"[1]\",\"l\":[\"x\"]}\n\
+         {\"id\":3,\"n\":null,\"o\":null,\"s\":\"[null]\",\"l\":null}\n"
+    );
+}
