@@ -20,6 +20,8 @@ const TIME_AT: usize = 11;
 /// A line, with the lines that a quoted value goes on in, is held in memory. So one quote too few must not make one of
 /// the whole file.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
+/// What to do about a quote that is not closed.
+const CLOSE: &str = "add the closing quote, or double every quote that belongs to the text";
 
 /// What was found out about a file.
 #[derive(Debug, Clone)]
@@ -32,7 +34,7 @@ impl CsvFile {
     /// Reads the file once to find the types, and once more if it has times.
     pub fn open(path: &str, delimiter: u8, interrupt: &Interrupt) -> Result<CsvFile, ArrowError> {
         let format = format(delimiter);
-        let text = Bounded::new(unpacked(path, interrupt)?, delimiter);
+        let text = Checked::new(unpacked(path, interrupt)?, delimiter);
         let (guessed, _) = format.infer_schema(text, None)?;
         if guessed.fields().is_empty() {
             let message = "the file is empty; its first line must name the columns";
@@ -147,12 +149,19 @@ impl Read for Interrupted {
     }
 }
 
-/// A text whose records are of a bounded length, or else ends with an error.
-struct Bounded<R> {
+/// A text whose records are of a bounded length and whose quotes are all closed, or else ends with an error.
+struct Checked<R> {
     inner: R,
     delimiter: u8,
     at: Place,
+    /// Of the record under way.
     record_bytes: u64,
+    /// The line under way, that in which its record begins, and that in which a quote opened last. The first of a file
+    /// is 1.
+    line: u64,
+    record_line: u64,
+    quote_line: u64,
+    is_behind_return: bool,
 }
 
 /// What a byte stands behind. A quote opens only at the beginning of a value, and two of them are one inside.
@@ -164,41 +173,83 @@ enum Place {
     QuoteInQuoted,
 }
 
-impl<R> Bounded<R> {
-    fn new(inner: R, delimiter: u8) -> Bounded<R> {
-        Bounded { inner, delimiter, at: Place::Start, record_bytes: 0 }
+impl<R> Checked<R> {
+    fn new(inner: R, delimiter: u8) -> Checked<R> {
+        Checked {
+            inner,
+            delimiter,
+            at: Place::Start,
+            record_bytes: 0,
+            line: 1,
+            record_line: 1,
+            quote_line: 1,
+            is_behind_return: false,
+        }
     }
 
-    fn pass(&mut self, byte: u8) {
+    fn pass(&mut self, byte: u8) -> Result<(), String> {
         self.record_bytes += 1;
+        // A line ends with a line feed, a carriage return, or both.
+        let ends_line = byte == b'\r' || byte == b'\n' && !self.is_behind_return;
+        self.is_behind_return = byte == b'\r';
+        self.line += u64::from(ends_line);
         self.at = match (self.at, byte) {
             (Place::Quoted, b'"') => Place::QuoteInQuoted,
-            (Place::Quoted, _) => Place::Quoted,
-            (Place::QuoteInQuoted, b'"') | (Place::Start, b'"') => Place::Quoted,
+            (Place::Quoted, _) | (Place::QuoteInQuoted, b'"') => Place::Quoted,
+            (Place::Start, b'"') => {
+                self.quote_line = self.line;
+                Place::Quoted
+            }
             (_, b'\n' | b'\r') => {
                 self.record_bytes = 0;
+                self.record_line = self.line;
                 Place::Start
             }
             (_, byte) if byte == self.delimiter => Place::Start,
             _ => Place::Plain,
         };
+        match self.record_bytes > RECORD_BYTES_MAX {
+            true => Err(self.too_long()),
+            false => Ok(()),
+        }
+    }
+
+    fn too_long(&self) -> String {
+        match self.at {
+            Place::Quoted => format!(
+                "line {}: the quote that opens here is not closed within {RECORD_BYTES_MAX} bytes, the limit of a \
+                 line; {CLOSE}",
+                self.quote_line
+            ),
+            _ => format!(
+                "line {}: the line has more than {RECORD_BYTES_MAX} bytes, the limit; check that the file is CSV",
+                self.record_line
+            ),
+        }
+    }
+
+    fn end(&self) -> Result<(), String> {
+        match self.at {
+            Place::Quoted => Err(format!(
+                "line {}: the quote that opens here is not closed; {CLOSE}",
+                self.quote_line
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
-impl<R: Read> Read for Bounded<R> {
+impl<R: Read> Read for Checked<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.inner.read(buffer)?;
-        for &byte in &buffer[..len] {
-            self.pass(byte);
-            if self.record_bytes > RECORD_BYTES_MAX {
-                let message = format!(
-                    "a line, or a value in quotes, has more than {RECORD_BYTES_MAX} bytes; look for a quote that is \
-                     not closed"
-                );
-                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
-            }
+        let checked = match len == 0 && !buffer.is_empty() {
+            true => self.end(),
+            false => buffer[..len].iter().try_for_each(|&byte| self.pass(byte)),
+        };
+        match checked {
+            Ok(()) => Ok(len),
+            Err(refusal) => Err(io::Error::new(io::ErrorKind::InvalidData, refusal)),
         }
-        Ok(len)
     }
 }
 

@@ -96,6 +96,31 @@ fn a_quote_that_is_not_closed_does_not_take_the_file_into_memory() {
 }
 
 #[test]
+fn a_quote_that_is_never_closed_is_an_error_that_names_the_line_that_opens_it() {
+    let (db, folder) = (database(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("open.csv");
+    for (text, line) in [
+        // All that stands behind it would be one value.
+        ("id,c\n1,\"a\nxxx\n", 2),
+        ("id,c\r\n1,\"a\r\nb\"\r\n\r\n2,\"c\r\n", 5),
+        ("id,c\n1,\"", 2),
+        ("id,c\n1,\"a\"\"\n", 2),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let text = format!("select * from read_csv('{}')", path.display());
+        let error = answer(&db, &text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let message = error.to_string();
+        let said = format!("line {line}: the quote that opens here is not closed; add");
+        assert!(message.contains("open.csv") && message.contains(&said), "{message}");
+    }
+    // The last line need not end.
+    std::fs::write(&path, "id,c\n1,\"a\"").unwrap();
+    let text = format!("select id from read_csv('{}') where c = 'a'", path.display());
+    assert_eq!(ints(&db, &text), vec![1]);
+}
+
+#[test]
 fn values_in_quotes_may_have_quotes_and_lines() {
     let (db, folder) = (database(), tempfile::tempdir().unwrap());
     let path = folder.path().join("quotes.csv");
