@@ -12,6 +12,8 @@ use arrow_csv::reader::{Format, Reader};
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore::Interrupt;
 
+use crate::type_names::with_type_names;
+
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -54,6 +56,29 @@ impl CsvFile {
 
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
+    }
+
+    /// What Arrow says of a file, in words of ours that say what to do.
+    pub fn reworded(said: &str) -> String {
+        let said = said.split(". Row data: ").next().unwrap_or(said);
+        let (said, number) = said.rsplit_once(" at line ").unwrap_or((said, ""));
+        let number = number.split(|of: char| !of.is_ascii_digit()).next().unwrap_or_default();
+        if said.starts_with("Encountered UTF-8 error") {
+            return format!("line {number}: the text is not valid UTF-8; save the file as UTF-8");
+        }
+        let unfit = said.strip_prefix("Error while parsing value '");
+        match unfit.and_then(|unfit| unfit.split_once("' as type '")) {
+            Some((value, rest)) => {
+                let stores = with_type_names(rest.split('\'').next().unwrap_or(rest));
+                // It counts rows, and the header as the one before the first.
+                format!(
+                    "row {number}: {value:?} is no {stores}, as the other values of its column are; correct it, or \
+                     load the file into a table with `drillcore ingest --type`"
+                )
+            }
+            None if number.is_empty() => said.to_string(),
+            None => format!("{said} at line {number}"),
+        }
     }
 
     /// Reads columns, by position in rising order.
@@ -149,7 +174,8 @@ impl Read for Interrupted {
     }
 }
 
-/// A text whose records are of a bounded length and whose quotes are all closed, or else ends with an error.
+/// A text whose records are of a bounded length and have as many values as the first, and whose quotes are all closed;
+/// or else it ends with an error that names the line.
 struct Checked<R> {
     inner: R,
     delimiter: u8,
@@ -162,6 +188,9 @@ struct Checked<R> {
     record_line: u64,
     quote_line: u64,
     is_behind_return: bool,
+    /// Values of the record under way, and of the first one once it has ended.
+    values: u64,
+    header_values: Option<u64>,
 }
 
 /// What a byte stands behind. A quote opens only at the beginning of a value, and two of them are one inside.
@@ -184,6 +213,8 @@ impl<R> Checked<R> {
             record_line: 1,
             quote_line: 1,
             is_behind_return: false,
+            values: 1,
+            header_values: None,
         }
     }
 
@@ -201,11 +232,18 @@ impl<R> Checked<R> {
                 Place::Quoted
             }
             (_, b'\n' | b'\r') => {
+                // A blank line is no record.
+                if self.record_bytes > 1 {
+                    self.end_record()?;
+                }
                 self.record_bytes = 0;
                 self.record_line = self.line;
                 Place::Start
             }
-            (_, byte) if byte == self.delimiter => Place::Start,
+            (_, byte) if byte == self.delimiter => {
+                self.values += 1;
+                Place::Start
+            }
             _ => Place::Plain,
         };
         match self.record_bytes > RECORD_BYTES_MAX {
@@ -228,12 +266,29 @@ impl<R> Checked<R> {
         }
     }
 
-    fn end(&self) -> Result<(), String> {
+    fn end_record(&mut self) -> Result<(), String> {
+        let values = std::mem::replace(&mut self.values, 1);
+        let expected = *self.header_values.get_or_insert(values);
+        match values == expected {
+            true => Ok(()),
+            false => Err(format!(
+                "line {}: expected {expected} values, as many as the first line names, but found {values}; add or \
+                 remove values, and put a value that contains the separator in quotes",
+                self.record_line
+            )),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), String> {
         match self.at {
             Place::Quoted => Err(format!(
                 "line {}: the quote that opens here is not closed; {CLOSE}",
                 self.quote_line
             )),
+            _ if self.record_bytes > 0 => {
+                self.record_bytes = 0;
+                self.end_record()
+            }
             _ => Ok(()),
         }
     }

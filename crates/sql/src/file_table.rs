@@ -179,7 +179,10 @@ fn unreadable(path: &str, reads: Reads, error: ArrowError) -> DataFusionError {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
             Err(error) => return to_datafusion(Error::io(format!("cannot read {path:?}"), error)),
         },
-        ArrowError::ParquetError(message) | ArrowError::CsvError(message) => message,
+        ArrowError::ParquetError(message) => message,
+        ArrowError::CsvError(message) | ArrowError::ParseError(message) => {
+            CsvFile::reworded(&message)
+        }
         other => other.to_string(),
     };
     let error = error.trim_start_matches("Parquet error: ");

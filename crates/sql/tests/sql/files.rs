@@ -121,6 +121,35 @@ fn a_quote_that_is_never_closed_is_an_error_that_names_the_line_that_opens_it() 
 }
 
 #[test]
+fn a_damaged_csv_file_is_refused_by_line_with_what_to_do() {
+    let (db, folder) = (database(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("bad.csv");
+    for (text, said) in [
+        (
+            &b"a,b\n1,2\n\n3\n4,5\n"[..],
+            "line 4: expected 2 values, as many as the first line names, but found 1",
+        ),
+        (
+            b"a,b\n1,\"x\ny\"\n2,z,3",
+            "line 4: expected 2 values, as many as the first line names, but found 3",
+        ),
+        (b"a,b\n1,2\n\xff,3\n", "line 3: the text is not valid UTF-8; save the file as UTF-8"),
+        (b"a\n2013-02-28\n2013-02-31\n", "row 2: \"2013-02-31\" is no date32, as"),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let text = format!("select * from read_csv('{}')", path.display());
+        let error = answer(&db, &text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let message = error.to_string();
+        assert!(message.contains("bad.csv") && message.contains(said), "{message}");
+    }
+    // A blank line is no row, and neither is the end of a line of its own.
+    std::fs::write(&path, "a,b\r\n1,2\r\n\r\n3,\r\n\n").unwrap();
+    let text = format!("select a from read_csv('{}')", path.display());
+    assert_eq!(ints(&db, &text), vec![1, 3]);
+}
+
+#[test]
 fn values_in_quotes_may_have_quotes_and_lines() {
     let (db, folder) = (database(), tempfile::tempdir().unwrap());
     let path = folder.path().join("quotes.csv");
