@@ -14,7 +14,7 @@ from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError, Miss
 from drillcore.names import listed, shown
 from drillcore.notebook import escaped, html_table, muted, text, text_table
 from drillcore.progress import check_progress, counted, rows_shown
-from drillcore.take_away import check_compression, write_csv, write_ipc, write_parquet
+from drillcore.take_away import check_compression, packing, write_csv, write_ipc, write_parquet
 from drillcore.whole_file import check_target
 
 if TYPE_CHECKING:
@@ -177,7 +177,8 @@ class Rows:
         """Write all rows to a CSV file, and return their number; see :meth:`to_parquet`.
 
         Strings are in quotes, so an empty string and a null, which is an empty cell, differ. Times with a zone are
-        written with their offset from UTC. Lists and binary values have no form in CSV.
+        written with their offset from UTC. Lists and binary values have no form in CSV. A file whose name ends in
+        ``.gz`` or ``.zst`` is compressed.
 
         Parameters
         ----------
@@ -202,7 +203,15 @@ class Rows:
         target = check_target(path, bool(overwrite))
         with rows_shown("to_csv", check_progress(progress)) as report:
             batches = counted(self._source(), report)
-            return write_csv(target, bool(overwrite), self._schema, batches, bool(header), delimiter)
+            return write_csv(
+                target,
+                bool(overwrite),
+                self._schema,
+                batches,
+                header=bool(header),
+                delimiter=delimiter,
+                packed=packing(path),
+            )
 
     def to_ipc(
         self,

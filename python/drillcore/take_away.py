@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ _COMPRESSIONS = {
     "parquet": ("zstd", "snappy", "gzip", "lz4", "brotli", "none"),
     "ipc": ("zstd", "lz4", "none"),
 }
+
+_PACKINGS = {".gz": "gzip", ".zst": "zstd"}
+"""How a text is compressed, by the end of its name."""
 
 Batches = Callable[[], Iterable[pa.RecordBatch]]
 """Gives the rows; called once the file could be created."""
@@ -35,6 +39,17 @@ def check_compression(format: str, compression: Any) -> str | None:
     return None if compression == "none" else str(compression)
 
 
+def packing(path: str | os.PathLike[str]) -> str | None:
+    """Return how a text of this name is compressed; ``None`` if it is not.
+
+    Examples
+    --------
+    >>> packing("x.csv.gz"), packing("x.csv")
+    ('gzip', None)
+    """
+    return _PACKINGS.get(os.path.splitext(os.fsdecode(path))[1])
+
+
 def write_parquet(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, compression: str | None) -> int:
     """Write Parquet with statistics, in row groups of some hundred thousand rows; return the number of rows."""
     rows = 0
@@ -49,8 +64,17 @@ def write_parquet(target: str, overwrite: bool, schema: pa.Schema, batches: Batc
     return rows
 
 
-def write_csv(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, header: bool, delimiter: str) -> int:
-    """Write CSV; return the number of rows."""
+def write_csv(
+    target: str,
+    overwrite: bool,
+    schema: pa.Schema,
+    batches: Batches,
+    *,
+    header: bool,
+    delimiter: str,
+    packed: str | None,
+) -> int:
+    """Write CSV, compressed if ``packed`` says how; return the number of rows."""
     from pyarrow import csv
 
     for field in schema:
@@ -59,9 +83,12 @@ def write_csv(target: str, overwrite: bool, schema: pa.Schema, batches: Batches,
                 f"column {field.name!r} ({field.type}) has no form in CSV; leave it out, or use to_parquet or to_ipc"
             )
 
-    def open_writer(part: str) -> Any:
+    @contextmanager
+    def open_writer(part: str) -> Iterator[Any]:
         options = csv.WriteOptions(include_header=header, delimiter=delimiter)
-        return csv.CSVWriter(part, schema, write_options=options)
+        with ExitStack() as stack:
+            out = part if packed is None else stack.enter_context(pa.CompressedOutputStream(part, packed))
+            yield stack.enter_context(closing(csv.CSVWriter(out, schema, write_options=options)))
 
     return _write("CSV", target, overwrite, batches, open_writer)
 
@@ -69,17 +96,21 @@ def write_csv(target: str, overwrite: bool, schema: pa.Schema, batches: Batches,
 def write_ipc(target: str, overwrite: bool, schema: pa.Schema, batches: Batches, compression: str | None) -> int:
     """Write an Arrow IPC file, also called Feather; return the number of rows."""
 
-    def open_writer(part: str) -> Any:
-        return pa.ipc.new_file(part, schema, options=pa.ipc.IpcWriteOptions(compression=compression))
+    def open_writer(part: str) -> AbstractContextManager[Any]:
+        return closing(pa.ipc.new_file(part, schema, options=pa.ipc.IpcWriteOptions(compression=compression)))
 
     return _write("Arrow", target, overwrite, batches, open_writer)
 
 
 def _write(
-    format: str, target: str, overwrite: bool, batches: Batches, open_writer: Callable[[str], pa.ipc.RecordBatchWriter]
+    format: str,
+    target: str,
+    overwrite: bool,
+    batches: Batches,
+    open_writer: Callable[[str], AbstractContextManager[Any]],
 ) -> int:
     rows = 0
-    with _written(format, target, overwrite) as part, closing(open_writer(part)) as writer:
+    with _written(format, target, overwrite) as part, open_writer(part) as writer:
         for batch in batches():
             writer.write_batch(batch)
             rows += batch.num_rows

@@ -170,6 +170,23 @@ def test_csv_tells_null_from_the_empty_string_and_keeps_moments(database: drillc
     assert path.read_text().splitlines()[0] == "1;0.1"
 
 
+@pytest.mark.parametrize(("name", "packing"), [("t.csv.gz", "gzip"), ("t.csv.zst", "zstd")])
+def test_csv_is_compressed_as_its_name_says(
+    events: drillcore.Table, database: drillcore.Database, tmp_path: Path, name: str, packing: str
+) -> None:
+    rows = events.scan(columns=PLAIN)
+    assert rows.to_csv(tmp_path / "t.csv") == 1000
+    assert events.scan(columns=PLAIN).to_csv(tmp_path / name) == 1000
+    with pa.CompressedInputStream(tmp_path / name, packing) as unpacked:
+        assert unpacked.read() == (tmp_path / "t.csv").read_bytes()
+    found = database.sql("select count(*) as n from read_csv(?)", [str(tmp_path / name)]).arrow()
+    assert found["n"].to_pylist() == [1000]
+    # A failure leaves nothing behind, as without compression.
+    with pytest.raises(drillcore.AlreadyExistsError):
+        events.scan(columns=PLAIN).to_csv(tmp_path / name)
+    assert [found for found in names(tmp_path) if "csv" in found] == ["t.csv", name]
+
+
 @pytest.mark.parametrize("format", FORMATS)
 def test_samples_queries_and_no_rows_can_be_written(events: drillcore.Table, tmp_path: Path, format: str) -> None:
     sample = events.sample(20, seed=1, columns=PLAIN)
