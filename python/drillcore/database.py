@@ -463,7 +463,7 @@ class Database(AtMoment):
         """Run a SQL query over all tables as of now; see :meth:`Snapshot.sql <drillcore.snapshot.Snapshot.sql>`.
 
         ``delete from t where ...`` deletes rows, as :meth:`Table.delete <drillcore.table.Table.delete>` does, and
-        returns one row with their number as ``count``.
+        returns one row with their number as ``count``. It takes no ``threads`` and no ``memory_bytes``.
 
         Examples
         --------
@@ -478,8 +478,10 @@ class Database(AtMoment):
         >>> db.sql("delete from flights where flight > ?", [1]).arrow().to_pylist()
         [{'count': 1}]
         """
-        if isinstance(query, str) and query.lstrip()[:6].lower() == "delete":
-            rows = self._native.delete_in_sql(check_text("query", query), parse_parameters(parameters))
+        if isinstance(query, str) and _native.is_delete(check_text("query", query)):
+            if threads is not None or memory_bytes is not None:
+                raise InvalidArgumentError("sql: a delete takes no threads and no memory_bytes; leave them out")
+            rows = self._native.delete_in_sql(query, parse_parameters(parameters))
             return Rows(pa.record_batch({"count": pa.array([rows], pa.int64())}))
         return self.snapshot().sql(query, parameters, threads=threads, memory_bytes=memory_bytes)
 

@@ -41,6 +41,12 @@ fn restore(
     Ok(database::backup_tuple(signals::call(py, restore)?))
 }
 
+/// Whether a text of SQL begins with `delete`, behind comments at most.
+#[pyfunction]
+fn is_delete(text: &str) -> bool {
+    drillcore_sql::is_delete(text)
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -55,5 +61,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<estimate_looks::EstimateLooks>()?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(restore, module)?)?;
+    module.add_function(wrap_pyfunction!(is_delete, module)?)?;
     Ok(())
 }

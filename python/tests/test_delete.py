@@ -137,6 +137,16 @@ def test_a_delete_in_sql_gives_its_count(tmp_path) -> None:
             "count": [10]
         }
         assert len(t) == 80
+        for text in ("-- gone\ndelete from t where id = 1", "/* gone */ delete from t where id = 4"):
+            assert db.sql(text).arrow().to_pydict() == {"count": [0]}
+        for ignored in ({"threads": 0}, {"memory_bytes": 1 << 20}):
+            with pytest.raises(InvalidArgumentError, match="a delete takes no threads"):
+                db.sql("delete from t where id = 0", **ignored)
+        with pytest.raises(InvalidArgumentError, match="a condition cannot contain a subquery"):
+            db.sql("delete from t where id in (select id from t)")
+        with pytest.raises(InvalidArgumentError, match="a condition cannot contain a subquery"):
+            t.count(where="city in (select city from t)")
+        assert len(t) == 80
         with pytest.raises(InvalidArgumentError, match="call truncate"):
             db.sql("delete from t")
         with pytest.raises(InvalidArgumentError, match="DELETE"):

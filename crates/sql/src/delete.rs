@@ -12,7 +12,7 @@ use crate::predicate::predicate_interruptibly;
 use crate::session;
 use crate::syntax;
 
-/// Runs a text that begins with `DELETE`, in one commit; of another text returns `None`.
+/// Runs a text that begins with `DELETE`, behind comments at most, in one commit; of another text returns `None`.
 ///
 /// Its condition is one as [`predicate`](crate::predicate) takes them. Parameters in it are numbers, strings, booleans and
 /// nulls.
@@ -26,8 +26,7 @@ pub fn delete(
     parameters: &Parameters,
     interrupt: &Interrupt,
 ) -> Result<Option<DeleteResult>> {
-    let begins = text.trim_start().get(..6).is_some_and(|word| word.eq_ignore_ascii_case("delete"));
-    if !begins {
+    if !syntax::is_delete(text) {
         return Ok(None);
     }
     let parsed = session::with_stack(|| syntax::deleting(text, parameters));
@@ -51,11 +50,12 @@ fn table_and_condition(statement: Statement) -> Result<(String, Expr)> {
         && limit.is_none();
     let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
     let [from] = &from[..] else { return Err(only_plain()) };
-    let TableFactor::Table { name: ObjectName(name), alias: None, args: None, .. } = &from.relation
-    else {
+    let TableFactor::Table { name: whole @ ObjectName(name), .. } = &from.relation else {
         return Err(only_plain());
     };
     let [ObjectNamePart::Identifier(name)] = &name[..] else { return Err(only_plain()) };
+    // An alias, a sample or whatever else may stand behind the name.
+    let is_plain = is_plain && from.relation.to_string() == whole.to_string();
     if !is_plain || !from.joins.is_empty() {
         return Err(only_plain());
     }

@@ -55,4 +55,5 @@ pub use parameters::Parameters;
 pub use parquet_writer::{ParquetCompression, ParquetWriteError, ParquetWriter};
 pub use predicate::{predicate, predicate_interruptibly};
 pub use query::{MEMORY_BYTES, Query, QueryOptions, query};
+pub use syntax::is_delete;
 pub use type_names::with_type_names;

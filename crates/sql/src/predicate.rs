@@ -1,5 +1,6 @@
 //! Conditions in SQL as predicates of the engine.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -14,6 +15,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
+use datafusion::sql::sqlparser::ast::{self, visit_expressions};
 use drillcore::{
     Between, Error, ErrorKind, Interrupt, Predicate, Result, TableSchema, Zones, aside, type_name,
 };
@@ -29,6 +31,9 @@ use crate::one_nan::{normalised_rows, with_one_nan};
 use crate::session;
 use crate::syntax;
 use crate::zones::ZoneTest;
+
+const NO_SUBQUERY: &str = "a condition cannot contain a subquery; run it as a query first, and write its values into \
+                           the condition, as in x in (1, 2)";
 
 /// A condition on the rows of one table.
 #[derive(Debug)]
@@ -51,6 +56,10 @@ pub struct Condition {
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {
         let expr = syntax::expression(condition)?;
+        // Its tables would be looked for among none.
+        if visit_expressions(&expr.expr, is_query).is_break() {
+            return Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, NO_SUBQUERY)));
+        }
         let columns = DFSchema::try_from(schema.columns.clone())?;
         let state = session::expressions();
         let expr = state.create_logical_expr_from_sql_expr(expr, &columns)?;
@@ -261,7 +270,7 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
                 placeholder.id
             )),
             part if is_subquery(part) => {
-                Some("a condition cannot contain a subquery; use a query".to_string())
+                Some(NO_SUBQUERY.to_string())
             }
             part if part.is_volatile_node() => Some(format!(
                 "a condition cannot use {part}, because its value differs between calls; compute it first and write the value"
@@ -273,6 +282,16 @@ pub fn check_plain(expr: &Expr) -> std::result::Result<(), DataFusionError> {
     match fault {
         None => Ok(()),
         Some(message) => Err(to_datafusion(Error::new(ErrorKind::InvalidArgument, message))),
+    }
+}
+
+/// Stops at an expression that has a query in it.
+fn is_query(expr: &ast::Expr) -> ControlFlow<()> {
+    match expr {
+        ast::Expr::Subquery(_) | ast::Expr::InSubquery { .. } | ast::Expr::Exists { .. } => {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
     }
 }
 

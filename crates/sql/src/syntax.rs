@@ -30,6 +30,18 @@ pub fn statement(
     Ok((statement, functions))
 }
 
+/// Whether a text begins with `DELETE`, behind comments at most. Of a text without the word this costs a look at it.
+pub fn is_delete(text: &str) -> bool {
+    const WORD: &[u8] = b"delete";
+    if !text.as_bytes().windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD)) {
+        return false;
+    }
+    // What has no tokens is no query either, and refused as such.
+    let tokens = Tokenizer::new(&Bound, text).tokenize().unwrap_or_default();
+    let first = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
+    matches!(first, Some(Token::Word(word)) if word.keyword == Keyword::DELETE)
+}
+
 /// The one statement of a text that deletes rows, which is checked by who runs it.
 pub fn deleting(text: &str, parameters: &Parameters) -> Result<Statement, DataFusionError> {
     let (statement, functions) = parsed(text, parameters)?;
