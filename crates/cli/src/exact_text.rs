@@ -50,6 +50,13 @@ pub fn holds(to: &DataType, text: &str) -> bool {
     }
 }
 
+/// Whether a float holds another value than a whole number that is written out. One that was written from a float has
+/// no more digits than that has.
+pub fn is_rounded(number: &str) -> bool {
+    let is_whole = number.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit());
+    is_whole && number.parse::<f64>().is_ok_and(|float| float.to_string() != number)
+}
+
 /// What there is to do about a text that a column does not hold, if there is more to say than that.
 pub fn hint(to: &DataType, text: &str) -> &'static str {
     match to {
@@ -221,6 +228,17 @@ mod tests {
                 let found = doubtful(&schema, text.as_bytes(), Syntax::Jsonl);
                 assert_eq!(found.len(), 1, "{to}: {text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_rounded_if_the_nearest_float_is_written_in_another_way() {
+        for kept in ["0", "-7", "9007199254740992", "18446744073709552000", "1.5", "1e30"] {
+            assert!(!is_rounded(kept), "{kept}");
+        }
+        let many_digits = "9".repeat(400);
+        for rounded in ["9007199254740993", "-12345678901234567891", many_digits.as_str()] {
+            assert!(is_rounded(rounded), "{rounded}");
         }
     }
 

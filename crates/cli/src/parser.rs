@@ -234,7 +234,8 @@ fn csv_rows(
     }
 }
 
-fn shortened(text: &str) -> String {
+/// A value as a reason shows it.
+pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_CHARS) {
         None => text.to_string(),
         Some((len, _)) => format!("{}...", &text[..len]),

@@ -5,15 +5,17 @@ use std::io::{BufReader, Read};
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
 use drillcore::{OnError, type_name};
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
+use crate::exact_text::is_rounded;
 use crate::fault::Fault;
 use crate::flat_json::{array_texts, flat, names};
-use crate::parser::{Parsed, Parser, texts};
+use crate::parser::{Parsed, Parser, shortened, texts};
 use crate::records::{RecordError, RecordReader, Records, Syntax};
 use crate::time_text::time_type;
 
@@ -78,7 +80,11 @@ impl<'a> Text<'a> {
         self.check_guess(&head, taken)?;
         let guessed = self.flat_head(&head, taken).and_then(|flat| {
             let flat = flat.as_ref().unwrap_or(&head);
-            Ok(self.with_times(self.guessed(flat)?, flat))
+            let guessed = self.guessed(flat)?;
+            if taken.is_none() {
+                self.check_whole_numbers(&guessed, flat)?;
+            }
+            Ok(self.with_times(guessed, flat))
         });
         let schema = match taken {
             None => Arc::new(guessed?),
@@ -192,20 +198,13 @@ impl<'a> Text<'a> {
         if names.is_empty() {
             return guessed;
         }
-        let of = |records: Range<usize>| {
-            let (text, count) = (head.text(records.clone()), records.len());
-            texts(self.syntax, &guessed, &names, text, count).ok().flatten()
-        };
-        let parts = match of(0..head.len()) {
-            Some(whole) => vec![whole],
-            // Records that cannot be parsed are told later.
-            None => (0..head.len()).filter_map(|record| of(record..record + 1)).collect(),
-        };
+        let parts = self.texts_of(&guessed, &names, head);
         let field = |field: &FieldRef| {
             let Some(column) = names.iter().position(|name| name == field.name()) else {
                 return field.as_ref().clone();
             };
-            let texts = || parts.iter().flat_map(|part| part.column(column).as_string::<i32>());
+            let texts =
+                || parts.iter().flat_map(|(_, part)| part.column(column).as_string::<i32>());
             let data_type = match texts().flatten().next() {
                 None => field.data_type().clone(),
                 Some(_) => time_type(texts().flatten()).unwrap_or(DataType::Utf8),
@@ -213,6 +212,58 @@ impl<'a> Text<'a> {
             Field::new(field.name(), data_type, true)
         };
         Schema::new(guessed.fields().iter().map(field).collect::<Vec<_>>())
+    }
+
+    /// Refuses to guess that a column holds floats if they would be other numbers than those of the file.
+    fn check_whole_numbers(&self, guessed: &Schema, head: &Records) -> Result<(), Fault> {
+        let given = |name: &String| self.reading.given.iter().any(|(given, _)| given == name);
+        let floats = guessed.fields().iter().filter(|field| field.data_type().is_floating());
+        let names: Vec<&str> = floats
+            .map(|field| field.name())
+            .filter(|name| !given(name))
+            .map(String::as_str)
+            .collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        for (first, part) in self.texts_of(guessed, &names, head) {
+            for (name, column) in names.iter().zip(part.columns()) {
+                let texts = column.as_string::<i32>().iter().enumerate();
+                let mut rounded = texts.filter_map(|(row, text)| Some((row, text?)));
+                if let Some((row, text)) = rounded.find(|(_, text)| is_rounded(text)) {
+                    let line = head.lines(0..head.len()).get(first + row).copied().unwrap_or(0);
+                    let text = shortened(text);
+                    let what = format!(
+                        "column {name:?} would store float64, which cannot hold {text} exactly; give the type of the \
+                         column: --type {name}=float64 rounds, {name}=string does not, nor do {name}=uint64 and \
+                         \"{name}=decimal128(38, 0)\" if they hold it"
+                    );
+                    return Err(bad_line(self.name, line, &what));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The values of some columns as text, in parts that each begin with a record.
+    fn texts_of(
+        &self,
+        schema: &Schema,
+        names: &[&str],
+        head: &Records,
+    ) -> Vec<(usize, RecordBatch)> {
+        let of = |records: Range<usize>| {
+            let (text, count) = (head.text(records.clone()), records.len());
+            texts(self.syntax, schema, names, text, count).ok().flatten()
+        };
+        match of(0..head.len()) {
+            Some(whole) => vec![(0, whole)],
+            // Records that cannot be parsed are told later.
+            None => {
+                let one = |record| Some((record, of(record..record + 1)?));
+                (0..head.len()).filter_map(one).collect()
+            }
+        }
     }
 
     fn input(self, head: Records, schema: SchemaRef, taken: Option<&Taken>) -> Input {

@@ -399,6 +399,31 @@ fn an_object_that_is_null_in_a_row_is_null_in_all_its_columns() {
 }
 
 #[test]
+fn a_whole_number_that_a_float_would_change_needs_a_type() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = "{\"id\": 1, \"v\": 1}\n\n{\"id\": 2, \"v\": 12345678901234567891}\n";
+    std::fs::write(folder.join("a.jsonl"), lines).unwrap();
+    let ingest = ["ingest", "db", "t", "a.jsonl", "--key=id", "--quiet"];
+    let message = refused(folder, &ingest);
+    let said = "a.jsonl, line 3: column \"v\" would store float64, which cannot hold 12345678901234567891 exactly";
+    assert!(message.contains(said) && message.contains("--type v=float64"), "{message}");
+    for (table, given, stored) in [
+        ("whole", "v=uint64", "{\"v\":12345678901234567891}"),
+        ("rounded", "v=float64", "{\"v\":1.2345678901234567e19}"),
+    ] {
+        let typed = ["ingest", "db", table, "a.jsonl", "--key=id", "--quiet", "--type", given];
+        prints(folder, &typed);
+        let found = prints(folder, &["scan", "db", table, "--columns=v", "--output=jsonl"]);
+        assert_eq!(found.lines().nth(1), Some(stored));
+    }
+    // A program that knows floats only writes no more digits than a float has.
+    std::fs::write(folder.join("b.jsonl"), "{\"id\": 1, \"v\": 18446744073709552000}\n").unwrap();
+    prints(folder, &["ingest", "db", "u", "b.jsonl", "--key=id", "--quiet"]);
+    assert_eq!(type_of(folder, "u", "v"), "Float64");
+}
+
+#[test]
 fn an_array_that_is_no_list_of_strings_makes_all_arrays_of_its_column_text() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
