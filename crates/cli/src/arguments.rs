@@ -397,7 +397,8 @@ pub struct Shape {
     /// Columns of the sort key. In a rollup table, --time and --dimension are added if it lacks them.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     pub key: Vec<String>,
-    /// The type of a column, instead of the one guessed; add-column lists the types. Can be repeated.
+    /// The type of a column, instead of the one guessed; add-column lists the types. A column of JSONL for which this is
+    /// string takes numbers, booleans, arrays and objects too, as text. Can be repeated.
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = typed_column)]
     pub column_types: Vec<(String, DataType)>,
     /// What happens to rows with equal keys; by default append.

@@ -98,8 +98,8 @@ pub struct Reading<'a> {
     pub batch_rows: usize,
     /// What to do with text that cannot be parsed.
     pub on_error: OnError,
-    /// Types of columns that are not to be guessed.
-    pub given: &'a [(String, DataType)],
+    /// Types of columns that are not to be guessed, where they can be given.
+    pub given: Option<&'a [(String, DataType)]>,
     /// Records or rows at the beginning of the file that are passed over.
     pub records_before: u64,
     /// Ends a wait for a pipe.

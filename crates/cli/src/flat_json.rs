@@ -16,8 +16,8 @@ use crate::records::Records;
 /// Objects and arrays within each other, that of the line counted.
 pub const DEPTH_MAX: usize = 32;
 
-/// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed:
-/// then `given` are types of some of them.
+/// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed.
+/// `given` are the types of some columns that were asked for: if it is that of strings, every value is made one.
 ///
 /// # Errors
 /// What is wrong with the first record that cannot be made flat. One that is not JSON is left as it is.
@@ -27,8 +27,8 @@ pub fn flat(
     given: &[(String, DataType)],
 ) -> Result<Option<Records>, String> {
     let all = || (0..records.len()).map(|record| records.text(record..record + 1));
-    let has_objects = has_objects(known);
-    let is_changed = |text: &[u8]| is_nested(text) || has_objects && has_null(text);
+    let (has_objects, has_texts) = (has_objects(known), has_texts(given));
+    let is_changed = |text: &[u8]| has_texts || is_nested(text) || has_objects && has_null(text);
     if !all().any(is_changed) {
         return Ok(None);
     }
@@ -58,7 +58,10 @@ pub fn array_texts(records: &Records, given: &[(String, DataType)]) -> Vec<(Stri
 }
 
 /// Whether lines of these columns may have to be made flat: a look at all of them that costs little.
-pub fn may_change(text: &[u8], known: &Schema) -> bool {
+pub fn may_change(text: &[u8], known: &Schema, given: &[(String, DataType)]) -> bool {
+    if has_texts(given) {
+        return true;
+    }
     let mut opened = 0;
     let mut lines = 0;
     for byte in text {
@@ -75,6 +78,10 @@ pub fn may_change(text: &[u8], known: &Schema) -> bool {
 /// Whether some of the columns are fields of an object, which may be null.
 fn has_objects(known: Option<&Schema>) -> bool {
     known.is_some_and(|known| known.fields().iter().any(|field| field.name().contains('.')))
+}
+
+fn has_texts(given: &[(String, DataType)]) -> bool {
+    given.iter().any(|(_, given)| *given == DataType::Utf8)
 }
 
 fn has_null(text: &[u8]) -> bool {
@@ -172,6 +179,7 @@ impl<'a> Flattening<'a> {
                 return fields.into_iter().try_for_each(|field| self.put(field, value, false));
             }
         }
+        let is_scalar = !matches!(first, b'"' | b'[' | b'{') && value != b"null";
         match (first, stores) {
             (b'[', None) if self.known.is_none() && !is_list_of_strings(value) => {
                 self.put(name.clone(), value, true)?;
@@ -179,6 +187,7 @@ impl<'a> Flattening<'a> {
                 Ok(())
             }
             (b'[' | b'{', Some(DataType::Utf8)) => self.put(name, value, true),
+            _ if is_scalar && given == Some(&DataType::Utf8) => self.put(name, value, true),
             _ => self.put(name, value, false),
         }
     }
@@ -277,6 +286,23 @@ impl<'a> Flattening<'a> {
     }
 }
 
+/// The value of a flat line with a name, as it is written.
+pub fn value<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
+    let mut scanned = Flattening::new(line, None, &[]);
+    scanned.expect(b'{').ok()?;
+    loop {
+        scanned.peek().ok()?;
+        let found: String = serde_json::from_slice(scanned.string().ok()?).ok()?;
+        scanned.expect(b':').ok()?;
+        scanned.peek().ok()?;
+        let value = scanned.whole(&found, 1).ok()?;
+        if found == name {
+            return std::str::from_utf8(value).ok();
+        }
+        scanned.expect(b',').ok()?;
+    }
+}
+
 /// The names of a line, in its order; none of a line that is not JSON.
 pub fn names(line: &[u8]) -> Vec<String> {
     struct Names;
@@ -325,6 +351,21 @@ mod tests {
         let line = br#"{"a": {"x": 1}, "b": {"c": {"y": 2}, "d": 3}, "e": [1]}"#;
         let flat = String::from_utf8(flat_line(line, None, &given).unwrap()).unwrap();
         assert_eq!(flat, r#"{"a":"{\"x\": 1}","b.c":"{\"y\": 2}","b.d":3,"e":"[1]"}"#);
+        for (scalar, expected) in [("1.50", "\"1.50\""), ("true", "\"true\""), ("null", "null")] {
+            let line = format!("{{\"a\": {scalar}, \"b\": {scalar}}}");
+            let flat =
+                String::from_utf8(flat_line(line.as_bytes(), None, &given).unwrap()).unwrap();
+            assert_eq!(flat, format!("{{\"a\":{expected},\"b\":{scalar}}}"));
+        }
+        // What is no value is left to the decoder.
+        assert_eq!(flat_line(b"{\"a\": 1x}", None, &given).unwrap(), b"{\"a\": 1x}");
+    }
+
+    #[test]
+    fn a_value_is_found_as_it_is_written() {
+        let line = br#" {"a": 1.50 , "b\u0041": [1, {"c": ","}], "d": "x}"}"#;
+        let found = ["a", "bA", "d", "c"].map(|name| value(line, name));
+        assert_eq!(found, [Some("1.50"), Some(r#"[1, {"c": ","}]"#), Some("\"x}\""), None]);
     }
 
     #[test]

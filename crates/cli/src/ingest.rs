@@ -199,7 +199,7 @@ fn new_table(
 fn reading<'a>(arguments: &'a Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
     let batch_rows = arguments.batch_rows as usize;
     let (format, on_error) = (arguments.format, on_error(arguments));
-    let given = &arguments.shape.column_types;
+    let given = Some(&arguments.shape.column_types[..]);
     Reading { format, batch_rows, on_error, given, records_before: 0, interrupt }
 }
 

@@ -15,7 +15,7 @@ use serde::de::IgnoredAny;
 
 use crate::batches::{BadRecord, lacks};
 use crate::exact_text::{doubtful, hint, holds};
-use crate::flat_json::{flat, may_change};
+use crate::flat_json::{flat, may_change, value};
 use crate::records::{Records, Syntax};
 
 /// Characters of a value that a reason shows.
@@ -37,6 +37,8 @@ pub struct Parser {
     pub is_strict: bool,
     /// Columns that every row has, if only to say null. CSV, whose rows have all columns, names them in its header.
     pub spelled_out: Vec<String>,
+    /// Types of columns that were asked for, where they can be. Of those of strings, JSON lines may have any value.
+    pub given: Option<Vec<(String, DataType)>>,
 }
 
 impl Parser {
@@ -60,14 +62,19 @@ impl Parser {
 
     /// The rows of records, made flat.
     fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
-        if self.syntax == Syntax::Csv || !may_change(records.text(range.clone()), &self.schema) {
+        let text = records.text(range.clone());
+        if self.syntax == Syntax::Csv || !may_change(text, &self.schema, self.given()) {
             return self.flat_rows(records, range);
         }
         let part = records.part(range);
-        match flat(&part, Some(&self.schema), &[]).map_err(ArrowError::ParseError)? {
+        match flat(&part, Some(&self.schema), self.given()).map_err(ArrowError::ParseError)? {
             None => self.flat_rows(&part, 0..part.len()),
             Some(flat) => self.flat_rows(&flat, 0..flat.len()),
         }
+    }
+
+    fn given(&self) -> &[(String, DataType)] {
+        self.given.as_deref().unwrap_or(&[])
     }
 
     fn flat_rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
@@ -158,7 +165,7 @@ impl Parser {
         }
         let bad_cell = match self.syntax {
             Syntax::Csv => self.bad_cell(record),
-            Syntax::Jsonl => None,
+            Syntax::Jsonl => self.bad_value(record),
         };
         bad_cell.unwrap_or_else(|| match error {
             // Each record is parsed alone, so it is not this line.
@@ -168,6 +175,35 @@ impl Parser {
             }
             other => other.to_string(),
         })
+    }
+
+    /// The first value of a JSON line that does not fit its column, and what to do about it.
+    fn bad_value(&self, record: &[u8]) -> Option<String> {
+        serde_json::from_slice::<IgnoredAny>(record).ok()?;
+        let mut line = Records::default();
+        line.push(record, 1);
+        let line = flat(&line, Some(&self.schema), self.given()).ok()?.unwrap_or(line);
+        let text = line.text(0..1);
+        let does_not_fit = |field: &&FieldRef| {
+            let column = Arc::new(Schema::new(vec![FieldRef::clone(field)]));
+            let decoder = arrow_json::ReaderBuilder::new(column).with_batch_size(1).build_decoder();
+            let decoded = decoder.and_then(|mut decoder| {
+                decoder.decode(text)?;
+                decoder.flush()
+            });
+            decoded.is_err()
+        };
+        let field = self.schema.fields().iter().find(does_not_fit)?;
+        let (name, stores) = (field.name(), type_name(field.data_type()));
+        let found = shortened(value(text, name)?);
+        let hint = match (&self.given, field.data_type()) {
+            (None, _) => String::new(),
+            (Some(_), DataType::Utf8) => format!("; use --type {name}=string to store it as text"),
+            (Some(_), _) => format!(
+                "; correct it, or store the column as text in a new table, with --type {name}=string"
+            ),
+        };
+        Some(format!("column {name:?} stores {stores}, which cannot hold {found}{hint}"))
     }
 
     /// The first cell of a row of CSV that does not fit its column.

@@ -97,9 +97,10 @@ impl<'a> Text<'a> {
     /// What types are guessed from, flat if it is not so already; records that cannot be made flat are left out, or refused.
     fn flat_head(&self, head: &Records, taken: Option<&Taken>) -> Result<Option<Records>, Fault> {
         let known = taken.map(|taken| taken.columns.as_ref());
-        let mut given = self.reading.given.to_vec();
+        let given = self.reading.given.unwrap_or(&[]);
+        let mut given = given.to_vec();
         if known.is_none() {
-            given.extend(array_texts(head, self.reading.given));
+            given.extend(array_texts(head, &given));
         }
         let given = &given[..];
         if let Ok(flat) = flat(head, known, given) {
@@ -216,7 +217,8 @@ impl<'a> Text<'a> {
 
     /// Refuses to guess that a column holds floats if they would be other numbers than those of the file.
     fn check_whole_numbers(&self, guessed: &Schema, head: &Records) -> Result<(), Fault> {
-        let given = |name: &String| self.reading.given.iter().any(|(given, _)| given == name);
+        let given = self.reading.given.unwrap_or(&[]);
+        let given = |name: &String| given.iter().any(|(given, _)| given == name);
         let floats = guessed.fields().iter().filter(|field| field.data_type().is_floating());
         let names: Vec<&str> = floats
             .map(|field| field.name())
@@ -273,6 +275,7 @@ impl<'a> Text<'a> {
             // A column that first comes behind the sample is not dropped silently.
             is_strict: !taken.is_some_and(|taken| taken.skips_others),
             spelled_out: taken.map_or(Vec::new(), |taken| taken.spelled_out.clone()),
+            given: self.reading.given.map(<[_]>::to_vec),
         };
         let parts = TextParts {
             name: Arc::from(self.name),

@@ -399,6 +399,48 @@ fn an_object_that_is_null_in_a_row_is_null_in_all_its_columns() {
 }
 
 #[test]
+fn a_column_of_mixed_types_in_json_lines_is_text_if_its_type_is_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lines = [
+        r#"{"id": 1, "a": 5, "b": 7}"#,
+        r#"{"id": 2, "a": "x", "b": {"c": 1}}"#,
+        r#"{"id": 3, "a": 1.50, "b": 8}"#,
+        r#"{"id": 4, "a": 12345678901234567891, "b": null}"#,
+    ];
+    std::fs::write(folder.join("a.jsonl"), lines.join("\n")).unwrap();
+    let ingest = ["ingest", "db", "t", "a.jsonl", "--key=id", "--quiet"];
+    for (given, said) in [
+        (
+            &["--type=b=string"][..],
+            "line 1: column \"a\" stores string, which cannot hold 5; use --type a=string to store it as text",
+        ),
+        (
+            &["--type=a=string"],
+            "line 2: column \"b\" stores int64, which cannot hold {\"c\": 1}; correct it, or store the column as text \
+             in a new table, with --type b=string",
+        ),
+    ] {
+        let message = refused(folder, &[&ingest[..], given].concat());
+        assert!(message.contains(said), "{message}");
+    }
+    let given = ["--type=a=string", "--type=b=string"];
+    // Into a new table, and into the one that is there then.
+    for _ in 0..2 {
+        prints(folder, &[&ingest[..], &given].concat());
+    }
+    let all = "select id, a, b from t group by id, a, b order by id";
+    assert_eq!(
+        prints(folder, &["sql", "db", all, "--output=jsonl"]),
+        "{\"id\":1,\"a\":\"5\",\"b\":\"7\"}\n\
+         {\"id\":2,\"a\":\"x\",\"b\":\"{\\\"c\\\": 1}\"}\n\
+         {\"id\":3,\"a\":\"1.50\",\"b\":\"8\"}\n\
+         {\"id\":4,\"a\":\"12345678901234567891\",\"b\":null}\n"
+    );
+    assert_eq!(prints(folder, &["count", "db", "t"]), "8\n");
+}
+
+#[test]
 fn a_whole_number_that_a_float_would_change_needs_a_type() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
