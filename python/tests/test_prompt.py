@@ -27,11 +27,11 @@ COMMAND = [sys.executable, "-m", "drillcore"]
 class Terminal:
     """A program in a terminal of its own, with what it has printed since it was asked last."""
 
-    def __init__(self, arguments: list[str], folder: Path, columns: int = 80) -> None:
+    def __init__(self, arguments: list[str], folder: Path, columns: int = 80, pager: str = "") -> None:
         self.process, self.file = pty.fork()
         if self.process == 0:
             os.chdir(folder)
-            os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(folder / "state"))
+            os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(folder / "state"), PAGER=pager)
             os.execv(COMMAND[0], [*COMMAND, *arguments])
         fcntl.ioctl(self.file, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
         self.printed = b""
@@ -117,6 +117,33 @@ def test_a_result_fits_the_terminal_and_a_long_one_stops(prompt: Terminal) -> No
     shown = prompt.ask("select id, carrier from flights limit 1;", "1 row,")
     assert re.search(r"-\[ row 1 \]-+\nid      \| 0\ncarrier \| UA\n", shown)
     prompt.type("exit\r")
+    assert prompt.exit_code() == 0
+
+
+def test_a_result_longer_than_the_screen_goes_through_the_pager(folder: Path) -> None:
+    prompt = Terminal(["sql", "db"], folder, pager="sed 's/^/page: /'")
+    prompt.until("db> $")
+    assert "page: | 49 |" in prompt.ask("select id from flights limit 50;", "50 rows,")
+    assert "page:" not in prompt.ask("select id from flights limit 5;", "5 rows,")
+    prompt.type("\x04")
+    assert prompt.exit_code() == 0
+    # What cannot be run shows nothing.
+    missing = Terminal(["sql", "db"], folder, pager="no-such-pager --option")
+    missing.until("db> $")
+    assert "\n| 49 |" in missing.ask("select id from flights limit 50;", "50 rows,")
+    missing.type("\x04")
+    assert missing.exit_code() == 0
+
+
+def test_ctrl_c_in_the_pager_is_the_pagers(folder: Path) -> None:
+    prompt = Terminal(["sql", "db"], folder, pager="cat; exec sleep 60")
+    prompt.until("db> $")
+    prompt.type("select id from flights limit 50;\r")
+    prompt.until(r"\| 49 \|\n")
+    prompt.type("\x03")
+    prompt.until(r"(?s)50 rows,.*db> $")
+    assert "| 3 |" in prompt.ask("select 1 + 2 as n;", "1 row,")
+    prompt.type("\x04")
     assert prompt.exit_code() == 0
 
 

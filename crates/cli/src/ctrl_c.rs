@@ -33,6 +33,8 @@ pub struct CtrlC {
     is_over: AtomicBool,
     /// Stops the query only, not the process.
     is_at_prompt: AtomicBool,
+    /// Another program that the terminal belongs to handles it.
+    is_left: AtomicBool,
 }
 
 impl CtrlC {
@@ -56,6 +58,14 @@ impl CtrlC {
         self.is_at_prompt.store(true, Ordering::Relaxed);
     }
 
+    /// Runs what handles Ctrl-C itself, as a pager does.
+    pub fn leave_to<T>(&self, other: impl FnOnce() -> T) -> T {
+        self.is_left.store(true, Ordering::Relaxed);
+        let done = other();
+        self.is_left.store(false, Ordering::Relaxed);
+        done
+    }
+
     /// What Ctrl-C asked for has been done, or there was nothing to stop.
     pub fn forget(&self) {
         *self.asked_at.lock() = None;
@@ -68,6 +78,9 @@ impl CtrlC {
     }
 
     fn ask(&self) {
+        if self.is_left.load(Ordering::Relaxed) {
+            return;
+        }
         self.is_asked.store(true, Ordering::Relaxed);
         if self.is_at_prompt.load(Ordering::Relaxed) {
             let asked_at = *self.asked_at.lock().get_or_insert_with(Instant::now);

@@ -29,6 +29,7 @@ mod progress;
 mod selection;
 mod read;
 mod idle;
+mod pager;
 mod describe;
 mod prompt;
 mod export_target;

@@ -20,6 +20,19 @@ pub fn print(
     or_fault(write(style, schema, batches, out))
 }
 
+/// The same as text, for a result that is held anyway.
+pub fn printed(style: Style, batches: &[RecordBatch]) -> Result<Vec<u8>, Fault> {
+    let (mut text, schema) = (Vec::new(), batches[0].schema());
+    or_fault(write(style, schema, batches.iter().cloned().map(Ok), &mut text))?;
+    Ok(text)
+}
+
+/// Prints text as it is.
+pub fn print_text(text: &[u8]) -> Result<(), Fault> {
+    let mut out = io::stdout().lock();
+    or_fault(out.write_all(text).and_then(|()| out.flush()).map_err(Stop::from))
+}
+
 /// Prints one batch.
 pub fn print_one(style: Style, batch: RecordBatch) -> Result<(), Fault> {
     print(style, batch.schema(), std::iter::once(Ok(batch)))

@@ -26,7 +26,8 @@ use crate::fault::Fault;
 use crate::fitted_table::{Expanded, lay_out};
 use crate::idle::Idle;
 use crate::opening::open_to_read;
-use crate::output::{print, print_line};
+use crate::output::{print_line, printed};
+use crate::pager::Pager;
 use crate::read::{self, standard_input};
 use crate::statements::{Statement, split};
 
@@ -49,6 +50,7 @@ Each query reads the newest commit, also while another process writes.
   \\x           rows shown vertically: on, off, or auto (if they are too wide)
   \\?           this help
   \\q           leave, as Ctrl-D does
+A result that is longer than the screen goes through $PAGER, or less.
 Tab completes names and keywords, Ctrl-R searches earlier statements,
 Ctrl-C stops a query or clears the line.";
 
@@ -134,6 +136,7 @@ impl Session {
         let mut editor = editor(self.names.clone());
         let asks = Asks::new(&self.arguments.database);
         let idle = Idle::watch(self.database.clone(), IDLE);
+        let pager = Pager { ctrl_c, idle: &idle };
         print_line("Type \\? for help, \\q to leave.")?;
         ctrl_c.begin_prompt();
         loop {
@@ -153,7 +156,7 @@ impl Session {
             };
             let mut next = Ok(Next::GoOn);
             let whole = drillcore::without_panic(|| {
-                next = self.answer(&text, ctrl_c);
+                next = self.answer(&text, &pager);
                 Ok(())
             });
             match whole.map_err(Fault::from).and(next) {
@@ -165,22 +168,22 @@ impl Session {
     }
 
     /// Does what a line asks for: a command, or one or more statements.
-    fn answer(&mut self, text: &str, ctrl_c: &CtrlC) -> Result<Next, Fault> {
+    fn answer(&mut self, text: &str, pager: &Pager) -> Result<Next, Fault> {
         let text = text.trim();
         match text.trim_end_matches(';').trim() {
             "exit" | "quit" => return Ok(Next::Leave),
-            "help" => return self.command("\\?"),
-            command if command.starts_with('\\') => return self.command(command),
+            "help" => return self.command("\\?", pager),
+            command if command.starts_with('\\') => return self.command(command, pager),
             _ => {}
         }
         for statement in split(text).statements {
-            self.query(&statement.text)?;
-            ctrl_c.forget();
+            self.query(&statement.text, pager)?;
+            pager.ctrl_c.forget();
         }
         Ok(Next::GoOn)
     }
 
-    fn command(&mut self, command: &str) -> Result<Next, Fault> {
+    fn command(&mut self, command: &str, pager: &Pager) -> Result<Next, Fault> {
         let (name, argument) = match command.split_once(char::is_whitespace) {
             Some((name, argument)) => (name, argument.trim()),
             None => (command, ""),
@@ -188,7 +191,7 @@ impl Session {
         match (name, argument) {
             ("\\q", "") => return Ok(Next::Leave),
             ("\\?" | "\\h", "") => print_line(HELP)?,
-            ("\\d", table) => self.describe(table)?,
+            ("\\d", table) => self.describe(table, pager)?,
             ("\\x", how) => {
                 self.expanded = match (how, self.expanded) {
                     ("on", _) | ("", Expanded::Auto | Expanded::Never) => Expanded::Always,
@@ -211,7 +214,7 @@ impl Session {
         Ok(Next::GoOn)
     }
 
-    fn describe(&self, table: &str) -> Result<(), Fault> {
+    fn describe(&self, table: &str, pager: &Pager) -> Result<(), Fault> {
         let db = self.refreshed()?;
         let (snapshot, stats) = (self.snapshot(&db)?, db.stats()?);
         self.names.refresh(&snapshot)?;
@@ -219,7 +222,9 @@ impl Session {
             let tables = describe::tables(&snapshot, &stats, &self.interrupt)?;
             let shown = LISTED.iter().map(|name| tables.schema().index_of(name));
             let shown = shown.collect::<Result<Vec<_>, _>>().expect("they are columns of the list");
-            return self.show(&[tables.project(&shown).expect("they are columns of the list")]);
+            let tables = tables.project(&shown).expect("they are columns of the list");
+            drop((snapshot, db));
+            return self.show(&[tables], pager);
         }
         let name = match table.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
             Some(quoted) => quoted.replace("\"\"", "\""),
@@ -227,11 +232,13 @@ impl Session {
         };
         let table = snapshot.table(&name)?;
         print_line(&describe::heading(&table, &stats, &self.interrupt)?)?;
-        self.show(&[describe::columns(&table.schema())])
+        let columns = describe::columns(&table.schema());
+        drop((table, snapshot, db));
+        self.show(&[columns], pager)
     }
 
     /// Prints the first rows of a result, how many there are, and how long they took.
-    fn query(&self, text: &str) -> Result<(), Fault> {
+    fn query(&self, text: &str, pager: &Pager) -> Result<(), Fault> {
         read::check_reads(text)?;
         let begun = Instant::now();
         let snapshot = self.snapshot(&self.refreshed()?)?;
@@ -251,7 +258,8 @@ impl Session {
                 break;
             }
         }
-        drop(query);
+        // What is held of the database is not needed while the rows are read.
+        drop((query, snapshot));
         let elapsed = begun.elapsed();
         if let (true, Some(last)) = (is_cut, batches.last_mut()) {
             *last = last.slice(0, last.num_rows() - 1);
@@ -260,7 +268,7 @@ impl Session {
         if batches.is_empty() {
             batches.push(RecordBatch::new_empty(schema));
         }
-        self.show(&batches)?;
+        self.show(&batches, pager)?;
         let seconds = elapsed.as_secs_f64();
         print_line(&match (is_cut, rows) {
             (true, _) => format!(
@@ -272,18 +280,17 @@ impl Session {
         })
     }
 
-    fn show(&self, batches: &[RecordBatch]) -> Result<(), Fault> {
-        let schema = batches[0].schema();
+    fn show(&self, batches: &[RecordBatch], pager: &Pager) -> Result<(), Fault> {
         let style = self.arguments.output.output;
         if style != Style::Table {
-            return print(style, schema, batches.iter().cloned().map(Ok));
+            return pager.show(&printed(style, batches)?);
         }
         // What goes to a file is not cut.
         let size = Term::stdout().size_checked().filter(|_| io::stdout().is_terminal());
         let width = size.map(|(_, columns)| usize::from(columns));
-        let text = lay_out(&schema, batches, width, self.expanded)
+        let text = lay_out(&batches[0].schema(), batches, width, self.expanded)
             .map_err(|error| Fault::unusable(format!("cannot show the rows: {error}")))?;
-        print_line(text.trim_end_matches('\n'))
+        pager.show(format!("{}\n", text.trim_end_matches('\n')).as_bytes())
     }
 }
 
