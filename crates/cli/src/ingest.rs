@@ -26,7 +26,7 @@ use crate::input;
 use crate::output::print_line;
 use crate::progress;
 use crate::resume::FileProgress;
-use crate::shape_check::{check_agrees, whole_key};
+use crate::shape_check::{check_agrees, check_types, whole_key};
 use crate::source::{self, Replay};
 
 /// Parts read ahead of each parsing thread.
@@ -39,6 +39,7 @@ const REJECTED_SHOWN: usize = 20;
 
 /// Appends the files, and prints how many rows went in.
 pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
+    check_types(&arguments.shape.column_types)?;
     check_files_exist(&arguments.files)?;
     let (db, table, replay) = open_table(arguments, interrupt)?;
     let bar = progress_bar(arguments.quiet);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use arrow_schema::DataType;
 use drillcore::{Merge, Metric, RollupSpec, TableSchema, TableSpec, type_name};
 
 use crate::arguments::{MergeName, Shape};
@@ -19,6 +20,21 @@ pub fn check_agrees(shape: &Shape, table: &str, schema: &TableSchema) -> Result<
         "table {table:?} exists and does not match the options: {}; leave these options out, or use another table name",
         contradictions.join("; ")
     )))
+}
+
+/// Refuses two types of one column.
+pub fn check_types(types: &[(String, DataType)]) -> Result<(), Fault> {
+    for (at, (name, given)) in types.iter().enumerate() {
+        let mut others = types[..at].iter().filter(|(other, _)| other == name);
+        if let Some((_, other)) = others.find(|(_, other)| other != given) {
+            return Err(Fault::wrong_call(format!(
+                "--type gives column {name:?} two types, {} and {}; leave one out",
+                type_name(other),
+                type_name(given)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The key, time and dimensions, each once.

@@ -63,6 +63,15 @@ fn types_that_are_given_are_those_of_the_table_and_others_are_refused() {
         let message = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(2) && message.contains(said), "{given}: {message}");
     }
+    // One type, said twice, is no contradiction.
+    for (second, said) in
+        [("zip=int64", "column \"zip\" two types, string and int64"), ("zip=string", "")]
+    {
+        let ingest = ["ingest", "db", "t", "-", "--quiet", "--type=zip=string", "--type", second];
+        let output = drillcore(folder.path(), &ingest, CSV);
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() == said.is_empty() && message.contains(said), "{message}");
+    }
     let tables = prints(folder.path(), &["tables", "db", "--output=csv"], "");
     assert_eq!(tables.lines().count(), 3, "{tables}");
 }
