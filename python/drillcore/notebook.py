@@ -14,6 +14,7 @@ from drillcore.names import shortened
 SHOWN_ROWS = 20
 _MUTED = "opacity:.65"
 _CAPTION_LEN_MAX = 80
+_STRUCT_LEN_MAX = 240
 
 
 class Html(str):
@@ -47,12 +48,34 @@ def html_table(cells: Sequence[Sequence[str]], caption: str, right: Sequence[int
 
 
 def text(value: Any) -> str:
-    """Return one cell as it is shown, cut where it is long."""
+    """Return one cell as it is shown, cut where it is long.
+
+    Examples
+    --------
+    >>> text({"value": 4.963579634927614, "low": 4.91316604697528, "high": 5.0, "note": None})
+    '{value: 4.96358, low: 4.91317, high: 5, note: null}'
+    """
     if value is None:
         return "null"
+    if isinstance(value, dict):
+        return _struct_text(value)
     shown = f"{value:.6g}" if isinstance(value, float) else str(value)
     # What a terminal would obey, and what would break the line, is spelled out.
     return shortened("".join(c if c.isprintable() else repr(c)[1:-1] for c in shown))
+
+
+def _struct_text(value: dict[str, Any]) -> str:
+    """Each part is cut where it is long: so no part hides those behind it, such as the upper end of an interval."""
+    parts = (f"{text(name)}: {_whole(part) or text(part)}" for name, part in value.items())
+    shown = f"{{{', '.join(parts)}}}"
+    return shown if len(shown) <= _STRUCT_LEN_MAX else shown[: _STRUCT_LEN_MAX - 3] + "..."
+
+
+def _whole(value: Any) -> str | None:
+    """Return all digits of a float that is a whole number."""
+    if isinstance(value, float) and value == value // 1 and abs(value) < 2**53:
+        return f"{value + 0.0:.0f}"
+    return None
 
 
 def figure(value: float | None) -> str:

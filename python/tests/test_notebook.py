@@ -34,6 +34,18 @@ def numbers(database: drillcore.Database) -> drillcore.Table:
     return t
 
 
+def test_an_estimate_in_a_query_is_shown_with_both_ends_and_its_note(database: drillcore.Database) -> None:
+    t = database.create_table("t", {"id": "int64", "x": "float64"}, key="id")
+    t.append(pa.table({"id": range(20_000), "x": [i / 7 for i in range(20_000)]}))
+    query = "select approx_avg_ci(x, n => 5000, seed => 1) as v, approx_count_ci() as n from t"
+    row = database.sql(query).arrow().to_pylist()[0]
+    shown = [f"{name}: {row['v'][name]:.6g}" for name in ("value", "low", "high")]
+    assert row["v"]["low"] < row["v"]["high"]
+    for text in (repr(database.sql(query)), texts(database.sql(query)._repr_html_())):
+        assert f"{{{', '.join(shown)}, note: " in text
+        assert "{value: 20000, low: 20000, high: 20000, note: null}" in text
+
+
 TAKES = {
     "arrow": lambda rows: rows.arrow(),
     "batches": lambda rows: pa.Table.from_batches(rows.batches(), schema=rows.schema),

@@ -1,14 +1,22 @@
 //! Rows laid out to the width of a terminal: columns cut with an ellipsis, or each row down the page.
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, Schema};
+use arrow_schema::{ArrowError, DataType, Schema};
 use console::{measure_text_width, truncate_str};
 
 /// The narrowest that a column is cut to. If that is too wide still, rows go down the page.
 const COLUMN_WIDTH_MIN: usize = 6;
 const ELLIPSIS: &str = "…";
 const NULL: &str = "NULL";
+/// The parts of an estimate in a query, in their order. What stands behind its figures may be cut.
+const ESTIMATE: [&str; 4] = ["value", "low", "high", "note"];
+/// Digits of a figure of an estimate.
+const FIGURE_DIGITS: usize = 6;
+/// Whole numbers below this are floats without a gap.
+const WHOLE_MAX: f64 = (1u64 << 53) as f64;
 
 /// Whether each row goes down the page, a line per column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +31,8 @@ struct Column {
     name: String,
     /// Numbers are aligned to the right.
     is_number: bool,
+    /// The narrowest that it is cut to.
+    least: usize,
     cells: Vec<String>,
 }
 
@@ -42,9 +52,10 @@ pub fn lay_out(
 ) -> Result<String, ArrowError> {
     let columns = columns(schema, batches)?;
     let natural: Vec<usize> = columns.iter().map(Column::width).collect();
+    let least: Vec<usize> = columns.iter().map(|column| column.least).collect();
     let widths = match width {
         None => Some(natural),
-        Some(width) => fitted(&natural, width),
+        Some(width) => fitted(&natural, &least, width),
     };
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
     Ok(match (expanded, widths) {
@@ -52,7 +63,7 @@ pub fn lay_out(
         (_, Some(widths)) => across(&columns, rows, &widths),
         (Expanded::Never, None) => {
             let least: Vec<usize> =
-                columns.iter().map(|column| column.width().min(COLUMN_WIDTH_MIN)).collect();
+                columns.iter().map(|column| column.width().min(column.least)).collect();
             across(&columns, rows, &least)
         }
     })
@@ -62,14 +73,69 @@ fn columns(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Column>, Arro
     let options = FormatOptions::default().with_null(NULL).with_display_error(true);
     let column = |index: usize| {
         let field = schema.field(index);
-        let mut cells = Vec::new();
+        let (mut cells, mut least) = (Vec::new(), COLUMN_WIDTH_MIN);
         for batch in batches {
-            let values = ArrayFormatter::try_new(batch.column(index), &options)?;
+            let values = batch.column(index);
+            if is_estimate(field.data_type()) {
+                for (figures, note) in estimates(values, &options)? {
+                    let figures = shown(&figures);
+                    least = least.max(measure_text_width(&figures) + measure_text_width(ELLIPSIS));
+                    cells.push(figures + &shown(&note));
+                }
+                continue;
+            }
+            let values = ArrayFormatter::try_new(values, &options)?;
             cells.extend((0..batch.num_rows()).map(|row| shown(&values.value(row).to_string())));
         }
-        Ok(Column { name: shown(field.name()), is_number: field.data_type().is_numeric(), cells })
+        let (name, is_number) = (shown(field.name()), field.data_type().is_numeric());
+        Ok(Column { name, is_number, least, cells })
     };
     (0..schema.fields().len()).map(column).collect()
+}
+
+/// Whether values are what `approx_avg_ci` and its like give.
+fn is_estimate(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(parts) => {
+            let figures = parts.iter().take(3).all(|part| *part.data_type() == DataType::Float64);
+            figures && parts.iter().map(|part| part.name().as_str()).eq(ESTIMATE)
+        }
+        _ => false,
+    }
+}
+
+/// The figures of each estimate, and what stands behind them.
+fn estimates(
+    values: &ArrayRef,
+    options: &FormatOptions,
+) -> Result<Vec<(String, String)>, ArrowError> {
+    let values = values.as_struct();
+    let notes = ArrayFormatter::try_new(values.column(3), options)?;
+    let figure = |part: usize, row: usize| {
+        let figures = values.column(part).as_primitive::<Float64Type>();
+        let text = figures.is_valid(row).then(|| figure(figures.value(row)));
+        format!("{}: {}", ESTIMATE[part], text.as_deref().unwrap_or(NULL))
+    };
+    let estimate = |row: usize| match values.is_null(row) {
+        true => (NULL.to_string(), String::new()),
+        false => {
+            let figures = [0, 1, 2].map(|part| figure(part, row)).join(", ");
+            (format!("{{{figures}"), format!(", {}: {}}}", ESTIMATE[3], notes.value(row)))
+        }
+    };
+    Ok((0..values.len()).map(estimate).collect())
+}
+
+/// A whole number with all its digits, another with some.
+fn figure(number: f64) -> String {
+    if number == number.trunc() && number.abs() < WHOLE_MAX {
+        return format!("{:.0}", number + 0.0);
+    }
+    let rounded = format!("{number:.*e}", FIGURE_DIGITS - 1);
+    match rounded.parse::<f64>() {
+        Ok(number) if (1e-4..1e15).contains(&number.abs()) => number.to_string(),
+        _ => rounded,
+    }
 }
 
 /// Text on one line that moves no cursor and sets no color.
@@ -85,10 +151,12 @@ fn shown(text: &str) -> String {
 }
 
 /// Widths of columns that fit a line, the widest ones cut; `None` if they are too many.
-fn fitted(natural: &[usize], width: usize) -> Option<Vec<usize>> {
+fn fitted(natural: &[usize], least: &[usize], width: usize) -> Option<Vec<usize>> {
     // "| a | b |"
     let room = width.checked_sub(3 * natural.len() + 1)?;
-    let cut = |limit: usize| natural.iter().map(move |&natural| natural.min(limit));
+    let cut = |limit: usize| {
+        natural.iter().zip(least).map(move |(&natural, &least)| natural.min(limit.max(least)))
+    };
     if cut(COLUMN_WIDTH_MIN).sum::<usize>() > room {
         return None;
     }
@@ -152,7 +220,8 @@ fn padded(text: &str, width: usize, is_right: bool) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{ArrayRef, Float64Array, Int64Array, StringArray, StructArray};
+    use arrow_schema::Field;
 
     use super::*;
 
@@ -194,6 +263,30 @@ mod tests {
         assert!(shown(&wide, 80, Expanded::Auto).starts_with("+--"));
         assert!(shown(&wide, 40, Expanded::Auto).starts_with("-[ row 1 ]"));
         assert!(shown(&wide, 40, Expanded::Never).starts_with("+--"));
+    }
+
+    #[test]
+    fn an_estimate_is_not_cut_before_its_upper_end() {
+        let float = |value: f64| Arc::new(Float64Array::from(vec![value])) as ArrayRef;
+        let note = "leans on a limit theorem, and says so at length";
+        let notes: ArrayRef = Arc::new(StringArray::from(vec![note]));
+        let values = [float(4.963579634927614), float(4.91316604697528), float(20_000.0), notes];
+        let parts = ESTIMATE.iter().zip(values).map(|(name, values)| {
+            (Arc::new(Field::new(*name, values.data_type().clone(), true)), values)
+        });
+        let estimate: ArrayRef = Arc::new(StructArray::from(parts.collect::<Vec<_>>()));
+        let city: ArrayRef =
+            Arc::new(StringArray::from(vec!["a city with a long name ".repeat(3)]));
+        let batch = RecordBatch::try_from_iter([("city", city), ("delay", estimate)]).unwrap();
+        let figures = "{value: 4.96358, low: 4.91317, high: 20000";
+        let at_80 = shown(&batch, 80, Expanded::Auto);
+        assert!(at_80.starts_with("+--") && at_80.contains(figures), "{at_80}");
+        assert!(at_80.lines().all(|line| measure_text_width(line) == 80), "{at_80}");
+        // Where they do not fit beside other columns, rows go down the page.
+        let at_55 = shown(&batch, 55, Expanded::Auto);
+        assert!(at_55.starts_with("-[ row 1 ]") && at_55.contains(figures), "{at_55}");
+        let whole = lay_out(&batch.schema(), &[batch], None, Expanded::Auto).unwrap();
+        assert!(whole.contains(&format!("{figures}, note: {note}}}")), "{whole}");
     }
 
     #[test]
