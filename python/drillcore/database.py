@@ -34,6 +34,7 @@ from drillcore.snapshot import Snapshot
 from drillcore.table import Table
 from drillcore.values import check_text
 from drillcore.verifying import VerifyReport
+from drillcore.writer import end_writers
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -664,7 +665,10 @@ class Database(AtMoment):
         Error
             With durability ``"none"``, if rows could not be written, now or earlier. The database is closed anyway.
         """
-        self._native.close()
+        try:
+            self._native.close()
+        finally:
+            end_writers(self._native)
 
     def __enter__(self) -> Self:
         return self

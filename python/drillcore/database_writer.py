@@ -38,7 +38,7 @@ class DatabaseWriter(Writer):
 
     def __init__(self, database: _native.Database, open_table: Callable[[str], Table], **options: Any) -> None:
         self._open_table = open_table
-        super().__init__(lambda *limits: _native.Writer.of_database(database, *limits), **options)
+        super().__init__(database, lambda *limits: _native.Writer.of_database(database, *limits), **options)
 
     def add(self, data: Mapping[str, Any]) -> None:
         """Add rows to tables, all in one commit. Waits while two batches are full.

@@ -44,7 +44,7 @@ class TableWriter(Writer):
     def __init__(self, table: Table, **options: Any) -> None:
         self._name = table.name
         self._table = table
-        super().__init__(lambda *limits: _native.Writer.of_table(table._native, *limits), **options)
+        super().__init__(table._database, lambda *limits: _native.Writer.of_table(table._native, *limits), **options)
         self._only = self._buffers[self._name] = DictRows(table, self._fill_nulls)
 
     def add(self, data: Any) -> None:

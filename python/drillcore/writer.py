@@ -81,6 +81,7 @@ class Writer:
 
     def __init__(
         self,
+        database: _native.Database,
         open_native: Callable[[int, float, int | None, bool], _native.Writer],
         *,
         rows: int,
@@ -100,6 +101,7 @@ class Writer:
         self._seconds = check_positive("seconds", seconds)
         self._skip = on_error == "skip"
         self._fill_nulls = bool(fill_nulls)
+        self._database = database
         self._native = open_native(rows, self._seconds, bytes, self._fill_nulls)
         self._chunk_rows = min(rows, CHUNK_ROWS_MAX)
         self._chunk_bytes = min(bytes or CHUNK_BYTES_MAX, CHUNK_BYTES_MAX)
@@ -199,6 +201,14 @@ class Writer:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "open"
         return f"<{type(self).__name__}: {state}, {self.stats()['rows']:,} rows stored>"
+
+    def _end_with_database(self) -> None:
+        """Take no more rows, because the database was closed. Those that are here fail, as ``close`` reports."""
+        with self._lock:
+            if self._closed is None:
+                self._hand_over()
+                self._closed = ClosedError("the database is closed; open it again, and a writer with writer()")
+                self._changed.notify_all()
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
         """Add Arrow data after the rows that are here, and return what does not fit."""
@@ -420,6 +430,13 @@ def _watch(changed: threading.Condition, reference: weakref.ref[Writer]) -> None
             del writer
             if reference() is not None:
                 changed.wait(left)
+
+
+def end_writers(database: _native.Database) -> None:
+    """Have the writers of a database that was closed take no more rows."""
+    for writer in list(_OPEN):
+        if writer._database is database:
+            writer._end_with_database()
 
 
 def _close_quietly(writer: Writer) -> None:

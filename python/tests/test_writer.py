@@ -296,6 +296,29 @@ def test_rows_for_a_database_that_was_closed_fail_with_their_rows() -> None:
         t.writer()
 
 
+@pytest.mark.parametrize("of_table", [True, False])
+def test_a_writer_takes_no_row_once_its_database_is_closed(of_table: bool) -> None:
+    with drillcore.open(":memory:") as other:
+        apart = table(other).writer(seconds=3600.0)
+        database = drillcore.open(":memory:")
+        t = table(database)
+        writer: Any = t.writer(seconds=3600.0) if of_table else database.writer(seconds=3600.0)
+        writer.add(row(1) if of_table else {"flights": row(1)})
+        database.close()
+        refused = []
+        for at in (2, 3):
+            with pytest.raises(drillcore.ClosedError, match="the database is closed") as raised:
+                writer.add(row(at) if of_table else {"flights": row(at)})
+            refused.append([failed.row["id"] for failed in raised.value.failed_rows])
+        # What it had taken before is reported once, and the refused rows are not of it.
+        assert refused == [[1], []]
+        with pytest.raises(drillcore.ClosedError) as raised:
+            writer.close()
+        assert list(raised.value.failed_rows) == [] and writer.close().failed_count == 1
+        apart.add(row(1))
+        assert apart.close().rows == 1
+
+
 def test_rows_for_a_table_that_was_dropped_fail_with_their_rows(database: drillcore.Database) -> None:
     t = table(database)
     w = t.writer(seconds=3600.0)
