@@ -64,10 +64,9 @@ def train(replay: drillcore.Table, path: str, steps: int, workers: int) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        # A row may be drawn twice in a batch; the table keeps the newest row of each key.
+        # Only this column changes. A row may be drawn twice in a batch; its last priority stays.
         priorities = errors.detach().abs().double() + 0.01
-        columns = {"id": batch["id"], "x": batch["x"], "y": batch["y"], "priority": priorities}
-        replay.append(pa.table({name: column.numpy() for name, column in columns.items()}))
+        replay.update(pa.table({"id": batch["id"].numpy(), "priority": priorities.numpy()}))
         if step % max(1, steps // 5) == 0:
             with torch.no_grad():
                 wrong = (model(test["x"][:, None])[:, 0] - test["y"]).abs().mean()
