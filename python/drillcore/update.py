@@ -12,6 +12,7 @@ from drillcore.cells import to_array
 from drillcore.data import Needed, is_dicts, to_arrow
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import shown, unknown_name
+from drillcore.writer import whole
 
 MISSING = ("error", "skip", "insert")
 
@@ -20,7 +21,17 @@ def rows_to_update(rows: Any, schema: pa.Schema, key: Sequence[str]) -> list[Any
     """Return batches in the order of ``rows``: dicts of different columns make several."""
     needed = Needed(key, ())
     if not is_dicts(rows):
-        return [to_arrow(rows, schema, needed)]
+        given = to_arrow(rows, schema, needed)
+        # A stream is read once, and an update is one commit, so that all of it is held anyway.
+        arrow = given if isinstance(getattr(given, "schema", None), pa.Schema) else whole(given)
+        if absent := [f'"{name}"' for name in key if name not in arrow.schema.names]:
+            if unknown := [name for name in arrow.schema.names if name not in schema.names]:
+                raise unknown_name("column", unknown[0], schema.names)
+            columns, them = ("column", "it") if len(absent) == 1 else ("columns", "them")
+            raise InvalidArgumentError(
+                f"the data lacks key {columns} {', '.join(absent)}; add {them}, so that the update finds its rows"
+            )
+        return [arrow]
     for position, row in enumerate(rows):
         if lacking := next((name for name in key if name not in row), None):
             raise InvalidArgumentError(

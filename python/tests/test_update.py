@@ -4,6 +4,7 @@ import random
 import threading
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -113,7 +114,21 @@ MISTAKES = {
         "did you mean",
     ),
     "a row without its key": (lambda t: t.update([{"name": "a", "prio": 1}]), InvalidArgumentError, 'key column "id"'),
-    "Arrow rows without their key": (lambda t: t.update(pa.table({"id": [1]})), InvalidArgumentError, '"name"'),
+    "Arrow rows without their key": (
+        lambda t: t.update(pa.table({"id": [1], "prio": [2]})),
+        InvalidArgumentError,
+        'lacks key column "name"; add it, so that the update finds its rows',
+    ),
+    "a stream of Arrow rows without their key": (
+        lambda t: t.update(pl.DataFrame({"prio": [2]})),
+        InvalidArgumentError,
+        'lacks key columns "name", "id"; add them',
+    ),
+    "Arrow rows with a misspelled key": (
+        lambda t: t.update(pa.table({"nme": ["a"], "id": [1]})),
+        NotFoundError,
+        "did you mean 'name'",
+    ),
     "a value that does not fit": (
         lambda t: t.update([{"name": "a", "id": 1, "prio": "x"}]),
         (InvalidArgumentError, InvalidTypeError),
