@@ -34,6 +34,8 @@ Refresh = int | dt.timedelta | None
 AHEAD_MAX = 1_024
 """More batches ahead are a mistake."""
 
+_FEWER = "; allow fewer rows to draw those"
+
 
 class Stream:
     """An endless iterator of random samples: see :meth:`Table.stream <drillcore.reads.Reads.stream>`.
@@ -151,6 +153,22 @@ def check_refresh(refresh: Any) -> Refresh:
     return batches
 
 
+def check_batch_size(batch_size: Any) -> int:
+    """Return ``batch_size`` if it is a number of rows above 0."""
+    rows = check_count("batch_size", batch_size)
+    if rows == 0:
+        raise InvalidArgumentError("batch_size: expected a number of at least 1, not 0")
+    return rows
+
+
+def check_ahead(ahead: Any) -> int:
+    """Return ``ahead`` if it is a number of batches that can be drawn ahead."""
+    batches = check_count("ahead", ahead)
+    if not 1 <= batches <= AHEAD_MAX:
+        raise InvalidArgumentError(f"ahead: expected a number from 1 to {AHEAD_MAX:,}, not {batches}")
+    return batches
+
+
 def open_stream(
     reads: Reads,
     batch_size: int,
@@ -171,12 +189,7 @@ def open_stream(
     of: tuple[int, ...] = (),
 ) -> Stream:
     """Return a stream of samples; ``of`` distinguishes streams with the same seed."""
-    batch_size = check_count("batch_size", batch_size)
-    if batch_size == 0:
-        raise InvalidArgumentError("batch_size: expected a number of at least 1, not 0")
-    ahead = check_count("ahead", ahead)
-    if not 1 <= ahead <= AHEAD_MAX:
-        raise InvalidArgumentError(f"ahead: expected a number from 1 to {AHEAD_MAX:,}, not {ahead}")
+    batch_size, ahead = check_batch_size(batch_size), check_ahead(ahead)
     first = check_count("first", first)
     threads = check_threads(threads) or 1
     seed = check_seed(seed)
@@ -188,6 +201,13 @@ def open_stream(
     replace, with_probability = bool(replace), bool(with_probability)
     pinned = _Pinned(reads, check_refresh(refresh))
 
+    def advice(snapshot: _native.TableSnapshot) -> str:
+        try:
+            snapshot.sample(1, selection, weight, True, False, False, False, 0, [], None)
+        except TooFewRowsError:
+            return "there is nothing to draw: append rows, or select others, before the stream begins"
+        return "a stream needs replace=True or a smaller batch_size"
+
     def draw(number: int) -> Rows:
         seed = batch_seed(base, *of, number)
         snapshot = pinned.now()
@@ -196,7 +216,8 @@ def open_stream(
                 batch_size, selection, weight, replace, False, with_probability, False, seed, names, None
             )
         except TooFewRowsError as error:
-            raise TooFewRowsError(f"{error}; a stream needs replace=True or a smaller batch_size") from None
+            found = str(error).removesuffix(_FEWER)  # which a stream cannot
+            raise TooFewRowsError(f"{found}; {advice(snapshot)}") from None
         return Rows(pa.record_batch(rows), Sampling(attempts, resolved))
 
     return Stream(draw, seed=base, first=first, ahead=ahead, threads=threads)

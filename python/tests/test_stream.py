@@ -151,6 +151,20 @@ def test_too_few_rows_are_an_error_of_next_and_stay_one(database: drillcore.Data
         assert len(next(batches)) == 11
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"replace": True}, {"replace": True, "weight": "weight"}, {"where": "id < 0"}, {"set": "none"}],
+    ids=str,
+)
+def test_a_stream_of_nothing_advises_what_can_help(database: drillcore.Database, options: dict[str, Any]) -> None:
+    """Neither replacement nor smaller batches draw rows that are not there, and a stream cannot give fewer."""
+    t = table(database, 0 if not {"where", "set"} & options.keys() else 100)
+    with t.stream(3, **options) as batches, pytest.raises(drillcore.TooFewRowsError) as raised:
+        next(batches)
+    assert str(raised.value).endswith("append rows, or select others, before the stream begins")
+    assert "replace" not in str(raised.value) and "fewer" not in str(raised.value)
+
+
 def test_a_closed_stream_gives_nothing_and_leaves_no_thread(database: drillcore.Database) -> None:
     t = table(database)
 
