@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from drillcore.database import Database, open
 from drillcore.errors import InvalidArgumentError, InvalidTypeError, MissingPackageError
-from drillcore.figures import check_count, check_seed
+from drillcore.figures import check_count, check_seed, check_threads
 from drillcore.names import check_columns, check_name, shown
-from drillcore.stream import Refresh, check_refresh, open_stream
+from drillcore.stream import Refresh, check_ahead, check_batch_size, check_refresh, open_stream
 from drillcore.values import Bounds
 
 try:
@@ -114,7 +114,7 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
             raise InvalidArgumentError(f"path: expected the directory of a database, not {shown(path)}")
         self._path = os.path.abspath(os.fspath(path))
         self._table = check_name("table", table)
-        self._batch_size = check_count("batch_size", batch_size)
+        self._batch_size = check_batch_size(batch_size)
         self._columns = check_columns(columns)
         self._transform = transform
         given = check_seed(seed)
@@ -136,12 +136,14 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
             "replace": replace,
             "with_probability": with_probability,
             "refresh": check_refresh(refresh),
-            "ahead": ahead,
-            "threads": threads,
+            "ahead": check_ahead(ahead),
+            "threads": check_threads(threads),
         }
         # A name that does not exist is an error here, not in a worker.
         with ExitStack() as opened:
-            self._open(opened)
+            reads, names = self._open(opened)
+            drawn = ("between", "closed", "set", "where", "weight", "replace", "with_probability")
+            reads.sample(0, columns=names, **{name: self._options[name] for name in drawn})
 
     def __iter__(self) -> Iterator[Batch]:
         """Return the batches of this worker, from where the last iteration in this process stopped."""

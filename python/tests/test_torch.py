@@ -173,6 +173,28 @@ def test_what_has_no_tensor_is_refused(path: Path) -> None:
         dataset.load_state_dict({"seed": 1, "batches": 0, "rank": 1, "world_size": 2})
 
 
+@pytest.mark.parametrize(
+    ("given", "kind", "message"),
+    [
+        ({"batch_size": 0}, drillcore.InvalidArgumentError, "batch_size: expected a number of at least 1, not 0"),
+        ({"ahead": 0}, drillcore.InvalidArgumentError, "ahead: expected a number from 1"),
+        ({"threads": 0}, drillcore.InvalidArgumentError, "threads: expected a number from 1"),
+        ({"columns": ["dely"]}, drillcore.NotFoundError, "dely.*delay"),
+        ({"weight": "dely"}, drillcore.NotFoundError, "dely.*delay"),
+        ({"where": "dely > 1"}, drillcore.NotFoundError, "dely.*delay"),
+        ({"between": (9, 1)}, drillcore.InvalidArgumentError, "between"),
+        ({"closed": "open"}, drillcore.InvalidArgumentError, "closed"),
+    ],
+    ids=str,
+)
+def test_bad_arguments_are_errors_where_they_are_given(
+    path: Path, given: dict[str, Any], kind: type[Exception], message: str
+) -> None:
+    """Not later, in a worker, where the loader wraps them in its own."""
+    with pytest.raises(kind, match=message):
+        SampleDataset(path, "flights", given.pop("batch_size", 8), **given)
+
+
 def test_the_example_runs_and_learns() -> None:
     example = Path(__file__).parents[1] / "examples" / "training.py"
     command = [sys.executable, str(example), "--steps", "50", "--rows", "20000", "--workers", "1"]
