@@ -74,7 +74,8 @@ def open(
     at
         With ``read_only``: show that and nothing newer. A :class:`~drillcore.moment.Moment` of another reader, or its
         pair ``(version, lsn)``, shows the same rows, whatever the writer does; the other reader must be open at it
-        until then. A name opens a named snapshot.
+        until then. Where rows expire, a pair shows those that have not at the time of this call, and a moment those of
+        its own time. A name opens a named snapshot.
     durability
         What a commit survives once ``append`` has returned. ``"none"``: nothing, but ``close`` keeps all rows.
         ``"os"``: the end of the process, because the operating system has the rows. ``"fsync"``: power loss, because
