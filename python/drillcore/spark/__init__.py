@@ -12,7 +12,10 @@
     drillcore.spark.release(flights)
 """
 
+import warnings
+
 from drillcore.errors import MissingPackageError
+from drillcore.spark.java import has_session, missing_java, started_by_java
 
 try:
     import numpy  # noqa: F401
@@ -21,6 +24,10 @@ except ImportError:
     raise MissingPackageError(
         "pyspark 4.1 or later is not installed; run: pip install 'drillcore[spark]', and install Java 17 or later"
     ) from None
+
+if not started_by_java() and not has_session() and (missing := missing_java()) is not None:
+    # No error: a session of another machine needs none here.
+    warnings.warn(missing, RuntimeWarning, stacklevel=2)
 
 from drillcore.spark.collection import sweep
 from drillcore.spark.data_source import DrillcoreDataSource

@@ -6,13 +6,14 @@ Run it with the Python that has drillcore[spark]: python python/examples/spark/f
 from __future__ import annotations
 
 import argparse
+import importlib
 import multiprocessing
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
+import warnings
 from datetime import date, timedelta
 from typing import Any
 
@@ -114,11 +115,12 @@ def main() -> None:
         help="where to put the databases; by default a folder that is removed at the end",
     )
     arguments = parser.parse_args()
-    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
-        parser.exit(1, "Java 17 or later is missing: apt-get install openjdk-17-jre-headless\n")
     try:
-        import drillcore.spark
-    except drillcore.MissingPackageError as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", RuntimeWarning)  # Java that is missing
+            # `import drillcore.spark` would make a name of this function of `drillcore`.
+            importlib.import_module("drillcore.spark")
+    except (drillcore.MissingPackageError, RuntimeWarning) as error:
         parser.exit(1, f"{error}\n")
 
     with tempfile.TemporaryDirectory() as temporary:

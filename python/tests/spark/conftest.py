@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -12,18 +11,22 @@ from typing import Any
 
 import pytest
 
-_MISSING = [
-    *([] if find_spec("pyspark") else ["pyspark is not installed: pip install 'drillcore[spark]'"]),
-    *([] if shutil.which("java") else ["Java 17 or later is missing: apt-get install openjdk-17-jre-headless"]),
-]
+
+def _missing() -> str | None:
+    """What to install for these tests."""
+    if not find_spec("pyspark"):
+        return "pyspark is not installed: pip install 'drillcore[spark]'"
+    from drillcore.spark.java import missing_java
+
+    return missing_java()
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with the data source. A task that fails runs up to three times."""
     # Few need Spark, so neither Java nor pyspark (430 MB) is asked of those who run the other tests.
-    if _MISSING:
-        pytest.skip("; ".join(_MISSING))
+    if missing := _missing():
+        pytest.skip(missing)
     from pyspark.sql import SparkSession
 
     from drillcore.spark import DrillcoreDataSource
