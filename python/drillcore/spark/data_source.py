@@ -45,8 +45,8 @@ class DrillcoreDataSource(DataSource):  # type: ignore[misc]
     ``split_rows``
         Rows per task, 1,000,000 by default. Splits depend on the moment and on this number, never on the cluster.
     ``sample``, ``seed``, ``weight``, ``replace``, ``at_most``
-        Draw that many random rows from the union of the databases; see :meth:`drillcore.Table.sample`. All actions see
-        the same rows. Rows come in no particular order.
+        Draw that many random rows, at most 2**31, from the union of the databases; see :meth:`drillcore.Table.sample`.
+        All actions see the same rows. Rows come in no particular order.
     ``push_filters``
         Hand on the filters of a query, and show them in its plan. Spark 4 keeps one plan per ``load()``, so load anew
         for each query. Needs ``spark.sql.python.filterPushdown.enabled``.

@@ -33,6 +33,9 @@ _READ = (
     "at_most",
 )
 _WRITE = ("path", "table", "key", "set", "merge", "weights")
+SAMPLE_MAX = 2**31
+"""Rows of a sample. The driver draws for each row of which split it is: so many take it about ten minutes, and more are
+a mistake."""
 _OF_SAMPLES = ("seed", "weight", "replace", "at_most")
 _MERGES = ("append", "upsert")
 
@@ -247,9 +250,14 @@ def _sample(options: Mapping[str, str]) -> SampleOptions | None:
     if replace and at_most:
         raise InvalidArgumentError("at_most: there are never too few rows with replace; remove one of them")
     return SampleOptions(
-        rows=_count(options, "sample", 0),
+        rows=rows,
         seed=check_seed(_count(options, "seed", 0)) if "seed" in options else None,
         weight=options.get("weight"),
         replace=replace,
         at_most=at_most,
     )
+    rows = _count(options, "sample", 0)
+    if rows > SAMPLE_MAX:
+        raise InvalidArgumentError(
+            f"sample: expected a number of at most {SAMPLE_MAX:,}, not {rows:,}; to read all rows, leave it out"
+        )

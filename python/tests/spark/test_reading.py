@@ -263,6 +263,10 @@ BAD = [
     ({"split_rows": "0"}, "split_rows: expected a number of at least 1, not 0"),
     ({"splitrows": "7"}, "unknown option 'splitrows'; did you mean 'split_rows'"),
     ({"sample": "-5"}, "sample: expected a number of at least 0, not -5"),
+    (
+        {"sample": str(2**31 + 1), "replace": "true"},
+        "at most 2,147,483,648, not 2,147,483,649; to read all rows, leave",
+    ),
     ({"sample": "many"}, "sample: expected a whole number, not 'many'"),
     ({"sample": "9001"}, r"TooFewRowsError: 9,001 rows were requested, and 9,000 are there; .*at_most"),
     ({"sample": "5", "weight": "delay"}, "delay"),
