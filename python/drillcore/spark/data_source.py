@@ -5,16 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 from pyspark import SparkContext
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, Filter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
-from drillcore.errors import Error, InvalidArgumentError
+from drillcore.errors import Error, InvalidArgumentError, UnsupportedError
 from drillcore.spark.driver import ask, driver
 from drillcore.spark.filters import condition
-from drillcore.spark.options import ReadOptions, parse_read, parse_write
+from drillcore.spark.options import NO_CATALOG, ReadOptions, parse_read, parse_write
 from drillcore.spark.sampling import Task
 from drillcore.spark.spark_types import spark_batch_schema, spark_schema, to_spark
 from drillcore.spark.writer import open_writer
@@ -91,6 +100,8 @@ class DrillcoreDataSource(DataSource):  # type: ignore[misc]
         """Return what plans and reads."""
         with _message_first():
             if self._load is None or self._options is None or self._columns is None:
+                if not self.options:
+                    raise UnsupportedError(NO_CATALOG)  # So Spark reads one.
                 raise InvalidArgumentError(
                     'a schema was given, and a table has its own: leave out .schema(), and use .option("columns", '
                     '"a, b") to read some columns'
@@ -102,6 +113,17 @@ class DrillcoreDataSource(DataSource):  # type: ignore[misc]
         """Return what writes a collection."""
         with _message_first():
             return open_writer(parse_write(dict(self.options)), schema, overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what refuses to read a stream."""
+        return NoStreamReader()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Refuse to write a stream."""
+        with _message_first():
+            raise UnsupportedError(
+                'streams are not written: save each batch with foreachBatch and batch.write.format("drillcore")'
+            )
 
 
 class TaskPartition(InputPartition):  # type: ignore[misc]
@@ -147,6 +169,27 @@ class FilteringReader(TableReader):
             else:
                 self._filters.append(pushed)
         return rest
+
+
+class NoStreamReader(DataSourceStreamReader):  # type: ignore[misc]
+    """Refuses to read a stream. Spark hides what is raised where a reader is made, and not where it begins."""
+
+    def initialOffset(self) -> Any:
+        """Refuse to begin."""
+        with _message_first():
+            raise UnsupportedError("streams are not read: load() a frame with spark.read, again for each newer moment")
+
+    def latestOffset(self, *given: Any) -> Any:
+        """Refuse to go on from what a checkpoint has."""
+        return self.initialOffset()
+
+    def partitions(self, start: Any, end: Any) -> Any:
+        """Refuse to plan."""
+        return self.initialOffset()
+
+    def read(self, partition: Any) -> Any:
+        """Refuse to read."""
+        return self.initialOffset()
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drillcore.errors import InvalidArgumentError
+from drillcore.errors import InvalidArgumentError, UnsupportedError
 from drillcore.figures import check_count, check_seed
 from drillcore.names import check_columns, shown
 
@@ -38,6 +38,16 @@ SAMPLE_MAX = 2**31
 a mistake."""
 _OF_SAMPLES = ("seed", "weight", "replace", "at_most")
 _MERGES = ("append", "upsert")
+
+NO_CATALOG = (
+    "tables of a catalog are not supported; use CREATE TEMPORARY VIEW ... USING drillcore OPTIONS (...), or load() and "
+    "createOrReplaceTempView()"
+)
+_OF_CATALOG = "option."
+"""How options begin that Spark hands over with those of a catalog's table."""
+_UNLESS_SAVED = (
+    ", and write by save(); saveAsTable, insertInto and writeTo are for tables of a catalog, which are not supported"
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +98,8 @@ def parse_read(options: Mapping[str, str]) -> ReadOptions:
     ------
     InvalidArgumentError
         If an option is unknown, missing or has an invalid value.
+    UnsupportedError
+        If the options are those of a catalog's table.
 
     Examples
     --------
@@ -135,7 +147,7 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
     merge = options.get("merge")
     if merge is not None and merge not in _MERGES:
         raise InvalidArgumentError(f"merge: expected one of {', '.join(map(repr, _MERGES))}, not {shown(merge)}")
-    paths = _paths(options)
+    paths = _paths(options, "the folder of a collection", _UNLESS_SAVED)
     if len(paths) != 1:
         raise InvalidArgumentError(f"path: expected one folder to write to, not {len(paths)}")
     return WriteOptions(
@@ -149,6 +161,8 @@ def parse_write(options: Mapping[str, str]) -> WriteOptions:
 
 
 def _check_names(options: Mapping[str, str], valid: tuple[str, ...]) -> None:
+    if any(name.startswith(_OF_CATALOG) for name in options):
+        raise UnsupportedError(f"CREATE TABLE ... USING drillcore: {NO_CATALOG}")
     named = [name for name in valid if name != "paths"]
     for name in options:
         if name not in valid:
@@ -157,16 +171,18 @@ def _check_names(options: Mapping[str, str], valid: tuple[str, ...]) -> None:
             raise InvalidArgumentError(f"unknown option {shown(name)}; {hint}")
 
 
-def _paths(options: Mapping[str, str]) -> list[str]:
+def _paths(
+    options: Mapping[str, str],
+    what: str = "the directory of a database, or several with commas between them",
+    more: str = "",
+) -> list[str]:
     if "paths" in options and "path" not in options:
         # So Spark hands over load(["a.drill", "b.drill"]).
         names = _names("paths", options["paths"])
     else:
-        names = _names(
-            "path", _required(options, "path", "the directory of a database, or several with commas between them")
-        )
+        names = _names("path", _required(options, "path", what, more))
     if not names:
-        raise InvalidArgumentError("path: expected the directory of a database, not an empty string")
+        raise InvalidArgumentError(f"path: expected {what}, not {shown(options['path'])}")
     for name in names:
         if names.count(name) > 1:
             raise InvalidArgumentError(
@@ -175,9 +191,9 @@ def _paths(options: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _required(options: Mapping[str, str], name: str, what: str) -> str:
+def _required(options: Mapping[str, str], name: str, what: str, more: str = "") -> str:
     if not options.get(name):
-        raise InvalidArgumentError(f'{name} is missing: give {what} by .option("{name}", ...)')
+        raise InvalidArgumentError(f'{name} is missing: give {what} by .option("{name}", ...){more}')
     return options[name]
 
 
@@ -249,6 +265,11 @@ def _sample(options: Mapping[str, str]) -> SampleOptions | None:
     replace, at_most = _flag(options, "replace"), _flag(options, "at_most")
     if replace and at_most:
         raise InvalidArgumentError("at_most: there are never too few rows with replace; remove one of them")
+    rows = _count(options, "sample", 0)
+    if rows > SAMPLE_MAX:
+        raise InvalidArgumentError(
+            f"sample: expected a number of at most {SAMPLE_MAX:,}, not {rows:,}; to read all rows, leave it out"
+        )
     return SampleOptions(
         rows=rows,
         seed=check_seed(_count(options, "seed", 0)) if "seed" in options else None,
@@ -256,8 +277,3 @@ def _sample(options: Mapping[str, str]) -> SampleOptions | None:
         replace=replace,
         at_most=at_most,
     )
-    rows = _count(options, "sample", 0)
-    if rows > SAMPLE_MAX:
-        raise InvalidArgumentError(
-            f"sample: expected a number of at most {SAMPLE_MAX:,}, not {rows:,}; to read all rows, leave it out"
-        )

@@ -293,6 +293,37 @@ def test_bad_input_is_our_error_at_the_driver(
     assert "drillcore.errors." in text.split("\n")[0] and "Traceback" not in text
 
 
+def test_what_is_not_supported_is_our_error(spark: Any, three: list[str], tmp_path: Path) -> None:
+    """Tables of a catalog and streams: Spark's ways to them lead here, and say so."""
+    options = f"options (path '{three[0]}', table 'flights')"
+    refused = "UnsupportedError: .*tables of a catalog are not supported; use CREATE TEMPORARY VIEW"
+    with pytest.raises(Exception, match=refused):
+        spark.sql(f"create table flights_of_catalog using drillcore {options}")
+    spark.sql(f"create table flights_with_columns (flight bigint) using drillcore {options}")
+    with pytest.raises(Exception, match=refused):
+        spark.table("flights_with_columns").count()
+    with pytest.raises(Exception, match=r"path is missing: give the folder of a collection .*saveAsTable, insertInto"):
+        spark.range(3).selectExpr("id flight").write.insertInto("flights_with_columns")
+    spark.sql("drop table flights_with_columns")
+    with pytest.raises(Exception, match=r"path is missing: give the folder of a collection"):
+        spark.range(3).write.format("drillcore").mode("append").options(table="t", key="id").save()
+    spark.sql(f"create temporary view flights_viewed using drillcore {options}")
+    assert spark.table("flights_viewed").count() == ROWS
+    assert release(spark.table("flights_viewed")) == 1
+
+    def stream(begun: Any, checkpoint: str) -> None:
+        begun.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination(60)
+
+    streamed = spark.readStream.format("drillcore").options(path=three[0], table="flights").load()
+    with pytest.raises(Exception, match=r"UnsupportedError: streams are not read: load\(\) a frame"):
+        stream(streamed.writeStream.format("noop"), "reading")
+    release(streamed)
+    rates = spark.readStream.format("rate").load().writeStream.format("drillcore")
+    with pytest.raises(Exception, match="UnsupportedError: streams are not written: save each batch with foreachBatch"):
+        stream(rates.options(path=str(tmp_path / "made"), table="t", key="value"), "writing")
+    assert not (tmp_path / "made").exists()
+
+
 def test_databases_that_are_missing_or_do_not_fit_are_named(spark: Any, three: list[str], tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"NotFoundError: .*nothing\.drill"):
         reading(spark, [three[0], str(tmp_path / "nothing.drill")]).load()
