@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ from drillcore.table import Table
 FORMAT = 1
 JOBS = "jobs"
 """The folder, in that of the collection, with a folder per writing job."""
+_JOB_BYTES = 8
+_JOB = re.compile(f"[0-9a-f]{{{2 * _JOB_BYTES}}}")
+"""The name of a job."""
 
 _PREFIX, _SUFFIX = "manifest-", ".json"
 _DIGITS = 20
@@ -247,7 +251,7 @@ def begin_job(folder: str) -> Job:
         If the folder cannot be written to.
     """
     for tried in range(_TRIES):
-        job = secrets.token_hex(8)
+        job = secrets.token_hex(_JOB_BYTES)
         try:
             os.makedirs(job_folder(folder, job))
         except FileNotFoundError as error:
@@ -316,8 +320,8 @@ def sweep(folder: str) -> None:
     --------
     >>> drillcore.spark.sweep("flights")  # doctest: +SKIP
     """
-    with contextlib.suppress(OSError):
-        for job in os.listdir(os.path.join(folder, JOBS)):
+    for job in _jobs(folder):
+        if _JOB.fullmatch(job):
             _sweep_job(folder, job)
     collection = read_collection(folder)
     if collection is not None:
@@ -374,12 +378,14 @@ def check_folder(folder: str) -> None:
     """
     above = os.path.dirname(os.path.abspath(folder))
     while above != os.path.dirname(above):
-        if _is_database(above):
-            raise InvalidArgumentError(f"path: {folder!r} lies in the database {above!r}; give a folder beside it")
+        # A sweep of a collection would remove what lies among its jobs.
+        if what := "database" if _is_database(above) else "collection" if _is_collection(above) else None:
+            raise InvalidArgumentError(f"path: {folder!r} lies in the {what} {above!r}; give a folder beside it")
         above = os.path.dirname(above)
     try:
         # A job that failed may have left its databases; another may be writing its own.
         found = [name for name in os.listdir(folder) if name != JOBS and not name.startswith(_DRAFT)]
+        found += [os.path.join(JOBS, name) for name in _jobs(folder) if not _JOB.fullmatch(name)]
     except FileNotFoundError:
         return
     except NotADirectoryError:
@@ -391,6 +397,22 @@ def check_folder(folder: str) -> None:
         raise InvalidArgumentError(
             f"path: {folder!r} {what} and is not a collection; give a new or empty folder, or a collection"
         )
+
+
+def _jobs(folder: str) -> list[str]:
+    """What lies in the folder of the jobs."""
+    with contextlib.suppress(OSError):
+        return os.listdir(os.path.join(folder, JOBS))
+    return []
+
+
+def _is_collection(folder: str) -> bool:
+    """Whether a folder is a collection, or the first job of one is being written to it."""
+    if any(_JOB.fullmatch(job) and os.path.exists(_mark(folder, job)) for job in _jobs(folder)):
+        return True
+    with contextlib.suppress(StorageError):
+        return bool(Manifests(folder).versions())
+    return False
 
 
 def _is_database(folder: str) -> bool:

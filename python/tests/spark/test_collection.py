@@ -18,6 +18,7 @@ pytest.importorskip("pyspark")
 
 import drillcore
 from drillcore.spark.collection import (
+    JOBS,
     Job,
     Manifests,
     Member,
@@ -268,6 +269,31 @@ def test_only_a_missing_or_empty_folder_becomes_a_collection(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     with pytest.raises(drillcore.InvalidArgumentError, match="is a file"):
         check_folder(str(tmp_path / "file"))
+
+
+def test_no_collection_lies_in_another(tmp_path: Path) -> None:
+    """A sweep of the outer one removed all of it, as what a job had left."""
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    job = begin_job(str(outer))
+    inner = [str(outer / "inner"), str(outer / JOBS / "inner"), str(outer / JOBS / job.name / "deep" / "inner")]
+    for committed in (False, True):
+        for each in inner:
+            with pytest.raises(
+                drillcore.InvalidArgumentError, match=r"lies in the collection '.*outer'; give a folder"
+            ):
+                check_folder(each)
+        if not committed:
+            job.commit(SHAPE, [])
+    check_folder(str(tmp_path / "beside"))
+    # Nor does one come to be around another, which is not swept either.
+    around = tmp_path / "around"
+    (around / JOBS / "inner").mkdir(parents=True)
+    commit_job(str(around / JOBS / "inner"), SHAPE, "a", [])
+    with pytest.raises(drillcore.InvalidArgumentError, match=r"has jobs/inner and is not a collection"):
+        check_folder(str(around))
+    sweep(str(around))
+    assert read_collection(str(around / JOBS / "inner")) is not None
 
 
 def rows_of(folder: str) -> list[dict[str, Any]]:
