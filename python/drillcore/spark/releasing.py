@@ -14,8 +14,9 @@ from drillcore.spark.driver import driver
 def release(frame: Any) -> int:
     """Close the databases that a data frame reads, so that files which only its moment needs can go.
 
-    Do not use the frame after that, nor others that come from the same ``load()``: queries fail that are planned then,
-    and tasks that begin once a writer has changed what they need. The end of the driver's process releases everything.
+    Do not use the frame after that, nor others that come from the same ``load()``: a first query fails, and others of
+    which Spark kept the plan fail once a writer has changed what their tasks need. The end of the driver's process
+    releases everything.
 
     Parameters
     ----------
