@@ -57,8 +57,9 @@ class DrillcoreDataSource(DataSource):  # type: ignore[misc]
         Draw that many random rows, at most 2**31, from the union of the databases; see :meth:`drillcore.Table.sample`.
         All actions see the same rows. Rows come in no particular order.
     ``push_filters``
-        Hand on the filters of a query, and show them in its plan. Spark 4 keeps one plan per ``load()``, so load anew
-        for each query. Needs ``spark.sql.python.filterPushdown.enabled``.
+        Hand on the filters of a query, and show them in the plan of ``explain("formatted")``. Spark 4 keeps one plan
+        per ``load()``, so load anew for each query. Needs ``spark.sql.python.filterPushdown.enabled``: without it,
+        Spark refuses the query with ``DATA_SOURCE_PUSHDOWN_DISABLED``.
 
     Options of a write, with ``mode("append")``:
 
