@@ -7,7 +7,7 @@ import os
 import re
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -158,7 +158,8 @@ def estimate(
     spark
         The session.
     paths
-        Directories of databases or collections, or a frame that ``load()`` returned, for its databases at its moment.
+        Directories of databases or collections, or a frame that ``load()`` returned, for its databases at its moment
+        and the rows that its ``between``, ``set`` and ``where`` select.
     table
         Name of the table, which is to have the same columns in all of them.
     aggregates
@@ -182,7 +183,7 @@ def estimate(
     Raises
     ------
     InvalidArgumentError
-        If an argument is invalid.
+        If an argument is invalid, or a frame is a sample or was made of one that ``load()`` returned.
     NotFoundError
         If there is no such database, table or column.
     UnsupportedError
@@ -218,6 +219,7 @@ def estimate(
 
 
 def _estimate(
+        options = _selected_too(options, frame.options)
     load: Load, asked: list[tuple[str, str, str | None]], by: list[str], n: int, confidence: float, seed: int
 ) -> UnionEstimate:
     columns = list(dict.fromkeys([*by, *(column for _, _, column in asked if column is not None)]))
@@ -278,13 +280,53 @@ def _at_least_1(name: str, given: Any) -> int:
 
 
 def _load_of(frame: Any) -> Load:
-    """The load that a frame reads."""
+    """The load that a frame is, and not only reads."""
     names = loads_of(frame)
     if len(names) != 1:
         raise InvalidArgumentError(
             f"paths: the frame reads {len(names)} loads of Drillcore; give one that load() returned"
         )
-    return driver().load(names.pop())
+    plan = frame._jdf.queryExecution().analyzed()
+    while plan.nodeName() in _SAME_ROWS:
+        plan = plan.children().head()
+    if plan.nodeName() != _LOADED:
+        raise InvalidArgumentError(
+            f"paths: the frame was made of one that load() returned ({plan.nodeName()}), and an estimate reads that "
+            "one's rows; give the frame of load(), and select rows by where, set or between, here or as its options"
+        )
+    load = driver().load(names.pop())
+    if load.options.sample is not None:
+        raise InvalidArgumentError(
+            "paths: the frame is a sample, and an estimate draws its own; load() without sample, or give directories"
+        )
+    return load
+
+
+_LOADED = "DataSourceV2Relation"
+"""What Spark calls the frame of a load."""
+_SAME_ROWS = ("SubqueryAlias", "View")
+"""What is around the frame of a load that has a name."""
+
+
+def _selected_too(asked: ReadOptions, of_frame: ReadOptions) -> ReadOptions:
+    """Return the options of an estimate with the selection of the frame that it is over."""
+    selection = {name: getattr(of_frame, name) for name in ("between", "set", "where")}
+    if asked.table != of_frame.table and any(each is not None for each in selection.values()):
+        raise InvalidArgumentError(
+            f"table: the frame selects rows of {shown(of_frame.table)}, which says nothing of {shown(asked.table)}; "
+            "give the directories, or a frame without a selection"
+        )
+    for name in ("between", "set"):
+        if selection[name] is not None and getattr(asked, name) is not None:
+            raise InvalidArgumentError(f"{name}: the frame was loaded with another already; give it in one place")
+    both = " and ".join(f"({each})" for each in (of_frame.where, asked.where) if each)
+    return replace(
+        asked,
+        between=asked.between if of_frame.between is None else of_frame.between,
+        closed=asked.closed if of_frame.between is None else of_frame.closed,
+        set=asked.set if of_frame.set is None else of_frame.set,
+        where=both or None,
+    )
 
 
 def _paths(paths: Any) -> list[str]:

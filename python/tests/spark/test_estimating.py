@@ -87,6 +87,61 @@ def test_parts_and_frames_are_estimated_at_their_moment(spark: Any, paths: list[
     assert late.value == sum(1 for at in (0, 1) for row in rows(at).to_pylist() if (row["delay"] or 0) > 40)
 
 
+@pytest.mark.parametrize(
+    ("options", "given"),
+    [
+        ({"where": "delay > 40"}, {}),
+        ({"where": "delay > 40", "between": "[100000, null]", "set": '["UA", null]'}, {}),
+        ({"between": "[100000, 200000]", "closed": "left"}, {"where": "seats < 100"}),
+        ({"set": '"UA"'}, {"between": [None, 150_000], "closed": "right"}),
+        ({"where": "delay > 40 or delay < 0"}, {"where": "seats < 100 or seats > 200"}),
+    ],
+    ids=str,
+)
+def test_the_selection_of_a_frame_is_that_of_its_estimate(
+    spark: Any, paths: list[str], options: dict[str, str], given: dict[str, Any]
+) -> None:
+    """Beside one of the estimate itself: a row is estimated over if both select it."""
+    reading = spark.read.format("drillcore").options(path=",".join(paths[:2]), table="t", **options)
+    frame = reading.load()
+    selected = frame
+    if "where" in given:
+        selected = selected.filter(given["where"])
+    if "between" in given:
+        selected = selected.filter("id <= 150000")
+    expected = selected.count()
+    assert 0 < expected < 26_000
+    found = estimate(spark, frame, "t", ["count", "avg(seats)"], n=100_000, **given)
+    assert found.population == expected and found.exact
+    # Names do not make it another frame.
+    frame.createOrReplaceTempView("selected")
+    assert estimate(spark, spark.table("selected"), "t", "count", **given).value == expected
+    release(frame)
+
+
+def test_a_frame_that_is_not_one_of_load_is_refused(spark: Any, paths: list[str]) -> None:
+    """An estimate reads the databases, so what Spark does behind them would not count."""
+    reading = spark.read.format("drillcore").options(path=paths[0], table="t")
+    frame, sampled = reading.load(), reading.option("sample", 10).load()
+    chosen = spark.read.format("drillcore").options(path=paths[0], table="t", set='"UA"', between="[0, 9]").load()
+    derived = [frame.filter("id < 3"), frame.limit(3), frame.union(frame), frame.select("id"), frame.sample(0.5)]
+    # Its plan has nothing behind it that a name could not be around.
+    derived.append(frame.filter("id < 3").localCheckpoint())
+    for each in derived:
+        with pytest.raises(drillcore.InvalidArgumentError, match=r"made of one that load\(\) returned .*select rows"):
+            estimate(spark, each, "t", "count")
+    with pytest.raises(drillcore.InvalidArgumentError, match="the frame is a sample"):
+        estimate(spark, sampled, "t", "count")
+    with pytest.raises(drillcore.InvalidArgumentError, match="set: the frame was loaded with another"):
+        estimate(spark, chosen, "t", "count", set="DL")
+    with pytest.raises(drillcore.InvalidArgumentError, match="between: the frame was loaded with another"):
+        estimate(spark, chosen, "t", "count", between=[3, 4])
+    with pytest.raises(drillcore.InvalidArgumentError, match="selects rows of 't', which says nothing of 'u'"):
+        estimate(spark, chosen, "u", "count")
+    for each in (frame, sampled, chosen):
+        release(each)
+
+
 def test_intervals_hold_in_95_of_100_runs(
     spark: Any, paths: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
