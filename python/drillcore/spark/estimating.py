@@ -27,7 +27,7 @@ from drillcore.spark.load import Load, load_beside, open_load
 from drillcore.spark.naming import named
 from drillcore.spark.options import SPLIT_ROWS, ReadOptions
 from drillcore.spark.releasing import loads_of
-from drillcore.spark.strata import Figure, Stratum, allocate_in_proportion, averages, counts, totals
+from drillcore.spark.strata import Figure, Stratum, allocate_in_proportion, averages, counts, exact, totals
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +48,7 @@ class UnionEstimate:
     """The name of the interval method, valid for a number of draws that is fixed beforehand."""
 
     def __init__(
-        self, groups: pa.Table, figures: dict[str, list[Figure]], confidence: float, sampled: int, load: _Facts
+        self, groups: pa.Table, figures: dict[str, list[Figure]], confidence: float, sampled: int, facts: _Facts
     ) -> None:
         self._groups = groups
         self._figures = figures
@@ -56,12 +56,15 @@ class UnionEstimate:
         """The confidence level of each interval."""
         self.sampled = sampled
         """Number of rows drawn."""
-        self.population = load.population
+        self.population = facts.population
         """Number of rows of the union."""
-        self.databases = load.databases
+        self.databases = facts.databases
         """Number of databases."""
-        self.strata = load.strata
+        self.strata = facts.strata
         """Number of splits, each of which was drawn by itself."""
+        self.unseen_share = facts.unseen_share
+        """Estimated share of the rows in groups of which no row was drawn, by Good and Turing; without an upper bound,
+        as their rows may all be in splits that differ from the others."""
 
     @property
     def value(self) -> float:
@@ -80,7 +83,7 @@ class UnionEstimate:
 
     @property
     def exact(self) -> bool:
-        """Whether all rows were drawn."""
+        """Whether all rows were drawn. A count without groups is exact anyway."""
         return self.sampled == self.population
 
     def arrow(self) -> pa.Table:
@@ -106,13 +109,16 @@ class UnionEstimate:
         )
         lines = []
         for at, group in enumerate(self._groups.slice(0, _SHOWN_GROUPS).to_pylist()):
-            named = ", ".join(text(value) for name, value in group.items() if name != _NO_GROUP)
+            group_text = ", ".join(text(value) for name, value in group.items() if name != _NO_GROUP)
             for name, figures in self._figures.items():
                 one = figures[at]
-                ends = "exact" if self.exact else f"[{figure(one.low)}, {figure(one.high)}]"
-                lines.append(f"{named} {name}".strip() + f" = {figure(one.value)}  {ends}")
-        more = self._groups.num_rows - _SHOWN_GROUPS
-        return "\n".join([head, *lines, *([f"... and {more:,} more groups"] if more > 0 else [])])
+                ends = "exact" if one.is_exact else f"[{figure(one.low)}, {figure(one.high)}]"
+                lines.append(f"{group_text} {name}".strip() + f" = {figure(one.value)}  {ends}")
+        if (more := self._groups.num_rows - _SHOWN_GROUPS) > 0:
+            lines.append(f"... and {more:,} more groups")
+        if self.unseen_share:
+            lines.append(f"About {self.unseen_share:.2%} of the rows are in groups of which none was drawn.")
+        return "\n".join([head, *lines])
 
     def _only(self) -> Figure:
         if len(self._figures) != 1 or self._groups.column_names != [_NO_GROUP]:
@@ -127,6 +133,7 @@ class _Facts:
     population: int
     databases: int
     strata: int
+    unseen_share: float
 
 
 _NO_GROUP = ""
@@ -165,8 +172,8 @@ def estimate(
     aggregates
         ``"count"``, ``"sum(column)"`` or ``"avg(column)"``, a list of these, or a dict from result name to aggregate.
     by
-        The column to group by, or several. Groups of which no row was drawn are not in the result, and the average
-        and the sum of one of which a single value was drawn have intervals without ends.
+        The column to group by, or several. Groups of which no row was drawn are not in the result, which has their
+        ``unseen_share``. The average and the sum of one of which a single value was drawn have intervals without ends.
     between, closed, set, where
         What to estimate over; see :class:`drillcore.Table`. ``between`` and ``set`` are written as in JSON: dates and
         times as strings, ``None`` for the rows without a value. A ``where`` that no index answers costs a scan.
@@ -210,6 +217,7 @@ def estimate(
         split_rows=_at_least_1("split_rows", split_rows),
     )
     if frame is not None:
+        options = _selected_too(options, frame.options)
         return _estimate(load_beside(frame, options), asked, groups, n, confidence, given)
     load = open_load(options)
     try:
@@ -219,7 +227,6 @@ def estimate(
 
 
 def _estimate(
-        options = _selected_too(options, frame.options)
     load: Load, asked: list[tuple[str, str, str | None]], by: list[str], n: int, confidence: float, seed: int
 ) -> UnionEstimate:
     columns = list(dict.fromkeys([*by, *(column for _, _, column in asked if column is not None)]))
@@ -248,15 +255,31 @@ def _estimate(
     ]
     parts = [pa.ipc.open_stream(pa.py_buffer(sent)).read_all() for sent in on_cluster(_draw, tasks)]
     keys, numbers = _numbered(parts, by, load.schema)
+    population, sampled = sum(sizes), sum(part.num_rows for part in parts)
     figures = {}
     for name, function, column in asked:
+        if function == "count" and not by:
+            figures[name] = [exact(float(population), sampled)]  # What splits know is no estimate.
+            continue
         strata = [
             Stratum(size, number, _floats(part, column))
             for size, part, number in zip(sizes, parts, numbers, strict=True)
         ]
         figures[name] = _FUNCTIONS[function](strata, keys.num_rows, confidence)
-    facts = _Facts(sum(sizes), len(load.paths), sum(1 for size in sizes if size))
-    return UnionEstimate(keys, figures, confidence, sum(part.num_rows for part in parts), facts)
+    unseen_share = _unseen_share(sizes, numbers, keys.num_rows) if by and sampled < population else 0.0
+    facts = _Facts(population, len(load.paths), sum(1 for size in sizes if size), unseen_share)
+    return UnionEstimate(keys, figures, confidence, sampled, facts)
+
+
+def _unseen_share(sizes: Sequence[int], numbers: Sequence[Any], groups: int) -> float:
+    """The share of the rows whose group was not met: that of the rows whose group was met once (Good 1953)."""
+    met = sum(np.bincount(number, minlength=groups) for number in numbers)
+    once = [
+        size * float(np.count_nonzero(met[number] == 1)) / len(number)
+        for size, number in zip(sizes, numbers, strict=True)
+        if len(number)
+    ]
+    return sum(once) / sum(sizes)
 
 
 _FUNCTIONS = {"count": counts, "sum": totals, "avg": averages}

@@ -41,6 +41,12 @@ class Figure:
     low: float
     high: float
     drawn: int
+    is_exact: bool = False
+
+
+def exact(value: float, drawn: int) -> Figure:
+    """Return a figure that is known exactly."""
+    return Figure(value, value, value, drawn, is_exact=True)
 
 
 def allocate_in_proportion(draws: int, sizes: Sequence[int]) -> list[int]:
@@ -83,7 +89,7 @@ def counts(strata: Sequence[Stratum], groups: int, confidence: float) -> list[Fi
     for at in range(groups):
         p = float(share[at])
         if is_exact:
-            figures.append(Figure(float(met[at]), float(met[at]), float(met[at]), int(met[at])))
+            figures.append(exact(float(met[at]), int(met[at])))
             continue
         alike = p * (1 - p) / float(variance[at]) if variance[at] > 0 else drawn
         middle = (p + z * z / (2 * alike)) / (1 + z * z / alike)
@@ -140,7 +146,7 @@ def _figures(strata: Sequence[Stratum], groups: int, confidence: float, *, is_ra
     for at in range(groups):
         value, scale = float(estimates[at]), float(numbers[at]) if is_ratio else 1.0
         if is_exact and math.isfinite(value):
-            figures.append(Figure(value, value, value, int(met[at])))
+            figures.append(exact(value, int(met[at])))
             continue
         if not math.isfinite(value) or filled_met[at] < 2:
             figures.append(Figure(value, -math.inf, math.inf, int(met[at])))

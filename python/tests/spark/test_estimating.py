@@ -142,6 +142,34 @@ def test_a_frame_that_is_not_one_of_load_is_refused(spark: Any, paths: list[str]
         release(each)
 
 
+def test_a_count_without_groups_is_known_and_no_estimate(spark: Any, paths: list[str]) -> None:
+    found = estimate(spark, paths[:2], "t", ["count", "avg(seats)"], n=50, seed=2)
+    (row,) = found.arrow().to_pylist()
+    assert row["count"] == row["count_low"] == row["count_high"] == 26_000
+    assert row["avg(seats)_low"] < row["avg(seats)"] < row["avg(seats)_high"] and not found.exact
+    assert "count = 26,000  exact" in repr(found) and "avg(seats) = " in repr(found) and "%" in repr(found)
+    assert found.unseen_share == 0 and "of which none" not in repr(found)
+
+
+def test_the_share_of_the_groups_that_were_not_met_is_estimated(spark: Any, tmp_path: Path) -> None:
+    """9 of 10 rows are of one group, the others of 100. H0: the mean of 20 estimates is the true share (5 sigma)."""
+    paths = []
+    for at in (0, 1):
+        paths.append(str(tmp_path / f"{at}.drill"))
+        with drillcore.open(paths[-1]) as db:
+            ids = range(20_000 * at, 20_000 * at + 20_000)
+            groups = [i % 1_000 if i % 10 == 0 else -1 for i in ids]
+            db.create_table("t", {"id": "int64", "g": "int64"}, key="id").append(pa.table({"id": ids, "g": groups}))
+    # Of 400 rows drawn, one in 100, a group of 40 rows is not met with probability 0.99**40, about 0.67.
+    found = [estimate(spark, paths, "t", "count", by="g", n=400, seed=seed) for seed in range(20)]
+    true = [1 - sum(40 if g >= 0 else 36_000 for g in one.arrow().column("g").to_pylist()) / 40_000 for one in found]
+    differences = np.array([one.unseen_share for one in found]) - np.array(true)
+    assert 0.01 < np.mean(true) < 0.1
+    assert abs(differences.mean()) < 5 * differences.std() / np.sqrt(20)
+    assert "of the rows are in groups of which none was drawn" in repr(found[0])
+    assert estimate(spark, paths, "t", "count", by="g", n=40_000).unseen_share == 0
+
+
 def test_intervals_hold_in_95_of_100_runs(
     spark: Any, paths: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
