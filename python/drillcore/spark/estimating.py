@@ -176,7 +176,8 @@ def estimate(
         ``unseen_share``. The average and the sum of one of which a single value was drawn have intervals without ends.
     between, closed, set, where
         What to estimate over; see :class:`drillcore.Table`. ``between`` and ``set`` are written as in JSON: dates and
-        times as strings, ``None`` for the rows without a value. A ``where`` that no index answers costs a scan.
+        times as strings, ``[None]`` or :data:`drillcore.NULL` for the set of rows without a value. A ``where`` that no
+        index answers costs a scan.
     n
         Number of rows to draw: at least two of each split, so there may be some more.
     confidence

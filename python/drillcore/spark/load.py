@@ -255,7 +255,7 @@ def _ends(between: Any, schema: pa.Schema, key: Sequence[str]) -> Any:
 def _sets(names: list[Any], schema: pa.Schema, column: str | None) -> list[Any]:
     if column is None:
         return names  # The table refuses it.
-    return [NULL if name is None else _cell("set", name, schema.field(column)) for name in names]
+    return [NULL if name is None or name is NULL else _cell("set", name, schema.field(column)) for name in names]
 
 
 def _cell(option: str, value: Any, field: pa.Field) -> Any:

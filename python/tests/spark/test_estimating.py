@@ -170,6 +170,14 @@ def test_the_share_of_the_groups_that_were_not_met_is_estimated(spark: Any, tmp_
     assert estimate(spark, paths, "t", "count", by="g", n=40_000).unseen_share == 0
 
 
+def test_the_set_without_a_name_is_asked_for_as_elsewhere(spark: Any, tmp_path: Path) -> None:
+    with drillcore.open(tmp_path / "a.drill") as db:
+        t = db.create_table("t", {"id": "int64", "c": "string"}, key="id", set="c")
+        t.append([{"id": i, "c": None if i % 4 == 0 else "UA"} for i in range(100)])
+    for given, rows_there in ((None, 100), (drillcore.NULL, 25), ([None], 25), ([drillcore.NULL, "UA"], 100)):
+        assert estimate(spark, tmp_path / "a.drill", "t", "count", set=given).value == rows_there
+
+
 def test_intervals_hold_in_95_of_100_runs(
     spark: Any, paths: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
