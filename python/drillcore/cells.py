@@ -20,6 +20,7 @@ import pyarrow as pa
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import shown
+from drillcore.type_names import type_name
 
 _Rule = tuple[frozenset[type], Callable[[Any], Any]]
 """The types of values that pyarrow takes unchanged or refuses, and what makes another value one of these."""
@@ -94,7 +95,7 @@ def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
     """Return the error for the first of ``values`` that is not taken."""
     for position, value in enumerate(values):
         where = f"{place} {position}: " if place else ""
-        start = f"{where}column {field.name!r} ({field.type}): "
+        start = f"{where}column {field.name!r} ({type_name(field.type)}): "
         try:
             _array([value], field.type)
         except _MisfitError as error:
@@ -104,7 +105,9 @@ def _first_refusal(values: Sequence[Any], field: pa.Field, place: str) -> Error:
         except NO_ARROW_FORM:
             # The words of pyarrow, or of Python, are about their own types.
             return InvalidArgumentError(f"{start}{_why(value, field.type)}")
-    return InvalidArgumentError(f"column {field.name!r} ({field.type}): too many values; append in smaller batches")
+    return InvalidArgumentError(
+        f"column {field.name!r} ({type_name(field.type)}): too many values; append in smaller batches"
+    )
 
 
 def _why(value: Any, kind: pa.DataType) -> str:

@@ -22,6 +22,7 @@ from drillcore.arrow_data import (
 from drillcore.cells import is_missing, to_array
 from drillcore.errors import Error, InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, check_no_nul, shown, unknown_name
+from drillcore.type_names import type_name
 
 
 @dataclass(frozen=True)
@@ -257,7 +258,9 @@ def _refusal(value: Any, field: pa.Field, discovery: Discovery | None) -> str | 
     if discovery and field.name in discovery.metrics:
         return f'dimension "{field.name}" has the name of a metric; rename it'
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
-        return f"new column {field.name!r} has type {field.type}, which a dimension cannot have; leave it out"
+        return (
+            f"new column {field.name!r} has type {type_name(field.type)}, which a dimension cannot have; leave it out"
+        )
     try:
         to_array([value], field)
     except Error as error:

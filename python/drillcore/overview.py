@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from drillcore.names import listed
 from drillcore.notebook import counted, html_table, muted
+from drillcore.type_names import type_name
 
 _SHOWN_TABLES = 50
 _SHOWN_COLUMNS = 50
@@ -39,7 +40,7 @@ def columns_html(
             uses.append("key" if len(key) == 1 else f"key {list(key).index(field.name) + 1}")
         uses += ["set"] if field.name == set_column else []
         uses += ["weight"] if field.name in weights else []
-        cells.append([field.name, muted(str(field.type)), ", ".join(uses)])
+        cells.append([field.name, muted(type_name(field.type)), ", ".join(uses)])
     if len(schema) > _SHOWN_COLUMNS:
         cells.append([f"... and {len(schema) - _SHOWN_COLUMNS:,} more", "", ""])
     return html_table(cells, caption)

@@ -15,6 +15,7 @@ from drillcore.overview import columns_html, tables_html
 from drillcore.parameters import Parameters, parse_parameters
 from drillcore.reads import Reads
 from drillcore.rows import Rows
+from drillcore.type_names import type_name
 from drillcore.values import check_text
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class TableSnapshot(Reads):
 
     def __repr__(self) -> str:
         sets = f", set={self._set_column!r}" if self._set_column else ""
-        columns = listed([f"{field.name}: {field.type}" for field in self.schema])
+        columns = listed([f"{field.name}: {type_name(field.type)}" for field in self.schema])
         return f"<TableSnapshot {self._name!r} at LSN {self.lsn}: key={self.key}{sets}; {columns}>"
 
     def _repr_html_(self) -> str:

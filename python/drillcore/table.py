@@ -32,6 +32,7 @@ from drillcore.progress import check_progress, rows_shown
 from drillcore.reads import Reads
 from drillcore.single_row import SingleRow
 from drillcore.table_writer import TableWriter
+from drillcore.type_names import type_name
 from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
 from drillcore.values import Bounds, key_columns, many_keys
 
@@ -434,7 +435,7 @@ class Table(Altering, Reads):
         weights = f", weights={self.weights}" if self.weights else ""
         ttl = f", ttl=({self.ttl[0]!r}, {lasting_text(self.ttl[1])!r})" if self.ttl else ""
         sets = f", set={self._set_column!r}" if self._set_column else ""
-        columns = listed([f"{field.name}: {field.type}" for field in self.schema])
+        columns = listed([f"{field.name}: {type_name(field.type)}" for field in self.schema])
         return f"<Table {self.name!r}: key={self.key}{sets}{weights}{ttl}{merge}; {columns}>"
 
     def _repr_html_(self) -> str:

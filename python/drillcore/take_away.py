@@ -13,6 +13,7 @@ from drillcore import _native
 from drillcore.arrow_data import NO_ARROW_FORM
 from drillcore.errors import Error, InvalidArgumentError
 from drillcore.names import shown
+from drillcore.type_names import type_name
 from drillcore.whole_file import whole_file
 
 _COMPRESSIONS = {
@@ -80,7 +81,8 @@ def write_csv(
     for field in schema:
         if _has_no_text(field.type):
             raise InvalidArgumentError(
-                f"column {field.name!r} ({field.type}) has no form in CSV; leave it out, or use to_parquet or to_ipc"
+                f"column {field.name!r} ({type_name(field.type)}) has no form in CSV; leave it out, or use "
+                "to_parquet or to_ipc"
             )
 
     @contextmanager

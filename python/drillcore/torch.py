@@ -22,6 +22,7 @@ from drillcore.errors import InvalidArgumentError, InvalidTypeError, MissingPack
 from drillcore.figures import check_count, check_seed, check_threads
 from drillcore.names import check_columns, check_name, shown
 from drillcore.stream import Refresh, check_ahead, check_batch_size, check_refresh, open_stream
+from drillcore.type_names import type_name
 from drillcore.values import Bounds
 
 try:
@@ -230,10 +231,10 @@ class SampleDataset(IterableDataset[Batch]):  # type: ignore[misc]
         if self._columns is None and self._transform is None:
             return reads, [field.name for field in schema if has_tensor(field.type)]
         for name in (self._columns or []) if self._transform is None else []:
-            if name in schema.names and not has_tensor(schema.field(name).type):
+            if name in schema.names and not has_tensor(kind := schema.field(name).type):
                 raise InvalidArgumentError(
-                    f"columns: {name!r} has type {schema.field(name).type}, which has no tensor form; leave it out, or "
-                    "give a transform"
+                    f"columns: {name!r} has type {type_name(kind)}, which has no tensor form; leave it out, or give a "
+                    "transform"
                 )
         return reads, self._columns
 
@@ -264,10 +265,12 @@ def has_tensor(kind: pa.DataType) -> bool:
 def _tensor(name: str, column: pa.Array) -> torch.Tensor:
     kind = column.type
     if not has_tensor(kind):
-        raise InvalidArgumentError(f"column {name!r} has type {kind}, which has no tensor form; leave it out")
+        raise InvalidArgumentError(
+            f"column {name!r} has type {type_name(kind)}, which has no tensor form; leave it out"
+        )
     if column.null_count and not pa.types.is_floating(kind):
         raise InvalidArgumentError(
-            f"column {name!r} has nulls, which a tensor of {kind} cannot have; use a where, or leave it out"
+            f"column {name!r} has nulls, which a tensor of {type_name(kind)} cannot have; use a where, or leave it out"
         )
     if pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if kind.bit_width == 32 else pa.int64())

@@ -11,6 +11,7 @@ from drillcore.arrow_data import column_of, is_arrow, to_table
 from drillcore.cells import is_missing, is_nan, to_array
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.names import check_encodable, shown
+from drillcore.type_names import type_name
 
 
 class _Null:
@@ -152,7 +153,7 @@ def _key_column(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
         except pa.ArrowInvalid:
             fits = f"{field.type.precision} digits, {field.type.scale} of them after the decimal point"
             raise InvalidArgumentError(
-                f"keys: column {field.name!r} ({field.type}): a key has more than {fits}"
+                f"keys: column {field.name!r} ({type_name(field.type)}): a key has more than {fits}"
             ) from None
     return column.combine_chunks()
 

@@ -319,7 +319,7 @@ def test_flush_compact_verify_and_stats_keep_the_rows(database: drillcore.Databa
 
 def test_everything_has_a_readable_repr(database: drillcore.Database, events: drillcore.Table) -> None:
     assert "events" in repr(events)
-    assert "ts: timestamp[us, tz=America/New_York]" in repr(events)
+    assert "ts: timestamp[us, America/New_York]" in repr(events)
     held = events.sample(20)
     assert repr(held).startswith("<Rows: 20 rows x 7 columns>")
     assert "<td" in held._repr_html_()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import os
 import pathlib
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -210,3 +212,15 @@ def test_one_rule_says_what_is_no_name(name: str) -> None:
             table.append(data)
     assert len(table) == 0
     assert db.tables() == ["t"] and db.snapshots() == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("float64", "no"), ("date32", "x"), ("timestamp[us, Europe/Oslo]", "x"), ("list<string>", 5), ("float32", "no")],
+)
+def test_types_are_named_as_in_schemas(kind: str, value: Any) -> None:
+    """The engine does so, and a caller finds the words that the schema was written with."""
+    table = drillcore.open(":memory:").create_table("t", {"id": "int64", "x": kind}, key="id")
+    with pytest.raises((drillcore.InvalidArgumentError, drillcore.InvalidTypeError), match=re.escape(f"({kind})")):
+        table.append([{"id": 1, "x": value}])
+    assert f"x: {kind}" in repr(table) and kind in html.unescape(table._repr_html_())

@@ -26,6 +26,7 @@ from drillcore.database import Database
 from drillcore.errors import AlreadyExistsError, CorruptError, InvalidArgumentError, StorageError, UnsupportedError
 from drillcore.names import listed, shown
 from drillcore.table import Table
+from drillcore.type_names import type_name
 
 FORMAT = 1
 JOBS = "jobs"
@@ -429,7 +430,7 @@ def schema_difference(one: pa.Schema, other: pa.Schema, name: str, others: str) 
             return f'column "{field.name}" is in {name} and not in {others}'
         kind = other.field(field.name).type
         if kind != field.type:
-            return f'column "{field.name}" has type {field.type} in {name} and {kind} in {others}'
+            return f'column "{field.name}" has type {type_name(field.type)} in {name} and {type_name(kind)} in {others}'
     for field in other:
         if field.name not in one.names:
             return f'column "{field.name}" is in {others} and not in {name}'

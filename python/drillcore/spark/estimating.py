@@ -28,6 +28,7 @@ from drillcore.spark.naming import named
 from drillcore.spark.options import SPLIT_ROWS, ReadOptions
 from drillcore.spark.releasing import loads_of
 from drillcore.spark.strata import Figure, Stratum, allocate_in_proportion, averages, counts, exact, totals
+from drillcore.type_names import type_name
 
 if TYPE_CHECKING:
     import pandas
@@ -242,7 +243,9 @@ def _estimate(
         if kind is not None and not (
             pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
         ):
-            raise InvalidArgumentError(f'aggregates: column "{column}" has type {kind}; sums and averages need numbers')
+            raise InvalidArgumentError(
+                f'aggregates: column "{column}" has type {type_name(kind)}; sums and averages need numbers'
+            )
     if any(each == "rollup" for each in load.merges):
         raise UnsupportedError(
             f"table {shown(load.options.table)} is a rollup table, whose rows hold sums and counts already; read it "

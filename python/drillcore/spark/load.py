@@ -21,6 +21,7 @@ from drillcore.spark.collection import Shape, read_collection, schema_difference
 from drillcore.spark.held import HeldDatabase, NoDatabase
 from drillcore.spark.options import ReadOptions
 from drillcore.spark.sampling import Task, sample_tasks
+from drillcore.type_names import type_name
 from drillcore.values import NULL
 
 
@@ -274,7 +275,7 @@ def _cell(option: str, value: Any, field: pa.Field) -> Any:
         is_number = is_a.is_decimal(field.type)
         what, written = ("number", '"0.50"') if is_number else ("time", '"2013-07-04" or "2013-07-04T09:00:00Z"')
         raise InvalidArgumentError(
-            f'{option}: column "{field.name}" has type {field.type}, but {shown(value)} is not a {what}; '
+            f'{option}: column "{field.name}" has type {type_name(field.type)}, but {shown(value)} is not a {what}; '
             f"write it as {written}"
         ) from None
     to_array([value], field)

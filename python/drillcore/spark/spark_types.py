@@ -17,6 +17,7 @@ from pyspark.sql import types as st
 from drillcore.errors import Error, InvalidArgumentError, OutOfRangeError
 from drillcore.names import unknown_name
 from drillcore.schema import parse_type, plain_type
+from drillcore.type_names import type_name
 
 TYPE_KEY = "drillcore_type"
 """The key of a field's metadata that holds the type of the column in the table, where Spark has another."""
@@ -88,7 +89,7 @@ def spark_type(field: pa.Field) -> st.DataType:
         return st.ArrayType(st.StringType(), True)
     why = "which Spark would round to microseconds" if is_a.is_timestamp(kind) else "which Spark does not have"
     raise InvalidArgumentError(
-        f'column "{field.name}" has type {kind}, {why}; name the columns to read without it, by '
+        f'column "{field.name}" has type {type_name(kind)}, {why}; name the columns to read without it, by '
         '.option("columns", "a, b")'
     )
 
@@ -210,4 +211,6 @@ def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
     try:
         return pc.cast(column, field.type)
     except pa.ArrowInvalid as error:
-        raise OutOfRangeError(f'column "{field.name}" has a value that {field.type} cannot hold: {error}') from None
+        raise OutOfRangeError(
+            f'column "{field.name}" has a value that {type_name(field.type)} cannot hold: {error}'
+        ) from None

@@ -77,7 +77,7 @@ def test_a_job_that_is_committed_twice_counts_once(tmp_path: Path) -> None:
 def test_a_collection_of_another_shape_is_refused(tmp_path: Path) -> None:
     commit_job(str(tmp_path), SHAPE, "a", [])
     other = Shape("t", pa.schema({"id": pa.int64(), "x": pa.string()}), ["id"], None, "append", [])
-    with pytest.raises(drillcore.AlreadyExistsError, match='"x" has type double in the collection and string in'):
+    with pytest.raises(drillcore.AlreadyExistsError, match='"x" has type float64 in the collection and string in'):
         commit_job(str(tmp_path), other, "b", [])
     assert read_collection(str(tmp_path)).jobs == ["a"]  # type: ignore[union-attr]
 

@@ -330,7 +330,7 @@ def test_databases_that_are_missing_or_do_not_fit_are_named(spark: Any, three: l
     other = str(tmp_path / "other.drill")
     with drillcore.open(other) as db:
         db.create_table("flights", {**SCHEMA, "delay": "int64"}, key=["day", "flight"])
-    with pytest.raises(Exception, match=r'"delay" has type double in .*b\.drill.* and int64 in .*other\.drill'):
+    with pytest.raises(Exception, match=r'"delay" has type float64 in .*b\.drill.* and int64 in .*other\.drill'):
         reading(spark, [three[1], other]).load()
     (tmp_path / "link.drill").symlink_to(three[0])
     for again in (three[0], os.path.join(three[0], "..", "a.drill"), str(tmp_path / "link.drill")):
