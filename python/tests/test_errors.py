@@ -526,12 +526,12 @@ def test_an_error_shows_the_beginning_of_a_long_value(database: Database) -> Non
     assert len(str(caught.value)) < 200
 
 
-def test_the_cause_of_data_that_cannot_be_read_is_kept(db: Database) -> None:
+def test_the_cause_of_data_that_cannot_be_read_is_kept(database: Database) -> None:
     class Broken:
         def __arrow_c_array__(self, requested_schema: object = None) -> object:
             raise ValueError("no more rows")
 
-    table = db.create_table("broken", {"id": "int64"}, key="id")
+    table = database.create_table("broken", {"id": "int64"}, key="id")
     with pytest.raises(drillcore.InvalidArgumentError, match="no more rows") as raised:
         table.append(Broken())
     assert type(raised.value.__cause__) is ValueError
