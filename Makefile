@@ -87,7 +87,7 @@ $(STAMP)/lint-packages: python/lint-requirements.txt $(STAMP)/packages
 
 # pyspark is 430 MB, which only the tests of Spark need. They are skipped without it, and without Java.
 $(STAMP)/spark-packages: python/spark-requirements.txt $(STAMP)/packages
-	@if command -v java >/dev/null; then \
+	@if command -v java >/dev/null || test -x "$$JAVA_HOME/bin/java"; then \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $< && touch $@; \
 	else \
 		echo "Java 17 or later is missing, so the tests of Spark are skipped: for example 'apt-get install openjdk-17-jre-headless'"; \
