@@ -118,7 +118,7 @@ fn statements_on_standard_input_run_up_to_the_first_that_fails() {
 #[test]
 fn a_delete_in_sql_is_refused_with_the_command_for_it() {
     let folder = with_tables();
-    let text = "-- by hand\ndelete from t where id = 1";
+    let text = "/* by hand */ delete from t where id = 1";
     for (arguments, input) in [(&["sql", "db", text][..], ""), (&["sql", "db"], text)] {
         let output = drillcore(folder.path(), arguments, input);
         let message = String::from_utf8(output.stderr).unwrap();
