@@ -111,9 +111,9 @@ fn signed<T: ArrowPrimitiveType>(
 
 fn unsigned(numbers: &PrimitiveArray<UInt64Type>) -> ArrayRef {
     match extremes(numbers).1 {
-        0..=0xff => mapped::<_, UInt8Type>(numbers, |number| number as u8),
-        0..=0xffff => mapped::<_, UInt16Type>(numbers, |number| number as u16),
-        0..=0xffff_ffff => mapped::<_, UInt32Type>(numbers, |number| number as u32),
+        0..0x100 => mapped::<_, UInt8Type>(numbers, |number| number as u8),
+        0x100..0x1_0000 => mapped::<_, UInt16Type>(numbers, |number| number as u16),
+        0x1_0000..0x1_0000_0000 => mapped::<_, UInt32Type>(numbers, |number| number as u32),
         _ => Arc::new(numbers.clone()),
     }
 }

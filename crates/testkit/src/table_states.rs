@@ -172,6 +172,8 @@ pub fn prepared_states(kind: Kind) -> Vec<Prepared> {
             opened.snapshot()
         }),
         ("during a merge", |opened| {
+            // Else workers may have merged all of it before.
+            opened.hold();
             opened.append_batches(&[2, 4, 5]);
             opened.stop_within(|database| database.compact());
             opened.append_newest();

@@ -82,6 +82,8 @@ const BATCH_ROWS: u64 = 14;
 const LARGE_SET_ROWS: usize = 300;
 /// When named snapshots are taken, in seconds since 1970: the same files come out at any time of day.
 const CLOCK: u64 = 1_700_000_000;
+/// The number that a database gets at random.
+const IDENTITY: u128 = 0x1d;
 /// Bytes of a block and an index page of the segments that are written anew.
 const PAGE_BYTES: (usize, usize) = (260, 330);
 
@@ -142,9 +144,13 @@ impl Folder {
         }
         self.flush(&database);
         if self.past == Past::Changes {
-            drop(hold);
-            for (_, table) in made.iter().filter(|(_, table)| table.schema().set.is_some()) {
+            let with_sets = || made.iter().filter(|(_, table)| table.schema().set.is_some());
+            for (_, table) in with_sets() {
                 table.index_all_sets().expect("a table with sets");
+            }
+            // What is to be merged is merged before it is indexed.
+            drop(hold);
+            for (_, table) in with_sets() {
                 table.wait_for_set_index(|_| ()).expect("it is indexed");
             }
             database.named_snapshot("pinned").expect("a new one");
@@ -341,6 +347,11 @@ fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<
         for edit in &mut edits {
             let segments: Vec<&mut SegmentMeta> = match edit {
                 Edit::AddSegment { segment, .. } => vec![segment],
+                Edit::ReplaceSegments { added, .. } => added.iter_mut().collect(),
+                Edit::Identify { database } => {
+                    *database = IDENTITY;
+                    Vec::new()
+                }
                 Edit::PinSnapshot { clock, tables, .. } => {
                     *clock = CLOCK;
                     tables.iter_mut().flat_map(|table| &mut table.segments).collect()
