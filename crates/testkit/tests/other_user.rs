@@ -133,7 +133,7 @@ fn writer_child() {
                 if stats()?.held_back_bytes == 0 {
                     break;
                 }
-                std::thread::sleep(Duration::from_millis(10));
+                thread::sleep(Duration::from_millis(10));
             }
             stats()
         };
