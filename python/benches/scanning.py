@@ -78,7 +78,7 @@ def measure(folder: Path, rows: int, repetitions: int) -> None:
         return pa.RecordBatchReader.from_stream(sold.scan(columns=columns))
 
     def of_peer(columns: list[str]) -> Iterable[pa.RecordBatch]:
-        return peer.execute(f"select {', '.join(columns)} from sales").fetch_record_batch(100_000)
+        return peer.sql(f"select {', '.join(columns)} from sales").to_arrow_reader(100_000)
 
     print(f"{rows:,} rows, DuckDB {duckdb.__version__}; ratio: how many times as fast as DuckDB")
     cases = {name: [name] for name in COLUMNS} | {"all": list(COLUMNS)}
