@@ -26,10 +26,10 @@ use crate::trial::{Contender, Outcome, Role, time_calls};
 
 /// Rows of a sample, drawn with replacement.
 const COUNTS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
-/// Of so many rows, one is in a range.
+/// One row of this many is in a range.
 const RANGE_SHARE: u64 = 1_000;
 const KEYS_MIN: u64 = 100;
-/// Of so many rows, one is deleted.
+/// One row of this many is deleted.
 const DELETED_SHARE: u64 = 20;
 const BATCH_ROWS: usize = 10_000;
 /// Enough that no row is written out.

@@ -260,7 +260,7 @@ impl<'a> Text<'a> {
         };
         match of(0..head.len()) {
             Some(whole) => vec![(0, whole)],
-            // Records that cannot be parsed are told later.
+            // Records that cannot be parsed are reported later.
             None => {
                 let one = |record| Some((record, of(record..record + 1)?));
                 (0..head.len()).filter_map(one).collect()

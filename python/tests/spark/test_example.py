@@ -1,4 +1,4 @@
-"""The example of three writers and a cluster starts for whoever has what it needs, and says what is missing."""
+"""The example of three writers and a cluster starts where all that it needs is there, and says what is missing."""
 
 from __future__ import annotations
 

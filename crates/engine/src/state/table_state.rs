@@ -240,7 +240,7 @@ impl TableState {
         rows.saturating_sub(done.sum())
     }
 
-    /// Whether so many rows on disk were deleted in memory alone that their space is worth a flush: half of them.
+    /// Whether half of the rows on disk, or more, were deleted in memory alone: then their space is worth a flush.
     pub fn deleted_much_in_memory(&self) -> bool {
         let tombstones: u64 = self.runs.iter().map(|slot| slot.piece.tombstones()).sum();
         let on_disk: u64 = self.segments.iter().map(|slot| slot.piece.rows()).sum();

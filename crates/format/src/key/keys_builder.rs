@@ -23,7 +23,7 @@ enum Lengths {
 }
 
 impl KeysBuilder {
-    /// Expects about so many keys; more come in nevertheless.
+    /// Expects about this many keys, and takes more.
     pub fn new(expected: usize) -> KeysBuilder {
         KeysBuilder { expected, ..KeysBuilder::default() }
     }
