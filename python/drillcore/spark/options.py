@@ -34,8 +34,8 @@ _READ = (
 )
 _WRITE = ("path", "table", "key", "set", "merge", "weights")
 SAMPLE_MAX = 2**31
-"""Rows of a sample. The driver draws for each row of which split it is: so many take it about ten minutes, and more are
-a mistake."""
+"""Rows of a sample. The driver draws the split of each row, which takes about ten minutes for this many rows; more are
+probably a mistake."""
 _OF_SAMPLES = ("seed", "weight", "replace", "at_most")
 _MERGES = ("append", "upsert")
 
