@@ -17,6 +17,7 @@ pub mod widening;
 pub mod narrowing;
 pub mod schema;
 pub mod key;
+pub mod value_bytes;
 pub mod rows;
 pub mod page;
 pub mod extents;

@@ -14,7 +14,6 @@ use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
 use arrow_schema::DataType;
 use arrow_select::interleave::interleave;
@@ -23,6 +22,7 @@ use arrow_select::take::take;
 use crate::byte_bounds;
 use crate::key::{Keys, leading_word, shared_len};
 use crate::narrowing::{narrowed, restored};
+use crate::value_bytes::string_offsets;
 use crate::widening::widen;
 pub use layout::{Layout, Projection};
 pub use set_codes::SetCodes;
@@ -346,12 +346,6 @@ fn string_bytes<'r>(
     let strings = columns.filter_map(|array| string_offsets(array));
     let bytes = strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize);
     keys.map_or(0, |keys| keys.bytes_in(rows.clone())) + bytes.sum::<usize>()
-}
-
-/// Where each string of a column of strings begins, and the end of the last; `None` for other columns.
-pub fn string_offsets(array: &dyn Array) -> Option<&[i32]> {
-    let texts = array.as_string_opt::<i32>().map(|texts| texts.value_offsets());
-    texts.or_else(|| array.as_binary_opt::<i32>().map(|bytes| bytes.value_offsets()))
 }
 
 /// Row numbers in the order of words, and where these are equal in their own.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use drillcore::arrow_array::{ArrayRef, RecordBatch};
 use drillcore::*;
 use drillcore_format::byte_bounds;
-use drillcore_format::rows::string_offsets;
 use drillcore_format::schema::is_key_type;
+use drillcore_format::value_bytes::string_offsets;
 use drillcore_sample::rng::Rng;
 
 use crate::cell::{Cell, from_array, prefix_order, rows_of, to_array};

@@ -1,11 +1,10 @@
 //! Bringing a caller's batch to the table's columns and types, without losing anything on the way.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::HashMap;
 
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field};
-use arrow_select::filter::filter_record_batch;
+use arrow_select::filter::FilterBuilder;
 use drillcore_format::schema::TableSchema;
 use drillcore_format::type_name::type_name;
 use drillcore_format::weight::{self, NoWeight};
@@ -108,13 +107,13 @@ pub fn conform(
     options: AppendOptions,
 ) -> Result<Conformed> {
     let AppendOptions { on_error, fill_nulls } = options;
-    check_names(schema, batch)?;
+    let places = places(schema, batch)?;
     let whole_row = if fill_nulls { 0 } else { schema.whole_row_columns().len() };
     let mut lacking: Vec<&str> = Vec::new();
     let mut columns = Vec::with_capacity(schema.columns.fields().len());
     let mut rejected: Vec<Rejected> = Vec::new();
     for (index, field) in schema.columns.fields().iter().enumerate() {
-        let Some(values) = batch.column_by_name(field.name()) else {
+        let Some(values) = places[index].map(|place| batch.column(place)) else {
             columns.push(missing_column(schema, index, batch.num_rows())?);
             lacking.extend((index < whole_row).then_some(field.name().as_str()));
             continue;
@@ -156,21 +155,30 @@ pub fn cast(values: &ArrayRef, to: &DataType, column: &str) -> Result<ArrayRef> 
     }
 }
 
-fn check_names(schema: &TableSchema, batch: &RecordBatch) -> Result<()> {
-    let mut seen = HashSet::new();
-    for field in batch.schema().fields() {
-        if !seen.insert(field.name().clone()) {
+/// Where the batch has each column of the table, if it does.
+fn places(schema: &TableSchema, batch: &RecordBatch) -> Result<Vec<Option<usize>>> {
+    let (known, given) = (schema.columns.fields(), batch.schema_ref().fields());
+    let mut in_order = known.iter().zip(given).map(|(known, given)| known.name() == given.name());
+    if given.len() == known.len() && in_order.all(|is_same| is_same) {
+        return Ok((0..known.len()).map(Some).collect());
+    }
+    let mut by_name: HashMap<&str, usize> = HashMap::with_capacity(given.len());
+    for (place, field) in given.iter().enumerate() {
+        if by_name.insert(field.name(), place).is_some() {
             return Err(Error::invalid(format!(
                 "column {:?} appears twice in the batch; rename or remove one",
                 field.name()
             )));
         }
-        if schema.columns.column_with_name(field.name()).is_none() {
-            let valid = schema.columns.fields().iter().map(|field| field.name().as_str());
-            return Err(Error::unknown("column", field.name(), valid));
+    }
+    let places: Vec<_> = known.iter().map(|field| by_name.remove(field.name().as_str())).collect();
+    match by_name.into_iter().min_by_key(|&(_, place)| place) {
+        None => Ok(places),
+        Some((unknown, _)) => {
+            let valid = known.iter().map(|field| field.name().as_str());
+            Err(Error::unknown("column", unknown, valid))
         }
     }
-    Ok(())
 }
 
 fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<ArrayRef> {
@@ -240,34 +248,29 @@ fn cast_rows(values: &ArrayRef, to: &DataType, column: &str) -> Result<(ArrayRef
 
 fn keep_good_rows(
     schema: &TableSchema,
-    columns: Vec<ArrayRef>,
-    rows: usize,
+    mut columns: Vec<ArrayRef>,
+    mut rows: usize,
     rejected: &[Rejected],
 ) -> Result<RecordBatch> {
-    // Bad rows may hold nulls where the table allows none, so the check of the schema waits.
-    let lenient: Vec<Field> = schema
-        .columns
-        .fields()
-        .iter()
-        .map(|field| field.as_ref().clone().with_nullable(true))
-        .collect();
-    let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    let lenient = Arc::new(arrow_schema::Schema::new(lenient));
     let fault =
         |error: arrow_schema::ArrowError| Error::invalid(error.to_string()).with_source(error);
-    let mut batch = RecordBatch::try_new_with_options(lenient, columns, &options).map_err(fault)?;
     if !rejected.is_empty() {
         let mut keep = vec![true; rows];
         rejected.iter().for_each(|rejected| keep[rejected.row as usize] = false);
-        batch = filter_record_batch(&batch, &BooleanArray::from(keep)).map_err(fault)?;
+        let keep = FilterBuilder::new(&BooleanArray::from(keep)).optimize().build();
+        rows = keep.count();
+        // Column by column: bad rows may hold nulls where the table allows none.
+        let kept = columns.iter().map(|column| keep.filter(column));
+        columns = kept.collect::<std::result::Result<_, _>>().map_err(fault)?;
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(schema.columns.clone(), batch.columns().to_vec(), &options)
-        .map_err(fault)
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(schema.columns.clone(), columns, &options).map_err(fault)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use arrow_array::builder::{ListBuilder, NullBuilder, StringBuilder};
     use arrow_array::cast::AsArray;

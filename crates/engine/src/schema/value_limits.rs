@@ -6,7 +6,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use drillcore_format::rows::string_offsets;
+use drillcore_format::value_bytes::string_offsets;
 
 /// Bytes of a string, of binary, or of all items of a list with four for each.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -47,10 +47,11 @@ pub fn first_long_key(key: &[ArrayRef]) -> Option<(usize, usize)> {
 
 /// The rows whose values together have more bytes than `limit`, of columns of strings and lists.
 fn longer_than(columns: &[&ArrayRef], limit: usize) -> Vec<(usize, usize)> {
-    let lengths: Vec<Lengths> = columns.iter().filter_map(|values| Lengths::of(values)).collect();
-    if lengths.iter().map(Lengths::total).sum::<usize>() <= limit {
+    let lengths = || columns.iter().filter_map(|values| Lengths::of(values));
+    if lengths().map(|lengths| lengths.total()).sum::<usize>() <= limit {
         return Vec::new();
     }
+    let lengths: Vec<Lengths> = lengths().collect();
     let rows = columns.first().map_or(0, |values| values.len());
     let bytes = |row: usize| lengths.iter().map(|lengths| lengths.at(row)).sum::<usize>();
     (0..rows).map(|row| (row, bytes(row))).filter(|(_, bytes)| *bytes > limit).collect()

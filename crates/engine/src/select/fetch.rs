@@ -7,7 +7,8 @@ use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 use drillcore_format::byte_bounds;
 use drillcore_format::key::Keys;
-use drillcore_format::rows::{Layout, Projection, Rows, string_offsets};
+use drillcore_format::rows::{Layout, Projection, Rows};
+use drillcore_format::value_bytes::string_offsets;
 
 use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::{in_shares, side_by_side};

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::NullBuffer;
 use drillcore_format::block;
@@ -16,6 +15,7 @@ use drillcore_format::key::Keys;
 use drillcore_format::logged_commit::{SourcePosition, encode_commit};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
+use drillcore_format::value_bytes::batch_bytes;
 use drillcore_storage::error::Result as StorageResult;
 use drillcore_storage::log::wal::Wal;
 
@@ -313,16 +313,7 @@ fn sorted_run(core: &Core, layout: &Layout, rows: &Rows) -> Result<UncommittedRu
 
 /// Refuses a batch whose keys may not fit one array: encoded they take up to twice their bytes.
 fn check_encodable(batch: &RecordBatch) -> Result<()> {
-    let slice_bytes = |column: &ArrayRef| column.to_data().get_slice_memory_size();
-    let bytes = |column: &ArrayRef| {
-        // What a slice of lists shares with others does not count.
-        let items = column.as_list_opt::<i32>().map(|lists| {
-            let (first, past_last) = (lists.value_offsets()[0], lists.value_offsets()[lists.len()]);
-            lists.values().slice(first as usize, (past_last - first) as usize)
-        });
-        slice_bytes(items.as_ref().unwrap_or(column)).unwrap_or(usize::MAX)
-    };
-    let bytes = batch.columns().iter().map(bytes).fold(0usize, usize::saturating_add);
+    let bytes = batch_bytes(batch);
     if bytes as u64 >= COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
             "the batch has {bytes} bytes; the limit per commit is {COMMIT_BYTES_MAX}. Append in smaller \

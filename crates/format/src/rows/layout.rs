@@ -12,6 +12,7 @@ use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{Keys, decode_column, encode_keys};
 use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
+use crate::value_bytes::value_bytes;
 
 /// Where each column of a table is stored. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -437,7 +438,7 @@ fn stored(array: &ArrayRef) -> ArrayRef {
         return Arc::new(encode_lists(lists));
     }
     let held = array.get_buffer_memory_size();
-    let needed = array.to_data().get_slice_memory_size().unwrap_or(held);
+    let needed = value_bytes(array);
     if held <= needed + needed / 8 + 256 {
         return array.clone();
     }
