@@ -13,13 +13,13 @@ use arrow_schema::{DataType, TimeUnit};
 use drillcore_format::key::encode_value;
 use foldhash::fast::FixedState;
 
+use crate::read::estimate::recent::{RECENT, recent_place};
+
 /// Values that were met, each once: integers and times by their bits, others encoded.
 #[derive(Debug, Clone, Default)]
 pub struct Distinct {
     /// How many values were met, each time they were.
     pub count: u64,
-    /// Of `bits` the value that was met last: many rows of a group have the same.
-    last: Option<u64>,
     bits: HashSet<u64, FixedState>,
     encoded: HashSet<Box<[u8]>, FixedState>,
 }
@@ -38,14 +38,6 @@ impl Distinct {
         self.count += other.count;
         self.bits.extend(other.bits);
         self.encoded.extend(other.encoded);
-    }
-
-    #[inline]
-    fn add_bits(&mut self, bits: u64) {
-        if self.last != Some(bits) {
-            self.last = Some(bits);
-            self.bits.insert(bits);
-        }
     }
 
     fn add_encoded(&mut self, value: &[u8]) {
@@ -74,12 +66,18 @@ pub fn add_values<T>(
         }
         return;
     }
+    // Values that targets have taken.
+    let mut recent = [(usize::MAX, 0); RECENT];
     macro_rules! bits {
         ($type:ty) => {
             each_bits::<$type>(column, |row, bits| {
-                if let Some(distinct) = pick(&mut targets[target_of(row)]) {
-                    distinct.count += times_of(row);
-                    distinct.add_bits(bits);
+                let target = target_of(row);
+                let Some(distinct) = pick(&mut targets[target]) else { return };
+                distinct.count += times_of(row);
+                let recent = &mut recent[recent_place(bits ^ (target as u64).rotate_left(32))];
+                if *recent != (target, bits) {
+                    *recent = (target, bits);
+                    distinct.bits.insert(bits);
                 }
             })
         };

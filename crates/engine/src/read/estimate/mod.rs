@@ -14,6 +14,7 @@ pub mod request;
 mod bounds;
 mod population;
 mod plan;
+mod recent;
 mod distinct;
 mod numbers;
 mod reading;

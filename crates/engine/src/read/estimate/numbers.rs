@@ -94,12 +94,6 @@ impl Numbers {
         }
     }
 
-    /// Takes floats that were counted and added up.
-    pub fn push_sum(&mut self, count: u64, sum: f64) {
-        self.count += count;
-        self.sum.add_float(sum);
-    }
-
     /// Takes a number that counts several times, and for what else a slot needs.
     pub fn push_repeated(&mut self, number: f64, whole: Option<i128>, times: u64, slot: &Slot) {
         self.count += times;
@@ -122,6 +116,9 @@ impl Numbers {
 
     /// Takes floats as [`Numbers::push`] takes each, and for what else a slot needs.
     pub fn push_floats(&mut self, numbers: &[f64], slot: &Slot) {
+        if numbers.is_empty() {
+            return;
+        }
         self.count += numbers.len() as u64;
         match sum_in_lanes(numbers, |x| x) {
             sum if sum.is_finite() => self.sum.add_float(sum),

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
@@ -18,14 +19,12 @@ use foldhash::fast::FixedState;
 use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, RowValues, Slot};
+use crate::read::estimate::recent::{RECENT, recent_place};
 
 /// Rows of a batch that a group must have on average, so that batches are added up apart.
 const ROWS_PER_SUM: usize = 8;
 /// Sums of each group while a batch is added up: additions to one do not wait for those to another.
 const LANES: usize = 4;
-/// Numbers and texts that were met last: a power of two.
-const RECENT: usize = 1 << RECENT_BITS;
-const RECENT_BITS: u32 = 9;
 /// Numbers below this are looked up by a list.
 const SMALL: usize = 4096;
 /// No group.
@@ -115,7 +114,7 @@ impl ReadGroups {
             let is_taken = match (group_of_row, &counts) {
                 (None, _) => times.is_none() && take_floats(slot, &mut wholes[0], values),
                 (Some(groups), Some(counts)) => {
-                    add_float_sums(slot, wholes, groups, counts, values)
+                    take_floats_by_group(slot, wholes, groups, counts, values)
                 }
                 _ => false,
             };
@@ -208,6 +207,7 @@ impl ReadGroups {
         self.known.recent_texts.resize(RECENT, (0, 0, NONE));
         let nulls = texts.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut groups: Vec<u32> = Vec::with_capacity(texts.len());
+        let mut last = (0, 0, NONE);
         for row in 0..texts.len() {
             if nulls.is_some_and(|nulls| nulls.is_null(row)) {
                 groups.push(self.of_encoded(column, row));
@@ -219,15 +219,19 @@ impl ReadGroups {
                 continue;
             }
             let (word, len) = (leading_word(text), text.len() as u32);
-            let place = recent_place((word >> 64) as u64 ^ word as u64);
-            groups.push(match self.known.recent_texts[place] {
-                (known, of_len, group) if known == word && of_len == len && group != NONE => group,
-                _ => {
-                    let group = self.of_text(text, column, row);
-                    self.known.recent_texts[place] = (word, len, group);
-                    group
+            let is_it = |(known, of_len, group): (u128, u32, u32)| {
+                known == word && of_len == len && group != NONE
+            };
+            // Often many rows of a group come one after the other.
+            if !is_it(last) {
+                let place = recent_place((word >> 64) as u64 ^ word as u64);
+                last = self.known.recent_texts[place];
+                if !is_it(last) {
+                    last = (word, len, self.of_text(text, column, row));
+                    self.known.recent_texts[place] = last;
                 }
-            });
+            }
+            groups.push(last.2);
         }
         groups
     }
@@ -337,42 +341,31 @@ fn take_floats(slot: &Slot, whole: &mut Whole, values: &RowValues) -> bool {
     }
 }
 
-/// Adds floats of which none is null, of rows of several groups and for a slot that needs no more than their sums; says
-/// whether that is what they are. `counts` are the rows of each group.
-///
-/// A batch is added up in a few numbers a group first, which the nearest cache holds: where groups have few rows of a batch
-/// each, that is not worth it.
-fn add_float_sums(
+/// Takes the floats of rows of several groups, those of each many at once; says whether that is what the slot is of. `counts`
+/// are the rows of each group. Where groups have few rows of a batch each, that is not worth it.
+fn take_floats_by_group(
     slot: &Slot,
     wholes: &mut [Whole],
     groups: &[u32],
     counts: &[u64],
     values: &RowValues,
 ) -> bool {
-    if slot.extremes || slot.squares || slot.keeps_read {
-        return false;
-    }
-    let sums_of = |place: usize| -> Option<Vec<f64>> {
-        let floats = values.columns[place].as_primitive_opt::<Float64Type>()?;
-        (floats.null_count() == 0).then(|| sums_by_group(groups, floats.values(), counts.len()))
-    };
-    // Of what is not finite the order decides: it is added one by one.
-    let sums_of = |place| sums_of(place).filter(|sums| sums.iter().all(|sum| sum.is_finite()));
+    let by_group = |place: usize| FloatsByGroup::of(&values.columns[place], groups, counts);
     match slot.input {
         Input::Numbers(place) => {
-            let Some(sums) = sums_of(place) else { return false };
-            for ((whole, &count), sum) in wholes.iter_mut().zip(counts).zip(sums) {
+            let Some(floats) = by_group(place) else { return false };
+            for (whole, floats) in wholes.iter_mut().zip(floats.groups()) {
                 let Whole::Numbers(numbers) = whole else { unreachable!("the slot is of numbers") };
-                numbers.push_sum(count, sum);
+                numbers.push_floats(floats, slot);
             }
         }
         Input::Pair(upper, lower) => {
-            let [Some(upper), Some(lower)] = [sums_of(upper), sums_of(lower)] else { return false };
-            let sums = upper.into_iter().zip(lower);
-            for ((whole, &count), (upper, lower)) in wholes.iter_mut().zip(counts).zip(sums) {
+            let [Some(upper), Some(lower)] = [upper, lower].map(by_group) else { return false };
+            for ((whole, upper), lower) in wholes.iter_mut().zip(upper.groups()).zip(lower.groups())
+            {
                 let Whole::Pair(pair) = whole else { unreachable!("the slot is of pairs") };
-                pair[0].push_sum(count, upper);
-                pair[1].push_sum(count, lower);
+                pair[0].push_floats(upper, slot);
+                pair[1].push_floats(lower, slot);
             }
         }
         Input::Values(_) => return false,
@@ -380,20 +373,43 @@ fn add_float_sums(
     true
 }
 
+/// The floats of a batch that are not null, group after group.
+struct FloatsByGroup {
+    floats: Vec<f64>,
+    /// Where those of each group lie.
+    spans: Vec<Range<usize>>,
+}
+
+impl FloatsByGroup {
+    /// Places each behind those of its group that came before. `None` if the column has other values. O(rows + groups).
+    fn of(column: &ArrayRef, groups: &[u32], counts: &[u64]) -> Option<FloatsByGroup> {
+        let column = column.as_primitive_opt::<Float64Type>()?;
+        let mut begin = 0;
+        let room = |&count: &u64| {
+            let empty = begin..begin;
+            begin += count as usize;
+            empty
+        };
+        let mut spans: Vec<Range<usize>> = counts.iter().map(room).collect();
+        let mut floats = vec![0.0; column.len()];
+        each_valid(column, |row, float| {
+            let span = &mut spans[groups[row] as usize];
+            floats[span.end] = float;
+            span.end += 1;
+        });
+        Some(FloatsByGroup { floats, spans })
+    }
+
+    fn groups(&self) -> impl Iterator<Item = &[f64]> {
+        self.spans.iter().map(|span| &self.floats[span.clone()])
+    }
+}
+
 /// How many rows are of each group.
 fn rows_by_group(groups: &[u32], group_count: usize) -> Vec<u64> {
     let mut lanes = vec![[0u64; LANES]; group_count];
     for (row, &group) in groups.iter().enumerate() {
         lanes[group as usize][row % LANES] += 1;
-    }
-    lanes.into_iter().map(|lanes| lanes.iter().sum()).collect()
-}
-
-/// The sum of the floats of each group.
-fn sums_by_group(groups: &[u32], floats: &[f64], group_count: usize) -> Vec<f64> {
-    let mut lanes = vec![[0.0; LANES]; group_count];
-    for (row, (&group, float)) in groups.iter().zip(floats).enumerate() {
-        lanes[group as usize][row % LANES] += float;
     }
     lanes.into_iter().map(|lanes| lanes.iter().sum()).collect()
 }
@@ -412,13 +428,6 @@ fn values_of(whole: &mut Whole) -> Option<&mut Distinct> {
         Whole::Values(distinct) => Some(distinct),
         _ => unreachable!("the slot is of values"),
     }
-}
-
-/// Where a number lies among those met last: multiplied, because numbers often differ in their lowest bits, or in none of
-/// these (Knuth, The Art of Computer Programming, 6.4).
-#[inline]
-fn recent_place(number: u64) -> usize {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT_BITS)) as usize
 }
 
 #[inline]
