@@ -1,7 +1,7 @@
 //! Records in a table of Drillcore: a key of two numbers and a value.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -13,11 +13,15 @@ use crate::records::{KEY_BYTES, Key, RECORD_BYTES, Records, check_found};
 
 const RECORDS: &str = "records";
 
+/// One for all batches, as a program has it that makes many.
 fn schema() -> SchemaRef {
-    let columns =
-        [("high", DataType::Int64), ("low", DataType::Int64), ("value", DataType::Binary)];
-    let field = |(name, of)| Field::new(name, of, false);
-    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<Field>>()))
+    static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+        let columns =
+            [("high", DataType::Int64), ("low", DataType::Int64), ("value", DataType::Binary)];
+        let field = |(name, of)| Field::new(name, of, false);
+        Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<Field>>()))
+    });
+    SCHEMA.clone()
 }
 
 /// Makes the table.

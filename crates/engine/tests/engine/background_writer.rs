@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use arrow_select::concat::concat_batches;
+use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use drillcore::*;
 
 fn columns() -> SchemaRef {
@@ -288,4 +290,95 @@ fn a_reader_has_no_writer() {
     assert_eq!(reader.writer(never()).err().unwrap().kind(), ErrorKind::ReadOnly);
     let error = reader.table("t").unwrap().writer(never()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
+}
+
+/// Small adds are copied together, whatever their types, and in turns with large ones and with lists, which are not.
+#[test]
+fn rows_come_through_as_they_are_however_few_are_added_at_once() {
+    let types = [
+        DataType::Boolean,
+        DataType::UInt8,
+        DataType::Float32,
+        DataType::Date32,
+        DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+        DataType::Utf8,
+        DataType::Binary,
+        DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
+    ];
+    const ROWS: usize = 3_000;
+    let texts: StringArray =
+        (0..ROWS).map(|row| (row % 7 != 0).then(|| format!("text {row}"))).collect();
+    let numbers: Int64Array =
+        (0..ROWS as i64).map(|row| (row % 5 != 0).then_some(row % 200)).collect();
+    let values = |of: &DataType| -> ArrayRef {
+        match of {
+            DataType::Utf8 | DataType::Binary => arrow_cast::cast(&texts, of).unwrap(),
+            DataType::List(_) => {
+                let mut lists = ListBuilder::new(StringBuilder::new());
+                (0..ROWS).for_each(|row| match row % 3 {
+                    0 => lists.append_null(),
+                    items => lists.append_value(vec![Some("a"); items]),
+                });
+                Arc::new(lists.finish())
+            }
+            // Numbers become times through the number that they are stored as.
+            DataType::Date32 => {
+                let days = arrow_cast::cast(&numbers, &DataType::Int32).unwrap();
+                arrow_cast::cast(&days, of).unwrap()
+            }
+            _ => arrow_cast::cast(&numbers, of).unwrap(),
+        }
+    };
+    for with_lists in [false, true] {
+        let types = &types[..types.len() - usize::from(!with_lists)];
+        let named = types.iter().enumerate().map(|(at, of)| (format!("c{at}"), values(of)));
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            [("id".to_string(), ids, false)]
+                .into_iter()
+                .chain(named.map(|(name, values)| (name, values, true))),
+        )
+        .unwrap();
+        let db = database();
+        let table = db.create_table("t", TableSpec::new(batch.schema(), ["id"])).unwrap();
+        let writer = table.writer(WriterOptions { rows: 1_000, ..Default::default() }).unwrap();
+        let (mut from, mut sizes) = (0, [1, 1, 3, 300, 1, 256, 257].into_iter().cycle());
+        while from < ROWS {
+            let rows = sizes.next().unwrap().min(ROWS - from);
+            writer.add(&batch.slice(from, rows)).unwrap();
+            from += rows;
+        }
+        writer.close().unwrap();
+        let stats = writer.stats();
+        assert_eq!((stats.rows, stats.waiting_rows), (ROWS as u64, 0));
+        let found = table.snapshot().unwrap().scan(ScanRequest::default()).unwrap();
+        let found: Vec<RecordBatch> = found.map(|batch| batch.unwrap()).collect();
+        assert_eq!(concat_batches(&batch.schema(), &found).unwrap(), batch);
+    }
+}
+
+/// What says that rows do not fit only as they are committed leaves out these alone.
+#[test]
+fn of_rows_added_one_by_one_those_that_cannot_be_stored_are_left_out() {
+    let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
+    let db = database();
+    // Rows of a table that discovers columns are looked at when they are committed.
+    let rollup = RollupSpec {
+        time: None,
+        granularity: Granularity::NONE,
+        metrics: vec![("n".to_string(), "count".parse().unwrap())],
+        discover: true,
+    };
+    let spec = TableSpec::new(schema, ["id"]).merge(Merge::Rollup(rollup));
+    let table = db.create_table("t", spec).unwrap();
+    let writer = table.writer(WriterOptions { on_error: OnError::Skip, ..never() }).unwrap();
+    for id in 0..100i64 {
+        let ids: ArrayRef = Arc::new(Int64Array::from(vec![(id % 10 != 3).then_some(id)]));
+        let row = RecordBatch::try_from_iter_with_nullable([("id", ids, true)]).unwrap();
+        writer.add(&row).unwrap();
+    }
+    writer.flush().unwrap();
+    assert_eq!(ids(&table), (0..100).filter(|id| id % 10 != 3).collect::<Vec<_>>());
+    let failed: usize = writer.take_failed().iter().map(|failed| failed.rows.num_rows()).sum();
+    assert_eq!(failed, 10);
 }

@@ -1,12 +1,14 @@
 //! Committing a batch, such that one bad row does not keep the others out.
 
+use std::borrow::Cow;
+
 use arrow_array::RecordBatch;
 use arrow_select::concat::concat_batches;
 use drillcore_format::ids::Lsn;
 
 use crate::calls::interrupt::Interrupt;
 use crate::database::background_writer::failed_rows::FailedRows;
-use crate::database::background_writer::open_batch::Add;
+use crate::database::background_writer::open_batch::{Add, Part};
 use crate::database::handles::Table;
 use crate::error::{Error, ErrorKind, Result, without_panic};
 use crate::schema::conform::{AppendOptions, OnError};
@@ -22,9 +24,9 @@ pub struct Outcome {
 }
 
 /// Commits adds, all in one commit if all of them fit. If not, those that do go in, in their order, in as few commits as
-/// halving finds; each add is in one commit or left out. So one bad one of n costs about `2 log n` more tries.
+/// halving finds. So one bad one of n costs about `2 log n` more tries.
 ///
-/// Of the adds of one table, rows are left out one by one.
+/// With `keeps_adds_whole`, each add is in one commit or left out. Without, rows that cannot be stored are left out one by one.
 pub fn commit_adds(adds: &[Add], keeps_adds_whole: bool, outcome: &mut Outcome) {
     let appended = without_panic(|| append(adds, keeps_adds_whole));
     match appended {
@@ -34,18 +36,38 @@ pub fn commit_adds(adds: &[Add], keeps_adds_whole: bool, outcome: &mut Outcome) 
             outcome.lsn = outcome.lsn.max(Some(result.lsn));
             outcome.failed.extend(failed);
         }
-        Err(error) if adds.len() > 1 && is_about_the_rows(&error) => {
-            let (first, others) = adds.split_at(adds.len() / 2);
-            commit_adds(first, keeps_adds_whole, outcome);
-            commit_adds(others, keeps_adds_whole, outcome);
-        }
-        Err(error) => {
-            let failed = merged(adds).unwrap_or_default().into_iter().map(|(table, rows)| {
-                FailedRows { table: table.name().to_string(), rows, error: error.clone() }
-            });
-            outcome.failed.extend(failed);
-        }
+        Err(error) => match halves(adds) {
+            Some(halves) if is_about_the_rows(&error) => {
+                for half in halves {
+                    commit_adds(&half, keeps_adds_whole, outcome);
+                }
+            }
+            _ => {
+                let failed = merged(adds).unwrap_or_default().into_iter().map(|(table, rows)| {
+                    FailedRows { table: table.name().to_string(), rows, error: error.clone() }
+                });
+                outcome.failed.extend(failed);
+            }
+        },
     }
+}
+
+/// The first and the second half of the adds, or of the rows of a lone one that is of several calls.
+fn halves(adds: &[Add]) -> Option<[Cow<'_, [Add]>; 2]> {
+    if adds.len() > 1 {
+        let (first, others) = adds.split_at(adds.len() / 2);
+        return Some([first, others].map(Cow::Borrowed));
+    }
+    let [Add { parts, is_gathered: true }] = adds else { return None };
+    let [Part { table, batch }] = &parts[..] else { return None };
+    let rows = batch.num_rows();
+    if rows < 2 {
+        return None;
+    }
+    Some([(0, rows / 2), (rows / 2, rows - rows / 2)].map(|(from, count)| {
+        let half = Part { table: table.clone(), batch: batch.slice(from, count) };
+        Cow::Owned(vec![Add { parts: vec![half], is_gathered: true }])
+    }))
 }
 
 /// Whether other rows might be stored.

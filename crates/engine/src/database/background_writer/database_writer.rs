@@ -105,7 +105,7 @@ impl DatabaseWriter {
         }
         parts.retain(|part| part.batch.num_rows() > 0);
         if !parts.is_empty() {
-            self.queue.add(Add { parts }, waited, &self.interrupt)?;
+            self.queue.add(Add { parts, is_gathered: false }, waited, &self.interrupt)?;
         }
         Ok(rejected)
     }

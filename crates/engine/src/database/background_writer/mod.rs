@@ -2,6 +2,7 @@
 
 pub mod writer_options;
 pub mod open_batch;
+pub mod growing_rows;
 pub mod failed_rows;
 pub mod batch_commit;
 pub mod row_queue;

@@ -4,17 +4,23 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use drillcore_format::value_bytes::batch_bytes;
 
+use crate::database::background_writer::growing_rows::GrowingRows;
 use crate::database::background_writer::writer_options::Limits;
 use crate::database::handles::Table;
 
-/// The rows of one call of `add`, which one commit has.
+/// The rows of one call of `add`, which one commit has, or those of several calls that need not be kept whole.
+#[derive(Clone)]
 pub struct Add {
     /// A table at most once each.
     pub parts: Vec<Part>,
+    /// Whether it is of several calls.
+    pub is_gathered: bool,
 }
 
 /// Those for one table.
+#[derive(Clone)]
 pub struct Part {
     pub table: Table,
     pub batch: RecordBatch,
@@ -26,16 +32,18 @@ impl Add {
     }
 
     pub fn bytes(&self) -> u64 {
-        let columns = self.parts.iter().flat_map(|part| part.batch.columns());
-        let bytes = columns.map(|column| column.to_data().get_slice_memory_size().unwrap_or(0));
-        bytes.map(|bytes| bytes as u64).sum()
+        self.parts.iter().map(|part| batch_bytes(&part.batch) as u64).sum()
     }
 }
 
 /// What one commit will have, as long as it is gathered.
 #[derive(Default)]
 pub struct OpenBatch {
-    pub adds: Vec<Add>,
+    adds: Vec<Add>,
+    /// The small adds that came last, if those need not be kept whole.
+    growing: Option<GrowingRows>,
+    /// How often rows were added.
+    pub calls: u64,
     pub rows: usize,
     bytes: u64,
     /// Since when its oldest row waits.
@@ -47,16 +55,46 @@ impl OpenBatch {
     /// column may have been added since.
     pub fn has_room(&self, add: &Add, bytes: u64, limits: &Limits) -> bool {
         let fits = self.rows + add.rows() <= limits.rows && self.bytes + bytes <= limits.bytes;
-        self.adds.is_empty() || fits && add.parts.iter().all(|part| self.has_columns_of(part))
+        self.is_empty() || fits && add.parts.iter().all(|part| self.has_columns_of(part))
     }
 
-    pub fn push(&mut self, add: Add, bytes: u64, waited: Duration) {
+    pub fn is_empty(&self) -> bool {
+        self.calls == 0
+    }
+
+    /// Takes the rows of a call; `keeps_whole` says whether they must stay one add.
+    pub fn push(&mut self, add: Add, bytes: u64, waited: Duration, keeps_whole: bool) {
+        self.calls += 1;
         self.rows += add.rows();
         self.bytes += bytes;
         let now = Instant::now();
         let since = now.checked_sub(waited).unwrap_or(now);
         self.since = Some(self.since.map_or(since, |before| before.min(since)));
-        self.adds.push(add);
+        match &add.parts[..] {
+            [part] if !keeps_whole => {
+                if !self.growing.as_ref().is_some_and(|growing| growing.takes(part, bytes)) {
+                    self.end_growing();
+                    self.growing = GrowingRows::begin(part, bytes);
+                }
+                match &mut self.growing {
+                    Some(growing) => growing.push(&part.batch, bytes),
+                    None => self.adds.push(add),
+                }
+            }
+            _ => self.adds.push(add),
+        }
+    }
+
+    /// The rows, in the order in which they came: those of small adds together, if these did not have to stay whole.
+    pub fn into_adds(mut self) -> Vec<Add> {
+        self.end_growing();
+        self.adds
+    }
+
+    fn end_growing(&mut self) {
+        if let Some(growing) = self.growing.take() {
+            self.adds.push(Add { parts: vec![growing.finish()], is_gathered: true });
+        }
     }
 
     pub fn is_full(&self, limits: &Limits) -> bool {
@@ -70,6 +108,10 @@ impl OpenBatch {
     }
 
     fn has_columns_of(&self, part: &Part) -> bool {
+        if let Some(is_so) = self.growing.as_ref().and_then(|growing| growing.has_columns_of(part))
+        {
+            return is_so;
+        }
         let others = self.adds.iter().rev().flat_map(|add| &add.parts);
         let mut of_table = others.filter(|other| other.table.id() == part.table.id());
         let given = part.batch.schema_ref();

@@ -131,9 +131,9 @@ impl RowQueue {
             })?;
         }
         state.note_wait(wait_began);
-        let was_empty = state.filling.adds.is_empty();
+        let was_empty = state.filling.is_empty();
         state.stats.waiting_rows += add.rows() as u64;
-        state.filling.push(add, bytes, waited);
+        state.filling.push(add, bytes, waited, queue.keeps_adds_whole);
         state.added += 1;
         let is_news = was_empty || state.filling.is_full(&queue.limits);
         drop(state);
@@ -220,8 +220,9 @@ impl Queue {
     fn commit_all(&self) {
         while let Some(batch) = self.next_due() {
             let mut outcome = Outcome::default();
-            commit_adds(&batch.adds, self.keeps_adds_whole, &mut outcome);
-            self.state.lock().note(outcome, &batch, &self.limits);
+            let (calls, rows) = (batch.calls, batch.rows);
+            commit_adds(&batch.into_adds(), self.keeps_adds_whole, &mut outcome);
+            self.state.lock().note(outcome, calls, rows, &self.limits);
             self.changed.notify_all();
         }
         self.state.lock().has_ended = true;
@@ -236,7 +237,7 @@ impl Queue {
             let time_left = state.filling.time_left(&self.limits);
             let is_due =
                 state.filling.is_full(&self.limits) || time_left.is_some_and(|left| left.is_zero());
-            if !state.filling.adds.is_empty() && (is_wanted || is_due) {
+            if !state.filling.is_empty() && (is_wanted || is_due) {
                 let batch = mem::take(&mut state.filling);
                 drop(state);
                 self.changed.notify_all();
@@ -290,14 +291,14 @@ impl State {
         }
     }
 
-    /// Takes down what came of a batch.
-    fn note(&mut self, outcome: Outcome, batch: &OpenBatch, limits: &Limits) {
+    /// Takes down what came of a batch of so many rows, which so many calls had added.
+    fn note(&mut self, outcome: Outcome, calls: u64, batch_rows: usize, limits: &Limits) {
         let Outcome { rows, commits, lsn, failed } = outcome;
-        self.done += batch.adds.len() as u64;
+        self.done += calls;
         self.lsn = self.lsn.max(lsn);
         self.stats.rows += rows;
         self.stats.commits += commits;
-        self.stats.waiting_rows -= batch.rows as u64;
+        self.stats.waiting_rows -= batch_rows as u64;
         let failed_rows: usize = failed.iter().map(|failed| failed.rows.num_rows()).sum();
         self.stats.failed_rows += failed_rows as u64;
         let grave = failed.iter().find(|failed| !is_about_the_rows(&failed.error));

@@ -95,7 +95,11 @@ impl TableWriter {
         let fitted = commit::fitted(&self.table.shape()?, batch, options)?;
         if fitted.batch.num_rows() > 0 {
             let part = Part { table: self.table.clone(), batch: fitted.batch };
-            self.queue.add(Add { parts: vec![part] }, waited, &self.interrupt)?;
+            self.queue.add(
+                Add { parts: vec![part], is_gathered: false },
+                waited,
+                &self.interrupt,
+            )?;
         }
         self.queue.note_rejected(fitted.rejected.len());
         Ok(fitted.rejected)
