@@ -49,7 +49,7 @@ pub fn change(
     entry.set_schema(entry.schema.with_indexed(indexed));
     state.changed();
     drop(state);
-    core.state_changed.notify_all();
+    core.wake_all();
     Ok(())
 }
 

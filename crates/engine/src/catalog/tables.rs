@@ -102,7 +102,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     let free = table.runs.iter().filter(|slot| !slot.taken);
     state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
     state.changed();
-    core.state_changed.notify_all();
+    core.wake_all();
     drop(state);
     let segments = table.segments.iter().map(|slot| &slot.piece);
     jobs::remove_unless_pinned(core, segments, manifest.version());
@@ -191,7 +191,7 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     state.tables.insert(id, made);
     state.changed();
     drop(state);
-    core.state_changed.notify_all();
+    core.wake_all();
     Ok(())
 }
 

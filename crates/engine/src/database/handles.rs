@@ -580,7 +580,7 @@ impl Drop for MaintenanceHold {
         // A fork has no maintenance.
         if let Some(core) = self.core.as_ref().filter(|core| core.check_process().is_ok()) {
             core.state().holds -= 1;
-            core.state_changed.notify_all();
+            core.wake_all();
         }
     }
 }

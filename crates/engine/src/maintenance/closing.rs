@@ -47,13 +47,13 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     // Its drop frees the lock and wakes calls that wait for the end, also after a panic below.
     let shut = Shut(core);
     // Appends that wait at the memory limit give up.
-    core.state_changed.notify_all();
+    core.wake_all();
     let flushed = match core.options.durability {
         Durability::None => write_out(core),
         Durability::Os | Durability::Fsync => Ok(()),
     };
     core.state().closed = true;
-    core.state_changed.notify_all();
+    core.wake_all();
     for worker in mem::take(&mut *workers.lock()) {
         // A worker that panicked has failed its job; its inputs are still in the log.
         let _ = worker.join();
@@ -98,6 +98,6 @@ impl Drop for Shut<'_> {
         state.closed = true;
         state.is_shut = true;
         drop(state);
-        core.state_changed.notify_all();
+        core.wake_all();
     }
 }

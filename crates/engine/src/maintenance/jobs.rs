@@ -182,7 +182,7 @@ impl Drop for Picked<'_> {
             self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
         }
         self.core.state().underway -= 1;
-        self.core.state_changed.notify_all();
+        self.core.wake_all();
     }
 }
 

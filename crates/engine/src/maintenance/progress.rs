@@ -34,7 +34,7 @@ impl<'a> FlushProgress<'a> {
         let before = self.rows_written.fetch_add(rows, Ordering::Relaxed);
         state.flushed_bytes += self.bytes_of(before + rows) - self.bytes_of(before);
         drop(state);
-        self.core.state_changed.notify_all();
+        self.core.wake_all();
     }
 
     /// Fewer rows than there were may be written, but not more.

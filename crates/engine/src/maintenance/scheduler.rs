@@ -70,9 +70,37 @@ pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> R
                 }
                 done => done?.or_error()?,
             },
-            Err(_nothing_to_do) => return Ok(()),
+            Err(state) => {
+                if is_for_workers(core, &state, table, visible) {
+                    core.wake_workers();
+                }
+                return Ok(());
+            }
         }
     }
+}
+
+/// Whether a commit to a table may have left workers something to do. Small commits mostly do not, and to wake a worker takes
+/// longer than to make one.
+fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> bool {
+    let needs_one = |table: &TableState| {
+        let tiering = run_tiering(compacted_run_bytes_max(core.options.memory_bytes));
+        let candidates = run_candidates(&table.runs, visible);
+        table.deleted_much_in_memory() || tiering.pick(&candidates).is_some()
+    };
+    is_memory_full(core, state)
+        || is_log_full(core)
+        || state.tables.get(&table).is_some_and(needs_one)
+}
+
+/// Whether rows in memory have to be flushed for others to come.
+fn is_memory_full(core: &Core, state: &State) -> bool {
+    state.buffered_bytes > core.options.memory_bytes / FLUSH_START_SHARE
+}
+
+/// Whether rows have to be flushed for the log to become shorter.
+fn is_log_full(core: &Core) -> bool {
+    core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max)
 }
 
 /// Flushes every run with a commit up to `through`, in the calling thread and beside the workers. Gives up when
@@ -206,7 +234,7 @@ impl Drop for Called<'_> {
             }
         }
         drop(state);
-        self.core.state_changed.notify_all();
+        self.core.wake_all();
     }
 }
 
@@ -250,7 +278,7 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: fn(&Arc<Core>)) {
                 let expires = duty == Duty::Everything && state.expires();
                 let expiry = (expires && !state.closing).then_some(state.next_expiry);
                 let next_try = state.next_try(now).into_iter().chain(expiry).min();
-                core.wait_until(state, next_try.filter(|_| !is_idle))
+                core.wait_for_work(state, next_try.filter(|_| !is_idle))
             }
             Ok(job) => {
                 finish(core, job);
@@ -301,7 +329,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
         let tables: Vec<TableId> = tables.map(|(id, _)| *id).collect();
         return tables.iter().find_map(|&table| pick_flush(state, table, visible, u64::MAX));
     }
-    if state.buffered_bytes > core.options.memory_bytes / FLUSH_START_SHARE {
+    if is_memory_full(core, state) {
         let chunk_bytes = core.options.memory_bytes / FLUSH_SHARE;
         let tables = state.tables.iter().filter(|(_, table)| may_flush(table));
         let mut by_size: Vec<_> = tables.map(|(id, table)| (table.run_bytes(), *id)).collect();
@@ -314,7 +342,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
             return job;
         }
     }
-    if core.wal.get().is_some_and(|wal| wal.bytes() > core.options.wal_bytes_max) {
+    if is_log_full(core) {
         let behind = state.tables.iter().filter(|(_, table)| may_flush(table));
         let behind = behind.filter_map(|(id, table)| Some((table.needed_from()?, *id)));
         let oldest = behind.min().map(|(_, id)| id);

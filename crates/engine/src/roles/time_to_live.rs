@@ -90,7 +90,7 @@ pub fn set_ttl(
     state.changed();
     drop(state);
     drop((manifest, exclusive, stopped));
-    core.state_changed.notify_all();
+    core.wake_all();
     Ok(())
 }
 
@@ -276,6 +276,6 @@ impl Drop for StoppedClock<'_> {
         // The newest snapshot may be of before.
         state.changed();
         drop(state);
-        self.core.state_changed.notify_all();
+        self.core.wake_all();
     }
 }

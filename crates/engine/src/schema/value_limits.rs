@@ -6,7 +6,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Schema};
-use drillcore_format::value_bytes::string_offsets;
+use drillcore_format::value_bytes::{string_offsets, value_bytes};
 
 /// Bytes of a string, of binary, or of all items of a list with four for each.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
@@ -22,6 +22,11 @@ pub fn too_long(
     columns: &[ArrayRef],
 ) -> Vec<(usize, String)> {
     let mut found = Vec::new();
+    if columns.iter().map(|values| value_bytes(values)).fold(0, usize::saturating_add)
+        <= KEY_BYTES_MAX
+    {
+        return found;
+    }
     let name = |column: &usize| format!("{:?}", schema.field(*column).name());
     for (column, values) in columns.iter().enumerate() {
         let is_set = set == Some(column);

@@ -51,8 +51,10 @@ pub struct Core {
     state: Mutex<State>,
     /// The one that opened the database, and has the threads for it.
     process: Process,
-    /// Signalled when pieces, holds or failures change.
-    pub state_changed: Condvar,
+    /// Signalled to calls that wait when pieces, holds or failures change, ...
+    state_changed: Condvar,
+    /// ... and to workers, when there may be more to do.
+    work_came: Condvar,
     visible: AtomicU64,
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
@@ -89,7 +91,7 @@ impl<C: Borrow<Core>> Drop for Underway<C> {
         state.underway -= 1;
         if state.closing {
             drop(state);
-            core.state_changed.notify_all();
+            core.wake_all();
         }
     }
 }
@@ -118,6 +120,7 @@ impl Core {
             state: Mutex::new(state),
             process: Process::current(),
             state_changed: Condvar::new(),
+            work_came: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
             segments: parking_lot::Mutex::default(),
             unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
@@ -142,6 +145,10 @@ impl Core {
 
     /// The state, also of a closed database; in a fork an error if it can never be had.
     pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
+        // Mostly nobody holds it, and to ask the system which process this is takes longer than all else here.
+        if let Some(state) = self.state.try_lock() {
+            return Ok(state);
+        }
         match self.check_process() {
             Ok(()) => Ok(self.state()),
             Err(forked) => self.state_in_fork().ok_or(forked),
@@ -199,15 +206,29 @@ impl Core {
         self.state_changed.wait(state)
     }
 
-    /// [`Core::wait`], until a moment at most.
-    pub fn wait_until<'a>(
+    /// Waits, as a worker, until there may be more to do, or until a moment at most.
+    pub fn wait_for_work<'a>(
         &self,
         state: MutexGuard<'a, State>,
         until: Option<Instant>,
     ) -> MutexGuard<'a, State> {
-        let Some(until) = until else { return self.wait(state) };
+        let Some(until) = until else { return self.work_came.wait(state) };
         let timeout = until.saturating_duration_since(Instant::now());
-        self.state_changed.wait_timeout(state, timeout)
+        self.work_came.wait_timeout(state, timeout)
+    }
+
+    /// Wakes the calls that wait, after what gives workers nothing to do, or nothing yet.
+    pub fn wake_calls(&self) {
+        self.state_changed.notify_all();
+    }
+
+    pub fn wake_workers(&self) {
+        self.work_came.notify_all();
+    }
+
+    pub fn wake_all(&self) {
+        self.wake_calls();
+        self.wake_workers();
     }
 
     pub fn manifest(&self) -> MutexGuard<'_, Manifest> {
@@ -326,6 +347,6 @@ impl Core {
             return;
         }
         self.state().fail(error);
-        self.state_changed.notify_all();
+        self.wake_all();
     }
 }

@@ -78,7 +78,7 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         is_stalled = true;
         if !has_called {
             // Once: writers that wait would wake each other for ever.
-            core.state_changed.notify_all();
+            core.wake_all();
             has_called = true;
         }
         state = core.wait_or_stop(state, interrupt)?;

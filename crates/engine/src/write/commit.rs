@@ -178,6 +178,10 @@ pub fn commit_prepared(
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
     let lsn = commit(core, runs, blocks, positions, false, interrupt)?;
+    if tables.is_empty() {
+        // The log has become longer.
+        core.wake_workers();
+    }
     for (table, bytes) in tables {
         scheduler::compact_small_runs(core, table, bytes)?;
     }
@@ -367,7 +371,7 @@ fn commit(
     });
     let (lsn, reserved) = ready.inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
-        core.state_changed.notify_all();
+        core.wake_all();
     })?;
     #[cfg(shuttle)]
     if PublicationFault::ShowBeforeLogging.is_injected() {
@@ -393,7 +397,10 @@ pub fn log_and_show(
             let rest = Underway::rest_of_call(core.clone());
             finish_aside(interrupt, move |_| {
                 let _reserved = reserved;
-                log(&rest, lsn)
+                let logged = log(&rest, lsn);
+                // The caller may not come to look whether there is something for workers to do.
+                rest.wake_workers();
+                logged
             })?;
         }
     }
@@ -420,12 +427,13 @@ pub fn table_dropped() -> Error {
 
 fn show(core: &Core, lsn: Lsn) {
     {
-        // Under the lock: a worker that has just looked for visible runs is either waiting already, and
+        // Under the lock: a call that has just looked for visible runs is either waiting already, and
         // woken below, or has not looked yet.
         let _state = core.state();
         core.show(lsn);
     }
-    core.state_changed.notify_all();
+    // Workers are woken once it is known that there is something for them to do.
+    core.wake_calls();
 }
 
 /// Has the log begin a file if it has none. Once a commit is published it has to be logged, so what may be

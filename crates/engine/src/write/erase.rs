@@ -181,7 +181,7 @@ impl Drop for Exclusive<'_> {
         if let Some(entry) = self.core.state().tables.get_mut(&self.table) {
             entry.is_exclusive = false;
         }
-        self.core.state_changed.notify_all();
+        self.core.wake_all();
     }
 }
 

@@ -86,6 +86,6 @@ fn reshape(
     drop(state);
     drop(manifest);
     drop(exclusive);
-    core.state_changed.notify_all();
+    core.wake_all();
     Ok(())
 }

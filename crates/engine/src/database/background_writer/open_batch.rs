@@ -67,9 +67,11 @@ impl OpenBatch {
         self.calls += 1;
         self.rows += add.rows();
         self.bytes += bytes;
-        let now = Instant::now();
-        let since = now.checked_sub(waited).unwrap_or(now);
-        self.since = Some(self.since.map_or(since, |before| before.min(since)));
+        if self.since.is_none() || !waited.is_zero() {
+            let now = Instant::now();
+            let since = now.checked_sub(waited).unwrap_or(now);
+            self.since = Some(self.since.map_or(since, |before| before.min(since)));
+        }
         match &add.parts[..] {
             [part] if !keeps_whole => {
                 if !self.growing.as_ref().is_some_and(|growing| growing.takes(part, bytes)) {
