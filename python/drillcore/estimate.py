@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from drillcore.errors import InvalidArgumentError, InvalidTypeError
 from drillcore.figures import check_count, check_positive
-from drillcore.interval_drawing import Interval, drawings, plot_intervals
+from drillcore.interval_drawing import Interval, axis_of, drawings, plot_intervals
 from drillcore.names import check_encodable, check_name, shown
 from drillcore.notebook import Html, html_table, text
 from drillcore.rows import require
@@ -48,18 +48,25 @@ class Estimate:
         self._native = native
 
     @property
-    def value(self) -> float:
-        """The estimate; NaN if it needs values and no drawn row has one."""
+    def value(self) -> Any:
+        """The estimate: a float, or of ``min`` and ``max`` a value of the column.
+
+        The median and other quantiles of dates and times are values of the column, too. NaN, or ``None`` if it is no
+        float, if it needs values and no drawn row has one.
+        """
         return self._only()[0]
 
     @property
-    def low(self) -> float:
-        """The lower end of the interval; ``-inf`` if too few rows were drawn."""
+    def low(self) -> Any:
+        """The lower end of the interval; if too few rows were drawn ``-inf``, or ``None`` if the value is no float."""
         return self._only()[1]
 
     @property
-    def high(self) -> float | None:
-        """The upper end of the interval; ``inf`` if too few rows were drawn, ``None`` of a lower bound."""
+    def high(self) -> Any:
+        """The upper end of the interval; if too few rows were drawn ``inf``, or ``None`` if the value is no float.
+
+        ``None`` of a lower bound.
+        """
         return self._only()[2]
 
     @property
@@ -185,7 +192,8 @@ class Estimate:
             columns.append([cell[1] for cell in of_name])
             # What is exact throughout has nothing to draw.
             if any(low != high for _, low, high in intervals):
-                axis, drawn = drawings(intervals, [f"{cell[1]}, {_interval(*cell[2:])}" for cell in of_name])
+                labels = [f"{cell[1]}, {_interval(*cell[2:])}" for cell in of_name]
+                axis, drawn = drawings(intervals, labels, axis_of(table.field(group_columns + 3 * at).type))
                 head.append(axis)
                 columns.append(drawn)
             head += [f"{name}_low", f"{name}_high"]
@@ -232,7 +240,7 @@ class Estimate:
             # One line of text per group, and room for the title and the axis.
             size = (6.4, 1.6 + 0.3 * len(groups))
             ax = require("matplotlib.pyplot").subplots(figsize=size, layout="constrained")[1]
-        plot_intervals(ax, [ends for _, ends in groups])
+        plot_intervals(ax, [ends for _, ends in groups], axis_of(self.arrow().field(name).type))
         if self._native.group_columns:
             ax.set_yticks(range(len(groups)), [group for group, _ in groups])
         else:
@@ -292,12 +300,16 @@ class Estimate:
         more = self._native.group_count - _SHOWN_GROUPS
         return [f"... and {more:,} more groups"] if more > 0 else []
 
-    def _only(self) -> tuple[float, float, float | None]:
+    def _only(self) -> tuple[Any, Any, Any]:
         intervals = self._native.intervals(1)
         if self._native.group_columns or len(intervals) != 1:
             raise InvalidArgumentError(
                 "the estimate has several aggregates or groups, so it has no single value; use .arrow() or .df()"
             )
+        ends = self.arrow().columns[:3]
+        if not pa.types.is_floating(ends[0].type):
+            value, low, high = (end[0].as_py() for end in ends)
+            return value, low, high
         value, low, high, method = intervals[0][1][0]
         value, low = (math.nan if number is None else number for number in (value, low))
         return value, low, math.nan if high is None and method != _LOWER_BOUND else high

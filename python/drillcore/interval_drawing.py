@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import pyarrow as pa
 
 from drillcore.notebook import Html, escaped, figure
 
@@ -19,10 +22,39 @@ _ARROW_ROOM = 24
 _DOT = "#3b82f6"
 
 
+@dataclass(frozen=True)
+class Axis:
+    """What the values of drawings count."""
+
+    units_per_day: int | None = None
+    """Of dates and times, which are counted from the beginning of 1970."""
+    zone: str | None = None
+
+    def label(self, value: float, width: float) -> str:
+        """Return an end of an axis of some width: with three digits, or a date, or the time of a day."""
+        if self.units_per_day is None:
+            return figure(float(f"{value:.3g}"))
+        is_wide = width >= 2 * self.units_per_day
+        seconds = round(value * 86_400 / self.units_per_day)
+        try:
+            time = pa.scalar(seconds, pa.timestamp("s", self.zone)).as_py().replace(tzinfo=None)
+        except (ValueError, OverflowError):
+            return ""  # beyond the years of Python
+        return str(time.date() if is_wide else time)
+
+
+def axis_of(kind: pa.DataType) -> Axis:
+    """Return the axis of values of a type."""
+    if pa.types.is_timestamp(kind):
+        return Axis(86_400 * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit], kind.tz)
+    return Axis(1 if pa.types.is_date(kind) else None)
+
+
 class Scale:
     """The range of values that drawings below each other share."""
 
-    def __init__(self, intervals: Sequence[Interval]) -> None:
+    def __init__(self, intervals: Sequence[Interval], axis: Axis) -> None:
+        self.axis = axis
         ends = [end for interval in intervals for end in interval if end is not None and math.isfinite(end)]
         self.low, self.high = (min(ends), max(ends)) if ends else (0.0, 0.0)
         self.is_known = bool(ends)
@@ -46,17 +78,13 @@ class Scale:
         """Return the ends of the range, for the head of a column of drawings; nothing if no end is finite."""
         if not self.is_known:
             return Html("")
-        ends = f"<span>{escaped(figure(_short(self.low)))}</span><span>{escaped(figure(_short(self.high)))}</span>"
+        low, high = (escaped(self.axis.label(end, self.high - self.low)) for end in (self.low, self.high))
+        ends = f"<span>{low}</span><span>{high}</span>"
         style = (
             f"display:flex;justify-content:space-between;box-sizing:border-box;width:{_WIDTH}px;"
             f"padding:0 {_WIDTH - self.right}px 0 {self.left}px;font-weight:normal;opacity:.65"
         )
         return Html(f'<div style="{style}">{ends}</div>')
-
-
-def _short(value: float) -> float:
-    """An end of an axis, with three digits."""
-    return float(f"{value:.3g}")
 
 
 def _is_open(end: float | None, other: float | None) -> bool:
@@ -89,19 +117,24 @@ def drawing(interval: Interval, scale: Scale, label: str) -> Html:
     )
 
 
-def drawings(intervals: Sequence[Interval], labels: Sequence[str]) -> tuple[Html, list[Html]]:
+def drawings(intervals: Sequence[Interval], labels: Sequence[str], axis: Axis) -> tuple[Html, list[Html]]:
     """Return the head of a column of intervals, and its cells."""
-    scale = Scale(intervals)
+    scale = Scale(intervals, axis)
     cells = [drawing(interval, scale, label) for interval, label in zip(intervals, labels, strict=True)]
     return scale.head(), cells
 
 
-def plot_intervals(ax: Any, intervals: Sequence[Interval]) -> None:
+def plot_intervals(ax: Any, intervals: Sequence[Interval], axis: Axis) -> None:
     """Draw intervals into matplotlib axes, from 0 on downwards, with the arrows of :func:`drawing`."""
+    if days := axis.units_per_day:
+        ax.xaxis_date(axis.zone)
+        intervals = [
+            (value and value / days, low and low / days, high and high / days) for value, low, high in intervals
+        ]
     values = [(value, at) for at, (value, _, _) in enumerate(intervals) if value is not None and math.isfinite(value)]
     (dots,) = ax.plot([value for value, _ in values], [at for _, at in values], "o")
     colour = dots.get_color()
-    scale = Scale(intervals)
+    scale = Scale(intervals, axis)
     # What is drawn to the edge must not move the edge.
     room = 0.06 * (scale.high - scale.low)
     edges = (scale.low - room, scale.high + room)

@@ -463,9 +463,10 @@ class Reads(ABC):
             ``"count"``, ``"count(x)"``, ``"avg(x)"``, ``"sum(x)"``, ``"ratio(x, y)"`` (the sum of x over the sum of
             y), ``"variance(x)"``, ``"stddev(x)"``, ``"quantile(x, 0.95)"``, ``"median(x)"``, ``"distinct(x)"``,
             ``"min(x)"`` or ``"max(x)"``; several as a list, or as a dict from result name to aggregate. ``x`` is a
-            column or an expression in SQL, and each may have a filter: ``"avg(a * b) filter (where c > 1)"``. From a
-            sample, ``distinct`` is a lower bound. ``min`` and ``max`` are exact, from an index or with ``error``;
-            otherwise they are refused.
+            column or an expression in SQL, and each may have a filter: ``"avg(a * b) filter (where c > 1)"``,
+            ``"count(*) filter (where c > 1)"``. From a sample, ``distinct`` is a lower bound. ``min`` and ``max`` are
+            exact, from an index or with ``error``; otherwise they are refused. They and quantiles also take dates and
+            timestamps, and give values of the column.
         by
             Group by this column or expression, such as ``"date_trunc('hour', ts)"``, or by several.
         between, closed, set, where
@@ -477,7 +478,8 @@ class Reads(ABC):
             Stop after drawing this many rows, including those that fail ``where``. The interval is wider where few
             rows may carry the figure; see :attr:`Estimate.notes`.
         error
-            Stop when every half-width is at most this: ``0.5`` absolute, or ``"2%"`` relative. The data decides when
+            Stop when every half-width is at most this: ``0.5`` absolute, or ``"2%"`` relative; of dates a number of
+            days, of timestamps one of the column's unit. The data decides when
             to stop, so the interval must hold at every look, and is wider. Small sets are read completely where that
             costs less than drawing, and so are all rows if there are few or drawing would take too long; those
             results are exact. If the bounds of the column are not known, as for metrics of a rollup table, the
@@ -518,6 +520,8 @@ class Reads(ABC):
         True
         >>> t.estimate("sum(delay * 60) filter (where carrier = 'UA')").value
         720.0
+        >>> t.estimate("max(flight)").value
+        4
         >>> [look.exact for look in t.estimate("median(delay)", error="5%", progressive=True)][-1]
         True
         """

@@ -2,7 +2,10 @@
 
 import datetime as dt
 import math
+import zoneinfo
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import drillcore
@@ -136,7 +139,7 @@ def test_looks_at_what_cannot_be_estimated_raise(table):
         ("quantile(x, -0.5)", "from 0 to 1"),
         ("quantile(x)", "a column and a share"),
         ("sum(name)", "sum needs numbers"),
-        ("median(ts)", "median|quantile needs numbers"),
+        ("avg(ts)", "avg needs numbers.*of times, estimate min, max, median or quantile"),
         ("ratio(x)", "two columns"),
         ("avg(x) + 1", "is not a single aggregate"),
         ("avg(distinct x)", "filter"),
@@ -167,6 +170,55 @@ def test_unknown_names_are_told(table):
 def test_a_filter_spares_rows_on_which_the_expression_fails(table):
     found = table.estimate("sum(id / n) filter (where n > 0)", error="1%")
     assert found.exact and not math.isnan(found.value)
+
+
+KINDS = ["timestamp[s]", "timestamp[ms]", "timestamp[us]", "timestamp[ns]", "timestamp[us, America/New_York]", "date32"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_extremes_and_quantiles_of_times_are_values_of_their_column(db, kind):
+    times = db.create_table("times", {"id": "int64", "even": "bool", "at": kind}, key="id")
+    kind = times.schema.field("at").type
+    zone = zoneinfo.ZoneInfo("America/New_York") if getattr(kind, "tz", None) else None
+    start = dt.datetime(2013, 7, 4, 12, tzinfo=zone)
+    moments = [start + dt.timedelta(hours=12 * i) for i in range(5_000)]
+    if pa.types.is_date(kind):
+        moments = [moment.date() for moment in moments]
+    times.append([{"id": i, "even": i % 2 == 0, "at": at} for i, at in enumerate(moments)])
+    for aggregate, expected in (("min(at)", moments[0]), ("max(at)", moments[-1])):
+        found = times.estimate(aggregate, n=10)
+        assert found.exact and found.value == found.low == found.high == expected
+        assert type(found.value) in (type(expected), pd.Timestamp)
+        assert found.arrow().column(0).type == kind
+        assert str(expected.year) in repr(found) and str(expected.year) in found._repr_html_()
+    filtered = times.estimate("max(at) filter (where not even)", error=1)
+    assert filtered.exact and filtered.value == moments[-1]
+    by_parity = times.estimate("max(at)", by="even", error=1).arrow()
+    assert by_parity["max(at)"].to_pylist() == [moments[-1], moments[-2]]
+    median = times.estimate("median(at)", n=1_000, seed=4)
+    assert median.low < moments[2_500] < median.high
+    assert abs(median.value - moments[2_500]) < dt.timedelta(days=200)
+    html = median._repr_html_()
+    assert f"<span>{median.low:%Y-%m-%d}</span>" in html and "<circle" in html
+    with pytest.raises(drillcore.InvalidArgumentError, match="give the error as a number of"):
+        times.estimate("median(at)", error="5%")
+    [row] = db.sql("select approx_median_ci(at, n => 1000, seed => 4) as m from times").arrow().to_pylist()
+    assert (row["m"]["low"], row["m"]["value"], row["m"]["high"]) == (median.low, median.value, median.high)
+
+
+def test_a_plot_of_times_has_an_axis_of_dates(table):
+    pytest.importorskip("matplotlib").use("Agg")
+    axes = table.estimate("median(ts)", by="name", n=1_000).plot()
+    axes.figure.canvas.draw()
+    assert any(label.get_text().startswith("01-0") for label in axes.get_xticklabels())
+
+
+def test_extremes_of_integers_have_all_their_digits(db):
+    large = db.create_table("large", {"id": "int64"}, key="id")
+    large.append([{"id": 2**60 + 1}, {"id": -(2**62) - 1}])
+    assert (large.estimate("min(id)").value, large.estimate("max(id)").value) == (-(2**62) - 1, 2**60 + 1)
+    assert f"{2**60 + 1:,}" in repr(large.estimate("max(id)"))
+    assert large.estimate("max(id)", between=(0, 1)).value is None
 
 
 def test_groups_of_expressions_may_have_several_columns(table):

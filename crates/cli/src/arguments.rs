@@ -611,7 +611,8 @@ pub struct Estimate {
     pub source: Source,
     /// What to estimate: count, count(x), avg(x), sum(x), ratio(x, y), variance(x), stddev(x), quantile(x, 0.95), median(x),
     /// distinct(x), min(x) or max(x), where x is a column or an expression; each may have a filter, as in
-    /// "avg(delay) filter (where miles > 500)".
+    /// "avg(delay) filter (where miles > 500)" or "count(*) filter (where miles > 500)". Quantiles, min and max also take
+    /// dates and timestamps.
     #[arg(required = true)]
     pub aggregates: Vec<String>,
     /// Group by this column or expression, such as "date_trunc('hour', ts)". Give it several times for several.
@@ -623,7 +624,8 @@ pub struct Estimate {
     /// Stop after drawing this many rows; by default 10,000.
     #[arg(short, long, conflicts_with_all = ["error", "seconds"])]
     pub n: Option<u64>,
-    /// Stop when the half-width of every interval is at most this: 0.5, or 2% of the estimate.
+    /// Stop when the half-width of every interval is at most this: 0.5, or 2% of the estimate. Of dates a number of days, of
+    /// timestamps one of the column's unit.
     #[arg(long, value_name = "HALF-WIDTH", conflicts_with = "seconds")]
     pub error: Option<String>,
     /// Stop after this many seconds.

@@ -4,7 +4,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{ArrowError, DataType, Schema};
+use arrow_schema::{ArrowError, DataType, FieldRef, Schema};
 use console::{measure_text_width, truncate_str};
 
 /// The narrowest that a column is cut to. If that is too wide still, rows go down the page.
@@ -97,8 +97,12 @@ fn columns(schema: &Schema, batches: &[RecordBatch]) -> Result<Vec<Column>, Arro
 fn is_estimate(data_type: &DataType) -> bool {
     match data_type {
         DataType::Struct(parts) => {
-            let figures = parts.iter().take(3).all(|part| *part.data_type() == DataType::Float64);
-            figures && parts.iter().map(|part| part.name().as_str()).eq(ESTIMATE)
+            let is_figure = |part: &FieldRef| {
+                let data_type = part.data_type();
+                matches!(data_type, DataType::Float64 | DataType::Date32 | DataType::Timestamp(..))
+            };
+            parts.iter().take(3).all(is_figure)
+                && parts.iter().map(|part| part.name().as_str()).eq(ESTIMATE)
         }
         _ => false,
     }
@@ -111,10 +115,17 @@ fn estimates(
 ) -> Result<Vec<(String, String)>, ArrowError> {
     let values = values.as_struct();
     let notes = ArrayFormatter::try_new(values.column(3), options)?;
+    let times =
+        values.columns()[..3].iter().map(|figures| ArrayFormatter::try_new(figures, options));
+    let times = times.collect::<Result<Vec<_>, _>>()?;
     let figure = |part: usize, row: usize| {
-        let figures = values.column(part).as_primitive::<Float64Type>();
-        let text = figures.is_valid(row).then(|| figure(figures.value(row)));
-        format!("{}: {}", ESTIMATE[part], text.as_deref().unwrap_or(NULL))
+        let figures = values.column(part);
+        let text = match figures.as_primitive_opt::<Float64Type>() {
+            _ if figures.is_null(row) => NULL.to_string(),
+            Some(figures) => figure(figures.value(row)),
+            None => times[part].value(row).to_string(),
+        };
+        format!("{}: {text}", ESTIMATE[part])
     };
     let estimate = |row: usize| match values.is_null(row) {
         true => (NULL.to_string(), String::new()),

@@ -188,9 +188,10 @@ fn with_structs(
     columns: &[(String, Shown)],
 ) -> Result<RecordBatch, DataFusionError> {
     let batch = found.to_batch();
-    let ends = ["value", "low", "high"].map(|end| Field::new(end, DataType::Float64, true));
-    let members: Fields =
-        [ends.to_vec(), vec![Field::new("note", DataType::Utf8, true)]].concat().into();
+    let members = |data_type: &DataType| -> Fields {
+        let ends = ["value", "low", "high"].map(|end| Field::new(end, data_type.clone(), true));
+        [ends.to_vec(), vec![Field::new("note", DataType::Utf8, true)]].concat().into()
+    };
     let mut fields: Vec<Field> = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (name, shown) in columns {
@@ -201,7 +202,8 @@ fn with_structs(
                 let mut of_members = batch.columns()[first..first + 3].to_vec();
                 let note = note(found, *at);
                 of_members.push(Arc::new(StringArray::from(vec![note; batch.num_rows()])));
-                Arc::new(StructArray::try_new(members.clone(), of_members, None)?)
+                let members = members(&found.aggregates[*at].data_type);
+                Arc::new(StructArray::try_new(members, of_members, None)?)
             }
         };
         fields.push(Field::new(name, array.data_type().clone(), true));

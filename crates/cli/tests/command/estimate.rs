@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{drillcore, prints};
+use crate::{drillcore, prints, refused};
 
 /// Cells of a printed table, row by row.
 fn cells(table: &str) -> Vec<Vec<String>> {
@@ -89,4 +89,29 @@ fn events_of_a_rollup_table_are_estimated_if_they_are_asked_for() {
     let mean = 41_650.0 / 1_275.0;
     let line = format!("1275.0,1275.0,1275.0,{mean},{mean},{mean},1275");
     assert_eq!(prints(folder, &by_event).lines().nth(1), Some(line.as_str()));
+}
+
+#[test]
+fn times_are_printed_as_times_in_every_output_and_in_queries() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut csv = "id,at\n".to_string();
+    for id in 0..3_000 {
+        csv += &format!("{id},2013-07-{:02}T{:02}:00:00Z\n", 1 + id % 31, id * 7 % 24);
+    }
+    fs::write(folder.join("t.csv"), csv).unwrap();
+    prints(folder, &["ingest", "t.drill", "t", "t.csv", "--key", "id"]);
+    let estimate = |more: &[&str]| prints(folder, &[&["estimate", "t.drill", "t"], more].concat());
+    let text = estimate(&["min(at)", "max(at)", "count(*) filter (where id < 10)", "-n", "5000"]);
+    let shown = &cells(&text)[1];
+    assert_eq!(shown[0], "2013-07-01T00:00:00Z");
+    assert_eq!(shown[3], "2013-07-31T23:00:00Z");
+    assert_eq!(shown[6], "10");
+    let jsonl = estimate(&["max(at)", "--output", "jsonl"]);
+    assert!(jsonl.contains("\"max(at)\":\"2013-07-31T23:00:00"), "{jsonl}");
+    let query = "select approx_median_ci(at) as m from t";
+    let table = prints(folder, &["sql", "t.drill", query]);
+    assert!(table.contains("{value: 2013-07-16T"), "{table}");
+    let error = ["estimate", "t.drill", "t", "median(at)", "--error", "5%"];
+    assert!(refused(folder, &error).contains("give the error as a number of "));
 }

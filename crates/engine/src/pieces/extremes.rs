@@ -1,43 +1,37 @@
 //! [`Extremes`]: the least and the greatest of some numbers, as far as they are known.
 
 use arrow_array::ArrayRef;
-use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_schema::DataType;
-use drillcore_sample::interval::Bounds;
+
+use crate::schema::number::{Number, each_number};
 
 /// Starts with no numbers and takes more.
 #[derive(Debug, Clone, Copy)]
 pub struct Extremes {
-    low: f64,
-    high: f64,
+    ends: Option<(Number, Number)>,
     /// Whether every number lies between them.
     are_known: bool,
 }
 
 impl Default for Extremes {
     fn default() -> Extremes {
-        Extremes { low: f64::INFINITY, high: f64::NEG_INFINITY, are_known: true }
+        Extremes { ends: None, are_known: true }
     }
 }
 
 impl Extremes {
     /// Takes the numbers of an array; nulls are none.
     pub fn add(&mut self, numbers: &ArrayRef) {
-        let numbers =
-            arrow_cast::cast(numbers, &DataType::Float64).expect("numbers are cast to one");
-        for number in numbers.as_primitive::<Float64Type>().iter().flatten() {
-            self.low = self.low.min(number);
-            self.high = self.high.max(number);
-            // The lesser of a number and NaN is the number.
-            self.are_known &= number.is_finite();
-        }
+        each_number(numbers, |_, number| match number.is_finite() {
+            true => self.widen((number, number)),
+            false => self.are_known = false,
+        });
     }
 
     /// Takes all numbers that `other` has taken.
     pub fn merge(&mut self, other: &Extremes) {
-        self.low = self.low.min(other.low);
-        self.high = self.high.max(other.high);
+        if let Some(ends) = other.ends {
+            self.widen(ends);
+        }
         self.are_known &= other.are_known;
     }
 
@@ -48,11 +42,19 @@ impl Extremes {
 
     /// Whether it is known that there are no numbers.
     pub fn are_of_nothing(&self) -> bool {
-        self.are_known && self.low > self.high
+        self.are_known && self.ends.is_none()
     }
 
-    /// What bounds the numbers; `None` if some are unknown or not finite, or there are none.
-    pub fn bounds(&self) -> Option<Bounds> {
-        self.are_known.then(|| Bounds::new(self.low, self.high)).flatten()
+    /// The least and the greatest number; `None` if some are unknown or not finite, or there are none.
+    pub fn ends(&self) -> Option<(Number, Number)> {
+        self.ends.filter(|_| self.are_known)
+    }
+
+    #[inline]
+    fn widen(&mut self, (least, most): (Number, Number)) {
+        self.ends = Some(match self.ends {
+            None => (least, most),
+            Some((low, high)) => (low.least(least), high.most(most)),
+        });
     }
 }

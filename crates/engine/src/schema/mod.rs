@@ -3,6 +3,7 @@
 //! Pure functions of schemas and Arrow arrays; nothing here knows where rows are held.
 
 pub mod name;
+pub mod number;
 pub mod expression;
 pub mod metric;
 pub mod granularity;

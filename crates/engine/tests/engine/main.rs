@@ -9,6 +9,7 @@ mod column_streams;
 mod deleting;
 mod discover;
 mod estimate_stops;
+mod estimates_of_times;
 mod face;
 mod heavy_tails;
 mod limits;

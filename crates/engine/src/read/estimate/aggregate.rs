@@ -34,12 +34,13 @@ pub enum Aggregate {
     /// The square root of the variance.
     StdDev(String),
     /// The value that this share of the values is below, from 0 to 1; between two neighbours in proportion, as `percentile_cont`.
+    /// Of numbers, dates or timestamps.
     Quantile(String, f64),
     /// The number of different values. Of a sample it is a lower bound.
     Distinct(String),
-    /// The least number of a column: exact, or refused.
+    /// The least number, date or timestamp of a column: exact, or refused.
     Min(String),
-    /// The greatest number of a column: exact, or refused.
+    /// The greatest number, date or timestamp of a column: exact, or refused.
     Max(String),
 }
 

@@ -15,13 +15,14 @@ use crate::pieces::extremes::Extremes;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::Run;
 use crate::policy::table_policy::TablePolicy;
+use crate::schema::number::Number;
 use crate::select::selection::{Part, Selected};
 
 /// What is known of the numbers of a column without drawing any.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Known {
-    /// That they lie between bounds.
-    Between(Bounds),
+    /// That none lies below the first or above the second, which are so close that a float has their distance.
+    Between(Number, Number),
     /// That there are none: every value is null.
     NoValues,
     /// Nothing: some are not finite, or fold, or it would take too much reading.
@@ -31,7 +32,7 @@ pub enum Known {
 impl Known {
     pub fn bounds(self) -> Option<Bounds> {
         match self {
-            Known::Between(bounds) => Some(bounds),
+            Known::Between(low, high) => Bounds::new(low.as_f64(), high.as_f64()),
             _ => None,
         }
     }
@@ -69,9 +70,14 @@ pub fn bounds(
     let known_of = |column: &usize| match plain.iter().position(|each| each == column) {
         None => Known::Nothing,
         Some(at) if found[at].are_of_nothing() => Known::NoValues,
-        Some(at) => found[at].bounds().map_or(Known::Nothing, Known::Between),
+        Some(at) => found[at].ends().map_or(Known::Nothing, between),
     };
     Ok(columns.iter().map(known_of).collect())
+}
+
+fn between((low, high): (Number, Number)) -> Known {
+    let bounds = Bounds::new(low.as_f64(), high.as_f64());
+    bounds.map_or(Known::Nothing, |_| Known::Between(low, high))
 }
 
 fn of_run(run: &Run, layout: &Layout, column: usize) -> Result<Extremes> {

@@ -1,7 +1,7 @@
 //! The interval of one figure of one group, from the rows drawn of it.
 
 use drillcore_sample::interval::{
-    Bounds, Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence,
+    Confidence, Design, Interval, Method, group_share, group_share_sequence, mean_sequence,
     mean_sequence_bounded, mean_t, mean_t_or_bounded, quantile_ranked, quantile_sequence,
     ratio_sequence, ratio_sequence_bounded, ratio_t, ratio_t_or_bounded, share_sequence,
     share_wilson, sum_sequence, sum_sequence_bounded, sum_t, variance_sequence,
@@ -13,6 +13,30 @@ use crate::read::estimate::levels::Look;
 use crate::read::estimate::numbers::Whole;
 use crate::read::estimate::plan::Figure;
 use crate::read::estimate::tally::{Drawn, DrawnNumbers, DrawnPairs, Tally};
+use crate::schema::number::Number;
+
+/// An extreme and its ends, without what a float would lose.
+pub struct Extreme {
+    /// `None` is not known, or if it is exact, not there.
+    pub numbers: [Option<Number>; 3],
+    method: Method,
+}
+
+impl Extreme {
+    pub fn interval(&self) -> Interval {
+        let unknown = match self.method {
+            Method::Exact => Interval::exact(f64::NAN),
+            method => unbounded(f64::NAN, method),
+        };
+        let [value, low, high] = self.numbers.map(|number| number.map(Number::as_f64));
+        Interval {
+            value: value.unwrap_or(unknown.value),
+            low: low.unwrap_or(unknown.low),
+            high: high.unwrap_or(unknown.high),
+            method: self.method,
+        }
+    }
+}
 
 /// How a figure is looked at.
 #[derive(Clone, Copy)]
@@ -53,11 +77,14 @@ impl View<'_> {
     /// A figure of the values of a group.
     pub fn figure(&self, figure: Figure, group: usize, slot: usize) -> Interval {
         let View { tally, .. } = *self;
+        if let Figure::Min | Figure::Max = figure {
+            return self.extreme(figure, group, slot).interval();
+        }
         if let Some(whole) = tally.whole(group, slot) {
             return exactly(whole.figure(figure));
         }
         let known = tally.known_of(slot);
-        let is_all = tally.is_whole(group) || self.design.drawn == self.population();
+        let is_all = self.is_all(group);
         match tally.slot_drawn(group, slot) {
             Drawn::Numbers(drawn) if is_all => {
                 exactly(Whole::Numbers(drawn.all.clone()).figure(figure))
@@ -75,18 +102,50 @@ impl View<'_> {
                 (Figure::Values, _) => self.values(group, slot, drawn.all.count),
                 // There are no values.
                 (_, Known::NoValues) => Interval::exact(f64::NAN),
-                (Figure::Min | Figure::Max, _) => self.extreme(figure, slot, drawn, known),
                 (Figure::Sum, _) => self.sum(group, slot, drawn),
-                (_, Known::Between(bounds)) if bounds.low == bounds.high => {
-                    self.of_equals(figure, drawn, bounds.low)
+                (_, Known::Between(low, high)) if low == high => {
+                    self.of_equals(figure, drawn, low.as_f64())
                 }
                 (Figure::Avg, _) => self.average(group, drawn),
                 (Figure::Quantile(share), _) => self.quantile(share, group, slot, drawn, known),
                 (Figure::Variance, _) => self.variance(group, drawn),
                 (Figure::StdDev, _) => self.variance(group, drawn).square_root(),
-                (Figure::Ratio | Figure::Distinct, _) => unreachable!("of pairs, or of values"),
+                (Figure::Min | Figure::Max | Figure::Ratio | Figure::Distinct, _) => {
+                    unreachable!("looked at above, or of pairs, or of values")
+                }
             },
         }
+    }
+
+    /// The least or the greatest of the values of a group, which are numbers: between the bound of the column and what was met,
+    /// which needs no chance.
+    pub fn extreme(&self, figure: Figure, group: usize, slot: usize) -> Extreme {
+        let View { tally, .. } = *self;
+        let exactly = |ends: Option<(Number, Number)>| {
+            let number = ends.map(|(low, high)| if figure == Figure::Min { low } else { high });
+            Extreme { numbers: [number; 3], method: Method::Exact }
+        };
+        let met = match (tally.whole(group, slot), tally.slot_drawn(group, slot)) {
+            (Some(Whole::Numbers(read)), _) => return exactly(read.extremes()),
+            (None, Drawn::Numbers(drawn)) => drawn.all.extremes(),
+            _ => unreachable!("of numbers"),
+        };
+        let numbers = match tally.known_of(slot) {
+            _ if self.is_all(group) => return exactly(met),
+            Known::NoValues => return exactly(None),
+            Known::Between(low, high) if tally.bounds_are_met(slot) => {
+                return exactly(Some((low, high)));
+            }
+            Known::Nothing => [None; 3],
+            Known::Between(low, high) => {
+                let (least, most) = met.unwrap_or((high, low));
+                match figure {
+                    Figure::Min => [least, low, least].map(Some),
+                    _ => [most, most, high].map(Some),
+                }
+            }
+        };
+        Extreme { numbers, method: Method::LowerBound }
     }
 
     /// The same for one look, and as if nothing bounded the values: what shrinks with the root of the draws.
@@ -106,6 +165,11 @@ impl View<'_> {
             (Figure::Ratio, Drawn::Pair(drawn)) => ratio_t(&drawn.pairs, design, level),
             _ => self.figure(figure, group, slot),
         }
+    }
+
+    /// Whether all rows of a group were met.
+    fn is_all(&self, group: usize) -> bool {
+        self.tally.is_whole(group) || self.design.drawn == self.population()
     }
 
     fn population(&self) -> u64 {
@@ -286,22 +350,6 @@ impl View<'_> {
             Figure::Variance | Figure::StdDev => Interval::exact(0.0),
             _ if drawn.all.count > 0 => Interval::exact(value),
             _ => Interval { value: f64::NAN, low: value, high: value, method: Method::Bounded },
-        }
-    }
-
-    /// Between the bound of the column and what was met, which needs no chance.
-    fn extreme(&self, figure: Figure, slot: usize, drawn: &DrawnNumbers, known: Known) -> Interval {
-        let Some(bounds) = known.bounds() else {
-            return unbounded(f64::NAN, Method::LowerBound);
-        };
-        if self.tally.bounds_are_met(slot) {
-            return Interval::exact(if figure == Figure::Min { bounds.low } else { bounds.high });
-        }
-        let (least, most) = drawn.all.extremes().unwrap_or((bounds.high, bounds.low));
-        let Bounds { low, high } = bounds;
-        match figure {
-            Figure::Min => Interval { value: least, low, high: least, method: Method::LowerBound },
-            _ => Interval { value: most, low: most, high, method: Method::LowerBound },
         }
     }
 }

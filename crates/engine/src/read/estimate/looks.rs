@@ -5,7 +5,7 @@ use drillcore_format::key::{decode_values, split_column};
 use drillcore_sample::interval::{Confidence, Design, Interval, Method};
 
 use crate::error::Result;
-use crate::read::estimate::figures::View;
+use crate::read::estimate::figures::{Extreme, View};
 use crate::read::estimate::levels::{Levels, Look};
 use crate::read::estimate::notes::notes;
 use crate::read::estimate::plan::{EstimatePlan, Figure, Measure};
@@ -46,8 +46,15 @@ impl Looks {
                 Measure::Of(_, slot) => self.levels.of_values(tally, at, slot, order.len(), look),
             };
             let view = |group: usize| self.view(tally, &design, look, levels[group]);
+            let mut extremes = Vec::new();
             let intervals: Vec<Interval> = match *measure {
                 Measure::Count => order.iter().map(|&group| view(group).rows(group)).collect(),
+                Measure::Of(figure @ (Figure::Min | Figure::Max), slot) => {
+                    let found = order.iter().map(|&group| view(group).extreme(figure, group, slot));
+                    let found: Vec<Extreme> = found.collect();
+                    extremes = found.iter().map(|extreme| extreme.numbers).collect();
+                    found.iter().map(Extreme::interval).collect()
+                }
                 Measure::Of(figure, slot) => {
                     order.iter().map(|&group| view(group).figure(figure, group, slot)).collect()
                 }
@@ -56,8 +63,10 @@ impl Looks {
                 matches!(interval.method, Method::Bounded | Method::BoundedSequence)
             };
             let bounds = match *measure {
-                Measure::Count => None,
-                Measure::Of(_, slot) => tally.known_of(slot).bounds(),
+                Measure::Of(_, slot) if plan.data_type(*measure).is_floating() => {
+                    tally.known_of(slot).bounds()
+                }
+                _ => None,
             };
             let exists = |(&group, interval): (&usize, &Interval)| {
                 exists(*measure, tally, group, interval.method == Method::Exact)
@@ -65,9 +74,11 @@ impl Looks {
             let has_value = order.iter().zip(&intervals).map(exists).collect();
             aggregates.push(AggregateEstimate {
                 name: name.clone(),
+                data_type: plan.data_type(*measure).clone(),
                 bounds: bounds.filter(|_| intervals.iter().any(is_bounded)),
                 intervals,
                 has_value,
+                extremes,
             });
         }
         let intervals = || aggregates.iter().flat_map(|aggregate| &aggregate.intervals);

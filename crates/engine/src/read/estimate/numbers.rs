@@ -5,6 +5,7 @@ use drillcore_sample::moments::{Moments, sum_in_lanes};
 
 use crate::read::estimate::distinct::Distinct;
 use crate::read::estimate::plan::{Figure, Slot};
+use crate::schema::number::Number;
 
 /// A sum of floats that loses less than adding them one by one does (Neumaier 1974).
 #[derive(Debug, Clone, Copy, Default)]
@@ -40,9 +41,14 @@ pub struct ExactSum {
 }
 
 impl ExactSum {
+    /// Adds a number several times.
     #[inline]
-    pub fn add_whole(&mut self, number: i128) {
-        self.whole += number;
+    pub fn add(&mut self, number: Number, times: u64) {
+        match number {
+            Number::Signed(number) => self.whole += i128::from(number) * i128::from(times),
+            Number::Unsigned(number) => self.whole += i128::from(number) * i128::from(times),
+            Number::Float(number) => self.add_float(number * times as f64),
+        }
     }
 
     #[inline]
@@ -67,8 +73,8 @@ impl ExactSum {
 pub struct Numbers {
     pub count: u64,
     pub sum: ExactSum,
-    /// NaN is above all numbers, as in SQL. Left out where no extremes are asked for.
-    extremes: Option<(f64, f64)>,
+    /// Left out where no extremes are asked for.
+    extremes: Option<(Number, Number)>,
     /// Left out where no variance is asked for.
     pub moments: Moments,
     /// Left out where nothing needs single numbers. Apart, so that what every row of every group touches is small.
@@ -84,26 +90,21 @@ struct Kept {
 }
 
 impl Numbers {
-    /// Counts a number, whose exact value the sum has, if it is whole.
+    /// Counts a number and adds it up.
     #[inline]
-    pub fn push(&mut self, number: f64, whole: Option<i128>) {
+    pub fn push(&mut self, number: Number) {
         self.count += 1;
-        match whole {
-            Some(whole) => self.sum.add_whole(whole),
-            None => self.sum.add_float(number),
-        }
+        self.sum.add(number, 1);
     }
 
     /// Takes a number that counts several times, and for what else a slot needs.
-    pub fn push_repeated(&mut self, number: f64, whole: Option<i128>, times: u64, slot: &Slot) {
+    pub fn push_repeated(&mut self, number: Number, times: u64, slot: &Slot) {
         self.count += times;
-        match whole {
-            Some(whole) => self.sum.add_whole(whole * i128::from(times)),
-            None => self.sum.add_float(number * times as f64),
-        }
+        self.sum.add(number, times);
         if slot.extremes {
             self.widen(number);
         }
+        let number = number.as_f64();
         if slot.squares {
             self.moments.push_repeated(number, times);
         }
@@ -126,7 +127,7 @@ impl Numbers {
             _ => numbers.iter().for_each(|&number| self.sum.add_float(number)),
         }
         if slot.extremes {
-            numbers.iter().for_each(|&x| self.widen(x));
+            numbers.iter().for_each(|&x| self.widen(Number::Float(x)));
         }
         if slot.squares {
             self.moments.merge(&Moments::of_all(numbers));
@@ -138,13 +139,10 @@ impl Numbers {
 
     /// Takes a number for the extremes.
     #[inline]
-    pub fn widen(&mut self, number: f64) {
+    pub fn widen(&mut self, number: Number) {
         self.extremes = Some(match self.extremes {
             None => (number, number),
-            Some((least, most)) => (
-                if number < least || least.is_nan() { number } else { least },
-                if number > most || number.is_nan() { number } else { most },
-            ),
+            Some((least, most)) => (least.least(number), most.most(number)),
         });
     }
 
@@ -153,10 +151,7 @@ impl Numbers {
         self.sum.merge(&other.sum);
         self.extremes = match (self.extremes, other.extremes) {
             (None, some) | (some, None) => some,
-            (Some(ours), Some(theirs)) => Some((
-                if theirs.0 < ours.0 || ours.0.is_nan() { theirs.0 } else { ours.0 },
-                if theirs.1 > ours.1 || theirs.1.is_nan() { theirs.1 } else { ours.1 },
-            )),
+            (Some(ours), Some(theirs)) => Some((ours.0.least(theirs.0), ours.1.most(theirs.1))),
         };
         self.moments.merge(&other.moments);
         if let Some(theirs) = other.kept {
@@ -167,7 +162,7 @@ impl Numbers {
     }
 
     /// The least and the greatest number.
-    pub fn extremes(&self) -> Option<(f64, f64)> {
+    pub fn extremes(&self) -> Option<(Number, Number)> {
         self.extremes
     }
 
@@ -204,7 +199,6 @@ impl Numbers {
 
     /// A figure of exactly these numbers; `None` where it does not exist.
     fn figure(&self, figure: Figure) -> Option<f64> {
-        let extreme = |pick: fn((f64, f64)) -> f64| self.extremes.map(pick);
         match figure {
             Figure::Values => Some(self.count as f64),
             _ if !self.has(figure) => None,
@@ -218,8 +212,7 @@ impl Numbers {
                 }
                 _ => quantile_of_unsorted(&mut self.with_one_nan(), share),
             }),
-            Figure::Min => extreme(|extremes| extremes.0),
-            Figure::Max => extreme(|extremes| extremes.1),
+            Figure::Min | Figure::Max => unreachable!("extremes are looked at as they are"),
             Figure::Ratio | Figure::Distinct => unreachable!("of pairs, or of values"),
         }
     }
@@ -272,14 +265,16 @@ impl Whole {
 
 #[cfg(test)]
 mod tests {
+    use arrow_schema::DataType;
+
     use super::*;
     use crate::read::estimate::plan::Input;
 
     #[test]
     fn sums_lose_nothing_of_integers_and_little_of_floats() {
         let mut sum = ExactSum::default();
-        for number in [i128::from(i64::MAX), 1, i128::from(i64::MIN)] {
-            sum.add_whole(number);
+        for number in [i64::MAX, 1, i64::MIN] {
+            sum.add(Number::Signed(number), 1);
         }
         assert_eq!(sum.get(), 0.0);
         let mut sum = ExactSum::default();
@@ -299,6 +294,7 @@ mod tests {
             extremes: false,
             may_lack: false,
             is_stored: false,
+            data_type: DataType::Float64,
         };
         let numbers = [1e308, -1e308, 0.0, 0.0].repeat(2_000);
         let mut all = Numbers::default();
@@ -306,23 +302,5 @@ mod tests {
         assert_eq!((all.count, all.sum.get()), (8_000, 0.0));
         all.push_floats(&[f64::INFINITY], &sum);
         assert_eq!(all.sum.get(), f64::INFINITY);
-    }
-
-    #[test]
-    fn nan_is_above_all_numbers() {
-        let of = |numbers: &[f64]| {
-            let mut all = Numbers::default();
-            for &number in numbers {
-                let mut one = Numbers::default();
-                one.push(number, None);
-                one.widen(number);
-                all.merge(one);
-            }
-            all.extremes().unwrap()
-        };
-        assert_eq!(of(&[3.0, f64::NAN, 1.0]).0, 1.0);
-        assert!(of(&[3.0, f64::NAN, 1.0]).1.is_nan());
-        assert!(of(&[f64::NAN]).0.is_nan());
-        assert_eq!(of(&[f64::NEG_INFINITY, f64::INFINITY]), (f64::NEG_INFINITY, f64::INFINITY));
     }
 }

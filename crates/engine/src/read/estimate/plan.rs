@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::DataType;
+use arrow_schema::{DataType, TimeUnit};
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::key::encode_value;
 use drillcore_format::schema::is_key_type;
@@ -14,10 +14,11 @@ use crate::policy::table_policy::TablePolicy;
 use crate::read::estimate::aggregate::Aggregate;
 use crate::read::estimate::bounds::Known;
 use crate::read::estimate::computed::{Computed, Expression};
-use crate::read::estimate::request::EstimateRequest;
+use crate::read::estimate::request::{EstimateRequest, HalfWidth, Stop};
 use crate::read::estimate::result::column_names;
 use crate::read::snapshot::TableSnapshot;
 use crate::schema::conform::cast;
+use crate::schema::number::{is_number, is_time};
 use crate::schema::unit::Unit;
 use crate::select::predicate::Test;
 
@@ -54,6 +55,11 @@ impl Figure {
         )
     }
 
+    /// Whether it is a value of the column, or lies between two of them, so that the values need no sum.
+    fn is_of_order(self) -> bool {
+        matches!(self, Figure::Min | Figure::Max | Figure::Quantile(_))
+    }
+
     /// What it is called in sentences.
     pub fn noun(self) -> &'static str {
         match self {
@@ -83,6 +89,8 @@ pub struct Slot {
     pub may_lack: bool,
     /// Whether it is a column of the table, all of whose values are in the bounds that pieces know.
     pub is_stored: bool,
+    /// Of the values; of a ratio, of what becomes of them.
+    pub data_type: DataType,
 }
 
 /// Positions among the columns of [`EstimatePlan::values`].
@@ -171,6 +179,7 @@ impl EstimatePlan {
             let measure = plan.measure(table, request, aggregate)?;
             plan.aggregates.push((name.clone(), measure));
         }
+        plan.check_width(request.stop)?;
         for by in &request.by {
             let (place, data_type, _) = plan.place(table, request, by)?;
             if !is_key_type(&data_type) {
@@ -296,6 +305,38 @@ impl EstimatePlan {
         self.bounds_are_met && is_plain
     }
 
+    /// The type of what becomes of values: extremes are values of the column, and quantiles of times are times. Others are
+    /// floats.
+    pub fn data_type(&self, measure: Measure) -> &DataType {
+        match measure {
+            Measure::Of(Figure::Min | Figure::Max, slot) => &self.slots[slot].data_type,
+            Measure::Of(Figure::Quantile(_), slot) if is_time(&self.slots[slot].data_type) => {
+                &self.slots[slot].data_type
+            }
+            _ => &DataType::Float64,
+        }
+    }
+
+    /// Refuses an error that is a share of a time, which has no zero that means something.
+    fn check_width(&self, stop: Stop) -> Result<()> {
+        let Stop::Error(HalfWidth::Relative(_)) = stop else { return Ok(()) };
+        for (name, measure) in &self.aggregates {
+            let Measure::Of(Figure::Quantile(_), _) = measure else { continue };
+            let unit = match self.data_type(*measure) {
+                DataType::Date32 => "days",
+                DataType::Timestamp(TimeUnit::Second, _) => "seconds",
+                DataType::Timestamp(TimeUnit::Millisecond, _) => "milliseconds",
+                DataType::Timestamp(TimeUnit::Microsecond, _) => "microseconds",
+                DataType::Timestamp(TimeUnit::Nanosecond, _) => "nanoseconds",
+                _ => continue,
+            };
+            return Err(Error::invalid(format!(
+                "{name} is a time, so its error cannot be a share of it; give the error as a number of {unit}"
+            )));
+        }
+        Ok(())
+    }
+
     /// Whether some figure is known only once all rows are read.
     pub fn needs_all_rows(&self, known: &[Known]) -> bool {
         self.aggregates.iter().any(|(_, measure)| match *measure {
@@ -317,8 +358,9 @@ impl EstimatePlan {
         aggregate: &Aggregate,
     ) -> Result<Measure> {
         let mut of = |name: &str, figure: Figure, column: &str| -> Result<Measure> {
-            let place = self.number(table, request, name, column)?;
-            let slot = self.slot(Input::Numbers(place.0), place.1);
+            let (place, data_type, may_lack) =
+                self.number(table, request, name, column, figure.is_of_order())?;
+            let slot = self.slot(Input::Numbers(place), data_type, may_lack);
             let slot_of = &mut self.slots[slot];
             slot_of.keeps_drawn |=
                 matches!(figure, Figure::Variance | Figure::StdDev | Figure::Quantile(_));
@@ -345,10 +387,13 @@ impl EstimatePlan {
                 of("quantile", Figure::Quantile(share + 0.0), column)
             }
             Aggregate::Ratio(upper, lower) => {
-                let (upper, upper_may_lack) = self.number(table, request, "ratio", upper)?;
-                let (lower, lower_may_lack) = self.number(table, request, "ratio", lower)?;
+                let (upper, _, upper_may_lack) =
+                    self.number(table, request, "ratio", upper, false)?;
+                let (lower, _, lower_may_lack) =
+                    self.number(table, request, "ratio", lower, false)?;
                 let may_lack = upper_may_lack || lower_may_lack;
-                Ok(Measure::Of(Figure::Ratio, self.slot(Input::Pair(upper, lower), may_lack)))
+                let slot = self.slot(Input::Pair(upper, lower), DataType::Float64, may_lack);
+                Ok(Measure::Of(Figure::Ratio, slot))
             }
             Aggregate::Values(column) => {
                 let (place, data_type, may_lack) = self.place(table, request, column)?;
@@ -366,7 +411,7 @@ impl EstimatePlan {
                         type_name(&data_type)
                     )));
                 }
-                Ok(Measure::Of(Figure::Values, self.slot(input, may_lack)))
+                Ok(Measure::Of(Figure::Values, self.slot(input, data_type, may_lack)))
             }
             Aggregate::Distinct(column) => {
                 let (place, data_type, may_lack) = self.place(table, request, column)?;
@@ -376,14 +421,14 @@ impl EstimatePlan {
                         type_name(&data_type)
                     )));
                 }
-                let slot = self.slot(Input::Values(place), may_lack);
+                let slot = self.slot(Input::Values(place), data_type, may_lack);
                 (self.slots[slot].keeps_drawn, self.slots[slot].keeps_read) = (true, true);
                 Ok(Measure::Of(Figure::Distinct, slot))
             }
         }
     }
 
-    fn slot(&mut self, input: Input, may_lack: bool) -> usize {
+    fn slot(&mut self, input: Input, data_type: DataType, may_lack: bool) -> usize {
         self.slots.iter().position(|slot| slot.input == input).unwrap_or_else(|| {
             let is_stored = match input {
                 Input::Numbers(place) => matches!(self.sources[place], Source::Drawn(_)),
@@ -397,27 +442,34 @@ impl EstimatePlan {
                 extremes: false,
                 may_lack,
                 is_stored,
+                data_type,
             });
             self.slots.len() - 1
         })
     }
 
-    /// The position of a column of numbers, and whether a row may lack one.
+    /// The position of a column of numbers, or where `takes_times`, of dates or timestamps, its type, and whether a row may lack
+    /// a value.
     fn number(
         &mut self,
         table: &TableSnapshot,
         request: &EstimateRequest,
         aggregate: &str,
         name: &str,
-    ) -> Result<(usize, bool)> {
+        takes_times: bool,
+    ) -> Result<(usize, DataType, bool)> {
         let (place, data_type, may_lack) = self.place(table, request, name)?;
-        if !is_number(&data_type) {
-            return Err(Error::invalid(format!(
-                "{aggregate} needs numbers, but column {name:?} has type {}",
-                type_name(&data_type)
-            )));
+        let is_time = is_time(&data_type);
+        if is_number(&data_type) || is_time && takes_times {
+            return Ok((place, data_type, may_lack));
         }
-        Ok((place, may_lack))
+        let needed = if takes_times { "numbers, dates or timestamps" } else { "numbers" };
+        let instead =
+            if is_time { "; of times, estimate min, max, median or quantile" } else { "" };
+        Err(Error::invalid(format!(
+            "{aggregate} needs {needed}, but column {name:?} has type {}{instead}",
+            type_name(&data_type)
+        )))
     }
 
     /// The position of a column by name, its type, and whether it may be null.
@@ -511,10 +563,6 @@ impl RowValues {
     pub fn count(&self) -> u64 {
         self.times.as_ref().map_or(self.rows as u64, |times| times.iter().sum())
     }
-}
-
-fn is_number(data_type: &DataType) -> bool {
-    data_type.is_integer() || data_type.is_floating()
 }
 
 /// Refuses a result in which two columns would have one name.

@@ -7,11 +7,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type,
-};
-use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow_array::types::{Float64Type, Int8Type, Int16Type, Int32Type, Int64Type};
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType};
 use arrow_schema::DataType;
 use drillcore_format::key::{encode_value, leading_word};
 use foldhash::fast::FixedState;
@@ -20,6 +17,7 @@ use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, RowValues, Slot};
 use crate::read::estimate::recent::{RECENT, recent_place};
+use crate::schema::number::{Number, each_number, each_valid};
 
 /// Rows of a batch that a group must have on average, so that batches are added up apart.
 const ROWS_PER_SUM: usize = 8;
@@ -123,28 +121,26 @@ impl ReadGroups {
             }
             match slot.input {
                 Input::Numbers(place) => {
-                    each_number(&values.columns[place], |row, number, whole| {
+                    each_number(&values.columns[place], |row, number| {
                         let Whole::Numbers(numbers) = &mut wholes[group_at(group_of_row, row)]
                         else {
                             unreachable!("the slot is of numbers")
                         };
                         match times {
-                            None => take(numbers, slot, number, whole),
-                            Some(times) => numbers.push_repeated(number, whole, times[row], slot),
+                            None => take(numbers, slot, number),
+                            Some(times) => numbers.push_repeated(number, times[row], slot),
                         }
                     });
                 }
                 Input::Pair(upper, lower) => {
                     for (at, place) in [upper, lower].into_iter().enumerate() {
-                        each_number(&values.columns[place], |row, number, whole| {
+                        each_number(&values.columns[place], |row, number| {
                             let Whole::Pair(pair) = &mut wholes[group_at(group_of_row, row)] else {
                                 unreachable!("the slot is of pairs")
                             };
                             match times {
-                                None => pair[at].push(number, whole),
-                                Some(times) => {
-                                    pair[at].push_repeated(number, whole, times[row], slot);
-                                }
+                                None => pair[at].push(number),
+                                Some(times) => pair[at].push_repeated(number, times[row], slot),
                             }
                         });
                     }
@@ -445,57 +441,15 @@ pub fn nothing(input: Input) -> Whole {
 }
 
 #[inline]
-fn take(numbers: &mut Numbers, slot: &Slot, number: f64, whole: Option<i128>) {
-    numbers.push(number, whole);
+fn take(numbers: &mut Numbers, slot: &Slot, number: Number) {
+    numbers.push(number);
     if slot.extremes {
         numbers.widen(number);
     }
     if slot.squares {
-        numbers.moments.push(number);
+        numbers.moments.push(number.as_f64());
     }
     if slot.keeps_read {
-        numbers.keep(number);
-    }
-}
-
-/// Calls `each` with the row of each number that is not null, the number as a float, and exactly if it is whole.
-pub fn each_number(column: &ArrayRef, each: impl FnMut(usize, f64, Option<i128>)) {
-    match column.data_type() {
-        DataType::Int8 => whole_numbers::<Int8Type>(column, each),
-        DataType::Int16 => whole_numbers::<Int16Type>(column, each),
-        DataType::Int32 => whole_numbers::<Int32Type>(column, each),
-        DataType::Int64 => whole_numbers::<Int64Type>(column, each),
-        DataType::UInt8 => whole_numbers::<UInt8Type>(column, each),
-        DataType::UInt16 => whole_numbers::<UInt16Type>(column, each),
-        DataType::UInt32 => whole_numbers::<UInt32Type>(column, each),
-        DataType::UInt64 => whole_numbers::<UInt64Type>(column, each),
-        _ => {
-            let floats =
-                arrow_cast::cast(column, &DataType::Float64).expect("the column has numbers");
-            let mut each = each;
-            each_valid(floats.as_primitive::<Float64Type>(), |row, x| each(row, x, None));
-        }
-    }
-}
-
-fn whole_numbers<T: ArrowPrimitiveType>(
-    column: &ArrayRef,
-    mut each: impl FnMut(usize, f64, Option<i128>),
-) where
-    i128: From<T::Native>,
-{
-    each_valid(column.as_primitive::<T>(), |row, number| {
-        let whole = i128::from(number);
-        each(row, whole as f64, Some(whole));
-    });
-}
-
-fn each_valid<T: ArrowPrimitiveType>(
-    numbers: &PrimitiveArray<T>,
-    mut each: impl FnMut(usize, T::Native),
-) {
-    match numbers.nulls().filter(|nulls| nulls.null_count() > 0) {
-        None => numbers.values().iter().enumerate().for_each(|(row, &x)| each(row, x)),
-        Some(nulls) => nulls.valid_indices().for_each(|row| each(row, numbers.value(row))),
+        numbers.keep(number.as_f64());
     }
 }

@@ -100,9 +100,9 @@ pub enum Stop {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HalfWidth {
-    /// In the unit of the column.
+    /// In the unit of the column; of dates in days.
     Absolute(f64),
-    /// As a share of the estimate.
+    /// As a share of the estimate. Quantiles of dates and timestamps have none.
     Relative(f64),
 }
 

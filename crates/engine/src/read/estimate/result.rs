@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, RecordBatch, UInt64Array};
+use arrow_array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use drillcore_sample::interval::{Bounds, Interval, Method};
 
-use crate::read::estimate::shown_figures::shown_figures;
+use crate::read::estimate::shown_figures::{shown_figures, shown_values};
+use crate::schema::number::{Number, is_time, values_of};
 use crate::schema::unit::Unit;
 
 /// Estimated aggregates, one interval per group.
@@ -115,13 +116,53 @@ pub struct Unreached {
 pub struct AggregateEstimate {
     /// Its name in the request.
     pub name: String,
-    /// One per group. What a group without values does not have, known to be one, is exactly NaN.
+    /// The type of [`AggregateEstimate::figures`]: that of the column for extremes, and for quantiles of dates and timestamps,
+    /// else `Float64`.
+    pub data_type: DataType,
+    /// One per group. What a group without values does not have, known to be one, is exactly NaN. Of dates and timestamps these
+    /// count the units of the type since the beginning of 1970. Beyond 2^53 they are rounded.
     pub intervals: Vec<Interval>,
     /// Whether the figure of each group exists, as far as values were met: an average needs one, a variance two, and the lower sum
     /// of a ratio must not be 0.
     pub has_value: Vec<bool>,
     /// What the intervals allow values to be, if any was made from bounds of the column.
     pub bounds: Option<Bounds>,
+    /// Of the least and the greatest values their numbers, one per group; of others none.
+    pub(super) extremes: Vec<[Option<Number>; 3]>,
+}
+
+impl AggregateEstimate {
+    /// The value, the lower and the upper end of each group, of the type of the aggregate, as [`Estimate::to_batch`] has them:
+    /// extremes of integers, dates and timestamps to the last digit, quantiles of times rounded to the unit, their ends outward.
+    /// A figure that does not exist, or of which no value was met, is null; its ends are null once that is certain. So is an end
+    /// that is not known, or of a time, unbounded.
+    pub fn figures(&self) -> [ArrayRef; 3] {
+        let groups: Vec<_> = (0..self.intervals.len()).map(|group| self.numbers(group)).collect();
+        [0, 1, 2].map(|end| {
+            let numbers: Vec<_> = groups.iter().map(|numbers| numbers[end]).collect();
+            values_of(&numbers, &self.data_type)
+        })
+    }
+
+    /// The same of one group, as numbers.
+    fn numbers(&self, group: usize) -> [Option<Number>; 3] {
+        if let Some(numbers) = self.extremes.get(group) {
+            return *numbers;
+        }
+        let Interval { value, low, high, method } = self.intervals[group];
+        if is_time(&self.data_type) {
+            let ends = match method {
+                Method::Exact => [value.round(); 3],
+                _ => [value.round(), low.floor(), high.ceil()],
+            };
+            let number = |end: f64| end.is_finite().then_some(Number::Signed(end as i64));
+            return ends.map(number);
+        }
+        let is_open = |number: f64| method == Method::LowerBound && number.is_infinite();
+        let is_there =
+            |number: f64| (self.has_value[group] || !number.is_nan()) && !is_open(number);
+        [value, low, high].map(|number| is_there(number).then_some(Number::Float(number)))
+    }
 }
 
 impl Estimate {
@@ -139,28 +180,20 @@ impl Estimate {
     /// interval supports, ends rounded outward. An end is `unbounded` where there is none, and `unknown` where a sample does not
     /// show it.
     pub fn shown(&self, aggregate: usize, group: usize) -> [String; 3] {
-        let AggregateEstimate { intervals, has_value, .. } = &self.aggregates[aggregate];
-        shown_figures(&intervals[group], has_value[group])
+        let found = &self.aggregates[aggregate];
+        let (interval, has_value) = (&found.intervals[group], found.has_value[group]);
+        match found.data_type.is_floating() {
+            true => shown_figures(interval, has_value),
+            false => shown_values(found.numbers(group), &found.data_type, interval, has_value),
+        }
     }
 
     /// One row per group: its values, then for each aggregate the estimate and its ends as `name`,
-    /// `name_low` and `name_high`, then the rows read of it as `sampled`. A figure that does not exist, or of which
-    /// no value was met, is null; its ends are null once that is certain. A lower bound has no upper end.
+    /// `name_low` and `name_high`, then the rows read of it as `sampled`. See [`AggregateEstimate::figures`]. A lower bound has
+    /// no upper end.
     pub fn to_batch(&self) -> RecordBatch {
         let mut columns: Vec<ArrayRef> = self.groups.clone();
-        for aggregate in &self.aggregates {
-            let ends: [fn(&Interval) -> f64; 3] =
-                [|interval| interval.value, |interval| interval.low, |interval| interval.high];
-            for end in ends {
-                let number = |(interval, has_value): (&Interval, &bool)| {
-                    let number = end(interval);
-                    let is_open = interval.method == Method::LowerBound && number.is_infinite();
-                    ((*has_value || !number.is_nan()) && !is_open).then_some(number)
-                };
-                let numbers = aggregate.intervals.iter().zip(&aggregate.has_value).map(number);
-                columns.push(Arc::new(Float64Array::from_iter(numbers)));
-            }
-        }
+        columns.extend(self.aggregates.iter().flat_map(AggregateEstimate::figures));
         columns.push(Arc::new(UInt64Array::from(self.drawn.clone())));
         let aggregates = self.aggregates.iter().map(|aggregate| aggregate.name.as_str());
         let names = column_names(&self.by, aggregates);

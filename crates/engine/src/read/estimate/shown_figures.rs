@@ -4,7 +4,11 @@
 //! half width, and the ends have as many, rounded outward: what is shown holds at least as often as what was computed. What is
 //! exact is shown whole if it is a whole number, else with six digits.
 
+use arrow_cast::display::{ArrayFormatter, FormatOptions};
+use arrow_schema::{DataType, TimeUnit};
 use drillcore_sample::interval::{Interval, Method};
+
+use crate::schema::number::{Number, is_time, values_of};
 
 /// Digits of the half width that are shown.
 const WIDTH_DIGITS: i32 = 2;
@@ -12,34 +16,109 @@ const WIDTH_DIGITS: i32 = 2;
 const DIGITS: i32 = 6;
 /// Whole numbers below this are floats without a gap.
 const WHOLE_MAX: f64 = (1u64 << 53) as f64;
+/// Seconds of the half width from which on times are shown without fractions: these have its second digit.
+const SECONDS_WIDE: f64 = 10.0;
 
 /// The value, the lower and the upper end as text. Where there is no end, `unbounded`; an end that cannot be known, as the upper
 /// one of a lower bound, and a value that no draw gave, are `unknown`. What does not exist is `null`.
 pub fn shown_figures(interval: &Interval, has_value: bool) -> [String; 3] {
     let Interval { value, low, high, method } = *interval;
-    if method == Method::Exact {
-        let text = if value.is_nan() && !has_value { "null".to_string() } else { whole(value) };
-        return [text.clone(), text.clone(), text];
-    }
-    let widths = [value - low, high - value].into_iter().filter(|width| width.is_finite());
-    let width = widths.filter(|width| *width > 0.0).fold(f64::INFINITY, f64::min);
-    let place = width.is_finite().then(|| WIDTH_DIGITS - 1 - width.log10().floor() as i32);
-    let rounded = |number: f64, round: fn(f64) -> f64| match place {
-        _ if !number.is_finite() => whole(number),
-        None => whole(number),
-        Some(place) => at_place(number, place, round),
+    let place = match method {
+        Method::Exact => None,
+        _ => half_width(interval).map(|width| WIDTH_DIGITS - 1 - width.log10().floor() as i32),
     };
-    let end = |number: f64, round: fn(f64) -> f64| match number {
+    let rounded = |number: f64, round: fn(f64) -> f64| match place {
+        Some(place) if number.is_finite() => at_place(number, place, round),
+        _ => whole(number),
+    };
+    let texts = [rounded(value, f64::round), rounded(low, f64::floor), rounded(high, f64::ceil)];
+    with_words(interval, has_value, texts)
+}
+
+/// The same of figures that are integers, dates or timestamps. All their digits are shown, but no fractions of a second where
+/// the interval of a time is wider than some.
+pub fn shown_values(
+    numbers: [Option<Number>; 3],
+    data_type: &DataType,
+    interval: &Interval,
+    has_value: bool,
+) -> [String; 3] {
+    let second = match data_type {
+        DataType::Timestamp(unit, _) => units_per_second(*unit),
+        _ => 1,
+    };
+    let is_met = matches!(interval.method, Method::Exact | Method::LowerBound);
+    let is_wide = half_width(interval).is_some_and(|width| width >= SECONDS_WIDE * second as f64);
+    let unit = if is_wide && !is_met { second } else { 1 };
+    let added = [unit / 2, 0, unit - 1];
+    let text = |(number, added): (Option<Number>, i64)| {
+        let number = match number? {
+            Number::Signed(number) => {
+                let unit = i128::from(unit);
+                let rounded = (i128::from(number) + i128::from(added)).div_euclid(unit) * unit;
+                Number::Signed(i64::try_from(rounded).unwrap_or(number))
+            }
+            number => number,
+        };
+        Some(if is_time(data_type) {
+            time(number, data_type)
+        } else {
+            in_thousands(number.to_string())
+        })
+    };
+    let [value, low, high] = numbers;
+    let texts = [(value, added[0]), (low, added[1]), (high, added[2])].map(text);
+    with_words(interval, has_value, texts.map(|text| text.unwrap_or_else(|| "unknown".to_string())))
+}
+
+/// A date or timestamp; in UTC where the name of its zone means nothing here.
+fn time(number: Number, data_type: &DataType) -> String {
+    let shown = |data_type: &DataType| {
+        let values = values_of(&[Some(number)], data_type);
+        let options = FormatOptions::new().with_display_error(true);
+        ArrayFormatter::try_new(&values, &options).map(|values| values.value(0).to_string())
+    };
+    let in_utc = || match data_type {
+        DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some("+00:00".into())),
+        other => other.clone(),
+    };
+    shown(data_type).or_else(|_| shown(&in_utc())).unwrap_or_else(|error| error.to_string())
+}
+
+fn units_per_second(unit: TimeUnit) -> i64 {
+    match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => 1_000_000_000,
+    }
+}
+
+/// The distance to the nearer end that there is.
+fn half_width(interval: &Interval) -> Option<f64> {
+    let Interval { value, low, high, .. } = *interval;
+    let widths = [value - low, high - value].into_iter();
+    widths.filter(|width| width.is_finite() && *width > 0.0).reduce(f64::min)
+}
+
+/// The texts, but words for what is not there or not known.
+fn with_words(interval: &Interval, has_value: bool, texts: [String; 3]) -> [String; 3] {
+    let Interval { value, low, high, method } = *interval;
+    let end = |number: f64, text: String| match number {
         number if number.is_nan() => "unknown".to_string(),
         number if number.is_infinite() && method == Method::LowerBound => "unknown".to_string(),
         number if number.is_infinite() => "unbounded".to_string(),
-        number => rounded(number, round),
+        _ => text,
     };
-    let value = match value.is_nan() && !has_value {
-        true => "unknown".to_string(),
-        false => rounded(value, f64::round),
-    };
-    [value, end(low, f64::floor), end(high, f64::ceil)]
+    let is_missing = value.is_nan() && !has_value;
+    match (method, texts) {
+        (Method::Exact, _) if is_missing => ["null"; 3].map(str::to_string),
+        (Method::Exact, texts) => texts,
+        (_, [_, of_low, of_high]) if is_missing => {
+            ["unknown".to_string(), end(low, of_low), end(high, of_high)]
+        }
+        (_, [of_value, of_low, of_high]) => [of_value, end(low, of_low), end(high, of_high)],
+    }
 }
 
 /// A whole number with all its digits, another with six.

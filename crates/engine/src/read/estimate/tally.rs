@@ -12,7 +12,8 @@ use crate::read::estimate::bounds::Known;
 use crate::read::estimate::distinct::{Distinct, add_values};
 use crate::read::estimate::numbers::{Numbers, Whole};
 use crate::read::estimate::plan::{EstimatePlan, Input, KnownGroup, RowValues, Slot};
-use crate::read::estimate::reading::{ReadGroups, each_number, nothing};
+use crate::read::estimate::reading::{ReadGroups, nothing};
+use crate::schema::number::{Number, each_number};
 
 /// Counts and moments of each group met or known of.
 pub struct Tally {
@@ -130,7 +131,7 @@ impl Tally {
         let keeps = self.slots[at].keeps_drawn;
         let known = self.known[place];
         let mut checked = Ok(());
-        each_number(&values.columns[place], |row, number, whole| {
+        each_number(&values.columns[place], |row, number| {
             let group = &mut self.groups[groups[row]];
             if group.read.is_some() || checked.is_err() {
                 return;
@@ -140,8 +141,9 @@ impl Tally {
             if checked.is_err() {
                 return;
             }
-            drawn.all.push(number, whole);
+            drawn.all.push(number);
             drawn.all.widen(number);
+            let number = number.as_f64();
             drawn.all.moments.push(number);
             if keeps {
                 drawn.all.keep(number);
@@ -155,11 +157,9 @@ impl Tally {
 
     fn add_pairs(&mut self, at: usize, groups: &[usize], values: &RowValues) -> Result<()> {
         let Input::Pair(upper, lower) = self.slots[at].input else { unreachable!("of pairs") };
-        let mut numbers = vec![[(None, None); 2]; values.rows];
+        let mut numbers = vec![[None; 2]; values.rows];
         for (side, place) in [upper, lower].into_iter().enumerate() {
-            each_number(&values.columns[place], |row, number, whole| {
-                numbers[row][side] = (Some(number), whole);
-            });
+            each_number(&values.columns[place], |row, number| numbers[row][side] = Some(number));
         }
         for (&group, sides) in groups.iter().zip(numbers) {
             let group = &mut self.groups[group];
@@ -167,18 +167,18 @@ impl Tally {
                 continue;
             }
             let Drawn::Pair(drawn) = &mut group.slots[at] else { unreachable!("of pairs") };
-            for (side, (number, whole)) in sides.into_iter().enumerate() {
-                let filled = number.unwrap_or(0.0);
+            let filled = sides.map(|number| number.map_or(0.0, Number::as_f64));
+            for (side, (number, filled)) in sides.into_iter().zip(filled).enumerate() {
                 if let Some(number) = number {
                     check_bounds(number, self.known[[upper, lower][side]])?;
-                    drawn.sums[side].push(number, whole);
+                    drawn.sums[side].push(number);
                 }
                 drawn.filled[side].push(filled);
                 if let Some(bounded) = &mut drawn.bounded {
                     bounded[side].push(filled);
                 }
             }
-            let [x, y] = sides.map(|(number, _)| number.unwrap_or(0.0));
+            let [x, y] = filled;
             drawn.pairs.push(x, y);
         }
         Ok(())
@@ -465,11 +465,13 @@ impl Tally {
 }
 
 /// Refuses a number that its column's bounds leave out: an interval would rest on them.
-fn check_bounds(number: f64, known: Known) -> Result<()> {
+fn check_bounds(number: Number, known: Known) -> Result<()> {
     let found = match known {
         Known::Nothing => return Ok(()),
-        Known::Between(Bounds { low, high }) if (low..=high).contains(&number) => return Ok(()),
-        Known::Between(Bounds { low, high }) => format!("{low} to {high}"),
+        Known::Between(low, high) if low.most(number) == number && high.least(number) == number => {
+            return Ok(());
+        }
+        Known::Between(low, high) => format!("{low} to {high}"),
         Known::NoValues => "no values".to_string(),
     };
     let message = format!(
