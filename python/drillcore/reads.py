@@ -520,6 +520,8 @@ class Reads(ABC):
         True
         >>> t.estimate("sum(delay * 60) filter (where carrier = 'UA')").value
         720.0
+        >>> t.estimate("count(*) filter (where delay > 0)").value
+        2.0
         >>> t.estimate("max(flight)").value
         4
         >>> [look.exact for look in t.estimate("median(delay)", error="5%", progressive=True)][-1]

@@ -56,6 +56,11 @@ IN_SQL = {
     "avg(x * n)": "avg(x * n)",
     "avg(x) filter (where kind = 1)": "avg(x) filter (where kind = 1)",
     "count(*) filter (where x > 500)": "count(*) filter (where x > 500)",
+    "count() filter (where x > 400)": "count(*) filter (where x > 400)",
+    "COUNT FILTER (WHERE x > 300)": "count(*) filter (where x > 300)",
+    "count(x) filter (where n > 3)": "count(x) filter (where n > 3)",
+    "count(name) filter (where n > 3)": "count(name) filter (where n > 3)",
+    "count(ts)": "count(ts)",
     "sum(x / nullif(n, 0))": "sum(x / nullif(n, 0))",
 }
 
@@ -148,7 +153,8 @@ def test_looks_at_what_cannot_be_estimated_raise(table):
         ("avg(x * random())", "differs between calls"),
         ("sum(id / n)", r"division by zero.*row with.*n = 0.*leave such rows out"),
         ("max(x) filter (where n > 3)", "cannot be estimated from a sample"),
-        ("count filter (where n > 3)", r"count\(\*\) filter"),
+        ("avg filter (where n > 3)", "avg needs a column"),
+        ("avg(*) filter (where n > 3)", r"only count takes \*"),
     ],
 )
 def test_what_does_not_fit_is_refused(table, aggregate, message):

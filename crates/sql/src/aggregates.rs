@@ -95,13 +95,19 @@ impl Aggregates {
                 "{text:?} is not an aggregate; write one such as avg(delay) or count"
             )));
         };
-        let name = name.trim();
+        // The name alone counts rows, with a filter, too.
+        let (name, call) = match name.trim().rsplit_once(char::is_whitespace) {
+            Some((name, filter)) if filter.eq_ignore_ascii_case("filter") => {
+                (name.trim(), format!("{CALLED}() filter ({arguments}"))
+            }
+            _ => (name.trim(), format!("{CALLED}({arguments}")),
+        };
         if !is_name(name) {
             return Err(invalid(format!(
                 "{text:?} is not an aggregate; write one such as avg(delay) or count(*) filter (where delay > 15)"
             )));
         }
-        let called = syntax::expression(&format!("{CALLED}({arguments}"))?;
+        let called = syntax::expression(&call)?;
         let ExprWithAlias { expr: SqlExpr::Function(call), alias: None } = called else {
             return Err(invalid(format!(
                 "{text:?} is not a single aggregate; put computations inside it, as in avg(delay * 2)"
@@ -126,6 +132,13 @@ impl Aggregates {
         for (at, argument) in list.args.iter().enumerate() {
             let is_share = at == 1 && name.eq_ignore_ascii_case("quantile");
             match argument {
+                FunctionArg::Unnamed(FunctionArgExpr::Wildcard)
+                    if !name.eq_ignore_ascii_case("count") =>
+                {
+                    return Err(invalid(format!(
+                        "{text:?}: only count takes *; {name} needs a column, as in {name}(delay)"
+                    )));
+                }
                 FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => match filter {
                     None => names.push("*".to_string()),
                     Some(_) => names.push(self.computed(schema, None, filter)?),
@@ -139,11 +152,11 @@ impl Aggregates {
                 other => return Err(invalid(format!("{text:?}: {other} is no expression"))),
             }
         }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match (names.is_empty(), filter) {
-            (true, Some(_)) => Err(invalid(format!("{text:?}: give count(*) with its filter"))),
-            _ => Aggregate::from_parts(name, &names).map_err(to_datafusion),
+        if list.args.is_empty() && filter.is_some() && name.eq_ignore_ascii_case("count") {
+            names.push(self.computed(schema, None, filter)?);
         }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Aggregate::from_parts(name, &names).map_err(to_datafusion)
     }
 
     fn by_expression(
