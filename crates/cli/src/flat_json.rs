@@ -17,7 +17,8 @@ use crate::records::Records;
 pub const DEPTH_MAX: usize = 32;
 
 /// The same records, flat; `None` if all of them are already. `known` are the columns, unless they are to be guessed.
-/// `given` are the types of some columns that were asked for: if it is that of strings, every value is made one.
+/// `given` are the types of some columns that were asked for: if it is that of strings, every value is made one. Objects and
+/// arrays in others are null where columns are to be guessed.
 ///
 /// # Errors
 /// What is wrong with the first record that cannot be made flat. One that is not JSON is left as it is.
@@ -187,6 +188,8 @@ impl<'a> Flattening<'a> {
                 Ok(())
             }
             (b'[' | b'{', Some(DataType::Utf8)) => self.put(name, value, true),
+            // Where columns are guessed, what their given types cannot hold is none of the guess.
+            (b'[' | b'{', Some(_)) if self.known.is_none() => self.put(name, b"null", false),
             _ if is_scalar && given == Some(&DataType::Utf8) => self.put(name, value, true),
             _ => self.put(name, value, false),
         }
@@ -356,6 +359,12 @@ mod tests {
             let flat =
                 String::from_utf8(flat_line(line.as_bytes(), None, &given).unwrap()).unwrap();
             assert_eq!(flat, format!("{{\"a\":{expected},\"b\":{scalar}}}"));
+        }
+        let other = [("a".to_string(), DataType::Int64)];
+        let known = Schema::new(vec![Field::new("a", DataType::Int64, true)]);
+        for (known, expected) in [(None, r#"{"a":null}"#), (Some(&known), r#"{"a":{"x": 1}}"#)] {
+            let flat = flat_line(br#"{"a": {"x": 1}}"#, known, &other).unwrap();
+            assert_eq!(String::from_utf8(flat).unwrap(), expected);
         }
         // What is no value is left to the decoder.
         assert_eq!(flat_line(b"{\"a\": 1x}", None, &given).unwrap(), b"{\"a\": 1x}");

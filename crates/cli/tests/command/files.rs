@@ -484,3 +484,30 @@ fn an_array_that_is_no_list_of_strings_makes_all_arrays_of_its_column_text() {
          {\"id\":3,\"n\":null,\"o\":null,\"s\":\"[null]\",\"l\":null}\n"
     );
 }
+
+#[test]
+fn an_object_or_array_that_the_given_type_cannot_hold_is_named_with_its_line_and_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    for (table, value) in [("t", r#"{"b": 1}"#), ("u", "[1, 2]"), ("v", r#"["x"]"#)] {
+        let lines = format!("{{\"id\": 1, \"a\": 7}}\n\n{{\"id\": 2, \"a\": {value}}}\n");
+        std::fs::write(folder.join("a.jsonl"), lines).unwrap();
+        let ingest = ["ingest", "db", table, "a.jsonl", "--key=id", "--type=a=int64", "--quiet"];
+        let said = format!(
+            "a.jsonl, line 3: column \"a\" stores int64, which cannot hold {value}; correct it, or store the column as text \
+             in a new table, with --type a=string"
+        );
+        let message = refused(folder, &ingest);
+        assert!(message.contains(&said), "{message}");
+        let skipped = drillcore(folder, &[&ingest[..], &["--on-error=skip"]].concat());
+        assert_eq!(skipped.stdout, format!("1 rows appended to {table}, 1 left out\n").as_bytes());
+        let reported = String::from_utf8(skipped.stderr).unwrap();
+        assert!(reported.contains(&said["a.jsonl, ".len()..]), "{reported}");
+        // Where the table is there, too.
+        assert!(refused(folder, &ingest).contains(&said));
+        // What it says works.
+        let text =
+            ["ingest", "db", &format!("{table}_text"), "a.jsonl", "--key=id", "--type=a=string"];
+        assert!(prints(folder, &text).starts_with("2 rows"));
+    }
+}
