@@ -92,17 +92,25 @@ class Needed:
     ----------
     key
         Those of the key.
+    weights, not_nullable
+        Others that cannot hold null.
     whole_row
-        Those without which a row would not say all of the row that it replaces, in an upsert table.
+        Others without which a row would not say all of the row that it replaces, in an upsert table.
     """
 
     key: Sequence[str] = ()
+    weights: Sequence[str] = ()
+    not_nullable: Sequence[str] = ()
     whole_row: Sequence[str] = ()
 
     def given(self, rows: Iterable[Mapping[str, Any]]) -> Needed:
         """Return those that some of ``rows`` have."""
-        names = {name for row in rows for name in row}
-        return Needed([name for name in self.key if name in names], [name for name in self.whole_row if name in names])
+        given = {name for row in rows for name in row}
+        return Needed(*([name for name in names if name in given] for names in self.lists()))
+
+    def lists(self) -> tuple[Sequence[str], ...]:
+        """Return all lists of names."""
+        return self.key, self.weights, self.not_nullable, self.whole_row
 
 
 def to_arrow(data: Any, schema: pa.Schema, needed: Needed | None = None) -> Any:
@@ -201,11 +209,19 @@ def _described(data: Any) -> str:
     return name
 
 
+_NEVER_NULL = "which cannot hold null; add it"
+
+
 def _lacking(row: Mapping[str, Any], needed: Needed, schema: pa.Schema) -> str | None:
     """Return why ``row`` does not fit, if it lacks a needed column."""
-    for name in needed.key:
-        if name not in row:
-            return unknown_column(row, schema) or f'the dict lacks key column "{name}"; add it, with None for null'
+    for kind, names, instead in (
+        ("key column", needed.key, "; add it, with None for null"),
+        ("weight column", needed.weights, f", {_NEVER_NULL}, with 0 for a row that samples by weight do not draw"),
+        ("column", needed.not_nullable, f", {_NEVER_NULL}"),
+    ):
+        for name in names:
+            if name not in row:
+                return unknown_column(row, schema) or f'the dict lacks {kind} "{name}"{instead}'
     if lacking := [f'"{name}"' for name in needed.whole_row if name not in row]:
         columns, they, them = ("column", "it", "it") if len(lacking) == 1 else ("columns", "they", "them")
         return unknown_column(row, schema) or (

@@ -17,7 +17,7 @@ class SingleRow:
 
     def __init__(self, schema: pa.Schema, needed: Needed) -> None:
         self._fields = {field.name: field for field in schema}
-        self._needed = {*needed.key, *needed.whole_row}
+        self._needed = {name for names in needed.lists() for name in names}
         self._plans: dict[tuple[str, ...], _Plan | None] = {}
 
     def batch(self, row: dict[str, Any]) -> pa.RecordBatch | None:

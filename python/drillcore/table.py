@@ -109,7 +109,8 @@ class Table(Altering, Reads):
             including dicts with an unknown column or without one that an upsert needs. If dicts have values of
             several types for a new dimension, the first value decides the type.
         fill_nulls
-            Whether to store null in columns that rows of an upsert table lack. Other tables always do.
+            Whether to store null in columns that rows of an upsert table lack. Other tables always do. Weights cannot
+            be null, nor can columns that are not nullable: rows must have them, a weight as 0 if it is not to be drawn.
 
         Raises
         ------
@@ -481,7 +482,9 @@ class Table(Altering, Reads):
         return to_arrow(data, self.append_schema, self._needed(fill_nulls))
 
     def _needed(self, fill_nulls: bool) -> Needed:
-        return Needed(self._native.required, () if fill_nulls else self._native.whole_row)
+        never_null, weights = self._native.never_null, self._native.weights
+        not_nullable = [name for name in never_null if name not in weights]
+        return Needed(self._native.required, weights, not_nullable, () if fill_nulls else self._native.whole_row)
 
     @property
     def _set_column(self) -> str | None:

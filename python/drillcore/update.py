@@ -19,7 +19,7 @@ MISSING = ("error", "skip", "insert")
 
 def rows_to_update(rows: Any, schema: pa.Schema, key: Sequence[str]) -> list[Any]:
     """Return batches in the order of ``rows``: dicts of different columns make several."""
-    needed = Needed(key, ())
+    needed = Needed(key)
     if not is_dicts(rows):
         given = to_arrow(rows, schema, needed)
         # A stream is read once, and an update is one commit, so that all of it is held anyway.

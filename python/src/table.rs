@@ -169,12 +169,31 @@ impl Table {
         key
     }
 
-    /// The columns that every appended row has, because it replaces one that has them: of an upsert table those
+    /// Weights, and other columns that are not of the key, in which no appended row has null. Those of the events of a rollup
+    /// table depend on its metrics.
+    #[getter]
+    fn never_null(&self) -> Vec<String> {
+        let schema = self.inner.schema();
+        if schema.rollup().is_some() {
+            return Vec::new();
+        }
+        let key = key_names(&schema);
+        let columns = schema.batch_columns().fields().iter().enumerate();
+        let never_null = columns.filter(|(column, _)| !schema.takes_null(*column));
+        let names = never_null.map(|(_, field)| field.name().clone());
+        names.filter(|name| !key.contains(name)).collect()
+    }
+
+    /// The other columns that every appended row has, because it replaces one that has them: of an upsert table those
     /// that it was made with.
     #[getter]
     fn whole_row(&self) -> Vec<String> {
         let schema = self.inner.schema();
-        schema.whole_row_columns().iter().map(|field| field.name().clone()).collect()
+        let key = key_names(&schema);
+        let columns = schema.whole_row_columns().iter().enumerate();
+        let takes_null = columns.filter(|(column, _)| schema.takes_null(*column));
+        let names = takes_null.map(|(_, field)| field.name().clone());
+        names.filter(|name| !key.contains(name)).collect()
     }
 
     /// Whether unknown columns of appended rows become dimensions.

@@ -124,6 +124,60 @@ def test_other_tables_replace_nothing_and_take_what_lacks_columns(
     assert table.get(1)["seats"] is None
 
 
+WEIGHTED = {"id": 1, "w": 5, "x": 2}
+
+
+@pytest.mark.parametrize("merge", ["append", "upsert"])
+@pytest.mark.parametrize("fill_nulls", [False, True])
+def test_a_weight_is_never_filled_and_the_report_says_what_to_do(
+    database: drillcore.Database, merge: str, fill_nulls: bool
+) -> None:
+    schema = {"id": "int64", "w": "int64", "x": "int64"}
+    table = database.create_table("t", schema, key="id", merge=merge, weights="w")
+    lacking = {"id": 2, "x": 2}
+    message = 'lacks weight column "w", which cannot hold null; add it, with 0 for'
+    for rows in ([lacking], [WEIGHTED, lacking], pa.Table.from_pylist([lacking])):
+        with pytest.raises(drillcore.InvalidArgumentError, match=message):
+            table.append(rows, fill_nulls=fill_nulls)
+        with pytest.raises(drillcore.InvalidArgumentError, match=message):
+            table.load(rows, fill_nulls=fill_nulls)
+    result = table.append([WEIGHTED, lacking], on_error="skip", fill_nulls=fill_nulls)
+    assert (result.rows, [each.row for each in result.rejected]) == (1, [1])
+    assert message in result.rejected[0].reason and "fill_nulls" not in result.rejected[0].reason
+    result = table.append([{**lacking, "w": None}], on_error="skip", fill_nulls=fill_nulls)
+    assert "use 0 for a row that samples by weight do not draw" in result.rejected[0].reason
+    # What it says works.
+    assert table.append([{**lacking, "w": 0}], fill_nulls=fill_nulls).rows == 1
+    assert table.sample(1, weight="w").arrow()["id"].to_pylist() == [1]
+    with table.writer(fill_nulls=fill_nulls) as w, pytest.raises(drillcore.InvalidArgumentError, match=message):
+        w.add(lacking)
+
+
+def test_what_is_not_nullable_is_never_filled(database: drillcore.Database) -> None:
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("x", pa.int64(), nullable=False)])
+    table = database.create_table("t", schema, key="id", merge="upsert")
+    result = table.append([{"id": 1, "x": 1}, {"id": 2}], on_error="skip", fill_nulls=True)
+    assert result.rejected[0].reason == 'the dict lacks column "x", which cannot hold null; add it'
+
+
+def test_the_command_fills_no_weight_and_says_so(tmp_path: Path) -> None:
+    folder = str(tmp_path / "db")
+    lines, csv = tmp_path / "a.jsonl", tmp_path / "a.csv"
+    FILES["a.jsonl"](lines, [WEIGHTED, {"id": 2, "x": 2}])
+    FILES["a.csv"](csv, [{"id": 3}])
+    new = ["--key=id", "--merge=upsert", "--weights=w", "--quiet"]
+    for more in ([], ["--fill-nulls"]):
+        refused = run("ingest", folder, "t", str(lines), *new, *more)
+        assert refused.returncode == 2
+        assert 'weight column "w" cannot hold null; use 0 for a row' in refused.stderr
+        assert "--fill-nulls" not in refused.stderr
+    skipped = run("ingest", folder, "t", str(lines), *new, "--on-error=skip")
+    assert skipped.stdout.startswith("1 rows appended")
+    assert 'line 2: weight column "w" cannot hold null; use 0 for a row' in skipped.stderr
+    refused = run("ingest", folder, "t", str(csv), "--quiet", "--fill-nulls")
+    assert 'lacks weight column "w", which cannot hold null; add it, with 0' in refused.stderr
+
+
 def test_a_misspelt_column_is_named_before_those_that_are_missing(table: drillcore.Table) -> None:
     with pytest.raises(drillcore.NotFoundError, match=r"did you mean .seats."):
         table.append([{"id": 1, "name": "y", "seast": 7}])

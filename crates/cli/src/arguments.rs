@@ -376,7 +376,7 @@ pub struct Ingest {
     #[arg(long, value_enum, default_value_t = OnErrorName::Raise)]
     pub on_error: OnErrorName,
     /// Store null where rows of an upsert table lack a column. Without it, they must have every column that the table
-    /// was created with, because an upsert replaces whole rows.
+    /// was created with, because an upsert replaces whole rows. Weights are never filled.
     #[arg(long)]
     pub fill_nulls: bool,
     /// Continue an interrupted ingest of these files into this table. Each commit stores how far its file was read, so

@@ -244,8 +244,10 @@ fn only(file: &Schema, names: &[&str]) -> Result<SchemaRef, Fault> {
 fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
     let columns = schema.batch_columns().clone();
     let skips_others = schema.rollup().is_some() && !schema.discovers();
-    let whole_row = if fill_nulls { &[] } else { schema.whole_row_columns() };
-    let spelled_out = whole_row.iter().map(|field| field.name().clone()).collect();
+    // What cannot be null is refused where it is missing, whatever is filled.
+    let whole_row = schema.whole_row_columns().iter().enumerate();
+    let spelled_out = whole_row.filter(|(column, _)| !fill_nulls && schema.takes_null(*column));
+    let spelled_out = spelled_out.map(|(_, field)| field.name().clone()).collect();
     Taken { columns, skips_others, spelled_out }
 }
 

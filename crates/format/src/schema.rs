@@ -226,6 +226,11 @@ impl TableSchema {
         }
     }
 
+    /// Whether appended rows may hold null in a column of [`TableSchema::batch_columns`].
+    pub fn takes_null(&self, column: usize) -> bool {
+        self.batch_columns().field(column).is_nullable() && !self.weights.contains(&column)
+    }
+
     /// How rows are folded, in a rollup table.
     pub fn rollup(&self) -> Option<&Rollup> {
         match &self.merge {

@@ -55,7 +55,8 @@ pub struct AppendOptions {
     pub on_error: OnError,
     /// Whether columns that the batch lacks are null in its rows, also in an upsert table. There an appended
     /// row replaces the whole row of its key, so without this a batch has every column that the table was
-    /// made with. Columns added later may always be missing, so that those who append need not change first.
+    /// made with. Columns added later may always be missing, so that those who append need not change first. Weights and
+    /// columns that are not nullable are never filled.
     pub fill_nulls: bool,
 }
 
@@ -191,7 +192,7 @@ fn missing_column(schema: &TableSchema, index: usize, rows: usize) -> Result<Arr
     }
     if schema.weights.contains(&index) {
         return Err(Error::invalid(format!(
-            "the batch lacks weight column {:?}; add it",
+            "the batch lacks weight column {:?}, which cannot hold null; add it, with 0 for rows that samples by weight do not draw",
             field.name()
         )));
     }
@@ -221,8 +222,8 @@ fn without_weight(field: &Field, values: &ArrayRef) -> Vec<Rejected> {
     }
     let fault = |row: usize| weight::units(&values.slice(row, 1)).err().map(|(_, why)| (row, why));
     let reason = |why| match why {
-        NoWeight::Null => "cannot hold null",
-        NoWeight::Negative => "cannot hold a negative number",
+        NoWeight::Null => "cannot hold null; use 0 for a row that samples by weight do not draw",
+        NoWeight::Negative => "cannot hold a negative number; use 0 or more",
         NoWeight::NotFinite => "must hold a finite number",
         NoWeight::TooLarge => "must hold a number below 2^32",
     };

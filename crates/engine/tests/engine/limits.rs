@@ -148,7 +148,10 @@ fn a_batch_without_a_weight_column_is_refused_though_the_column_takes_nulls() {
     let batch = batch(0..3, 1).project(&[0, 1]).unwrap();
     let error = table.append(&batch, OnError::Raise).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-    assert_eq!(error.to_string(), r#"the batch lacks weight column "weight"; add it"#);
+    assert_eq!(
+        error.to_string(),
+        "the batch lacks weight column \"weight\", which cannot hold null; add it, with 0 for rows that samples by weight do not draw"
+    );
 }
 
 /// An interrupt that stops at the `nth` look, and at no other.

@@ -148,3 +148,46 @@ fn columns_that_were_added_may_be_missing_so_that_running_producers_go_on() {
         db.create_table("t", now).unwrap();
     }
 }
+
+/// Without a weight, no sample by weight would ever draw the row: so nothing is filled in for it.
+#[test]
+fn weights_and_columns_that_are_not_nullable_are_never_filled() {
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("w", DataType::Int64, true),
+        Field::new("x", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+    ]));
+    let db = Database::in_memory(Options::default()).unwrap();
+    for merge in [Merge::Append, Merge::Upsert] {
+        let name = format!("{merge:?}");
+        let spec = TableSpec::new(columns.clone(), ["id"]).weights(["w"]).merge(merge);
+        let table = db.create_table(&name, spec).unwrap();
+        for on_error in [OnError::Raise, OnError::Skip] {
+            let options = AppendOptions { on_error, fill_nulls: true };
+            let refused = |columns: &[&str]| {
+                let error = table.append(&row(columns), options).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+                error.to_string()
+            };
+            let lacks =
+                "lacks weight column \"w\", which cannot hold null; add it, with 0 for rows";
+            assert!(refused(&["id", "x"]).contains(lacks));
+            assert!(
+                refused(&["id", "w"]).contains("lacks column \"x\", which is not nullable; add it")
+            );
+            assert_eq!(table.append(&row(&["id", "w", "x"]), options).unwrap().rows, 1);
+        }
+        let null = RecordBatch::try_from_iter([
+            ("id", Arc::new(Int64Array::from(vec![7])) as ArrayRef),
+            ("w", arrow_null(1)),
+            ("x", Arc::new(Int64Array::from(vec![7]))),
+        ]);
+        let options = AppendOptions { on_error: OnError::Skip, fill_nulls: true };
+        let [rejected] = &table.append(&null.unwrap(), options).unwrap().rejected[..] else {
+            panic!("one row has no weight");
+        };
+        let reason = "weight column \"w\" cannot hold null; use 0 for a row that samples by weight do not draw";
+        assert_eq!(rejected.reason, reason);
+    }
+}
