@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from drillcore.errors import InvalidArgumentError
 from drillcore.lasting import check_ttl
 from drillcore.names import check_name
-from drillcore.progress import check_time_shown, time_shown
+from drillcore.progress import check_progress, share_shown
 from drillcore.schema import parse_type
 from drillcore.values import set_values
 
@@ -192,7 +193,7 @@ class Altering:
         """
         self._native.widen(check_name("column", column), parse_type(column, type))
 
-    def index_sets(self, *names: Any, wait: bool = False, progress: bool = False) -> None:
+    def index_sets(self, *names: Any, wait: bool = False, progress: Callable[[float], object] | bool = False) -> None:
         """Index sets, so that reading one costs time proportional to its size.
 
         Without an index, a read scans the set column. Answers do not depend on the index, nor do the samples of a
@@ -207,7 +208,7 @@ class Altering:
         wait
             Whether to wait until existing rows are indexed. If the wait is interrupted, the work continues.
         progress
-            Show in a terminal or notebook how long the wait has taken.
+            For the wait, as for :meth:`Database.compact <drillcore.database.Database.compact>`.
 
         Raises
         ------
@@ -228,13 +229,12 @@ class Altering:
         >>> t.count(set="help"), t.count(set="home")
         (1, 1)
         """
-        is_shown = check_time_shown(progress)
+        show = check_progress(progress, "share that is done")
         self._native.index_sets(self._named_sets("index_sets", names))
         if wait:
-            with time_shown("index sets", is_shown):
-                self._native.wait_for_set_index()
+            self._wait_for_set_index(show)
 
-    def index_all_sets(self, *, wait: bool = False, progress: bool = False) -> None:
+    def index_all_sets(self, *, wait: bool = False, progress: Callable[[float], object] | bool = False) -> None:
         """Index all sets, including those that appear later; see :meth:`index_sets`.
 
         Examples
@@ -248,11 +248,10 @@ class Altering:
         [('help', 1), ('home', 1)]
         >>> t.index_all_sets(wait=True)
         """
-        is_shown = check_time_shown(progress)
+        show = check_progress(progress, "share that is done")
         self._native.index_sets(None)
         if wait:
-            with time_shown("index sets", is_shown):
-                self._native.wait_for_set_index()
+            self._wait_for_set_index(show)
 
     def unindex_sets(self, *names: Any) -> None:
         """Stop indexing sets, which makes appends and background work cheaper.
@@ -274,6 +273,10 @@ class Altering:
     def unindex_all_sets(self) -> None:
         """Stop indexing all sets; see :meth:`unindex_sets`."""
         self._native.unindex_sets(None)
+
+    def _wait_for_set_index(self, show: Callable[[float], object] | bool) -> None:
+        with share_shown("index sets", show) as counts:
+            self._native.wait_for_set_index(counts)
 
     def _named_sets(self, call: str, names: tuple[Any, ...]) -> pa.Array:
         if not names:

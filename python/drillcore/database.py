@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from drillcore.notebook import counted
 from drillcore.overview import tables_html
 from drillcore.parameters import Parameters, parse_parameters
 from drillcore.positions import from_stored, to_stored
-from drillcore.progress import check_time_shown, time_shown
+from drillcore.progress import check_progress, share_shown
 from drillcore.rollup import RollupTuple, parse_rollup
 from drillcore.rows import Rows
 from drillcore.schema import parse_schema
@@ -602,18 +602,27 @@ class Database(AtMoment):
         """Flush: write all rows in memory to segments on disk."""
         self._native.flush()
 
-    def compact(self, *, progress: bool = False) -> None:
+    def compact(self, *, progress: Callable[[float], object] | bool = False) -> None:
         """Merge the segments of each table into one.
 
         Parameters
         ----------
         progress
-            Show in a terminal or notebook how long it has taken.
-        """
-        with time_shown("compact", check_time_shown(progress)):
-            self._native.compact()
+            ``True`` shows in a terminal or notebook how much of the work is done. Otherwise a function to call several
+            times per second, from another thread, with the share that is done, from 0 to 1. What it raises is raised
+            once the work is done.
 
-    def verify(self, *, progress: bool = False) -> VerifyReport:
+        Examples
+        --------
+        >>> shares = []
+        >>> drillcore.open(":memory:").compact(progress=shares.append)
+        >>> shares[-1]
+        1.0
+        """
+        with share_shown("compact", check_progress(progress, "share that is done")) as counts:
+            self._native.compact(counts)
+
+    def verify(self, *, progress: Callable[[float], object] | bool = False) -> VerifyReport:
         """Read every segment and check every checksum, order, count and index against the rows.
 
         With ``read_only=True``, it checks the segments of the last :meth:`refresh`, and a writer can continue.
@@ -621,15 +630,15 @@ class Database(AtMoment):
         Parameters
         ----------
         progress
-            Show in a terminal or notebook how long it has taken.
+            As for :meth:`compact`.
 
         Raises
         ------
         CorruptError
             If a segment is damaged; the message names every damaged segment.
         """
-        with time_shown("verify", check_time_shown(progress)):
-            segments, rows, bytes_read, faults = self._native.verify()
+        with share_shown("verify", check_progress(progress, "share that is done")) as counts:
+            segments, rows, bytes_read, faults = self._native.verify(counts)
         if faults:
             raise CorruptError(f"{len(faults)} of {segments} segments are damaged: " + "; ".join(faults))
         return VerifyReport(segments, rows, bytes_read)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from drillcore import _native
 from drillcore.errors import InvalidTypeError
 from drillcore.names import shown
 
@@ -34,9 +35,10 @@ class ProgressLine:
             seconds = now - self._started
             self._put(f"{self._what}: {rows:,} rows, {rows / seconds:,.0f}/s, {seconds:.1f} s")
 
-    def tick(self) -> None:
-        """Show how long it has taken."""
-        self._put(f"{self._what}: {time.monotonic() - self._started:.1f} s")
+    def tick(self, share: float | None) -> None:
+        """Show which share of the work is done, if that is known, and how long it has taken."""
+        percent = "" if share is None else f"{int(100 * share)} %, "
+        self._put(f"{self._what}: {percent}{time.monotonic() - self._started:.1f} s")
 
     def close(self) -> None:
         """Take the line away."""
@@ -79,8 +81,8 @@ def _notebook() -> Callable[[str, int], object]:
     return show
 
 
-def check_progress(progress: Any) -> Callable[[int], object] | bool:
-    """Return what an argument says of the number of rows: a function of it, or whether to show it.
+def check_progress(progress: Any, of: str = "number of rows") -> Callable[[Any], object] | bool:
+    """Return what an argument says of a number of rows or the like: a function of it, or whether to show it.
 
     Raises
     ------
@@ -90,23 +92,8 @@ def check_progress(progress: Any) -> Callable[[int], object] | bool:
     if progress is None or isinstance(progress, bool):
         return bool(progress)
     if not callable(progress):
-        raise InvalidTypeError(
-            f"progress: expected True, False or a function of the number of rows, not {shown(progress)}"
-        )
-    return cast("Callable[[int], object]", progress)
-
-
-def check_time_shown(progress: Any) -> bool:
-    """Return whether to show the time of a call that reports no rows.
-
-    Raises
-    ------
-    InvalidTypeError
-        If it is anything else.
-    """
-    if not (progress is None or isinstance(progress, bool)):
-        raise InvalidTypeError(f"progress: expected True or False, not {shown(progress)}")
-    return bool(progress)
+        raise InvalidTypeError(f"progress: expected True, False or a function of the {of}, not {shown(progress)}")
+    return cast("Callable[[Any], object]", progress)
 
 
 @contextmanager
@@ -143,24 +130,44 @@ def counted(
 
 
 @contextmanager
-def time_shown(what: str, progress: bool) -> Iterator[None]:
-    """Show from a thread how long the body takes."""
-    line = ProgressLine(what) if progress else None
-    if line is None or line._show is None:
-        yield
+def share_shown(what: str, progress: Callable[[float], object] | bool) -> Iterator[_native.Progress]:
+    """Give what a call counts its work in, and show from a thread how much of it is done.
+
+    A function is called by that thread, and once more at the end. What it raises is raised after the body.
+    """
+    counts = _native.Progress()
+    line = ProgressLine(what) if progress is True else None
+    if progress is False or (line is not None and line._show is None):
+        yield counts
         return
     ended = threading.Event()
+    raised: list[BaseException] = []
 
-    def tick() -> None:
-        while not ended.wait(_INTERVAL_SECONDS):
-            line.tick()
+    def show() -> None:
+        if line is not None:
+            line.tick(counts.share)
+        elif callable(progress) and counts.share is not None:
+            progress(counts.share)
 
-    line.tick()
-    thread = threading.Thread(target=tick, name="drillcore-progress", daemon=True)
+    def keep_showing() -> None:
+        try:
+            while not ended.wait(_INTERVAL_SECONDS):
+                show()
+        except BaseException as error:
+            raised.append(error)
+
+    if line is not None:
+        line.tick(None)
+    thread = threading.Thread(target=keep_showing, name="drillcore-progress", daemon=True)
     thread.start()
     try:
-        yield
+        yield counts
     finally:
         ended.set()
         thread.join()
-        line.close()
+        if line is not None:
+            line.close()
+    if raised:
+        raise raised[0]
+    if callable(progress):
+        progress(1.0)

@@ -15,6 +15,7 @@ use pyo3_arrow::{PyArray, PySchema};
 use crate::arrow_data::ArrowData;
 use crate::error;
 use crate::lasting::Lasting;
+use crate::progress::Progress;
 use crate::rows::Scan;
 use crate::selection::into_arrays;
 use crate::signals::{self, Signals};
@@ -304,14 +305,20 @@ impl Database {
         signals::call(py, |interrupt| writer.interrupted_by(interrupt).flush())
     }
 
-    fn compact(&self, py: Python<'_>) -> PyResult<()> {
+    fn compact(&self, py: Python<'_>, progress: &Progress) -> PyResult<()> {
         let writer = self.writer(py, "compact")?;
-        signals::call(py, |interrupt| writer.interrupted_by(interrupt).compact())
+        let compact = |interrupt| writer.interrupted_by(interrupt).compact_with(progress.counts());
+        signals::call(py, compact)
     }
 
     /// Segments, rows and bytes read, and a message for each damaged segment.
-    fn verify(&self, py: Python<'_>) -> PyResult<(u64, u64, u64, Vec<String>)> {
-        let verify = |interrupt| self.inner.interrupted_by(interrupt).verify();
+    fn verify(
+        &self,
+        py: Python<'_>,
+        progress: &Progress,
+    ) -> PyResult<(u64, u64, u64, Vec<String>)> {
+        let verify =
+            |interrupt| self.inner.interrupted_by(interrupt).verify_with(progress.counts());
         let report = signals::call(py, verify)?;
         Ok((report.segments, report.rows, report.bytes, report.faults))
     }

@@ -7,6 +7,7 @@
 
 mod error;
 mod lasting;
+mod progress;
 mod signals;
 mod arrow_data;
 mod selection;
@@ -55,6 +56,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<table::Table>()?;
     module.add_class::<table::TableSnapshot>()?;
     module.add_class::<writer::Writer>()?;
+    module.add_class::<progress::Progress>()?;
     module.add_class::<rows::Scan>()?;
     module.add_class::<parquet_writer::ParquetWriter>()?;
     module.add_class::<estimate::Estimate>()?;

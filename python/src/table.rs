@@ -17,6 +17,7 @@ use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
 use crate::estimate_looks::EstimateLooks;
 use crate::lasting::Lasting;
+use crate::progress::Progress;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
@@ -139,9 +140,11 @@ impl Table {
     }
 
     /// Waits until all segments are indexed.
-    fn wait_for_set_index(&self, py: Python<'_>) -> PyResult<()> {
+    fn wait_for_set_index(&self, py: Python<'_>, progress: &Progress) -> PyResult<()> {
         let writer = self.writer(py, "index_sets")?;
-        signals::call(py, |interrupt| writer.interrupted_by(interrupt).wait_for_set_index(|_| {}))
+        let wait =
+            |interrupt| writer.interrupted_by(interrupt).wait_for_set_index_with(progress.counts());
+        signals::call(py, wait)
     }
 
     #[getter]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import sys
 import types
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,14 +87,57 @@ def test_nothing_is_shown_elsewhere_or_unasked(
     assert capfd.readouterr() == ("", "")
 
 
-def test_calls_that_report_no_rows_refuse_a_function(database: drillcore.Database) -> None:
+def test_a_function_hears_which_share_of_the_work_is_done(
+    database: drillcore.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_INTERVAL_SECONDS", 0.0)
+    table = database.create_table("t", {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
+    for part in range(2):
+        table.append(pa.table({"id": range(part, 600_000, 2), "s": [f"s{i % 50}" for i in range(300_000)]}))
+        database.flush()
+    calls: dict[str, Callable[..., object]] = {
+        "index sets": partial(table.index_all_sets, wait=True),
+        "compact": database.compact,
+        "verify": database.verify,
+    }
+    for what, call in calls.items():
+        shares: list[float] = []
+        call(progress=shares.append)
+        assert shares == sorted(shares) and shares[-1] == 1.0, what
+        assert any(0 < share < 1 for share in shares), f"{what} was heard of on its way: {set(shares)}"
+
+
+def test_what_a_function_of_the_share_raises_is_raised_once_the_work_is_done(database: drillcore.Database) -> None:
+    table = database.create_table("t", {"id": "int64"}, key="id")
+    for first in (0, 1):
+        table.append(pa.table({"id": range(first, 1_000, 2)}))
+        database.flush()
+
+    def fail(share: float) -> None:
+        raise RuntimeError(f"heard of {share}")
+
+    with pytest.raises(RuntimeError, match="heard of"):
+        database.compact(progress=fail)
+    assert table.stats()["segments"] == 1
+
+
+def test_a_terminal_shows_the_share_that_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    progress.ProgressLine("compact").tick(0.379)
+    assert terminal.getvalue().startswith("\rcompact: 37 %, 0.")
+
+
+def test_what_is_no_progress_is_refused_before_anything_is_done(database: drillcore.Database) -> None:
     table = database.create_table("t", {"id": "int64", "s": "string"}, key="id", set="s", set_index=False)
     calls: list[Any] = [database.compact, database.verify, table.index_all_sets]
     for call in calls:
-        with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True or False"):
-            call(progress=print)
+        with pytest.raises(
+            drillcore.InvalidTypeError, match="progress: expected True, False or a function of the share"
+        ):
+            call(progress=7)
     with pytest.raises(drillcore.InvalidTypeError, match="progress"):
-        table.index_sets("a", progress=print)  # type: ignore[arg-type]
+        table.index_sets("a", progress=7)  # type: ignore[arg-type]
     assert table.stats()["indexed_sets"]["exceptions"] == 0
     with pytest.raises(drillcore.InvalidTypeError, match="progress: expected True, False or a function"):
         table.load(iter(BATCHES), progress=7)  # type: ignore[arg-type]

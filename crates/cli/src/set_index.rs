@@ -18,14 +18,8 @@ pub fn index(arguments: &SwitchSets, interrupt: &Interrupt) -> Result<(), Fault>
         false => table.index_sets(&sets(&table.schema(), &arguments.sets, arguments.null_set)?)?,
     }
     let bar = if arguments.quiet { ProgressBar::hidden() } else { ProgressBar::new(0) };
-    bar.set_style(progress::style("{bar:40} {human_pos} of {human_len} rows, {rate}, {eta} left"));
-    let mut total = None;
-    table.wait_for_set_index(|rows_left| {
-        let total = *total.get_or_insert(rows_left);
-        bar.set_length(total);
-        bar.set_position(total.saturating_sub(rows_left));
-    })?;
-    bar.finish_and_clear();
+    bar.set_style(progress::style("{wide_bar} {percent} % of {human_len} rows, {eta} left"));
+    progress::shown(&bar, |progress| table.wait_for_set_index_with(progress))?;
     db.close()?;
     print_line(&format!("indexed sets of {}", arguments.source.table))
 }

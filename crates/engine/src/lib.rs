@@ -70,6 +70,7 @@ pub use arrow_array;
 pub use arrow_schema;
 pub use calls::aside::aside;
 pub use calls::interrupt::Interrupt;
+pub use calls::progress::Progress;
 pub use catalog::backup_target::BackupResult;
 pub use database::background_writer::database_writer::DatabaseWriter;
 pub use database::background_writer::failed_rows::FailedRows;

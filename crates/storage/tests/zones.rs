@@ -156,7 +156,7 @@ fn statistics_are_a_small_share_of_a_segment_however_wide_its_rows() {
     for (what, batch) in [("10 columns", flights(40_000)), ("1,000 columns", wide(1000))] {
         let files = MemoryDirectory::new();
         let segment = segment(&files, &batch);
-        check_segment(Arc::new(files.clone()), &segment, || true).unwrap();
+        check_segment(Arc::new(files.clone()), &segment, |_| true).unwrap();
         let file = read_file(&files, &Segment::file_name(ID)).unwrap();
         let statistics = pages(&file, PageKind::Statistics);
         let bytes: usize = statistics.iter().map(|page| page.len()).sum();
@@ -184,7 +184,7 @@ fn statistics_are_a_small_share_of_a_segment_however_wide_its_rows() {
 fn the_check_finds_zones_that_do_not_describe_their_rows() {
     let files = MemoryDirectory::new();
     let sound = segment(&files, &flights(5000));
-    check_segment(Arc::new(files.clone()), &sound, || true).unwrap();
+    check_segment(Arc::new(files.clone()), &sound, |_| true).unwrap();
     let name = Segment::file_name(ID);
     let file = read_file(&files, &name).unwrap();
     let page = pages(&file, PageKind::Statistics)[0].clone();
@@ -204,7 +204,7 @@ fn the_check_finds_zones_that_do_not_describe_their_rows() {
         file[page.clone()].copy_from_slice(&forged);
         let copy = MemoryDirectory::new();
         copy.create(&name).unwrap().write_all(&file).unwrap();
-        match check_segment(Arc::new(copy.clone()), &sound, || true) {
+        match check_segment(Arc::new(copy.clone()), &sound, |_| true) {
             Err(error) => found += usize::from(error.to_string().contains("do not describe them")),
             Ok(()) => {
                 let cache = cache_of(&copy, 1 << 20);

@@ -283,7 +283,7 @@ impl RandomOps {
         let is_held = self.hold.is_some();
         if has_sets && !is_held && self.rng.below(2) == 0 {
             self.log("wait for the set index");
-            table.wait_for_set_index(|_| {}).unwrap();
+            table.wait_for_set_index().unwrap();
             let stats = self.database().stats().unwrap();
             let of_table = stats.tables.iter().find(|table| table.name == name).unwrap();
             assert_eq!(of_table.indexed_sets.as_ref().unwrap().rows_to_index, 0);

@@ -1,5 +1,6 @@
-//! How a call is interrupted, left behind, and spread over threads.
+//! How a call is interrupted, left behind, spread over threads, and how far it is.
 
 pub mod interrupt;
+pub mod progress;
 pub mod aside;
 pub mod side_by_side;

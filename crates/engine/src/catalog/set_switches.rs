@@ -13,6 +13,7 @@ use drillcore_format::manifest_edit::Edit;
 use drillcore_storage::sync::thread;
 
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::state::core::Core;
 
@@ -55,13 +56,9 @@ pub fn change(
 
 /// Returns once the postings of all segments are whole. `progress` hears now and then how many rows of
 /// segments wait to be indexed.
-pub fn wait(
-    core: &Core,
-    table: TableId,
-    interrupt: &Interrupt,
-    mut progress: impl FnMut(u64),
-) -> Result<()> {
+pub fn wait(core: &Core, table: TableId, interrupt: &Interrupt, progress: &Progress) -> Result<()> {
     core.check_process()?;
+    let mut total = 0;
     loop {
         interrupt.check()?;
         let (waiting, is_idle) = {
@@ -76,7 +73,10 @@ pub fn wait(
             }
             (entry.rows_to_index(), entry.indexing.is_empty())
         };
-        progress(waiting);
+        // Segments that come up meanwhile wait, too.
+        total = waiting.max(total);
+        progress.expect(total);
+        progress.reach(total - waiting);
         if waiting == 0 && is_idle {
             return Ok(());
         }

@@ -8,6 +8,7 @@ use drillcore_format::indexed_sets::IndexedSets;
 
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::catalog::set_switches;
 use crate::database::handles::Table;
 use crate::error::Result;
@@ -67,12 +68,16 @@ impl Table {
         self.change_indexed(|_| IndexedSets::none())
     }
 
-    /// Returns once every segment lists the rows of all sets that are to be indexed. `progress` hears now and
-    /// then how many rows are left.
+    /// Returns once every segment lists the rows of all sets that are to be indexed.
     ///
     /// # Errors
     /// As [`Table::index_sets`], and what kept maintenance from going on.
-    pub fn wait_for_set_index(&self, progress: impl FnMut(u64)) -> Result<()> {
+    pub fn wait_for_set_index(&self) -> Result<()> {
+        self.wait_for_set_index_with(&Progress::default())
+    }
+
+    /// [`Table::wait_for_set_index`], with `progress` in rows of segments.
+    pub fn wait_for_set_index_with(&self, progress: &Progress) -> Result<()> {
         set_switches::wait(
             self.database().core()?,
             self.id(),

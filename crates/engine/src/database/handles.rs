@@ -13,6 +13,7 @@ use drillcore_storage::files::directory::Directory;
 
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
@@ -77,7 +78,7 @@ pub(crate) enum Opened {
 /// flights.add_column("seats", &DataType::Int32)?; // older rows have null there
 /// flights.unindex_all_sets()?;
 /// flights.index_all_sets()?; // in the background ...
-/// flights.wait_for_set_index(|rows_left| println!("{rows_left} rows to go"))?;
+/// flights.wait_for_set_index()?;
 /// assert_eq!(flights.schema().columns.fields().len(), 4);
 /// # drillcore::Result::Ok(())
 /// ```
@@ -289,25 +290,31 @@ impl Database {
     /// `StorageFull` if the segments of a table do not fit once more: that table is as it was, others
     /// are compacted. `Io`, `ReadOnly`, `Closed`.
     pub fn compact(&self) -> Result<()> {
-        let core = self.core()?.clone();
+        self.compact_with(&Progress::default())
+    }
+
+    /// [`Database::compact`], with `progress` in rows of the segments to merge. Their number is known after the flush. Rows of equal
+    /// keys that become one count once they all are merged.
+    pub fn compact_with(&self, progress: &Progress) -> Result<()> {
+        let (core, progress) = (self.core()?.clone(), progress.clone());
         aside(&self.interrupt, move |interrupt| {
             let _underway = core.begin()?;
             scheduler::flush(&core, core.visible(), interrupt)?;
-            scheduler::compact(&core, interrupt)
+            scheduler::compact(&core, interrupt, &progress)
         })
     }
 
     /// Reads every segment and checks every checksum, order, count, filter and posting against the rows.
     /// Reports all damaged segments; fails only on the interrupt.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.verify_with(|_| ())
+        self.verify_with(&Progress::default())
     }
 
-    /// [`Database::verify`], with `progress` called before each segment with what was checked so far.
-    pub fn verify_with(&self, mut progress: impl FnMut(&VerifyReport)) -> Result<VerifyReport> {
+    /// [`Database::verify`], with `progress` in bytes of segments.
+    pub fn verify_with(&self, progress: &Progress) -> Result<VerifyReport> {
         match &self.opened {
-            Opened::Writing(writer) => writer.verify(&self.interrupt, &mut progress),
-            Opened::Reading(reader) => reader.verify(&self.interrupt, &mut progress),
+            Opened::Writing(writer) => writer.verify(&self.interrupt, progress),
+            Opened::Reading(reader) => reader.verify(&self.interrupt, progress),
         }
     }
 

@@ -16,6 +16,7 @@ use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::sync::{MutexGuard, thread};
 
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::fresh_pieces::FreshPieces;
 use crate::maintenance::giving_way::{GivingWay, Urgent};
@@ -128,12 +129,17 @@ impl<'a> Picked<'a> {
     }
 
     /// Does the job and installs its result. If it fails or is put off, its inputs come back into play. A long one lets
-    /// `urgent` be done meanwhile.
+    /// `urgent` be done meanwhile. `progress` hears how many rows a merge has written.
     ///
     /// # Errors
     /// `Interrupted` if the interrupt said stop; `Closed` if the database is closing and the job can do without.
     /// Others leave the files in doubt: nothing must be written after them.
-    pub fn run(mut self, interrupt: &Interrupt, urgent: Urgent<'_>) -> Result<Done> {
+    pub fn run(
+        mut self,
+        interrupt: &Interrupt,
+        urgent: Urgent<'_>,
+        progress: &Progress,
+    ) -> Result<Done> {
         let core = self.core;
         let job = self.job.as_ref().expect("it is there until it is dropped");
         let done = match job {
@@ -151,7 +157,7 @@ impl<'a> Picked<'a> {
                     go_on(core, interrupt)?;
                     if *gives_way { check_not_called_for(core, *table) } else { Ok(()) }
                 };
-                merge(core, *table, groups, *levels_less, &go_on)
+                merge(core, *table, groups, *levels_less, &go_on, progress)
             }
             Job::Index { table, segment, indexed, rows_done } => {
                 let giving_way = GivingWay::new(urgent, segment.disk_bytes());
@@ -367,6 +373,7 @@ fn merge(
     groups: &[MergeGroup],
     levels_less: usize,
     go_on: &(dyn Fn() -> Result<()> + Sync),
+    progress: &Progress,
 ) -> Result<Done> {
     let Some(layout) = layout(core, table) else { return Ok(Done::Installed) };
     let of_groups = |entry: &TableState| {
@@ -380,9 +387,11 @@ fn merge(
         lsns: covered(segments.iter().map(|segment| segment.lsns())),
         is_oldest: *is_oldest,
     });
-    let progress =
-        MergeProgress::new(core, table, all_segments(groups).map(Segment::rows).sum(), levels_less);
-    let written = |rows| progress.wrote(rows);
+    let merging = MergeProgress::new(core, table, rows_of(groups), levels_less);
+    let written = |rows| {
+        merging.wrote(rows);
+        progress.add(rows);
+    };
     let within = Within {
         spare: Spare::Flushes,
         go_on,
@@ -515,6 +524,11 @@ pub fn go_on(core: &Core, interrupt: &Interrupt) -> Result<()> {
 
 fn layout(core: &Core, table: TableId) -> Option<Layout> {
     core.state().tables.get(&table).map(|entry| entry.layout.clone())
+}
+
+/// Rows of the segments of some groups.
+pub fn rows_of(groups: &[MergeGroup]) -> u64 {
+    all_segments(groups).map(Segment::rows).sum()
 }
 
 fn all_segments(groups: &[MergeGroup]) -> impl Iterator<Item = &Segment> {

@@ -13,6 +13,7 @@ use drillcore_format::ids::{Lsn, TableId};
 use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::error::{ErrorKind, Result};
 use crate::maintenance::jobs::{self, Job, MergeGroup, Picked};
 use crate::maintenance::room::{self, Spare};
@@ -63,7 +64,7 @@ pub fn compact_small_runs(core: &Core, table: TableId, appended_bytes: u64) -> R
         match Picked::choose(core, state, |state| {
             pick_run_compaction(state, table, visible, largest)
         }) {
-            Ok(job) => match job.run(&Interrupt::never(), &nothing) {
+            Ok(job) => match job.run(&Interrupt::never(), &nothing, &Progress::default()) {
                 // The rows that were appended are safe, and a database that ends meanwhile needs no compaction.
                 Err(error) if matches!(error.kind(), ErrorKind::Closed | ErrorKind::ReadOnly) => {
                     return Ok(());
@@ -156,21 +157,35 @@ fn flush_tables(
         state = match Picked::choose(core, state, choose) {
             Err(state) => core.wait_or_stop(state, interrupt)?,
             Ok(job) => {
-                job.run(interrupt, &nothing).inspect_err(|error| core.fail(error))?.or_error()?;
+                let done = job.run(interrupt, &nothing, &Progress::default());
+                done.inspect_err(|error| core.fail(error))?.or_error()?;
                 core.state()
             }
         };
     }
 }
 
-/// Merges the segments of each table into one level, beside the workers: into one segment, unless that would be long.
+/// Merges the segments of each table into one level, beside the workers: into one segment, unless that would be long. `progress`
+/// is in rows of these segments.
 ///
 /// # Errors
 /// `StorageFull` if those of a table do not fit once more: it is as it was, others are merged.
-pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
-    let tables: Vec<TableId> = core.state().tables.keys().copied().collect();
+pub fn compact(core: &Core, interrupt: &Interrupt, progress: &Progress) -> Result<()> {
+    let small = jobs::small_bytes(core);
+    let rows_to_merge = |table: &TableState| {
+        let groups = full_merge_groups(table, small).concat();
+        groups.into_iter().map(|number| table.segments[number].piece.rows()).sum::<u64>()
+    };
+    let tables: Vec<(TableId, u64)> = {
+        let state = core.state();
+        state.tables.iter().map(|(id, table)| (*id, rows_to_merge(table))).collect()
+    };
+    let mut rows_to_come: u64 = tables.iter().map(|(_, rows)| rows).sum();
+    let mut rows_merged = 0;
+    progress.expect(rows_to_come);
     let mut without_room = Ok(());
-    for id in tables {
+    for (id, rows_expected) in tables {
+        rows_to_come -= rows_expected;
         let called = Called::new(core, vec![id], |table| &mut table.compact_calls);
         let mut state = core.state();
         loop {
@@ -181,22 +196,31 @@ pub fn compact(core: &Core, interrupt: &Interrupt) -> Result<()> {
                 continue;
             }
             let mut done = Ok(());
+            let mut rows = 0;
             let choose = |state: &mut State| {
-                pick_full_merge(core, state, id).unwrap_or_else(|why| {
+                let job = pick_full_merge(core, state, id).unwrap_or_else(|why| {
                     done = Err(why);
                     None
-                })
+                });
+                if let Some(Job::Merge { groups, .. }) = &job {
+                    rows = jobs::rows_of(groups);
+                }
+                job
             };
             if let Ok(job) = Picked::choose(core, state, choose) {
                 // Workers may go on with what is newer.
                 drop(called);
-                let done_now = job.run(interrupt, &nothing);
+                progress.expect(rows_merged + rows + rows_to_come);
+                let done_now = job.run(interrupt, &nothing, progress);
                 done = done_now.inspect_err(|error| core.fail(error))?.or_error();
+                rows_merged += rows;
+                progress.reach(rows_merged);
             }
             without_room = without_room.and(done);
             break;
         }
     }
+    progress.expect(rows_merged);
     without_room
 }
 
@@ -290,7 +314,8 @@ pub fn work(core: &Arc<Core>, duty: Duty, now_and_then: fn(&Arc<Core>)) {
 
 /// Does a worker's job, and what is more urgent before it goes on.
 fn finish(core: &Core, job: Picked<'_>) {
-    match job.run(&Interrupt::never(), &|bytes| go_before(core, bytes)) {
+    let urgent = |bytes| go_before(core, bytes);
+    match job.run(&Interrupt::never(), &urgent, &Progress::default()) {
         // Readers may have moved on.
         Ok(_) => core.removals.sweep(),
         Err(error) => core.fail(&error),
@@ -552,18 +577,23 @@ fn pick_full_merge(core: &Core, state: &mut State, id: TableId) -> Result<Option
     if table.segments.iter().any(|slot| slot.taken) {
         return Ok(None);
     }
-    let small = jobs::small_bytes(core);
-    let mut groups = groups_to_merge(&table.segments, 0..table.segments.len(), small);
-    let merged: HashSet<usize> = groups.iter().flatten().copied().collect();
-    // Of those that overlap no others, what was erased goes as well.
-    let alone = (0..table.segments.len()).filter(|number| !merged.contains(number));
-    groups.extend(alone.filter(|&n| table.segments[n].erased.is_some()).map(|n| vec![n]));
+    let groups = full_merge_groups(table, jobs::small_bytes(core));
     if groups.is_empty() {
         return Ok(None);
     }
     let (what, bytes) = (format!("compacting table {:?}", table.name), bytes_of(table, &groups));
     room::check(core, Spare::Flushes, &what, bytes)?;
     Ok(Some(take_groups(id, table, groups, false)))
+}
+
+/// Segments that become one each, by their numbers, so that the segments of a table become one level.
+fn full_merge_groups(table: &TableState, small: u64) -> Vec<Vec<usize>> {
+    let mut groups = groups_to_merge(&table.segments, 0..table.segments.len(), small);
+    let merged: HashSet<usize> = groups.iter().flatten().copied().collect();
+    // Of those that overlap no others, what was erased goes as well.
+    let alone = (0..table.segments.len()).filter(|number| !merged.contains(number));
+    groups.extend(alone.filter(|&n| table.segments[n].erased.is_some()).map(|n| vec![n]));
+    groups
 }
 
 #[cfg(test)]

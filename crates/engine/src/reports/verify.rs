@@ -7,6 +7,7 @@ use drillcore_storage::segments::segment::Segment;
 use drillcore_storage::segments::segment_check::check_segment;
 
 use crate::calls::interrupt::{Asked, Interrupt};
+use crate::calls::progress::Progress;
 use crate::error::Result;
 
 /// What a check of all segments found.
@@ -35,17 +36,17 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Checks segments, each open or with the reason why it cannot be opened, and reports after each. The caller sees
-    /// to it that their files stay. Fails only on the interrupt.
+    /// Checks segments, each open or with the reason why it cannot be opened. The caller sees to it that their files
+    /// stay. Fails only on the interrupt.
     pub(crate) fn of(
         directory: &Arc<dyn Directory>,
-        segments: impl Iterator<Item = Result<Arc<Segment>>>,
+        segments: Vec<Result<Arc<Segment>>>,
         interrupt: &Interrupt,
-        progress: &mut dyn FnMut(&VerifyReport),
+        progress: &Progress,
     ) -> Result<VerifyReport> {
         let mut report = VerifyReport::default();
+        progress.expect(segments.iter().flatten().map(|segment| segment.bytes()).sum());
         for segment in segments {
-            progress(&report);
             report.segments += 1;
             let segment = match segment {
                 Ok(segment) => segment,
@@ -55,10 +56,16 @@ impl VerifyReport {
                 }
             };
             let asked = Asked::new(interrupt);
-            let checked = check_segment(directory.clone(), &segment, || asked.go_on());
+            let (bytes, rows) = (u128::from(segment.bytes()), u128::from(segment.rows()));
+            let checked = check_segment(directory.clone(), &segment, |checked| {
+                let of_segment = bytes * u128::from(checked) / rows.max(1);
+                progress.reach(report.bytes + of_segment as u64);
+                asked.go_on()
+            });
             asked.answer()?;
             report.rows += segment.rows();
             report.bytes += segment.bytes();
+            progress.reach(report.bytes);
             report.faults.extend(checked.err().map(|error| error.to_string()));
         }
         Ok(report)

@@ -33,6 +33,7 @@ use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::catalog::tables::Known;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs;
@@ -250,11 +251,7 @@ impl Reader {
 
     /// Checks every segment of the last refresh, those of named snapshots too. The writer's merges remove nothing of
     /// it meanwhile.
-    pub fn verify(
-        &self,
-        interrupt: &Interrupt,
-        progress: &mut dyn FnMut(&VerifyReport),
-    ) -> Result<VerifyReport> {
+    pub fn verify(&self, interrupt: &Interrupt, progress: &Progress) -> Result<VerifyReport> {
         let current = self.current()?;
         let of_tables =
             current.version.segments().map(|segment| (segment.id(), Ok(segment.clone())));
@@ -270,7 +267,8 @@ impl Reader {
                 });
             }
         }
-        VerifyReport::of(&self.shared.directory, segments.into_values(), interrupt, progress)
+        let segments = segments.into_values().collect();
+        VerifyReport::of(&self.shared.directory, segments, interrupt, progress)
     }
 
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.

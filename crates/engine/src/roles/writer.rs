@@ -18,6 +18,7 @@ use drillcore_storage::sync::thread::{self, JoinHandle};
 
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::catalog::named_snapshot;
 use crate::catalog::tables::{self, Known};
 use crate::error::{Error, ErrorKind, Result};
@@ -158,11 +159,7 @@ impl Writer {
     }
 
     /// Checks every segment of tables and named snapshots.
-    pub fn verify(
-        &self,
-        interrupt: &Interrupt,
-        progress: &mut dyn FnMut(&VerifyReport),
-    ) -> Result<VerifyReport> {
+    pub fn verify(&self, interrupt: &Interrupt, progress: &Progress) -> Result<VerifyReport> {
         let segments: Vec<_> = {
             let state = self.core.open_state()?;
             let of_tables = state.tables.values().flat_map(|table| &table.segments);
@@ -172,7 +169,7 @@ impl Writer {
                 of_tables.chain(pinned).map(|segment| (segment.id(), segment.clone())).collect();
             by_id.into_values().collect()
         };
-        let segments = segments.into_iter().map(Ok);
+        let segments = segments.into_iter().map(Ok).collect();
         VerifyReport::of(&self.core.directory, segments, interrupt, progress)
     }
 

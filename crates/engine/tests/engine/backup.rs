@@ -83,7 +83,7 @@ fn a_restored_backup_has_what_the_database_had_whatever_came_later() {
         a.unindex_all_sets().unwrap();
         db.flush().unwrap();
         a.index_all_sets().unwrap();
-        a.wait_for_set_index(|_| ()).unwrap();
+        a.wait_for_set_index().unwrap();
         db.append(&[("a", &batch(500..900, "y")), ("u", &batch(200..400, "y"))]).unwrap();
         u.delete(&[Arc::new(Int64Array::from(vec![0, 399]))]).unwrap();
         let low: ArrayRef = Arc::new(Int64Array::from(vec![100]));

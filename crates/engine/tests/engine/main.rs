@@ -20,6 +20,7 @@ mod names;
 mod opening;
 mod overflow;
 mod predicate;
+mod progress;
 mod pruning;
 mod reader;
 mod resident_index;

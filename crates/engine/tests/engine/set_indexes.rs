@@ -119,7 +119,7 @@ fn of_table(db: &Database) -> IndexedSetsStats {
 }
 
 fn wait(table: &Table) {
-    table.wait_for_set_index(|_| {}).unwrap();
+    table.wait_for_set_index().unwrap();
 }
 
 fn files(path: &Path, stem: &str) -> Vec<String> {
@@ -292,10 +292,10 @@ fn a_restart_goes_on_with_what_was_to_be_indexed() {
     std::fs::write(folder.path().join("postings-00000090.drill"), b"half a list").unwrap();
     let db = open(folder.path());
     let table = db.table("t").unwrap();
-    let mut heard = Vec::new();
-    table.wait_for_set_index(|rows| heard.push(rows)).unwrap();
-    assert_eq!(heard.last(), Some(&0));
-    assert!(heard.is_sorted_by(|a, b| a >= b), "{heard:?}");
+    let progress = Progress::default();
+    assert_eq!(progress.share(), None);
+    table.wait_for_set_index_with(&progress).unwrap();
+    assert_eq!(progress.done(), progress.total());
     assert_eq!(table.snapshot().unwrap().count(&of_sets(&[Some("rare")])).unwrap(), 50);
     let listed = files(folder.path(), "postings-");
     assert!(listed.len() == 1 && listed[0] != "postings-00000090.drill", "{listed:?}");
@@ -361,7 +361,7 @@ fn a_segment_that_cannot_be_listed_is_told_and_stops_nobody() {
     std::fs::write(&segment, &damaged).unwrap();
     table.index_all_sets().unwrap();
     let refused = |table: &Table| {
-        let waited = table.wait_for_set_index(|_| {});
+        let waited = table.wait_for_set_index();
         let error = waited.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
         assert!(error.to_string().contains("segment-"), "{error}");
@@ -456,7 +456,7 @@ fn what_cannot_be_indexed_is_refused_and_changes_nothing() {
         plain.index_all_sets(),
         plain.unindex_all_sets(),
         plain.index_sets(&names(&[Some("p0")])),
-        plain.wait_for_set_index(|_| {}),
+        plain.wait_for_set_index(),
     ] {
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);

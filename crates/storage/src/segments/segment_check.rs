@@ -26,12 +26,12 @@ use crate::segments::weights::weights_of;
 const CACHE_BYTES: u64 = 1 << 20;
 
 /// Reads a segment's file from end to end, past the page cache. The first fault found is the error; `go_on`
-/// is asked before each portion that is read. Memory: some rows, however long they are, and about two bytes a row
+/// is asked before each portion that is read, given the number of rows that were. Memory: some rows, however long they are, and about two bytes a row
 /// for the sets.
 pub fn check_segment(
     directory: Arc<dyn Directory>,
     segment: &Segment,
-    mut go_on: impl FnMut() -> bool,
+    mut go_on: impl FnMut(u64) -> bool,
 ) -> Result<()> {
     let known = segment.meta();
     let segment = &Arc::new(segment.reopen(directory, CACHE_BYTES)?);
@@ -63,7 +63,7 @@ pub fn check_segment(
         let zones = zones_of(segment, &page)?;
         let mut sums = vec![0u128; segment.layout().weight_count()];
         while next_ordinal < after {
-            if !go_on() {
+            if !go_on(next_ordinal) {
                 return Ok(());
             }
             let end = end_of_zones(segment, &zones, next_ordinal..after)?;

@@ -243,7 +243,7 @@ fn write(database: &Database, outcome: &mut Outcome) {
     done(database.compact());
     for name in database.tables().unwrap_or_default() {
         let Ok(table) = database.table(&name) else { continue };
-        done(table.wait_for_set_index(|_| ()));
+        done(table.wait_for_set_index());
     }
     done(database.flush());
     done(database.verify().map(drop));

@@ -151,7 +151,7 @@ impl Folder {
             // What is to be merged is merged before it is indexed.
             drop(hold);
             for (_, table) in with_sets() {
-                table.wait_for_set_index(|_| ()).expect("it is indexed");
+                table.wait_for_set_index().expect("it is indexed");
             }
             database.named_snapshot("pinned").expect("a new one");
         }

@@ -41,7 +41,7 @@ pub fn segment(parts: &[Vec<u8>]) -> Outcome {
     let Some(segment) = outcome.note(opened).map(Arc::new) else { return outcome };
     use_columns(&segment, layout, &mut outcome);
     let rows = use_segment(&segment, layout, &mut outcome);
-    outcome.note(check_segment(Arc::new(directory.clone()), &segment, || true));
+    outcome.note(check_segment(Arc::new(directory.clone()), &segment, |_| true));
     if let Some(rows) = rows {
         copy(&directory, &segment, layout, &rows, &mut outcome);
     }

@@ -90,7 +90,7 @@ fn work(database: &Database, numbers: std::ops::Range<u64>) -> Result<()> {
             8 => {
                 let table = database.table("a")?;
                 table.index_all_sets()?;
-                table.wait_for_set_index(|_| {})?;
+                table.wait_for_set_index()?;
             }
             9 => {
                 let spec = drillcore_testkit::numbered_batches::spec("passing");

@@ -66,7 +66,7 @@ fn closed_database(sets: Sets) -> MemoryDirectory {
     table.append(&batch(0..SEGMENT_ROWS), OnError::Raise).unwrap();
     database.flush().unwrap();
     table.index_all_sets().unwrap();
-    table.wait_for_set_index(|_| ()).unwrap();
+    table.wait_for_set_index().unwrap();
     for first in (0..LOGGED_ROWS).step_by(100) {
         table.append(&batch(first..first + 100), OnError::Raise).unwrap();
     }

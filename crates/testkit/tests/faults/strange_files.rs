@@ -112,7 +112,7 @@ fn make(path: &Path) {
     table.append(&batch(0..1000), OnError::Raise).unwrap();
     db.flush().unwrap();
     table.index_all_sets().unwrap();
-    table.wait_for_set_index(|_| {}).unwrap();
+    table.wait_for_set_index().unwrap();
     table.append(&batch(1000..1001), OnError::Raise).unwrap();
     db.close().unwrap();
 }

@@ -50,7 +50,7 @@ fn run_script(directory: &FaultDirectory, told: &mut Told) -> Result<()> {
         told.rows += 9;
         Ok(())
     };
-    let settle = || table.wait_for_set_index(|_| ());
+    let settle = || table.wait_for_set_index();
     append(told)?;
     database.flush()?;
     for step in 0..4 {
@@ -86,7 +86,7 @@ fn check(database: &Database, told: &Told) {
     assert!(told.indexed.contains(&stats), "{stats:?}");
     for settled in [false, true] {
         if settled {
-            table.wait_for_set_index(|_| ()).unwrap();
+            table.wait_for_set_index().unwrap();
         }
         let snapshot = table.snapshot().unwrap();
         let rows = snapshot.count(&Selection::default()).unwrap() as i64;

@@ -23,6 +23,7 @@ use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
+use crate::calls::progress::Progress;
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::jobs::{self, Picked};
 use crate::maintenance::scheduler::{compact_small_runs, flush, pick_flush};
@@ -445,7 +446,9 @@ fn make_room(core: &Core) -> Result<()> {
             pick_flush(state, largest?, visible, core.options.memory_bytes / 4)
         };
         match Picked::choose(core, core.state(), of_largest) {
-            Ok(job) => job.run(&core.options.interrupt, &|_| ())?.or_error()?,
+            Ok(job) => {
+                job.run(&core.options.interrupt, &|_| (), &Progress::default())?.or_error()?
+            }
             Err(_nothing_to_flush) => return Ok(()),
         }
     }
