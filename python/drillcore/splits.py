@@ -332,6 +332,6 @@ def split_up(
         pa.schema(pinned.schema), pinned.key, pinned.set, between=between, closed=closed, set=set, where=where
     )
     return [
-        Split(os.path.abspath(path), moment, table, {**asked, "stretch": (low, high)}, rows, reader, None)
+        Split(os.path.abspath(path), moment, table, {**asked, "split": (low, high)}, rows, reader, None)
         for low, high, rows in pinned.splits(count, asked)
     ]

@@ -85,7 +85,7 @@ def selection(
         "closed": closed,
         "sets": None if set is None else set_values(set, schema, set_column),
         "where": None if where is None else check_text("where", where),
-        "stretch": None,
+        "split": None,
     }
 
 

@@ -1,7 +1,7 @@
 //! A selection as Python gives it: bounds and set values as Arrow arrays.
 
 use arrow_array::ArrayRef;
-use drillcore::{Between, Closed, KeyStretch, Selection, TableSchema};
+use drillcore::{Between, Closed, Selection, SplitRange, TableSchema};
 use pyo3::prelude::*;
 use pyo3_arrow::PyArray;
 
@@ -11,7 +11,7 @@ use crate::{error, signals};
 type Ends = (Option<Vec<PyArray>>, Option<Vec<PyArray>>);
 
 /// The encoded keys that a split lies between.
-pub type Stretch = (Option<Vec<u8>>, Option<Vec<u8>>);
+pub type SplitEnds = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 /// Everything that narrows a read, in the order of the native methods' arguments.
 #[derive(FromPyObject)]
@@ -25,7 +25,7 @@ pub struct SelectionArgument {
     #[pyo3(item("where"))]
     condition: Option<String>,
     #[pyo3(item)]
-    stretch: Option<Stretch>,
+    split: Option<SplitEnds>,
 }
 
 impl SelectionArgument {
@@ -43,8 +43,8 @@ impl SelectionArgument {
                 drillcore_sql::predicate_interruptibly(schema, &text, &interrupt)
             })
         });
-        let stretch = self.stretch.map(|(low, high)| KeyStretch { low, high });
-        Ok(Selection { between, sets, predicate: predicate.transpose()?, stretch })
+        let split = self.split.map(|(low, high)| SplitRange { low, high });
+        Ok(Selection { between, sets, predicate: predicate.transpose()?, split })
     }
 }
 

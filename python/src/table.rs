@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
 use drillcore::{
-    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, KeyStretch,
-    Missing, OnError, SampleRequest, ScanRequest, Selection, TableSchema, Unit, UpdateResult,
+    AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, Missing,
+    OnError, SampleRequest, ScanRequest, Selection, SplitRange, TableSchema, Unit, UpdateResult,
 };
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
@@ -437,7 +437,7 @@ impl TableSnapshot {
         let interrupt = signals.interrupt();
         let splits = signals.run(py, || self.inner.splits(count, &selection, &interrupt))?;
         let split = |split: KeySplit| {
-            let KeyStretch { low, high } = split.stretch;
+            let SplitRange { low, high } = split.range;
             (low.map(Cow::Owned), high.map(Cow::Owned), split.rows)
         };
         Ok(splits.into_iter().map(split).collect())

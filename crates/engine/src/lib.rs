@@ -102,7 +102,7 @@ pub use schema::granularity::Granularity;
 pub use schema::metric::Metric;
 pub use schema::table_spec::{Merge, RollupSpec, TableSpec};
 pub use schema::unit::Unit;
-pub use select::key_range::{Between, Closed, KeyStretch};
+pub use select::key_range::{Between, Closed, SplitRange};
 pub use select::predicate::Predicate;
 pub use select::selection::Selection;
 pub use state::moment::{At, Moment};

@@ -203,8 +203,8 @@ impl Selected<'_> {
         assert!(splits.len() <= count, "{what}: {} splits", splits.len());
         let mut found: Vec<Vec<Cell>> = Vec::new();
         for split in &splits {
-            let stretch = Some(split.stretch.clone());
-            let selection = Selection { stretch, ..selection.clone() };
+            let range = Some(split.range.clone());
+            let selection = Selection { split: range, ..selection.clone() };
             let request = ScanRequest { selection: selection.clone(), ..Default::default() };
             let batches = self.table.scan(request).unwrap().map(Result::unwrap);
             let rows: Vec<Vec<Cell>> = batches.flat_map(|batch| rows_of(&batch)).collect();

@@ -19,7 +19,7 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::weight_index::no_weight;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
-use crate::select::partitioning::{partitions_worth, split_by_keys};
+use crate::select::partitioning::{partition_by_keys, partitions_worth};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::selection::Selected;
@@ -81,7 +81,7 @@ pub struct KeyPartition {
 }
 
 /// The rows of a partition in key order. Equal keys of different pieces are folded, then rows are tested.
-pub struct StretchScan {
+pub struct PartitionScan {
     source: Option<Source>,
     /// What comes after it: the sources of pieces that share keys, group by group.
     later: VecDeque<Vec<PieceSource>>,
@@ -185,10 +185,10 @@ impl KeyPartition {
         partitions_worth(&self.selected, rows)
     }
 
-    /// Up to `count` partitions in the order of the scan, none of them empty; see [`cut`].
-    pub(crate) fn split_by_keys(&self, count: usize) -> Result<Vec<KeyPartition>> {
+    /// Up to `count` partitions in the order of the scan, none of them empty.
+    pub(crate) fn partition_by_keys(&self, count: usize) -> Result<Vec<KeyPartition>> {
         let mut partitions: Vec<KeyPartition> =
-            split_by_keys(&self.selected, count, &self.plan.interrupt)?
+            partition_by_keys(&self.selected, count, &self.plan.interrupt)?
                 .into_iter()
                 .map(|selected| KeyPartition { selected: selected.into(), plan: self.plan.clone() })
                 .collect();
@@ -199,7 +199,7 @@ impl KeyPartition {
     }
 
     /// Starts to read it, in the thread that asks for batches.
-    pub(crate) fn start(&self) -> StretchScan {
+    pub(crate) fn start(&self) -> PartitionScan {
         let ScanPlan { read, direction, pruning, interrupt, .. } = &*self.plan;
         let sources =
             PieceSource::of(&self.selected, read, *direction, pruning.as_ref(), interrupt);
@@ -215,7 +215,7 @@ impl KeyPartition {
             later.make_contiguous().reverse();
             later.iter_mut().for_each(|group| group.reverse());
         }
-        StretchScan { source: None, later, plan: self.plan.clone() }
+        PartitionScan { source: None, later, plan: self.plan.clone() }
     }
 }
 
@@ -227,7 +227,7 @@ impl fmt::Debug for KeyPartition {
     }
 }
 
-impl StretchScan {
+impl PartitionScan {
     /// The next rows that pass, as they are shown, at least one; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         Ok(self.next_shown()?.map(|(batch, _)| batch))

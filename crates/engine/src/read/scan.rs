@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::merge::merger::Direction;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
-use crate::read::partition::{KeyPartition, ScanPlan, StretchScan};
+use crate::read::partition::{KeyPartition, PartitionScan, ScanPlan};
 use crate::read::scan_ahead::ScanAhead;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::partitioning::PARTITION_ROWS;
@@ -68,7 +68,7 @@ pub struct Scan {
 
 /// Who reads.
 enum Source {
-    Caller(Box<StretchScan>),
+    Caller(Box<PartitionScan>),
     Threads(ScanAhead),
     Ended,
 }
@@ -90,7 +90,7 @@ impl TableSnapshot {
         count: usize,
     ) -> Result<Vec<KeyPartition>> {
         let whole = self.partition(request)?;
-        whole.split_by_keys(whole.worth(request.partition_rows).min(count))
+        whole.partition_by_keys(whole.worth(request.partition_rows).min(count))
     }
 
     /// All that a request asks for.

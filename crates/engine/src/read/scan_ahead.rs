@@ -27,7 +27,7 @@ const BATCHES_AHEAD: usize = 16;
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
-const CUTS_AT_ONCE: usize = 64;
+const PARTITIONS_AT_ONCE: usize = 64;
 /// How often a waiting reader's interrupt is asked.
 const POLL: Duration = Duration::from_millis(20);
 /// The stack of a thread: tests of deep conditions take a stack of their own where less than 4 MiB are left.
@@ -45,7 +45,7 @@ pub struct ScanAhead {
     /// What was handed out and not read to its end, in order.
     queues: VecDeque<Receiver<Message>>,
     /// `None` once nothing more is handed out.
-    scans: Option<Sender<PartitionScan>>,
+    scans: Option<Sender<PartitionToScan>>,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// The reader's own.
@@ -53,7 +53,7 @@ pub struct ScanAhead {
 }
 
 /// A partition to scan, and where its batches go.
-struct PartitionScan {
+struct PartitionToScan {
     partition: KeyPartition,
     batches: SyncSender<Message>,
 }
@@ -73,7 +73,9 @@ impl ScanAhead {
         let (sender, scans) = channel();
         let scans = Arc::new(Mutex::new(scans));
         let mut scan = ScanAhead {
-            left: whole.split_by_keys(whole.worth(partition_rows).min(CUTS_AT_ONCE))?.into(),
+            left: whole
+                .partition_by_keys(whole.worth(partition_rows).min(PARTITIONS_AT_ONCE))?
+                .into(),
             partition_rows,
             queues: VecDeque::new(),
             scans: Some(sender),
@@ -119,7 +121,7 @@ impl ScanAhead {
         let (batches, queue) = sync_channel(BATCHES_AHEAD);
         let scans = self.scans.as_ref().expect("open until it is dropped");
         // Nobody takes it if all threads panicked, which the reader learns from its queue.
-        let _ = scans.send(PartitionScan { partition, batches });
+        let _ = scans.send(PartitionToScan { partition, batches });
         self.queues.push_back(queue);
         Ok(())
     }
@@ -131,7 +133,7 @@ impl ScanAhead {
             if worth < WORTH_CUTTING {
                 return Ok(Some(partition));
             }
-            let cut = partition.split_by_keys(worth.min(CUTS_AT_ONCE))?;
+            let cut = partition.partition_by_keys(worth.min(PARTITIONS_AT_ONCE))?;
             if cut.len() == 1 {
                 return Ok(Some(partition));
             }
@@ -165,10 +167,10 @@ impl Drop for ScanAhead {
 }
 
 /// What a thread does until nothing more is handed out.
-fn work(scans: &Mutex<Receiver<PartitionScan>>) {
+fn work(scans: &Mutex<Receiver<PartitionToScan>>) {
     loop {
         let scan = scans.lock().expect("no panic while held").recv();
-        let Ok(PartitionScan { partition, batches }) = scan else { return };
+        let Ok(PartitionToScan { partition, batches }) = scan else { return };
         // An error is the reader's, who may be gone.
         if let Err(error) = scan_into(&partition, &batches) {
             let _ = batches.send(Err(error));

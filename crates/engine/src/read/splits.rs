@@ -6,8 +6,8 @@ use crate::policy::refusals::check_has_weights;
 use crate::read::draw::weight_column;
 use crate::read::snapshot::TableSnapshot;
 use crate::read::weighted::Weighted;
-use crate::select::key_range::KeyStretch;
-use crate::select::partitioning::cut_by_keys;
+use crate::select::key_range::SplitRange;
+use crate::select::partitioning::split_by_keys;
 use crate::select::selection::Selection;
 
 /// A share of a selection: the selected rows in one key range.
@@ -20,7 +20,7 @@ use crate::select::selection::Selection;
 /// let splits = now.splits(4, &Selection::default(), &Interrupt::never())?;
 /// assert_eq!(splits.iter().map(|split| split.rows.unwrap()).sum::<u64>(), 100);
 /// // Elsewhere, at the same moment:
-/// let selection = Selection { stretch: Some(splits[0].stretch.clone()), ..Selection::default() };
+/// let selection = Selection { split: Some(splits[0].range.clone()), ..Selection::default() };
 /// let batches = now.scan(ScanRequest { selection, ..ScanRequest::default() })?;
 /// assert_eq!(batches.map(|batch| batch.unwrap().num_rows() as u64).sum::<u64>(), splits[0].rows.unwrap());
 /// # drillcore::Result::Ok(())
@@ -28,8 +28,8 @@ use crate::select::selection::Selection;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeySplit {
-    /// Goes with the selection that was split, as [`Selection::stretch`].
-    pub stretch: KeyStretch,
+    /// Goes with the selection that was split, as [`Selection::split`].
+    pub range: SplitRange,
     /// The number of rows, where indexes say it: not of a predicate that they do not answer, nor in an upsert or rollup
     /// table. [`TableSnapshot::count`] counts those.
     pub rows: Option<u64>,
@@ -55,9 +55,9 @@ impl TableSnapshot {
         let question = self.question(selection)?;
         let is_exact = self.indexes_suffice(question.test.as_ref());
         let candidates = self.candidates(&question.scope, interrupt)?;
-        let within = selection.stretch.clone().unwrap_or_default();
-        let splits = cut_by_keys(&candidates, count, &within, interrupt)?.into_iter();
-        let split = |(stretch, rows)| KeySplit { stretch, rows: is_exact.then_some(rows) };
+        let within = selection.split.clone().unwrap_or_default();
+        let splits = split_by_keys(&candidates, count, &within, interrupt)?.into_iter();
+        let split = |(range, rows)| KeySplit { range, rows: is_exact.then_some(rows) };
         Ok(splits.map(split).collect())
     }
 

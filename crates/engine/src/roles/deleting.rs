@@ -53,9 +53,9 @@ pub struct DeleteResult {
 
 /// Refuses a selection of everything, which may be a mistake.
 pub fn check_selects(selection: &Selection) -> Result<()> {
-    let Selection { between, sets, predicate, stretch } = selection;
+    let Selection { between, sets, predicate, split } = selection;
     let has_end = between.as_ref().is_some_and(|range| range.low.is_some() || range.high.is_some());
-    if has_end || sets.is_some() || predicate.is_some() || stretch.is_some() {
+    if has_end || sets.is_some() || predicate.is_some() || split.is_some() {
         return Ok(());
     }
     Err(Error::invalid(

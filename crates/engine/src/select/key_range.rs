@@ -70,15 +70,15 @@ pub enum Closed {
 ///
 /// ```
 /// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
-/// use drillcore::{Interrupt, KeyStretch, Selection};
+/// use drillcore::{Interrupt, SplitRange, Selection};
 ///
 /// let splits = flights.snapshot()?.splits(2, &Selection::default(), &Interrupt::never())?;
-/// let KeyStretch { low, high } = &splits[0].stretch;
-/// assert!(low.is_none() && *high == splits[1].stretch.low);
+/// let SplitRange { low, high } = &splits[0].range;
+/// assert!(low.is_none() && *high == splits[1].range.low);
 /// # drillcore::Result::Ok(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct KeyStretch {
+pub struct SplitRange {
     /// The first key, or a beginning of it.
     pub low: Option<Vec<u8>>,
     /// What the keys lie before.
@@ -132,10 +132,10 @@ impl KeyRange {
         KeyRange { low, high }
     }
 
-    /// The keys of a stretch.
-    pub fn of_stretch(stretch: &KeyStretch) -> KeyRange {
+    /// The keys of a split.
+    pub fn of_split(split: &SplitRange) -> KeyRange {
         let bound = |key: &Option<Vec<u8>>| key.as_deref().map(Bound::at_key);
-        KeyRange { low: bound(&stretch.low), high: bound(&stretch.high) }
+        KeyRange { low: bound(&split.low), high: bound(&split.high) }
     }
 
     /// What lies in both.

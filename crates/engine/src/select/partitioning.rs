@@ -1,6 +1,7 @@
-//! Splitting a selection into key partitions: consecutive intervals of keys that threads read side by side.
+//! Partitioning a selection by keys: into key partitions, which threads read side by side, and into splits, which other
+//! processes read.
 //!
-//! Splits lie between keys, so rows with equal keys, which fold across pieces, stay together. Where to split is
+//! Cuts lie between keys, so rows with equal keys, which fold across pieces, stay together. Where to cut is
 //! judged by the keys of a few rows at even distances; how many rows come to lie on each side is then a search
 //! in each piece.
 
@@ -13,7 +14,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::pieces::piece::Piece;
 use crate::select::fetch::fetch;
-use crate::select::key_range::KeyStretch;
+use crate::select::key_range::SplitRange;
 use crate::select::selection::{Part, Selected};
 
 /// Rows of a partition that is worth a thread's while ...
@@ -39,11 +40,11 @@ pub fn partitions_worth(selected: &Selected, rows: Option<u64>) -> usize {
     usize::try_from(partitions).unwrap_or(usize::MAX).max(1)
 }
 
-/// Splits a selection into up to `count` partitions of about equally many rows, none of them empty, in key order.
+/// Cuts a selection into up to `count` partitions of about equally many rows, none of them empty, in key order.
 /// They are fewer where many rows have one key.
 ///
 /// On disk, a partition costs up to eight reads of an index page and a block, and then one of each for every piece.
-pub fn split_by_keys(
+pub fn partition_by_keys(
     selected: &Selected,
     count: usize,
     interrupt: &Interrupt,
@@ -62,13 +63,13 @@ pub fn split_by_keys(
 
 /// Cuts a selection into up to `count` key ranges, none of them without rows, that together are `within`; with the
 /// number of rows of each.
-pub fn cut_by_keys(
+pub fn split_by_keys(
     selected: &Selected,
     count: usize,
-    within: &KeyStretch,
+    within: &SplitRange,
     interrupt: &Interrupt,
-) -> Result<Vec<(KeyStretch, u64)>> {
-    let mut stretches: Vec<(KeyStretch, u64)> = Vec::new();
+) -> Result<Vec<(SplitRange, u64)>> {
+    let mut splits: Vec<(SplitRange, u64)> = Vec::new();
     let mut low = within.low.clone();
     let mut rest = selected.parts().to_vec();
     let mut counted = 0;
@@ -78,14 +79,14 @@ pub fn cut_by_keys(
         let rows: u64 = before.iter().map(Part::len).sum();
         // What is between two cuts and empty goes to the next.
         if rows > 0 && counted + rows < selected.len() {
-            stretches.push((KeyStretch { low: low.replace(key.clone()), high: Some(key) }, rows));
+            splits.push((SplitRange { low: low.replace(key.clone()), high: Some(key) }, rows));
             counted += rows;
         }
     }
     if counted < selected.len() {
-        stretches.push((KeyStretch { low, high: within.high.clone() }, selected.len() - counted));
+        splits.push((SplitRange { low, high: within.high.clone() }, selected.len() - counted));
     }
-    Ok(stretches)
+    Ok(splits)
 }
 
 /// The keys to cut before, ascending, from looks at some keys for each partition.

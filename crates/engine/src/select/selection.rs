@@ -16,7 +16,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::pieces::piece::{Members, Piece};
 use crate::schema::conform::cast;
-use crate::select::key_range::{Between, KeyRange, KeyStretch};
+use crate::select::key_range::{Between, KeyRange, SplitRange};
 use crate::select::predicate::{Predicate, Test};
 use crate::select::unindexed_sets::list_members;
 
@@ -42,8 +42,8 @@ pub struct Selection {
     pub sets: Option<ArrayRef>,
     /// A condition on each row: on a folded row, where keys fold.
     pub predicate: Option<Arc<dyn Predicate>>,
-    /// A share of what the others select.
-    pub stretch: Option<KeyStretch>,
+    /// The key range of a split: a share of what the others select. See [`TableSnapshot::splits`](crate::TableSnapshot::splits).
+    pub split: Option<SplitRange>,
 }
 
 /// A selection, checked and encoded for one table: what indexes find, and what is tested of that.
@@ -89,7 +89,7 @@ impl Selection {
     pub fn check(&self, schema: &TableSchema) -> Result<Question> {
         let range = self.between.as_ref().map(|between| KeyRange::new(schema, between));
         let range = range.transpose()?.unwrap_or_default();
-        let range = self.stretch.iter().map(KeyRange::of_stretch).fold(range, KeyRange::and);
+        let range = self.split.iter().map(KeyRange::of_split).fold(range, KeyRange::and);
         let sets = self.sets.as_ref().map(|values| encode_sets(schema, values));
         let scope = Scope { range, sets: sets.transpose()? };
         let Some(predicate) = &self.predicate else { return Ok(Question { scope, test: None }) };

@@ -36,7 +36,7 @@ fn batch(rows: &[(i64, i64)]) -> RecordBatch {
 
 fn split(table: &TableSnapshot, count: usize, selection: &Selection) -> Vec<Selection> {
     let splits = table.splits(count, selection, &Interrupt::never()).unwrap();
-    let of = |split: KeySplit| Selection { stretch: Some(split.stretch), ..selection.clone() };
+    let of = |split: KeySplit| Selection { split: Some(split.range), ..selection.clone() };
     splits.into_iter().map(of).collect()
 }
 
@@ -69,9 +69,9 @@ fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() 
         // What the key of many rows leaves is shared as well.
         let others = rows.iter().filter(|rows| **rows < of_key.min(share * 5 / 4)).count();
         assert!(count < 16 || others * 10 >= count * 8, "{count}: {rows:?}");
-        let ends = splits.windows(2).all(|pair| pair[0].stretch.high == pair[1].stretch.low);
-        assert!(ends && splits[0].stretch.low.is_none());
-        assert!(splits[splits.len() - 1].stretch.high.is_none());
+        let ends = splits.windows(2).all(|pair| pair[0].range.high == pair[1].range.low);
+        assert!(ends && splits[0].range.low.is_none());
+        assert!(splits[splits.len() - 1].range.high.is_none());
     }
     let none = Some(Between { low: key(-2), high: key(-1), closed: Closed::Both });
     let none = Selection { between: none, ..Selection::default() };
