@@ -1,7 +1,7 @@
 //! Tables and their snapshots.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow_array::{RecordBatch, UInt32Array};
 use arrow_select::take::take_record_batch;
@@ -9,6 +9,7 @@ use drillcore::{
     AppendOptions, AppendResult, DeleteResult, Error, ErrorKind, Interrupt, KeySplit, Missing,
     OnError, SampleRequest, ScanRequest, Selection, SplitRange, TableSchema, Unit, UpdateResult,
 };
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3_arrow::{PyArray, PyDataType, PyRecordBatch, PySchema};
 
@@ -83,7 +84,7 @@ impl Table {
     #[getter]
     fn schema_version(&self) -> u64 {
         let now = self.inner.schema();
-        let mut seen = self.shape.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.shape.lock();
         // Held, so that no other shape gets its address.
         if !seen.0.as_ref().is_some_and(|known| Arc::ptr_eq(known, &now)) {
             *seen = (Some(now), seen.1 + 1);

@@ -8,13 +8,14 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use arrow_array::RecordBatch;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
@@ -169,7 +170,7 @@ impl Drop for ScanAhead {
 /// What a thread does until nothing more is handed out.
 fn work(scans: &Mutex<Receiver<PartitionToScan>>) {
     loop {
-        let scan = scans.lock().expect("no panic while held").recv();
+        let scan = scans.lock().recv();
         let Ok(PartitionToScan { partition, batches }) = scan else { return };
         // An error is the reader's, who may be gone.
         if let Err(error) = scan_into(&partition, &batches) {

@@ -6,8 +6,8 @@
 //! reads and samples do, columns do while there is room, scans of blocks and merges pass by it.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow_array::{Array, StringArray};
 use drillcore_format::ids::SegmentId;
@@ -24,6 +24,7 @@ use crate::pages::io_counts::IoCounts;
 use crate::pages::paged_file::{PageRequest, PagedFile};
 use crate::pages::shared_loads::SharedLoads;
 use crate::pages::shares::Shares;
+use crate::sync::Mutex;
 
 /// Where a page lies, and as what it is read: a damaged file may name one place for two kinds.
 type PageKey = (SegmentId, u64, PageKind);
@@ -116,16 +117,12 @@ impl PageCache {
         bytes: u64,
         most: u64,
     ) -> Option<ResidentShare> {
-        let mut shares = cache.lock_shares();
+        let mut shares = cache.shares.lock();
         if shares.resident().saturating_add(bytes) > most || !shares.reserve(bytes) {
             return None;
         }
         cache.apply(&shares);
         Some(ResidentShare { cache: cache.clone(), bytes })
-    }
-
-    fn lock_shares(&self) -> MutexGuard<'_, Shares> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn apply(&self, shares: &Shares) {
@@ -137,7 +134,7 @@ impl PageCache {
     fn balance(&self) {
         let number = self.loads.fetch_add(1, Ordering::Relaxed);
         if number.is_multiple_of(BALANCED_EVERY)
-            && let Ok(mut shares) = self.shares.try_lock()
+            && let Some(mut shares) = self.shares.try_lock()
             && shares.balance(self.index.kept.weight(), self.blocks.kept.weight())
         {
             self.apply(&shares);
@@ -258,7 +255,7 @@ impl PageCache {
 
     /// Those of index pages that stay while their segments are open.
     pub fn index_bytes(&self) -> u64 {
-        self.lock_shares().resident()
+        self.shares.lock().resident()
     }
 
     pub fn budget_bytes(&self) -> u64 {
@@ -279,7 +276,7 @@ impl PageCache {
 
 impl Drop for ResidentShare {
     fn drop(&mut self) {
-        let mut shares = self.cache.lock_shares();
+        let mut shares = self.cache.shares.lock();
         shares.release(self.bytes);
         self.cache.apply(&shares);
     }

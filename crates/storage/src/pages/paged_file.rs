@@ -1,7 +1,7 @@
 //! Files of pages: segments, and postings that lie beside one. How they are opened, read and removed.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail};
@@ -13,6 +13,7 @@ use crate::few::Few;
 use crate::files::directory::{Directory, ReadFile};
 use crate::files::lease::{DeferredRemovals, Lease, ManifestVersion};
 use crate::files::reads::{ReadBytes, ReadRequest};
+use crate::sync::Mutex;
 
 /// The name of a file. Both kinds are numbered together.
 pub fn file_name(kind: FileKind, id: SegmentId) -> String {
@@ -189,7 +190,7 @@ impl PagedFile {
     /// Holds a lease that the file needs for as long as it has handles, or until it is given another one. The
     /// file may be closed between two reads, so that it is open is no protection.
     pub fn keep_leased(&self, lease: &Arc<Lease>) {
-        *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = Some(lease.clone());
+        *self.lease.lock() = Some(lease.clone());
     }
 
     /// Whether [`PagedFile::remove_when_unused`] was called.

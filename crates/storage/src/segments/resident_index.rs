@@ -2,12 +2,13 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use drillcore_format::index_page::IndexPage;
 
 use crate::error::Result;
 use crate::pages::page_cache::{PageCache, ResidentShare};
+use crate::sync::Mutex;
 
 /// Bytes that come in about the time that a read of one page takes by itself ...
 const READ_WORTH_BYTES: u64 = 64 << 10;
@@ -68,7 +69,7 @@ impl ResidentIndex {
         if self.asked.fetch_add(worth, Ordering::Relaxed) + worth < file_bytes {
             return;
         }
-        let Ok(_loading) = self.loading.try_lock() else { return };
+        let Some(_loading) = self.loading.try_lock() else { return };
         if self.held.get().is_some() {
             return;
         }

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use arrow_array::StringArray;
 use drillcore_format::block::{BlockView, Picked, RowsBuilder};
@@ -32,6 +32,7 @@ use crate::pages::paged_file::{FileEnd, PageRequest, PagedFile, file_name, file_
 use crate::postings::set_postings::SetPostings;
 use crate::segments::fit;
 use crate::segments::resident_index::ResidentIndex;
+use crate::sync::Mutex;
 
 /// Bytes that a sequential read asks the file for at once, unless a block is longer. So few that they stay in
 /// the processor's cache until they are decoded.
@@ -220,7 +221,7 @@ impl Segment {
     /// Takes postings for the set index, unless there are newer ones. What was there is returned if it had a
     /// file of its own; what is being read of it goes on.
     pub fn attach_postings(&self, fresh: SetPostings) -> Option<Arc<SetPostings>> {
-        let mut present = self.lock_postings();
+        let mut present = self.postings.lock();
         if present.as_ref().is_some_and(|present| present.file() >= fresh.file()) {
             return None;
         }
@@ -230,7 +231,7 @@ impl Segment {
 
     /// The set index, if any set is indexed.
     pub fn postings(&self) -> Option<Arc<SetPostings>> {
-        self.lock_postings().clone()
+        self.postings.lock().clone()
     }
 
     /// The file of the set index, if it has one of its own.
@@ -254,10 +255,6 @@ impl Segment {
     /// The sets whose rows are listed.
     pub fn indexed(&self) -> IndexedSets {
         self.postings().map_or(IndexedSets::none(), |postings| postings.indexed().clone())
-    }
-
-    fn lock_postings(&self) -> MutexGuard<'_, Option<Arc<SetPostings>>> {
-        self.postings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// As many rows of the one end of a range, or of the other, as lie within `bytes_max` in the file with what is projected,
