@@ -1,7 +1,7 @@
 //! Programs for cargo-fuzz, one a target of `drillcore_testkit::fuzzing`; all they do is to run it.
 
 use drillcore_sample::rng::Rng;
-pub use drillcore_testkit::fuzzing::Target;
+pub use drillcore_testkit::fuzzing::FuzzTarget;
 use drillcore_testkit::fuzzing::mutation::mutate;
 use drillcore_testkit::fuzzing::parts::{join, split};
 pub use libfuzzer_sys;
@@ -11,7 +11,7 @@ pub use libfuzzer_sys;
 macro_rules! program {
     ($name:literal) => {
         $crate::libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-            $crate::Target::named($name).run(input);
+            $crate::FuzzTarget::named($name).run(input);
         });
         $crate::libfuzzer_sys::fuzz_mutator!(
             |data: &mut [u8], size: usize, max_size: usize, seed: u32| {

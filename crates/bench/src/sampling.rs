@@ -37,7 +37,7 @@ const EXAMINED: Metric = Metric::count("rows examined", "rows");
 
 /// What is drawn from, of a table with so many rows.
 #[derive(Clone, Copy)]
-enum Population {
+enum SampleSource {
     Table(u64),
     /// A tenth of the keys, in the middle.
     KeyRange(u64),
@@ -67,28 +67,29 @@ pub fn sampling(setup: &Setup) -> Result<Report> {
     let sqlite = loaded.open_sqlite()?;
     let (seed, rows) = (setup.arguments.seed, loaded.workload.rows);
     let floor = PageFile::create(&setup.path("floor"), loaded.workload.bytes, seed)?;
-    for population in [Population::Table(rows), Population::KeyRange(rows), Population::Set(rows)] {
-        let mut by_random = sqlite.prepare(&population.order_by_random())?;
-        for n in COUNTS.into_iter().filter(|&n| n <= population.rows()) {
+    for source in [SampleSource::Table(rows), SampleSource::KeyRange(rows), SampleSource::Set(rows)]
+    {
+        let mut by_random = sqlite.prepare(&source.order_by_random())?;
+        for n in COUNTS.into_iter().filter(|&n| n <= source.rows()) {
             let rng = || Rng::keyed(seed, n);
             let mut contenders = vec![
                 Contender::new(DRILLCORE, 1, Role::Subject, |_| {
                     let mut rng = rng();
-                    let outcome = timed(|| drawn(&on_disk, population, n, rng.next_u64()))?;
+                    let outcome = timed(|| drawn(&on_disk, source, n, rng.next_u64()))?;
                     let (uncached, table) = loaded.open_drillcore()?;
-                    drawn(&table, population, n, rng.next_u64())?;
+                    drawn(&table, source, n, rng.next_u64())?;
                     Ok(outcome.with(PAGES, pages_read(&uncached)? as f64))
                 }),
                 Contender::new(IN_MEMORY, 1, Role::Subject, |_| {
                     let mut rng = rng();
-                    let outcome = timed(|| drawn(&in_memory, population, n, rng.next_u64()))?;
+                    let outcome = timed(|| drawn(&in_memory, source, n, rng.next_u64()))?;
                     let before = db_in_memory.stats()?.rows_examined;
-                    drawn(&in_memory, population, n, rng.next_u64())?;
+                    drawn(&in_memory, source, n, rng.next_u64())?;
                     let examined = db_in_memory.stats()?.rows_examined - before;
                     Ok(outcome.with(EXAMINED, examined as f64))
                 }),
                 Contender::new(SQLITE, 1, Role::Peer, |_| {
-                    timed(|| ordered_by_random(&mut by_random, population, n))
+                    timed(|| ordered_by_random(&mut by_random, source, n))
                 }),
                 Contender::new("pread 4 KiB", 1, Role::Floor, |_| {
                     let mut rng = rng();
@@ -98,40 +99,40 @@ pub fn sampling(setup: &Setup) -> Result<Report> {
                     Ok(Outcome { values: vec![(TIME, time)], answer: None })
                 }),
             ];
-            if let Population::Table(_) = population {
+            if let SampleSource::Table(_) = source {
                 let (sqlite, mut rng) = (&sqlite, rng());
                 contenders.push(Contender::new(BY_ROWID, 1, Role::Peer, move |_| {
-                    timed(|| looked_up_by_rowid(sqlite, population, n, &mut rng))
+                    timed(|| looked_up_by_rowid(sqlite, source, n, &mut rng))
                 }));
             }
-            let case = format!("{} of the {}", grouped(n), population.name());
+            let case = format!("{} of the {}", grouped(n), source.name());
             trial.compare(&case, Some(Answer::any(n)), &mut contenders)?;
         }
     }
     Ok(trial.finish(loaded.description))
 }
 
-impl Population {
+impl SampleSource {
     fn name(self) -> &'static str {
         match self {
-            Population::Table(_) => "table",
-            Population::KeyRange(_) => "key range",
-            Population::Set(_) => "set",
+            SampleSource::Table(_) => "table",
+            SampleSource::KeyRange(_) => "key range",
+            SampleSource::Set(_) => "set",
         }
     }
 
     fn rows(self) -> u64 {
         match self {
-            Population::Table(rows) => rows,
-            Population::KeyRange(rows) | Population::Set(rows) => rows / 10,
+            SampleSource::Table(rows) => rows,
+            SampleSource::KeyRange(rows) | SampleSource::Set(rows) => rows / 10,
         }
     }
 
     /// The first key and the last.
     fn ids(self) -> (i64, i64) {
         match self {
-            Population::Table(rows) | Population::Set(rows) => (1, rows as i64),
-            Population::KeyRange(rows) => {
+            SampleSource::Table(rows) | SampleSource::Set(rows) => (1, rows as i64),
+            SampleSource::KeyRange(rows) => {
                 let first = rows as i64 / 2;
                 (first, first + self.rows() as i64 - 1)
             }
@@ -140,7 +141,7 @@ impl Population {
 
     fn contains(self, event: &Event) -> bool {
         let (first, last) = self.ids();
-        let is_of_set = !matches!(self, Population::Set(_)) || event.city == SETS[2];
+        let is_of_set = !matches!(self, SampleSource::Set(_)) || event.city == SETS[2];
         is_of_set && (first..=last).contains(&event.id)
     }
 
@@ -150,9 +151,11 @@ impl Population {
             |id: i64| -> Option<Vec<ArrayRef>> { Some(vec![Arc::new(Int64Array::from(vec![id]))]) };
         let between = Between { low: end(first), high: end(last), closed: Closed::Both };
         match self {
-            Population::Table(_) => Selection::default(),
-            Population::KeyRange(_) => Selection { between: Some(between), ..Selection::default() },
-            Population::Set(_) => engine::of_set(SETS[2]),
+            SampleSource::Table(_) => Selection::default(),
+            SampleSource::KeyRange(_) => {
+                Selection { between: Some(between), ..Selection::default() }
+            }
+            SampleSource::Set(_) => engine::of_set(SETS[2]),
         }
     }
 
@@ -160,50 +163,50 @@ impl Population {
     fn order_by_random(self) -> String {
         let (first, last) = self.ids();
         let which = match self {
-            Population::Table(_) => String::new(),
-            Population::KeyRange(_) => format!("where id between {first} and {last}"),
-            Population::Set(_) => format!("where city = '{}'", SETS[2]),
+            SampleSource::Table(_) => String::new(),
+            SampleSource::KeyRange(_) => format!("where id between {first} and {last}"),
+            SampleSource::Set(_) => format!("where city = '{}'", SETS[2]),
         };
         format!("select * from events {which} order by random() limit ?1")
     }
 }
 
 impl Drawn {
-    fn add(&mut self, population: Population, event: &Event) {
+    fn add(&mut self, source: SampleSource, event: &Event) {
         self.values.add(event);
         // A row from elsewhere is then missing in the count.
-        if population.contains(event) {
+        if source.contains(event) {
             self.ids.push(event.id);
         }
     }
 
-    /// The number of different rows of the population.
+    /// The number of different rows of the source.
     fn answer(&self) -> Answer {
         black_box(self.values);
         Answer::any(self.ids.iter().collect::<HashSet<_>>().len() as u64)
     }
 }
 
-fn drawn(table: &TableSnapshot, population: Population, n: u64, seed: u64) -> Result<Drawn> {
-    let selection = population.selection();
+fn drawn(table: &TableSnapshot, source: SampleSource, n: u64, seed: u64) -> Result<Drawn> {
+    let selection = source.selection();
     let threads = Some(1);
     let request =
         SampleRequest { n, selection, seed: Some(seed), threads, ..SampleRequest::default() };
     let rows = table.sample(&request)?;
     let mut drawn = Drawn::default();
-    events(&rows).for_each(|event| drawn.add(population, &event));
+    events(&rows).for_each(|event| drawn.add(source, &event));
     Ok(drawn)
 }
 
-fn ordered_by_random(statement: &mut Statement, population: Population, n: u64) -> Result<Drawn> {
+fn ordered_by_random(statement: &mut Statement, source: SampleSource, n: u64) -> Result<Drawn> {
     let mut drawn = Drawn::default();
-    sqlite::each(statement, (n as i64,), |event| drawn.add(population, &event))?;
+    sqlite::each(statement, (n as i64,), |event| drawn.add(source, &event))?;
     Ok(drawn)
 }
 
 fn looked_up_by_rowid(
     sqlite: &Sqlite,
-    population: Population,
+    source: SampleSource,
     n: u64,
     rng: &mut Rng,
 ) -> Result<Drawn> {
@@ -216,7 +219,7 @@ fn looked_up_by_rowid(
         let mut by_rowid = sqlite.prepare("select * from events where id = ?1")?;
         numbers.iter().try_for_each(|&number| {
             let id = number as i64 + 1;
-            sqlite::each(&mut by_rowid, (id,), |event| drawn.add(population, &event))
+            sqlite::each(&mut by_rowid, (id,), |event| drawn.add(source, &event))
         })
     })?;
     Ok(drawn)

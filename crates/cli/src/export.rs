@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use indicatif::ProgressBar;
 
 use crate::export_arguments::Export;
-use crate::export_target::Target;
+use crate::export_target::ExportTarget;
 use crate::fault::Fault;
 use crate::input::{format_of, packing};
 use crate::opening::moment;
@@ -36,7 +36,7 @@ pub fn export(arguments: Export, interrupt: Interrupt) -> Result<(), Fault> {
         .table(&source.table)?;
     let selection = selection(&table.schema(), &arguments.selection, &interrupt)?;
     // Before anything is read: what may take long should not end in this.
-    let target = Target::open(file, *force, &source.database)?;
+    let target = ExportTarget::open(file, *force, &source.database)?;
     let bar = progress_bar(*quiet, row_count(&table, &selection, &arguments, &interrupt)?);
     let rows = Rows::read(&table, selection, &arguments, &interrupt)?;
     if kind.format == Format::Csv {
@@ -223,7 +223,7 @@ impl From<ParquetWriteError> for Stop {
 fn write(
     rows: Rows,
     kind: Kind,
-    target: &Target,
+    target: &ExportTarget,
     threads: usize,
     bar: &ProgressBar,
     interrupt: &Interrupt,

@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 const NEW_FILE_MODE: u32 = 0o666;
 
 /// A target that has been opened. Dropping it leaves no file behind.
-pub struct Target {
+pub struct ExportTarget {
     file: Option<NewFile>,
     is_closed: Arc<AtomicBool>,
 }
@@ -30,13 +30,13 @@ struct NewFile {
     replaces: bool,
 }
 
-impl Target {
+impl ExportTarget {
     /// Begins a file, or standard output for `-`. Refuses a path that exists unless `force` says to replace it, and
     /// one in the folder of the database.
-    pub fn open(name: &str, force: bool, database: &Path) -> Result<Target, Fault> {
+    pub fn open(name: &str, force: bool, database: &Path) -> Result<ExportTarget, Fault> {
         let is_closed = Arc::new(AtomicBool::new(false));
         if name == "-" {
-            return Ok(Target { file: None, is_closed });
+            return Ok(ExportTarget { file: None, is_closed });
         }
         let path = PathBuf::from(name);
         match fs::symlink_metadata(&path) {
@@ -66,7 +66,7 @@ impl Target {
             .map_err(|error| cannot_write(name, &error))?;
         remove_if_killed(temporary.path());
         let file = NewFile { path, temporary, replaces: force };
-        Ok(Target { file: Some(file), is_closed })
+        Ok(ExportTarget { file: Some(file), is_closed })
     }
 
     /// Where the bytes go.

@@ -1,7 +1,7 @@
 //! Fuzzing: bytes that somebody else made up, behind checksums that are right.
 //!
 //! A checksum keeps chance away from the decoders, not intent, and not a bug that wrote what it should
-//! not. So each [`Target`] puts its input behind right checksums, decodes it and then *uses* it in every
+//! not. So each [`FuzzTarget`] puts its input behind right checksums, decodes it and then *uses* it in every
 //! way there is: whatever the bytes say, the outcome is an answer or a typed error, never a panic, an
 //! endless loop or an allocation of gigabytes. Inputs are lists of [`parts`], so that a
 //! [`mutation`] changes what a page says without tearing the next one off.
@@ -26,37 +26,37 @@ use parts::split;
 
 /// One kind of bytes, and what is done with them.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     run: fn(&[Vec<u8>]) -> Outcome,
 }
 
 /// Every target, each with the name of its corpus and of its program in `fuzz/fuzz_targets`.
-pub const TARGETS: [Target; 16] = [
-    Target { name: "block", run: pages::block },
-    Target { name: "index_page", run: pages::index_page },
-    Target { name: "index_summary", run: pages::index_summary },
-    Target { name: "statistics_page", run: pages::statistics_page },
-    Target { name: "postings", run: pages::postings },
-    Target { name: "set_directory", run: pages::set_directory },
-    Target { name: "set_summary", run: pages::set_summary },
-    Target { name: "footer", run: pages::footer },
-    Target { name: "envelope", run: pages::envelope },
-    Target { name: "key", run: pages::key },
-    Target { name: "schema", run: logs::schema },
-    Target { name: "frames", run: logs::frames },
-    Target { name: "commit", run: logs::commit },
-    Target { name: "manifest", run: logs::manifest },
-    Target { name: "segment", run: segment::segment },
-    Target { name: "database", run: database::database },
+pub const TARGETS: [FuzzTarget; 16] = [
+    FuzzTarget { name: "block", run: pages::block },
+    FuzzTarget { name: "index_page", run: pages::index_page },
+    FuzzTarget { name: "index_summary", run: pages::index_summary },
+    FuzzTarget { name: "statistics_page", run: pages::statistics_page },
+    FuzzTarget { name: "postings", run: pages::postings },
+    FuzzTarget { name: "set_directory", run: pages::set_directory },
+    FuzzTarget { name: "set_summary", run: pages::set_summary },
+    FuzzTarget { name: "footer", run: pages::footer },
+    FuzzTarget { name: "envelope", run: pages::envelope },
+    FuzzTarget { name: "key", run: pages::key },
+    FuzzTarget { name: "schema", run: logs::schema },
+    FuzzTarget { name: "frames", run: logs::frames },
+    FuzzTarget { name: "commit", run: logs::commit },
+    FuzzTarget { name: "manifest", run: logs::manifest },
+    FuzzTarget { name: "segment", run: segment::segment },
+    FuzzTarget { name: "database", run: database::database },
 ];
 
-impl Target {
+impl FuzzTarget {
     /// The target of that name.
     ///
     /// # Panics
     /// If there is none.
-    pub fn named(name: &str) -> Target {
+    pub fn named(name: &str) -> FuzzTarget {
         let found = TARGETS.iter().find(|target| target.name == name);
         *found.unwrap_or_else(|| panic!("there is no target {name:?}"))
     }

@@ -19,7 +19,7 @@ pub const FALSE_ALARM: f64 = 1e-6;
 const CELL_MIN: f64 = 5.0;
 
 /// The rows that a sampler should draw from.
-pub struct Population {
+pub struct DrawableRows {
     ids: Vec<i64>,
     /// All 1 unless rows are drawn by weight.
     weights: Vec<f64>,
@@ -49,20 +49,23 @@ pub struct Effort {
     pub first_seed: u64,
 }
 
-impl Population {
+impl DrawableRows {
     /// # Panics
     /// If an id comes twice, or none comes.
-    pub fn new(ids: Vec<i64>) -> Population {
+    pub fn new(ids: Vec<i64>) -> DrawableRows {
         assert!(!ids.is_empty(), "nothing can be drawn");
         let number_of: HashMap<i64, usize> = ids.iter().copied().zip(0..).collect();
         assert_eq!(number_of.len(), ids.len(), "an id comes twice");
-        Population { weights: vec![1.0; ids.len()], ids, number_of }
+        DrawableRows { weights: vec![1.0; ids.len()], ids, number_of }
     }
 
     /// Rows that are drawn by weight; those without any are left out, as none may be drawn.
-    pub fn weighted(ids: &[i64], weight: impl Fn(i64) -> f64) -> Population {
+    pub fn weighted(ids: &[i64], weight: impl Fn(i64) -> f64) -> DrawableRows {
         let ids: Vec<i64> = ids.iter().copied().filter(|id| weight(*id) > 0.0).collect();
-        Population { weights: ids.iter().map(|id| weight(*id)).collect(), ..Population::new(ids) }
+        DrawableRows {
+            weights: ids.iter().map(|id| weight(*id)).collect(),
+            ..DrawableRows::new(ids)
+        }
     }
 
     pub fn ids(&self) -> &[i64] {
@@ -127,7 +130,7 @@ pub fn assert_biased(twin: &str, seed: u64, verdict: &Verdict) {
 /// Counts from samples of `k` of `n` rows vary less than those of independent draws, by the factor
 /// `(n - k) / (n - 1)`, and the statistic is scaled by its inverse.
 pub fn shares(
-    population: &Population,
+    population: &DrawableRows,
     classes: Option<&[Vec<i64>]>,
     effort: Effort,
     draw: &mut Draw<'_>,
@@ -156,7 +159,7 @@ pub fn shares(
 
 /// Null hypothesis: as many rows stay undrawn by `n` samples of one row as by `n` independent uniform
 /// draws. Sees draws that are too even, or cannot reach some rows.
-pub fn never_drawn(population: &Population, first_seed: u64, draw: &mut Draw<'_>) -> Verdict {
+pub fn never_drawn(population: &DrawableRows, first_seed: u64, draw: &mut Draw<'_>) -> Verdict {
     let check = "as many rows as should stay undrawn";
     let mut hit = vec![false; population.ids.len()];
     for seed in first_seed..first_seed + population.len() {
@@ -172,7 +175,7 @@ pub fn never_drawn(population: &Population, first_seed: u64, draw: &mut Draw<'_>
 
 /// Null hypothesis: two samples with neighbouring seeds are independent, so the number of rows they
 /// share is hypergeometric. Chi-square over that number; `effort.samples` is the number of pairs.
-pub fn overlaps(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+pub fn overlaps(population: &DrawableRows, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
     let check = "consecutive samples are independent";
     let (n, k) = (population.len(), effort.size);
     let mut observed = vec![0u64; k as usize + 1];
@@ -197,7 +200,7 @@ pub fn overlaps(population: &Population, effort: Effort, draw: &mut Draw<'_>) ->
 /// Null hypothesis: draws with replacement are independent, so a sample of `n` rows holds as many
 /// different ones as the occupancy problem says. The least of `samples` p-values, times their number.
 pub fn distinct(
-    population: &Population,
+    population: &DrawableRows,
     samples: u64,
     first_seed: u64,
     draw: &mut Draw<'_>,
@@ -227,7 +230,7 @@ pub fn distinct(
 /// Null hypothesis: the row at each position of a sample is uniform, so that every prefix is a sample.
 /// Chi-square over up to sixteen equal partitions of the population for each position; the least
 /// p-value, times the number of positions.
-pub fn positions(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+pub fn positions(population: &DrawableRows, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
     let check = "every position of a sample is uniform";
     let n = population.ids.len();
     if n == 1 {
@@ -257,7 +260,7 @@ pub fn positions(population: &Population, effort: Effort, draw: &mut Draw<'_>) -
 
 /// Null hypothesis: draws with replacement come in proportion to the weights. Chi-square over rows; rows that
 /// would hardly be drawn are counted together with their neighbours.
-pub fn weighted_shares(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+pub fn weighted_shares(population: &DrawableRows, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
     let check = "every row is drawn in proportion to its weight";
     let mut observed = vec![0u64; population.ids.len()];
     for seed in effort.seeds() {
@@ -281,7 +284,7 @@ pub fn weighted_shares(population: &Population, effort: Effort, draw: &mut Draw<
 /// Null hypothesis: draws without replacement are successive draws by weight, so the first row of a sample comes
 /// in proportion to its weight, and row `j` comes second with the sum over all other rows `i` of the chances
 /// `w_i / W * w_j / (W - w_i)`. Chi-square over rows as for [`weighted_shares`]; twice the lesser p-value.
-pub fn first_and_second(population: &Population, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
+pub fn first_and_second(population: &DrawableRows, effort: Effort, draw: &mut Draw<'_>) -> Verdict {
     let check = "the first two rows are successive draws by weight";
     let weights = &population.weights;
     let total: f64 = weights.iter().sum();
@@ -308,7 +311,7 @@ pub fn first_and_second(population: &Population, effort: Effort, draw: &mut Draw
 /// Null hypothesis: each ordered sample of a small population has its chance: all the same, or by weight that of
 /// successive draws. Chi-square over each of them by itself, so nothing about the joint distribution escapes.
 pub fn ordered_samples(
-    population: &Population,
+    population: &DrawableRows,
     replace: bool,
     effort: Effort,
     draw: &mut Draw<'_>,
@@ -347,7 +350,7 @@ impl Effort {
 
 /// Draws a sample that must hold `size` different rows of the population.
 fn whole_sample(
-    population: &Population,
+    population: &DrawableRows,
     size: u64,
     seed: u64,
     draw: &mut Draw<'_>,
@@ -368,7 +371,7 @@ fn whole_sample(
 /// A population of one row leaves no choice.
 fn only_row(
     check: &'static str,
-    population: &Population,
+    population: &DrawableRows,
     effort: Effort,
     draw: &mut Draw<'_>,
 ) -> Verdict {
@@ -381,7 +384,7 @@ fn only_row(
 
 /// The class of each row, and the sizes of the classes; unnamed rows share the last one.
 fn classes_of_rows(
-    population: &Population,
+    population: &DrawableRows,
     classes: Option<&[Vec<i64>]>,
 ) -> (Vec<usize>, Vec<u64>) {
     let n = population.ids.len();

@@ -20,7 +20,7 @@ use drillcore_testkit::fuzzing::corpora::{FOUND, folder, stored};
 use drillcore_testkit::fuzzing::mutation::mutate;
 use drillcore_testkit::fuzzing::parts::{join, split};
 use drillcore_testkit::fuzzing::seeds::seeds;
-use drillcore_testkit::fuzzing::{TARGETS, Target};
+use drillcore_testkit::fuzzing::{FuzzTarget, TARGETS};
 use drillcore_testkit::repetitions::repetitions;
 
 #[global_allocator]
@@ -67,7 +67,7 @@ fn panics() -> MutexGuard<'static, Vec<Panic>> {
 }
 
 /// Runs an input, and says what went wrong: at which place, and how.
-fn fault(target: &Target, input: &[u8]) -> Option<(String, String)> {
+fn fault(target: &FuzzTarget, input: &[u8]) -> Option<(String, String)> {
     note_panics();
     let own = thread::current().name().map(str::to_string);
     let is_here = |panic: &Panic| {
@@ -98,7 +98,7 @@ struct Faults {
 }
 
 impl Faults {
-    fn look_at(&mut self, target: &Target, input: &[u8]) {
+    fn look_at(&mut self, target: &FuzzTarget, input: &[u8]) {
         let Some((place, message)) = fault(target, input) else { return };
         if let Some((_, _, count)) = self.found.get_mut(&place) {
             *count += 1;
@@ -111,7 +111,7 @@ impl Faults {
         self.found.insert(place, (message, path, 1));
     }
 
-    fn report(self, target: &Target) {
+    fn report(self, target: &FuzzTarget) {
         let lines: Vec<String> = self
             .found
             .iter()
@@ -125,7 +125,7 @@ impl Faults {
 
 /// Mutates the stored inputs of a target, each `times` times.
 fn mutate_stored(name: &str, times: u64) {
-    let target = Target::named(name);
+    let target = FuzzTarget::named(name);
     let inputs: Vec<Vec<Vec<u8>>> =
         stored(&target).iter().map(|stored| split(&stored.input)).collect();
     let seconds = std::env::var(SECONDS_VARIABLE).ok().map(|text| {
@@ -196,7 +196,7 @@ fn no_stored_input_makes_the_store_panic() {
 #[test]
 fn every_seed_is_read_to_its_end_and_answers() {
     for seed in seeds() {
-        let outcome = Target::named(seed.target).run(&seed.input);
+        let outcome = FuzzTarget::named(seed.target).run(&seed.input);
         let (target, name) = (seed.target, &seed.name);
         assert!(outcome.answered > 0, "{target}, {name}");
         // Of these, some calls are made with what cannot be answered.

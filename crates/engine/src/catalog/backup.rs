@@ -20,7 +20,7 @@ use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
 
 use crate::calls::interrupt::Interrupt;
-use crate::catalog::backup_target::{BackupResult, Contents, Target};
+use crate::catalog::backup_target::{BackupResult, BackupTarget, Contents};
 use crate::catalog::named_snapshot::{discard, on_disk};
 use crate::error::{Error, ErrorKind, Result};
 use crate::maintenance::scheduler;
@@ -35,7 +35,7 @@ const RETRY_AFTER: Duration = Duration::from_millis(5);
 /// Backs up a database that is open for writing.
 pub fn back_up(
     core: &Core,
-    target: Target,
+    target: BackupTarget,
     copy: bool,
     interrupt: &Interrupt,
 ) -> Result<BackupResult> {
@@ -68,7 +68,7 @@ fn store_version(
     version: &Version,
     named: &BTreeMap<String, Arc<Version>>,
     mut state: ManifestState,
-    target: Target,
+    target: BackupTarget,
     copy: bool,
     interrupt: &Interrupt,
 ) -> Result<BackupResult> {
@@ -138,7 +138,7 @@ pub fn pinned(table: &TableVersion) -> PinnedTable {
     }
 }
 
-fn check_same_database(target: &Target, database: u128) -> Result<()> {
+fn check_same_database(target: &BackupTarget, database: u128) -> Result<()> {
     match target.backup_of() {
         None => Ok(()),
         Some(0) => Err(Error::invalid(
@@ -154,7 +154,7 @@ fn check_same_database(target: &Target, database: u128) -> Result<()> {
 /// only.
 pub fn back_up_beside(
     source: &Arc<dyn Directory>,
-    target: Target,
+    target: BackupTarget,
     copy: bool,
     nonce: u64,
     interrupt: &Interrupt,
@@ -179,7 +179,7 @@ pub fn back_up_beside(
 /// Makes a database of a backup.
 pub fn restore(
     backup: &Arc<dyn Directory>,
-    target: Target,
+    target: BackupTarget,
     copy: bool,
     nonce: u64,
     interrupt: &Interrupt,
@@ -203,7 +203,7 @@ pub fn restore(
 /// Stores what a folder holds, after a change to what its manifest says, which is given the newest commit.
 fn store_folder(
     source: &Arc<dyn Directory>,
-    target: Target,
+    target: BackupTarget,
     copy: bool,
     nonce: u64,
     interrupt: &Interrupt,

@@ -70,7 +70,7 @@ pub struct Contents<'a> {
 }
 
 /// A folder that is locked for being written into.
-pub struct Target {
+pub struct BackupTarget {
     directory: Arc<dyn Directory>,
     earlier: Option<ManifestFound>,
     /// Set until it is whole, if it is new.
@@ -92,14 +92,14 @@ impl Drop for Beside {
     }
 }
 
-impl Target {
+impl BackupTarget {
     /// The backup that there is at a path, or a new folder for one.
     ///
     /// # Errors
     /// `AlreadyExists` if there is something else, or what was a backup until it was opened for writing; `Locked`.
-    pub fn of_backup(path: &Path) -> Result<Target> {
+    pub fn of_backup(path: &Path) -> Result<BackupTarget> {
         if fs::symlink_metadata(path).is_err() {
-            return Target::new(path);
+            return BackupTarget::new(path);
         }
         let shown = path.display();
         let exists = |what: &str| {
@@ -112,7 +112,7 @@ impl Target {
         if !manifest::exists(&directory)? {
             return Err(exists(NO_BACKUP));
         }
-        Target::in_backup(Arc::new(directory)).map_err(|error| match error.kind() {
+        BackupTarget::in_backup(Arc::new(directory)).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => exists(&error.to_string()),
             _ => error,
         })
@@ -120,10 +120,10 @@ impl Target {
 
     /// A backup in any folder, to be replaced by a later one; or a folder with nothing, or with what a call left that
     /// did not get to its end.
-    pub fn in_backup(directory: Arc<dyn Directory>) -> Result<Target> {
+    pub fn in_backup(directory: Arc<dyn Directory>) -> Result<BackupTarget> {
         let refused = |what: &str| Error::new(ErrorKind::AlreadyExists, what);
         if !manifest::exists(directory.as_ref())? {
-            return Target::emptied(directory);
+            return BackupTarget::emptied(directory);
         }
         let found = Manifest::read(directory.as_ref())?;
         match found.state.backup {
@@ -135,11 +135,11 @@ impl Target {
             }
             Some(_) => {}
         }
-        let target = Target::locked(directory)?;
+        let target = BackupTarget::locked(directory)?;
         // Who had the lock may have changed it.
         let earlier = Manifest::read(target.directory.as_ref())?;
         match earlier.state.backup {
-            Some(mark) if !mark.was_opened => Ok(Target { earlier: Some(earlier), ..target }),
+            Some(mark) if !mark.was_opened => Ok(BackupTarget { earlier: Some(earlier), ..target }),
             _ => Err(refused("was opened for writing since it was made")),
         }
     }
@@ -148,7 +148,7 @@ impl Target {
     ///
     /// # Errors
     /// `AlreadyExists` if there is something at the path, `Locked` while another call makes it.
-    pub fn new(path: &Path) -> Result<Target> {
+    pub fn new(path: &Path) -> Result<BackupTarget> {
         if fs::symlink_metadata(path).is_ok() {
             let message = format!("{} already exists; give a new path", path.display());
             return Err(Error::new(ErrorKind::AlreadyExists, message));
@@ -175,7 +175,7 @@ impl Target {
         let beside = path.with_file_name(unfinished);
         let directory =
             LocalDirectory::create(&beside).map_err(|error| Error::cannot_open(&beside, error))?;
-        let target = Target::emptied(Arc::new(directory)).map_err(|error| match error.kind() {
+        let target = BackupTarget::emptied(Arc::new(directory)).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 let (folder, path) = (beside.display(), path.display());
                 let message = format!(
@@ -186,12 +186,12 @@ impl Target {
             _ => error,
         })?;
         let beside = Beside { folder: beside, path: path.to_path_buf() };
-        Ok(Target { beside: Some(beside), ..target })
+        Ok(BackupTarget { beside: Some(beside), ..target })
     }
 
     /// A folder that holds nothing but what this module makes, which goes.
-    fn emptied(directory: Arc<dyn Directory>) -> Result<Target> {
-        let target = Target::locked(directory)?;
+    fn emptied(directory: Arc<dyn Directory>) -> Result<BackupTarget> {
+        let target = BackupTarget::locked(directory)?;
         let names = list(target.directory.as_ref())?;
         if let Some(name) = names.iter().find(|name| !is_ours(name)) {
             return Err(Error::new(ErrorKind::AlreadyExists, format!("it has {name}")));
@@ -202,7 +202,7 @@ impl Target {
         Ok(target)
     }
 
-    fn locked(directory: Arc<dyn Directory>) -> Result<Target> {
+    fn locked(directory: Arc<dyn Directory>) -> Result<BackupTarget> {
         let lock = directory
             .lock(LOCK_FILE)
             .map_err(|error| Error::io("cannot lock the backup", error))?;
@@ -210,7 +210,7 @@ impl Target {
             let message = "another call writes to this folder, or has it open for writing; wait until it ends";
             return Err(Error::new(ErrorKind::Locked, message));
         };
-        Ok(Target { directory, earlier: None, beside: None, _lock: lock })
+        Ok(BackupTarget { directory, earlier: None, beside: None, _lock: lock })
     }
 
     /// The number of the database that the earlier backup is of.

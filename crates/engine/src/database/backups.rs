@@ -9,7 +9,7 @@ use drillcore_storage::files::local_directory::LocalDirectory;
 use crate::calls::aside::aside;
 use crate::calls::interrupt::Interrupt;
 use crate::catalog::backup::{back_up, back_up_beside, restore as restore_into};
-use crate::catalog::backup_target::{BackupResult, Target};
+use crate::catalog::backup_target::{BackupResult, BackupTarget};
 use crate::database::handles::{Database, Opened};
 use crate::error::{Error, Result};
 use crate::read::sample::fresh_seed;
@@ -35,7 +35,7 @@ impl Database {
         let path = path.as_ref().to_path_buf();
         check_path(&path)?;
         let of_target = path.clone();
-        let done = self.back_up(copy, move || Target::of_backup(&of_target));
+        let done = self.back_up(copy, move || BackupTarget::of_backup(&of_target));
         done.map_err(|error| {
             error.during(format_args!("cannot back up to {}", path.display()), &path)
         })
@@ -43,13 +43,13 @@ impl Database {
 
     /// [`Database::backup`] into any [`Directory`], which is empty or holds an earlier backup.
     pub fn backup_in(&self, directory: Arc<dyn Directory>, copy: bool) -> Result<BackupResult> {
-        self.back_up(copy, move || Target::in_backup(directory))
+        self.back_up(copy, move || BackupTarget::in_backup(directory))
     }
 
     fn back_up(
         &self,
         copy: bool,
-        target: impl FnOnce() -> Result<Target> + Send + 'static,
+        target: impl FnOnce() -> Result<BackupTarget> + Send + 'static,
     ) -> Result<BackupResult> {
         match &self.opened {
             Opened::Writing(_) => {
@@ -100,7 +100,7 @@ pub fn restore(
         let source =
             LocalDirectory::open(&source).map_err(|error| Error::cannot_open(&source, error))?;
         let source: Arc<dyn Directory> = Arc::new(source);
-        restore_into(&source, Target::new(&target)?, copy, fresh_seed(), interrupt)
+        restore_into(&source, BackupTarget::new(&target)?, copy, fresh_seed(), interrupt)
     });
     done.map_err(|error| match error.to_string().contains(&path.display().to_string()) {
         true => error,

@@ -1,6 +1,6 @@
 //! Drawing: from a selection and a seed to places.
 //!
-//! What is drawn is a [`Population`]: rows, events or units of weight. For each of them the four steps of a sample are
+//! What a draw picks is a [`SamplingUnit`]: a row, an event or a unit of weight. For each of them the four steps of a sample are
 //! the same: candidates by their indexes, draws among these that drop what does not stay, the exact selection where
 //! that drops too many, and draws from it.
 
@@ -31,13 +31,13 @@ const TRIES: usize = 16;
 /// What a drawn row takes besides its values: its number, its place, its turn and where it was fetched to.
 const DRAWN_BYTES: usize = 48;
 
-/// What each draw is among.
-pub enum Population {
-    /// Rows, each as likely as the others.
-    Rows,
-    /// Events of a rollup table, each as likely as the others; a draw gives the row that it was folded into.
-    Events,
-    /// Units of a weight column, named and by its number among the weights.
+/// What one draw picks.
+pub enum SamplingUnit {
+    /// A row, each as likely as the others.
+    Row,
+    /// An event of a rollup table, each as likely as the others; a draw gives the row that it was folded into.
+    Event,
+    /// A unit of a weight column: its name, and its number among the weights.
     Weight(String, usize),
 }
 
@@ -56,16 +56,16 @@ pub struct Drawn {
     pub rows: Option<RecordBatch>,
 }
 
-impl Population {
-    /// What a request draws from.
-    pub fn of(layout: &Layout, request: &SampleRequest) -> Result<Population> {
+impl SamplingUnit {
+    /// What each draw of a request picks.
+    pub fn of(layout: &Layout, request: &SampleRequest) -> Result<SamplingUnit> {
         if let Some(column) = &request.weight {
             check_has_weights(layout, "its samples draw events. Leave the weight out")?;
-            return Ok(Population::Weight(column.clone(), weight_column(layout, column)?));
+            return Ok(SamplingUnit::Weight(column.clone(), weight_column(layout, column)?));
         }
         Ok(match TablePolicy::of(layout).unit(request.unit) {
-            Unit::Events => Population::Events,
-            Unit::Rows => Population::Rows,
+            Unit::Events => SamplingUnit::Event,
+            Unit::Rows => SamplingUnit::Row,
         })
     }
 
@@ -74,8 +74,8 @@ impl Population {
     /// A chance to be drawn cannot be given without knowing that.
     fn may_drop(&self, layout: &Layout, question: &Question, request: &SampleRequest) -> bool {
         let drawn = match self {
-            Population::Events => Unit::Events,
-            Population::Rows | Population::Weight(..) => Unit::Rows,
+            SamplingUnit::Event => Unit::Events,
+            SamplingUnit::Row | SamplingUnit::Weight(..) => Unit::Rows,
         };
         let policy = TablePolicy::of(layout);
         let drops = policy.deletes() || question.test.is_some();
@@ -129,8 +129,8 @@ impl Population {
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
         match self {
-            Population::Events => table.partials(&question, interrupt),
-            Population::Rows | Population::Weight(..) => table.resolved(question, interrupt),
+            SamplingUnit::Event => table.partials(&question, interrupt),
+            SamplingUnit::Row | SamplingUnit::Weight(..) => table.resolved(question, interrupt),
         }
     }
 
@@ -144,9 +144,9 @@ impl Population {
     ) -> Result<Box<dyn Draws + 'a>> {
         let weighted = |weight| Weighted::new(selected.clone(), layout, weight, interrupt);
         Ok(match self {
-            Population::Rows => Box::new(ByNumber::rows(selected)),
-            Population::Events => Box::new(ByNumber::events(weighted(EVENTS)?)?),
-            Population::Weight(_, weight) => {
+            SamplingUnit::Row => Box::new(ByNumber::rows(selected)),
+            SamplingUnit::Event => Box::new(ByNumber::events(weighted(EVENTS)?)?),
+            SamplingUnit::Weight(_, weight) => {
                 let (weighted, drawn) = (weighted(*weight)?, HashSet::new());
                 Box::new(ByWeight { weighted, drawn, arrivals })
             }
@@ -164,7 +164,7 @@ impl Population {
         request: &SampleRequest,
         rng: &mut Rng,
     ) -> Result<(Vec<Place>, Probability)> {
-        if let Population::Weight(column, weight) = self {
+        if let SamplingUnit::Weight(column, weight) = self {
             let weighted = Weighted::new(selected.clone(), layout, *weight, &request.interrupt)?;
             return draw_by_weight(&weighted, column, drawn, arrivals, request, rng);
         }

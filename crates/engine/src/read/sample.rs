@@ -14,7 +14,7 @@ use drillcore_sample::rng::Rng;
 
 use crate::error::{Error, Result};
 use crate::read::arrivals::Arrivals;
-use crate::read::draw::{ByNumber, Drawn, Draws, Population, Probability, drawable};
+use crate::read::draw::{ByNumber, Drawn, Draws, Probability, SamplingUnit, drawable};
 use crate::read::request::{SampleReport, SampleRequest, ShareRequest};
 use crate::read::shown::{rows_pass, show, threads_of};
 use crate::read::snapshot::TableSnapshot;
@@ -81,12 +81,12 @@ fn sample(
     }
     let question = table.question(&request.selection)?;
     let layout = &table.table().layout;
-    let population = Population::of(layout, request)?;
+    let unit = SamplingUnit::of(layout, request)?;
     let seed = request.seed.unwrap_or_else(fresh_seed);
-    let mut arrivals = arrivals(layout, &population, request, seed)?;
+    let mut arrivals = arrivals(layout, &unit, request, seed)?;
     let mut rng = Rng::keyed(seed, STREAM);
     let (drawn, report) =
-        population.sample(table, columns, question, request, arrivals.as_mut(), &mut rng)?;
+        unit.sample(table, columns, question, request, arrivals.as_mut(), &mut rng)?;
     let rows = match drawn.rows {
         Some(rows) => rows,
         None => {
@@ -119,14 +119,14 @@ fn with_arrivals(
 /// What notes arrival times, if they are asked for.
 fn arrivals(
     layout: &Layout,
-    population: &Population,
+    unit: &SamplingUnit,
     request: &SampleRequest,
     seed: u64,
 ) -> Result<Option<Arrivals>> {
     if !request.arrival_times {
         return Ok(None);
     }
-    let Population::Weight(_, weight) = population else {
+    let SamplingUnit::Weight(_, weight) = unit else {
         return Err(Error::invalid(
             "arrival times need draws by weight; give a weight column, or leave the arrival times out",
         ));

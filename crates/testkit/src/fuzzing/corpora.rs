@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::Target;
+use super::FuzzTarget;
 
 /// An input that fuzzing has found begins so; the others are made by the generator.
 pub const FOUND: &str = "found-";
@@ -15,7 +15,7 @@ pub struct Stored {
 }
 
 /// Where the inputs of a target lie.
-pub fn folder(target: &Target) -> PathBuf {
+pub fn folder(target: &FuzzTarget) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpora").join(target.name)
 }
 
@@ -23,7 +23,7 @@ pub fn folder(target: &Target) -> PathBuf {
 ///
 /// # Panics
 /// If they cannot be read.
-pub fn stored(target: &Target) -> Vec<Stored> {
+pub fn stored(target: &FuzzTarget) -> Vec<Stored> {
     let folder = folder(target);
     let entries =
         fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

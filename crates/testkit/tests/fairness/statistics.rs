@@ -16,7 +16,7 @@ use drillcore_testkit::event_table::{
 };
 use drillcore_testkit::repetitions::repetitions;
 use drillcore_testkit::statistics::{
-    Draw, Effort, Population, Verdict, assert_biased, assert_fair, distinct, first_and_second,
+    Draw, DrawableRows, Effort, Verdict, assert_biased, assert_fair, distinct, first_and_second,
     never_drawn, ordered_samples, overlaps, positions, shares, weighted_shares,
 };
 use drillcore_testkit::table_states::{
@@ -29,7 +29,7 @@ const SEED: u64 = 0x5eed_1000_0000;
 /// 2,400 samples of up to ten rows: at their rows, their order, and pairs of them; besides at as many samples of one
 /// row as there are rows, and three samples with replacement as large as the selection.
 fn battery(
-    population: &Population,
+    population: &DrawableRows,
     draw: &mut dyn FnMut(u64, bool, u64) -> Vec<i64>,
 ) -> Vec<Verdict> {
     let half = (population.len() / 2).max(1);
@@ -79,7 +79,7 @@ fn check_all_states(kind: Kind) {
         for (what, selection, ids) in selections() {
             let of = format!("{what}, {}, {kind:?}", state.state);
             assert_eq!(state.snapshot.count(&selection).unwrap(), ids.len() as u64, "{of}");
-            let population = Population::new(drawable(kind, ids));
+            let population = DrawableRows::new(drawable(kind, ids));
             let counted = state.snapshot.count_events(&selection).unwrap();
             assert_eq!(counted, population.len(), "{of}");
             let mut draw = |size, replace, seed| state.draw(&selection, size, replace, seed);
@@ -124,7 +124,7 @@ fn weighted_samples_are_in_proportion_to_live_weights_in_every_state() {
                     continue;
                 }
                 for column in ["weight", "value"] {
-                    let population = Population::weighted(&ids, |id| weight_of(column, id));
+                    let population = DrawableRows::weighted(&ids, |id| weight_of(column, id));
                     let mut draw = |replace, size, seed| {
                         let weight = Some(column);
                         weighted_sample_ids(
@@ -162,7 +162,7 @@ fn weighted_samples_of_long_sets_on_disk_are_in_proportion() {
             let ids: Vec<i64> = (low..=high).filter(|id| id % 2 == 1 && *id < 3_000).collect();
             for column in ["weight", "value"] {
                 let weight = |id| weight_of(column, id);
-                let population = Population::weighted(&ids, weight);
+                let population = DrawableRows::weighted(&ids, weight);
                 let mut draw = |replace, size, seed| {
                     let by = Some(column);
                     weighted_sample_ids(&snapshot, &selection, by, replace, size, seed)
@@ -179,7 +179,7 @@ fn weighted_samples_of_long_sets_on_disk_are_in_proportion() {
 }
 
 fn weighted_battery(
-    population: &Population,
+    population: &DrawableRows,
     draw: &mut dyn FnMut(bool, u64, u64) -> Vec<i64>,
 ) -> [Verdict; 2] {
     let with = Effort { size: 1_000, samples: repetitions(30), first_seed: SEED };
@@ -200,7 +200,7 @@ fn samples_of_a_table_of_mostly_dead_rows_are_fair() {
     opened.append(&(0..400).rev().collect::<Vec<_>>());
     opened.commit(&Commit::Delete((0..400).filter(|id| id % 5 > 0).collect()));
     let snapshot = opened.snapshot();
-    let population = Population::new((0..80).map(|row| 5 * row).collect());
+    let population = DrawableRows::new((0..80).map(|row| 5 * row).collect());
     let mut draw =
         |size, replace, seed| sample_ids(&snapshot, &Selection::default(), replace, size, seed);
     assert_fair("mostly dead rows", SEED, battery(&population, &mut draw));
@@ -260,7 +260,7 @@ fn the_only_row_is_drawn_always_and_never_twice() {
                 opened.database().flush().unwrap();
             }
             let snapshot = opened.snapshot();
-            let population = Population::new(vec![5]);
+            let population = DrawableRows::new(vec![5]);
             let mut draw = |size, replace, seed| {
                 sample_ids(&snapshot, &Selection::default(), replace, size, seed)
             };
@@ -279,7 +279,7 @@ fn samples_with_fresh_seeds_are_independent() {
     let opened = Opened::new(Kind::Append);
     let all: Vec<i64> = (0..241).collect();
     opened.append(&all);
-    let (snapshot, population) = (opened.snapshot(), Population::new(all));
+    let (snapshot, population) = (opened.snapshot(), DrawableRows::new(all));
     let effort = Effort { size: 20, samples: repetitions(2_000), first_seed: 0 };
     let mut draw = |n, _| {
         let request = SampleRequest { n, ..Default::default() };
@@ -294,7 +294,7 @@ fn samples_with_fresh_seeds_are_independent() {
 /// Rows of about a KiB, so that a block holds a few and an index page some hundreds. Reading keys in
 /// order with a cache that keeps the last block, a read of a block is a step into the next one.
 struct Boundaries {
-    population: Population,
+    population: DrawableRows,
     classes: Vec<Vec<i64>>,
     snapshot: TableSnapshot,
     _db: Database,
@@ -350,7 +350,7 @@ fn boundaries() -> Boundaries {
         without(last(&blocks, DISK_ROWS), &[&page_firsts, &page_lasts, &block_firsts]);
     let run_ends = vec![DISK_ROWS, DISK_ROWS + 299, DISK_ROWS + 300, DISK_ROWS + 398];
     Boundaries {
-        population: Population::new((0..=newest).collect()),
+        population: DrawableRows::new((0..=newest).collect()),
         classes: vec![page_firsts, page_lasts, block_firsts, block_lasts, run_ends, vec![newest]],
         snapshot,
         _db: db,
@@ -403,7 +403,7 @@ fn all_ordered_samples_of_tiny_tables_are_equally_likely() {
                 }
             }
             let population =
-                Population::new((0..rows).map(|row| i64::from(row * 3 % rows.max(4))).collect());
+                DrawableRows::new((0..rows).map(|row| i64::from(row * 3 % rows.max(4))).collect());
             let snapshot = table.snapshot().unwrap();
             assert_eq!(snapshot.pieces(), cuts.count_ones() as usize + 1);
             for (size, replace) in [(1, false), (1, true), (2, true), (2, false)] {
@@ -448,7 +448,7 @@ fn ordered_weighted_samples_of_tiny_tables_have_their_chances() {
                     }
                 }
             }
-            let population = Population::weighted(&rows, |id| Events::weight(id) as f64);
+            let population = DrawableRows::weighted(&rows, |id| Events::weight(id) as f64);
             let snapshot = opened.snapshot();
             for (size, replace) in [(1, true), (2, true), (2, false), (3, false)] {
                 let effort = Effort { size, samples: repetitions(2_000), first_seed: SEED };
@@ -486,7 +486,7 @@ fn versions() -> Vec<Vec<(i64, bool)>> {
 #[test]
 fn every_check_lets_a_fair_sampler_pass_and_rejects_its_biased_twin() {
     let all: Vec<i64> = (0..=NEWEST).collect();
-    let population = Population::new(all.clone());
+    let population = DrawableRows::new(all.clone());
     let mut without = biased::fair(&all, false);
     let mut with = biased::fair(&all, true);
     let mut draw = |size, replace: bool, seed| {
@@ -540,13 +540,13 @@ fn every_check_lets_a_fair_sampler_pass_and_rejects_its_biased_twin() {
     reject("shows a row committed later", SHARES, &mut shows_later, &mut with());
 
     let rows: Vec<Vec<i64>> = all.iter().map(|&id| drawable(Kind::Rollup, [id])).collect();
-    let events = Population::new(rows.concat());
+    let events = DrawableRows::new(rows.concat());
     let mut draws_rows = biased::weighs_pieces_alike(&rows);
     let mut draw = |size, _, seed| draws_rows(size, seed);
     assert_biased("draws rows for events", SEED, &battery(&events, &mut draw)[SHARES]);
 
     for column in ["weight", "value"] {
-        let population = Population::weighted(&all, |id| weight_of(column, id));
+        let population = DrawableRows::weighted(&all, |id| weight_of(column, id));
         let weight = |id| weight_of(column, id);
         let mut with = biased::by_weight(population.ids(), weight);
         let mut only_first = biased::weighs_only_the_first(population.ids(), weight);
@@ -569,14 +569,14 @@ fn every_check_lets_a_fair_sampler_pass_and_rejects_its_biased_twin() {
         }
     }
 
-    let five = Population::new((0..5).collect());
+    let five = DrawableRows::new((0..5).collect());
     let effort = Effort { size: 2, samples: 2_500, first_seed: SEED };
     let mut neighbours = biased::draws_neighbours(five.ids());
     let verdict = ordered_samples(&five, false, effort, &mut neighbours);
     assert_biased("draws neighbours", SEED, &verdict);
 
     let weight = |id| Events::weight(id) as f64;
-    let unequal = Population::weighted(&[2, 29, 25, 1], weight);
+    let unequal = DrawableRows::weighted(&[2, 29, 25, 1], weight);
     let effort = Effort { size: 2, samples: 2_000, first_seed: SEED };
     let mut forgets = biased::forgets_weights(unequal.ids(), weight);
     let verdict = ordered_samples(&unequal, false, effort, &mut forgets);
