@@ -424,7 +424,7 @@ mod tests {
     use super::*;
     use crate::indexed_sets::arbitrary::indexed_sets;
     use crate::key::arbitrary::data_type;
-    use crate::schema::{MergePolicy, SetColumn};
+    use crate::schema::SetColumn;
 
     fn any_schema() -> impl Strategy<Value = TableSchema> {
         let names = prop::collection::vec(".{0,8}", 1..5);
@@ -436,16 +436,7 @@ mod tests {
                 names.map(|name| Field::new(name, DataType::Utf8, true)).collect();
             let key = vec![index.index(width)];
             let set = indexed.map(|indexed| SetColumn { column: index.index(width), indexed });
-            TableSchema {
-                columns: Arc::new(Schema::new(fields)),
-                key,
-                set,
-                merge: MergePolicy::Append,
-                weights: vec![],
-                streams: Default::default(),
-                ttl: None,
-                stored: Default::default(),
-            }
+            TableSchema { set, ..TableSchema::new(Arc::new(Schema::new(fields)), key) }
         })
     }
 

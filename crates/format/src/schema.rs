@@ -184,6 +184,20 @@ pub(crate) fn list_item() -> FieldRef {
 }
 
 impl TableSchema {
+    /// An append table with these columns and this key, and with nothing else.
+    pub fn new(columns: SchemaRef, key: Vec<usize>) -> TableSchema {
+        TableSchema {
+            columns,
+            key,
+            set: None,
+            merge: MergePolicy::Append,
+            weights: Vec::new(),
+            streams: Streams::BySize,
+            ttl: None,
+            stored: StoredColumns::default(),
+        }
+    }
+
     /// The same table with one more column, behind the others; rows written before hold null there.
     ///
     /// In a rollup table it is a dimension, the last of the key: keys drop the nulls at their end, so
@@ -626,14 +640,8 @@ mod tests {
     fn an_upsert_table_reads_back_with_the_columns_that_were_added() {
         let field = |name: &str| Field::new(name, DataType::Int64, true);
         let made = TableSchema {
-            columns: Arc::new(Schema::new(vec![field("id"), field("x")])),
-            key: vec![0],
-            set: None,
             merge: MergePolicy::Upsert { declared: 2 },
-            weights: vec![],
-            streams: Streams::BySize,
-            ttl: None,
-            stored: Default::default(),
+            ..TableSchema::new(Arc::new(Schema::new(vec![field("id"), field("x")])), vec![0])
         };
         let wider = made.with_column(Arc::new(field("added")));
         assert_eq!(wider.merge, MergePolicy::Upsert { declared: 2 });
@@ -653,20 +661,14 @@ mod tests {
             Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
             Field::new("delay", DataType::Int16, true),
         ];
+        let shown = Schema::new(vec![
+            fields[0].clone(),
+            Field::new("n", DataType::Int64, false),
+            Field::new("worst", DataType::Int64, true),
+        ]);
         let count = Metric { kind: MetricKind::Count, input: None };
         let worst = Metric { kind: MetricKind::Max, input: Some(1) };
         let schema = TableSchema {
-            columns: Arc::new(Schema::new(vec![
-                fields[0].clone(),
-                Field::new("n", DataType::Int64, false),
-                Field::new("worst", DataType::Int64, true),
-            ])),
-            key: vec![0],
-            set: None,
-            weights: vec![],
-            streams: Streams::BySize,
-            ttl: None,
-            stored: Default::default(),
             merge: MergePolicy::Rollup(Rollup {
                 events: Arc::new(Schema::new(fields)),
                 time: Some(0),
@@ -675,6 +677,7 @@ mod tests {
                 declared: 1,
                 discovers: true,
             }),
+            ..TableSchema::new(Arc::new(shown), vec![0])
         };
         // One that has lost a metric still says what was stored of it.
         let without = schema.without_column(2);

@@ -20,7 +20,7 @@ use arrow_schema::{DataType, Field, Schema};
 use crate::block;
 use crate::key::Keys;
 use crate::rows::{Layout, Rows};
-use crate::schema::{MergePolicy, TableSchema};
+use crate::schema::TableSchema;
 use bounds::{bounds, width};
 pub use zones::{ColumnZones, Zones, ZonesBuilder};
 
@@ -91,16 +91,7 @@ impl StatisticsLayout {
             earlier.map(move |retired| (column, retired.number))
         });
         let earlier = earlier.map(|(column, number)| (column, places[number])).collect();
-        let page = Layout::new(&TableSchema {
-            columns: Arc::new(Schema::new(fields)),
-            key: Vec::new(),
-            set: None,
-            merge: MergePolicy::Append,
-            weights: Vec::new(),
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
-        });
+        let page = Layout::new(&TableSchema::new(Arc::new(Schema::new(fields)), Vec::new()));
         StatisticsLayout { table: table.clone(), page, columns, stored, earlier }
     }
 

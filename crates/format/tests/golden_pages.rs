@@ -140,14 +140,9 @@ fn manifest_edits(declared: usize, discovers: bool) -> Vec<Vec<Edit>> {
         Field::new("tags", list_of_strings(), true),
     ]));
     let schema = TableSchema {
-        columns,
-        key: vec![0, 1],
         set: Some(0.into()),
-        merge: MergePolicy::Append,
         weights: vec![2],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
+        ..TableSchema::new(columns, vec![0, 1])
     };
     let hourly = hourly_schema(&schema, declared, discovers);
     let lsns = LsnRange { first: Lsn(1), last: Lsn(300) };
@@ -217,14 +212,9 @@ fn hourly_schema(events: &TableSchema, declared: usize, discovers: bool) -> Tabl
         discovers,
     };
     TableSchema {
-        columns: Arc::new(Schema::new(fields)),
-        key: vec![0, 1],
         set: Some(1.into()),
         merge: MergePolicy::Rollup(rollup),
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
+        ..TableSchema::new(Arc::new(Schema::new(fields)), vec![0, 1])
     }
 }
 
@@ -248,16 +238,7 @@ fn positions_of_sources_keep_their_bytes() {
 #[test]
 fn edits_of_set_indexes_keep_their_bytes() {
     let columns = Arc::new(Schema::new(vec![Field::new("carrier", DataType::Utf8, false)]));
-    let all = TableSchema {
-        columns,
-        key: vec![0],
-        set: Some(0.into()),
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    };
+    let all = TableSchema { set: Some(0.into()), ..TableSchema::new(columns, vec![0]) };
     let some = IndexedSets::none().with([b"\x01AA\x00".to_vec(), b"\x01UA\x00".to_vec()]);
     let (table, name) = (TableId(1), "flights".to_string());
     let postings = PostingsMeta { file: SegmentId(18), bytes: 20_480 };
@@ -277,16 +258,7 @@ fn edits_of_a_time_to_live_keep_their_bytes() {
     let at = DataType::Timestamp(TimeUnit::Microsecond, None);
     let columns = Arc::new(Schema::new(vec![Field::new("at", at, false)]));
     let week = Some(TimeToLive { column: 0, seconds: 604_800 });
-    let schema = TableSchema {
-        columns,
-        key: vec![0],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: week,
-        stored: Default::default(),
-    };
+    let schema = TableSchema { ttl: week, ..TableSchema::new(columns, vec![0]) };
     let (table, name) = (TableId(1), "events".to_string());
     let edits = vec![
         Edit::CreateTable { table, name, schema },
@@ -302,18 +274,17 @@ fn edits_of_a_time_to_live_keep_their_bytes() {
 fn edits_of_backups_and_of_columns_that_move_keep_their_bytes() {
     let field = |name: &str, of: DataType| Field::new(name, of, true);
     let made = TableSchema {
-        columns: Arc::new(Schema::new(vec![
-            field("tail", DataType::Utf8),
-            field("seats", DataType::Int16),
-            field("model", DataType::Utf8),
-        ])),
-        key: vec![0],
         set: Some(2.into()),
         merge: MergePolicy::Upsert { declared: 3 },
         weights: vec![1],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
+        ..TableSchema::new(
+            Arc::new(Schema::new(vec![
+                field("tail", DataType::Utf8),
+                field("seats", DataType::Int16),
+                field("model", DataType::Utf8),
+            ])),
+            vec![0],
+        )
     };
     let wide = made.with_wider(1, &DataType::Int32).with_wider(1, &DataType::Int64);
     let added = wide.with_column(Arc::new(field("gate", DataType::Float32)));
@@ -349,14 +320,8 @@ fn an_upsert_table_keeps_its_bytes() {
     let field = |name, nullable| Field::new(name, DataType::Utf8, nullable);
     let fields = vec![field("tail", false), field("model", true), field("added", true)];
     let schema = TableSchema {
-        columns: Arc::new(Schema::new(fields)),
-        key: vec![0],
-        set: None,
         merge: MergePolicy::Upsert { declared: 2 },
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
+        ..TableSchema::new(Arc::new(Schema::new(fields)), vec![0])
     };
     let edits = vec![Edit::CreateTable { table: TableId(1), name: "planes".into(), schema }];
     let mut bytes = Vec::new();
@@ -482,16 +447,7 @@ fn a_statistics_page_keeps_its_bytes() {
         Field::new("delay", DataType::Float64, true),
         Field::new("late", DataType::Boolean, true),
     ]));
-    let schema = TableSchema {
-        columns: columns.clone(),
-        key: vec![0, 1],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    };
+    let schema = TableSchema::new(columns.clone(), vec![0, 1]);
     // One zone with a long name, one with a NaN and nulls only, one with both zeros.
     let long = "Lufthansa CityLine – Münchener Zubringer".to_string();
     let carriers = [None, Some("AA"), Some(&long), Some("M"), Some("N"), Some("O")];

@@ -14,7 +14,7 @@ use drillcore_format::page::{
     HEADER_BYTES, PageAddress, PageKind, page_len, read_page, write_page,
 };
 use drillcore_format::rows::Layout;
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::schema::TableSchema;
 use drillcore_storage::files::directory::{Directory, read_file};
 use drillcore_storage::files::memory_directory::MemoryDirectory;
 use drillcore_storage::pages::page_cache::PageCache;
@@ -25,16 +25,7 @@ use drillcore_storage::segments::segment_writer::SegmentWriter;
 const ID: SegmentId = SegmentId(1);
 
 fn layout(batch: &RecordBatch) -> Layout {
-    Layout::new(&TableSchema {
-        columns: batch.schema(),
-        key: vec![0],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    })
+    Layout::new(&TableSchema::new(batch.schema(), vec![0]))
 }
 
 /// A segment of the batch's rows, which are sorted by the first column.

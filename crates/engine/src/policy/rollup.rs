@@ -380,14 +380,8 @@ mod tests {
         };
         let shown = ["id", "least", "most", "mean"].map(field);
         let layout = Layout::new(&TableSchema {
-            columns: Arc::new(Schema::new(shown.to_vec())),
-            key: vec![0],
-            set: None,
             merge: MergePolicy::Rollup(rollup.clone()),
-            weights: vec![],
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
+            ..TableSchema::new(Arc::new(Schema::new(shown.to_vec())), vec![0])
         });
         let numbers = |values: [Option<i64>; 4]| Arc::new(Int64Array::from(values.to_vec()));
         let columns: Vec<ArrayRef> = vec![

@@ -157,16 +157,10 @@ fn dimensions(schema: &TableSchema, rollup: &Rollup) -> Vec<usize> {
 
 /// The shape of a rollup table's events, keyed by the dimensions that all must have.
 fn events_schema(schema: &TableSchema, rollup: &Rollup, dimensions: &[usize]) -> TableSchema {
-    TableSchema {
-        columns: wanted_events(schema, rollup, dimensions),
-        key: dimensions[..rollup.declared].to_vec(),
-        set: None,
-        merge: MergePolicy::Append,
-        weights: Vec::new(),
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    }
+    TableSchema::new(
+        wanted_events(schema, rollup, dimensions),
+        dimensions[..rollup.declared].to_vec(),
+    )
 }
 
 /// The columns of a rollup table's events. Those that only dropped metrics were made of may be missing.

@@ -11,7 +11,7 @@ use arrow_cast::display::array_value_to_string;
 use arrow_select::interleave::interleave;
 use drillcore_format::ids::Lsn;
 use drillcore_format::key::{Keys, decode_column};
-use drillcore_format::schema::{MergePolicy, TableSchema};
+use drillcore_format::schema::TableSchema;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
@@ -197,14 +197,12 @@ impl Changes {
             })
         });
         let partial = TableSchema {
-            columns: Arc::new(schema.columns.project(&given).expect("the columns are the table's")),
-            key: schema.key.iter().filter_map(position).collect(),
             set,
-            merge: MergePolicy::Append,
             weights: schema.weights.iter().filter_map(position).collect(),
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
+            ..TableSchema::new(
+                Arc::new(schema.columns.project(&given).expect("the columns are the table's")),
+                schema.key.iter().filter_map(position).collect(),
+            )
         };
         let conformed = conform(&partial, &partial.key, batch, OnError::Raise.into())?.batch;
         let mut columns = vec![None; schema.columns.fields().len()];

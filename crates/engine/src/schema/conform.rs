@@ -279,23 +279,13 @@ mod tests {
         BinaryArray, Float64Array, Int32Array, Int64Array, StringArray, StringViewArray,
     };
     use arrow_schema::Schema;
-    use drillcore_format::schema::MergePolicy;
 
     fn schema() -> TableSchema {
         let columns = Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("name", DataType::Utf8, true),
         ]));
-        TableSchema {
-            columns,
-            key: vec![0],
-            set: None,
-            merge: MergePolicy::Append,
-            weights: vec![],
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
-        }
+        TableSchema::new(columns, vec![0])
     }
 
     fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

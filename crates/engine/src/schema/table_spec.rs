@@ -294,31 +294,13 @@ impl TableSpec {
         let weights = self.checked_weights(&key)?;
         let schema = match &self.merge {
             Merge::Append => {
-                let (set, merge) = (set.map(set_column), MergePolicy::Append);
-                TableSchema {
-                    columns,
-                    key,
-                    set,
-                    merge,
-                    weights,
-                    streams: Streams::BySize,
-                    ttl: None,
-                    stored: Default::default(),
-                }
+                let set = set.map(set_column);
+                TableSchema { set, weights, ..TableSchema::new(columns, key) }
             }
             Merge::Upsert => {
                 let declared = columns.fields().len();
                 let (set, merge) = (set.map(set_column), MergePolicy::Upsert { declared });
-                TableSchema {
-                    columns,
-                    key,
-                    set,
-                    merge,
-                    weights,
-                    streams: Streams::BySize,
-                    ttl: None,
-                    stored: Default::default(),
-                }
+                TableSchema { set, merge, weights, ..TableSchema::new(columns, key) }
             }
             Merge::Rollup(rollup) => {
                 self.rollup_schema(rollup, columns, key, set)?.with_indexed(indexed)
@@ -421,14 +403,9 @@ impl TableSpec {
         let granularity = spec.granularity.stored();
         let rollup = Rollup { events, time, granularity, metrics, declared, discovers };
         let schema = TableSchema {
-            columns: Arc::new(Schema::new(fields)),
-            key: (0..declared).collect(),
             set: set.map(SetColumn::from),
-            weights: Vec::new(),
-            streams: Streams::BySize,
-            ttl: None,
-            stored: Default::default(),
             merge: MergePolicy::Rollup(rollup),
+            ..TableSchema::new(Arc::new(Schema::new(fields)), (0..declared).collect())
         };
         others.into_iter().try_fold(schema, |schema, column| {
             Ok(with_dimension(&schema, column.name(), &widest(column.data_type()))?.0)

@@ -17,7 +17,7 @@ use crate::key::Keys;
 use crate::key::fixed::{Fixed, Scaling};
 use crate::rows::Projection;
 use crate::rows::tests::table;
-use crate::schema::{MergePolicy, TableSchema, list_of_strings};
+use crate::schema::{TableSchema, list_of_strings};
 use crate::weight::stored_units;
 
 /// A layout, rows of it sorted by key, and a range of them that is not empty.
@@ -245,16 +245,7 @@ fn equal_keys_are_stored_once_and_still_take_a_byte_each() {
 
 fn table_of(fields: Vec<Field>) -> Layout {
     let columns = Arc::new(Schema::new(fields));
-    Layout::new(&TableSchema {
-        columns,
-        key: vec![0],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    })
+    Layout::new(&TableSchema::new(columns, vec![0]))
 }
 
 fn lists<'s>(lists: impl Iterator<Item = Option<Vec<Option<&'s str>>>>) -> ListArray {

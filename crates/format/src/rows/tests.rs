@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
 use crate::key::{decode_values, encode_keys};
-use crate::schema::{MergePolicy, SetColumn, TableSchema};
+use crate::schema::{SetColumn, TableSchema};
 
 /// A table of random shape and a batch of it.
 pub(crate) fn table(
@@ -40,20 +40,8 @@ pub(crate) fn table(
                 Arc::new(Schema::new(arrays.iter().enumerate().map(field).collect::<Vec<Field>>()));
             let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
             let key = key.clone();
-            let (set, merge) = (set.map(SetColumn::from), MergePolicy::Append);
-            (
-                TableSchema {
-                    columns,
-                    key,
-                    set,
-                    merge,
-                    weights: vec![],
-                    streams: Default::default(),
-                    ttl: None,
-                    stored: Default::default(),
-                },
-                batch,
-            )
+            let set = set.map(SetColumn::from);
+            (TableSchema { set, ..TableSchema::new(columns, key) }, batch)
         })
     })
 }
@@ -146,20 +134,14 @@ proptest! {
 }
 
 fn small_schema() -> TableSchema {
-    TableSchema {
-        columns: Arc::new(Schema::new(vec![
+    TableSchema::new(
+        Arc::new(Schema::new(vec![
             Field::new("id", DataType::Int64, false),
             Field::new("name", DataType::Utf8, true),
             Field::new("delay", DataType::Float64, true),
         ])),
-        key: vec![0],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    }
+        vec![0],
+    )
 }
 
 fn small_batch(len: usize) -> RecordBatch {
@@ -248,14 +230,5 @@ pub(crate) fn taken(array: &ArrayRef, rows: &[u32]) -> ArrayRef {
 pub(crate) fn of_types(types: &[DataType]) -> Layout {
     let field = |(at, of): (usize, &DataType)| Field::new(format!("c{at}"), of.clone(), true);
     let columns = Schema::new(types.iter().enumerate().map(field).collect::<Vec<Field>>());
-    Layout::new(&TableSchema {
-        columns: Arc::new(columns),
-        key: vec![0],
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    })
+    Layout::new(&TableSchema::new(Arc::new(columns), vec![0]))
 }

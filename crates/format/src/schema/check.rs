@@ -165,14 +165,9 @@ mod tests {
             Field::new("n", DataType::UInt8, false),
         ];
         TableSchema {
-            columns: Arc::new(Schema::new(columns)),
-            key: vec![0, 1],
             set: Some(1.into()),
-            merge: MergePolicy::Append,
             weights: vec![3],
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
+            ..TableSchema::new(Arc::new(Schema::new(columns)), vec![0, 1])
         }
     }
 
@@ -192,14 +187,8 @@ mod tests {
         let (granularity, discovers) = (Granularity::None, false);
         let rollup = Rollup { events, time: None, granularity, metrics, declared: 1, discovers };
         TableSchema {
-            columns: Arc::new(Schema::new(columns)),
-            key: vec![0],
-            set: None,
             merge: MergePolicy::Rollup(rollup),
-            weights: Vec::new(),
-            streams: Default::default(),
-            ttl: None,
-            stored: Default::default(),
+            ..TableSchema::new(Arc::new(Schema::new(columns)), vec![0])
         }
     }
 

@@ -122,14 +122,9 @@ mod tests {
             Field::new("id", DataType::Int64, false),
         ];
         TableSchema {
-            columns: Arc::new(Schema::new(columns)),
-            key: vec![0],
-            set: None,
             merge,
-            weights: vec![],
-            streams: Default::default(),
             ttl: Some(TimeToLive { column: 0, seconds: 10 }),
-            stored: Default::default(),
+            ..TableSchema::new(Arc::new(Schema::new(columns)), vec![0])
         }
     }
 

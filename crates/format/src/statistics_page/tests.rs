@@ -24,16 +24,7 @@ fn strings() -> impl Strategy<Value = Vec<Option<String>>> {
 
 fn layout_of(columns: Vec<Field>, key: Vec<usize>) -> Layout {
     let columns = Arc::new(Schema::new(columns));
-    Layout::new(&TableSchema {
-        columns,
-        key,
-        set: None,
-        merge: MergePolicy::Append,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    })
+    Layout::new(&TableSchema::new(columns, key))
 }
 
 /// Rows as they come in, in blocks of so many rows and bytes, and the page of their zones.

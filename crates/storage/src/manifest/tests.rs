@@ -17,16 +17,7 @@ fn create_table() -> Edit {
     use arrow_schema::{DataType, Field, Schema};
     let columns = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
     let merge = drillcore_format::schema::MergePolicy::Append;
-    let schema = TableSchema {
-        columns,
-        key: vec![0],
-        set: None,
-        merge,
-        weights: vec![],
-        streams: Default::default(),
-        ttl: None,
-        stored: Default::default(),
-    };
+    let schema = TableSchema { merge, ..TableSchema::new(columns, vec![0]) };
     Edit::CreateTable { table: TableId(1), name: "t".into(), schema }
 }
 
