@@ -33,16 +33,19 @@ impl Moments {
     /// The moments of some numbers. Two passes without a division, so it takes less time than to push them.
     pub fn of_all(numbers: &[f64]) -> Moments {
         let count = numbers.len() as f64;
-        let mean = sum_in_lanes(numbers, |x| x) / count;
+        let mean = sum_in_lanes(numbers) / count;
         if numbers.is_empty() || !mean.is_finite() {
             let mut moments = Moments::new();
             numbers.iter().for_each(|&x| moments.push(x));
             return moments;
         }
         // What rounding left of the mean is taken off again (Chan, Golub and LeVeque 1983).
-        let off = sum_in_lanes(numbers, |x| x - mean) / count;
-        let squares = sum_in_lanes(numbers, |x| (x - mean) * (x - mean));
-        let cubes = sum_in_lanes(numbers, |x| (x - mean) * (x - mean) * (x - mean));
+        let [off, squares, cubes] = sums_in_lanes(numbers, |x| {
+            let from_mean = x - mean;
+            let square = from_mean * from_mean;
+            [from_mean, square, square * from_mean]
+        });
+        let off = off / count;
         Moments::of_powers(
             numbers.len() as u64,
             mean + off,
@@ -93,11 +96,12 @@ impl Moments {
         let apart = other.mean - self.mean;
         self.count += other.count;
         let all = self.count as f64;
-        self.mean += apart * (theirs / all);
+        let (our_share, their_share) = (ours / all, theirs / all);
+        self.mean += apart * their_share;
         self.cubes += other.cubes
-            + apart.powi(3) * (ours * (theirs / all) * ((ours - theirs) / all))
-            + 3.0 * apart * (ours / all * other.squares - theirs / all * self.squares);
-        self.squares += other.squares + apart * apart * (ours * (theirs / all));
+            + apart.powi(3) * (ours * their_share * (our_share - their_share))
+            + 3.0 * apart * (our_share * other.squares - their_share * self.squares);
+        self.squares += other.squares + apart * apart * (ours * their_share);
         self.not_finite += other.not_finite;
     }
 
@@ -153,16 +157,29 @@ impl Moments {
 }
 
 /// Sums that a processor adds several of at once, and whose rounding is less than that of one after the other.
-pub fn sum_in_lanes(numbers: &[f64], of: impl Fn(f64) -> f64) -> f64 {
-    let mut lanes = [0.0; 8];
-    let chunks = numbers.chunks_exact(lanes.len());
-    let rest: f64 = chunks.remainder().iter().map(|&x| of(x)).sum();
-    for chunk in chunks {
-        for (lane, &x) in lanes.iter_mut().zip(chunk) {
-            *lane += of(x);
+pub fn sum_in_lanes(numbers: &[f64]) -> f64 {
+    let [sum] = sums_in_lanes(numbers, |x| [x]);
+    sum
+}
+
+/// [`sum_in_lanes`] of several figures of each number.
+fn sums_in_lanes<const FIGURES: usize>(
+    numbers: &[f64],
+    of: impl Fn(f64) -> [f64; FIGURES],
+) -> [f64; FIGURES] {
+    const LANES: usize = 8;
+    let mut lanes = [[0.0; LANES]; FIGURES];
+    let mut add = |lane: usize, x: f64| {
+        for (lanes, figure) in lanes.iter_mut().zip(of(x)) {
+            lanes[lane] += figure;
         }
+    };
+    let chunks = numbers.chunks_exact(LANES);
+    chunks.remainder().iter().enumerate().for_each(|(lane, &x)| add(lane, x));
+    for chunk in chunks {
+        chunk.iter().enumerate().for_each(|(lane, &x)| add(lane, x));
     }
-    rest + lanes.iter().sum::<f64>()
+    lanes.map(|lanes| lanes.iter().sum())
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ use crate::read::estimate::recent::{RECENT, recent_place};
 pub struct Distinct {
     /// How many values were met, each time they were.
     pub count: u64,
+    /// Of `bits` the value that was met last: many rows of a group have the same.
+    last: Option<u64>,
     bits: HashSet<u64, FixedState>,
     encoded: HashSet<Box<[u8]>, FixedState>,
 }
@@ -74,6 +76,10 @@ pub fn add_values<T>(
                 let target = target_of(row);
                 let Some(distinct) = pick(&mut targets[target]) else { return };
                 distinct.count += times_of(row);
+                if distinct.last == Some(bits) {
+                    return;
+                }
+                distinct.last = Some(bits);
                 let recent = &mut recent[recent_place(bits ^ (target as u64).rotate_left(32))];
                 if *recent != (target, bits) {
                     *recent = (target, bits);

@@ -121,7 +121,7 @@ impl Numbers {
             return;
         }
         self.count += numbers.len() as u64;
-        match sum_in_lanes(numbers, |x| x) {
+        match sum_in_lanes(numbers) {
             sum if sum.is_finite() => self.sum.add_float(sum),
             // The order decides.
             _ => numbers.iter().for_each(|&number| self.sum.add_float(number)),
