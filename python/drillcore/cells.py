@@ -75,14 +75,6 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     return pa.array(values, type=kind, from_pandas=False)
 
 
-def plain_types(kind: pa.DataType) -> frozenset[type]:
-    """Return the types of values that pyarrow takes unchanged or refuses.
-
-    Of datetimes these are only those with a zone if ``kind`` has one, else those without.
-    """
-    return _DATETIMES if _takes_all_datetimes(kind) else _rule(kind)[0]
-
-
 _DATETIMES = frozenset([dt.datetime])
 
 

@@ -30,7 +30,6 @@ from drillcore.notebook import escaped
 from drillcore.overview import columns_html, table_caption
 from drillcore.progress import check_progress, rows_shown
 from drillcore.reads import Reads
-from drillcore.single_row import SingleRow
 from drillcore.table_writer import TableWriter
 from drillcore.type_names import type_name
 from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
@@ -51,7 +50,6 @@ class Table(Altering, Reads):
         self._native = native
         self._database = database
         self._schemas = (native.schema_version, _schemas(native))
-        self._single: tuple[pa.Schema, SingleRow, SingleRow] | None = None
 
     @property
     def name(self) -> str:
@@ -142,14 +140,15 @@ class Table(Altering, Reads):
         skip = check_on_error(on_error) == "skip"
         fill_nulls = bool(fill_nulls)
         try:
-            arrow = self._one_row(data, fill_nulls)
-            if arrow is None:
-                arrow = self._to_arrow(data, fill_nulls)
-            rows, rejected, lsn = self._native.append(arrow, skip, fill_nulls)
+            # Of one dict of plain values, the engine makes a row itself.
+            appended = self._native.append_plain(data, skip, fill_nulls)
+            if appended is None:
+                appended = self._native.append(self._to_arrow(data, fill_nulls), skip, fill_nulls)
         except (InvalidArgumentError, InvalidTypeError, NotFoundError):
             if not skip or not is_dicts(data):
                 raise
             return self._append_good(data, fill_nulls)
+        rows, rejected, lsn = appended
         return AppendResult(rows, [Rejected(row, reason) for row, reason in rejected], lsn)
 
     def load(
@@ -468,15 +467,6 @@ class Table(Altering, Reads):
         rows, rejected, lsn = self._native.append(arrow, True, fill_nulls)
         bad += [Rejected(good[row], reason) for row, reason in rejected]
         return AppendResult(rows, sorted(bad, key=lambda each: each.row), lsn)
-
-    def _one_row(self, data: Any, fill_nulls: bool) -> pa.RecordBatch | None:
-        """One dict of plain values as Arrow data."""
-        if type(data) is not list or len(data) != 1 or type(data[0]) is not dict:
-            return None
-        schema = self.append_schema
-        if self._single is None or self._single[0] is not schema:
-            self._single = (schema, SingleRow(schema, self._needed(False)), SingleRow(schema, self._needed(True)))
-        return self._single[1 + fill_nulls].batch(data[0])
 
     def _to_arrow(self, data: Any, fill_nulls: bool) -> Any:
         return to_arrow(data, self.append_schema, self._needed(fill_nulls))

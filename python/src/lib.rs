@@ -15,6 +15,7 @@ mod rows;
 mod parquet_writer;
 mod estimate;
 mod estimate_looks;
+mod plain_row;
 mod table;
 mod database;
 mod writer;

@@ -18,6 +18,7 @@ use crate::error;
 use crate::estimate::{Estimate, EstimateArgument};
 use crate::estimate_looks::EstimateLooks;
 use crate::lasting::Lasting;
+use crate::plain_row::PlainRow;
 use crate::progress::Progress;
 use crate::rows::Scan;
 use crate::selection::{SelectionArgument, into_arrays};
@@ -37,11 +38,13 @@ pub struct Table {
     memory_bytes: u64,
     /// The newest shape that was seen, and how many there were.
     shape: Mutex<(Option<Arc<TableSchema>>, u64)>,
+    /// How dicts become rows of a shape.
+    plain_row: Mutex<Option<(Arc<TableSchema>, Arc<PlainRow>)>>,
 }
 
 impl Table {
     pub fn new(inner: drillcore::Table, memory_bytes: u64) -> Table {
-        Table { inner, memory_bytes, shape: Mutex::default() }
+        Table { inner, memory_bytes, shape: Mutex::default(), plain_row: Mutex::default() }
     }
 
     /// The table, for the call named `what`, which writes.
@@ -50,6 +53,35 @@ impl Table {
             false => Ok(&self.inner),
             true => Err(error::read_only(py, what)),
         }
+    }
+
+    /// How dicts become rows of the newest shape, made once for each.
+    fn plain_row(&self, py: Python<'_>) -> Arc<PlainRow> {
+        let now = self.inner.schema();
+        match &*self.plain_row.lock() {
+            // Held, so that no other shape gets its address.
+            Some((shape, row)) if Arc::ptr_eq(shape, &now) => return Arc::clone(row),
+            _ => {}
+        }
+        let row = Arc::new(PlainRow::new(py, &now));
+        let outdated = self.plain_row.lock().replace((now, Arc::clone(&row)));
+        // Not under the lock, since it belongs to Python in part.
+        drop(outdated);
+        row
+    }
+
+    fn append_batch(
+        &self,
+        py: Python<'_>,
+        batch: &RecordBatch,
+        skip: bool,
+        fill_nulls: bool,
+    ) -> PyResult<AppendTuple> {
+        let writer = self.writer(py, "append")?;
+        let on_error = if skip { OnError::Skip } else { OnError::Raise };
+        let options = AppendOptions { on_error, fill_nulls };
+        let append = |interrupt| writer.interrupted_by(interrupt).append(batch, options);
+        Ok(append_tuple(signals::call(py, append)?))
     }
 
     /// Makes the call named `what`, which deletes rows, and returns how many there were, and the commit.
@@ -247,12 +279,21 @@ impl Table {
         skip: bool,
         fill_nulls: bool,
     ) -> PyResult<AppendTuple> {
-        let writer = self.writer(py, "append")?;
+        self.writer(py, "append")?;
         let batch = data.read_all(py)?;
-        let on_error = if skip { OnError::Skip } else { OnError::Raise };
-        let options = AppendOptions { on_error, fill_nulls };
-        let append = |interrupt| writer.interrupted_by(interrupt).append(&batch, options);
-        Ok(append_tuple(signals::call(py, append)?))
+        self.append_batch(py, &batch, skip, fill_nulls)
+    }
+
+    /// Appends a list of one dict of plain values; returns nothing, and does nothing, for other data.
+    fn append_plain(
+        &self,
+        py: Python<'_>,
+        data: &Bound<'_, PyAny>,
+        skip: bool,
+        fill_nulls: bool,
+    ) -> PyResult<Option<AppendTuple>> {
+        let batch = self.plain_row(py).batch(data);
+        batch.map(|batch| self.append_batch(py, &batch, skip, fill_nulls)).transpose()
     }
 
     /// Deletes by key, one array a key column; returns the number of rows and the commit.
