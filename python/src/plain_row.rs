@@ -175,12 +175,16 @@ fn timestamp(
     let py = value.py();
     let part = |name| value.getattr(name).ok()?.extract::<i64>().ok();
     let given = value.getattr(intern!(py, "tzinfo")).ok()?;
-    let fits = if zone.is_some() { given.is(&types.utc) } else { given.is_none() };
-    if !fits {
+    if zone.is_none() != given.is_none() {
         return None;
     }
+    let ahead = match given.is_none() || given.is(&types.utc) {
+        true => 0,
+        false => seconds_ahead_of_utc(value)?,
+    };
     let (hours, minutes) = (part(intern!(py, "hour"))?, part(intern!(py, "minute"))?);
-    let seconds = ((days(value)? * 24 + hours) * 60 + minutes) * 60 + part(intern!(py, "second"))?;
+    let minutes = (days(value)? * 24 + hours) * 60 + minutes;
+    let seconds = minutes * 60 + part(intern!(py, "second"))? - ahead;
     let micros = part(intern!(py, "microsecond"))?;
     let in_units = |per_second: i64| {
         let scaled = micros * per_second;
@@ -194,6 +198,15 @@ fn timestamp(
         TimeUnit::Microsecond => time::<TimestampMicrosecondType>(in_units(1_000_000)?, zone),
         TimeUnit::Nanosecond => time::<TimestampNanosecondType>(in_units(1_000_000_000)?, zone),
     })
+}
+
+/// How far the clock of a datetime's zone is ahead then, if by whole seconds.
+fn seconds_ahead_of_utc(value: &Bound<'_, PyAny>) -> Option<i64> {
+    let py = value.py();
+    let ahead = value.call_method0(intern!(py, "utcoffset")).ok()?;
+    let part = |name| ahead.getattr(name).ok()?.extract::<i64>().ok();
+    let is_whole = part(intern!(py, "microseconds"))? == 0;
+    is_whole.then_some(part(intern!(py, "days"))? * 86_400 + part(intern!(py, "seconds"))?)
 }
 
 fn time<T: ArrowTimestampType>(value: i64, zone: Option<Arc<str>>) -> ArrayRef {
