@@ -1,13 +1,17 @@
-"""Rows as dicts into a table of five columns: one append per row, and a writer with one thread and with more.
+"""Rows as dicts into a table of five columns: one append per row, a writer with one thread and with more, and SQLite.
 
     python python/benches/writing.py --rows 400000
 
 All dicts are there before the clock starts. Time runs until the last row is committed. Each way gets a table of its
 own in one database on disk with the default options. Its rows are counted, and one is compared. The first round does
 not count.
+
+SQLite commits each row by itself into a table with the same key and an index of the same column, with a write-ahead log
+that, as by the default options here, the system writes out when it likes.
 """
 
 import argparse
+import sqlite3
 import statistics
 import tempfile
 import threading
@@ -49,6 +53,27 @@ def write(table: drillcore.Table, shares: list[list[dict[str, Any]]]) -> None:
             thread.join()
 
 
+def sqlite_rate(rows: list[dict[str, Any]]) -> float:
+    """Insert each row by itself, and return how many a second."""
+    with tempfile.TemporaryDirectory() as folder:
+        db = sqlite3.connect(f"{folder}/db", isolation_level=None)
+        db.execute("pragma journal_mode = wal")
+        db.execute("pragma synchronous = off")
+        db.execute(
+            "create table t(day integer, carrier text, flight integer, miles integer, delay real, "
+            "primary key (day, flight)) without rowid"
+        )
+        db.execute("create index of_carrier on t(carrier)")
+        started = time.perf_counter()
+        for row in rows:
+            db.execute("insert into t values (:day, :carrier, :flight, :miles, :delay)", row)
+        rate = len(rows) / (time.perf_counter() - started)
+        if db.execute("select count(*) from t").fetchone() != (len(rows),):
+            raise SystemExit("SQLite: the rows differ")
+        db.close()
+        return rate
+
+
 def main() -> None:
     """Measure each way in turn, several times."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -62,7 +87,7 @@ def main() -> None:
         "writer, 1 thread": (write, [flights(0, given.rows)]),
         f"writer, {given.threads} threads": (write, [flights(n * each, each) for n in range(given.threads)]),
     }
-    rates: dict[str, list[float]] = {way: [] for way in ways}
+    rates: dict[str, list[float]] = {way: [] for way in [*ways, "SQLite, one by one"]}
     with tempfile.TemporaryDirectory() as folder, drillcore.open(folder) as db:
         for repetition in range(given.repetitions + 1):
             for way, (call, shares) in ways.items():
@@ -75,6 +100,9 @@ def main() -> None:
                 db.drop_table(table.name)
                 if repetition > 0:
                     rates[way].append(rate)
+            rate = sqlite_rate(flights(0, given.rows // 20))
+            if repetition > 0:
+                rates["SQLite, one by one"].append(rate)
     for way, of_way in rates.items():
         print(f"{way:20} {statistics.median(of_way):10,.0f} rows/s   {min(of_way):10,.0f} .. {max(of_way):,.0f}")
 
