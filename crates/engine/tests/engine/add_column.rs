@@ -8,18 +8,20 @@ use std::time::Duration;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
+
+use crate::fixtures::schema_of;
 
 const CACHE_BYTES: u64 = 1 << 20;
 
 fn spec(merge: Merge) -> TableSpec {
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("place", DataType::Utf8, true),
-            Field::new("weight", DataType::Int64, false),
-        ])),
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("place", DataType::Utf8, true),
+            ("weight", DataType::Int64, false),
+        ]),
         ["id"],
     )
     .set("place")
@@ -447,9 +449,7 @@ fn a_column_that_cannot_be_is_refused_and_nothing_changes() {
     let error = table.add_column("level", &DataType::Date64).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"level\" has type date64"), "{error}");
-    let metrics = vec![("sum".to_string(), Metric::sum("weight"))];
-    let granularity = Granularity::NONE;
-    let rollup = Merge::Rollup(RollupSpec { time: None, granularity, metrics, discover: false });
+    let rollup = Merge::Rollup(RollupSpec::default().metric("sum", Metric::sum("weight")));
     let rollup = TableSpec { set: None, weights: vec![], ..spec(rollup) };
     let rollup = db.create_table("r", rollup).unwrap();
     let error = rollup.add_column("sum", &DataType::Int64).unwrap_err();

@@ -10,8 +10,10 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{
     Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
 };
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
+
+use crate::fixtures::schema_of;
 
 const ALL: [&str; 13] = [
     "count",
@@ -30,13 +32,13 @@ const ALL: [&str; 13] = [
 ];
 
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("name", DataType::Utf8, true),
-        Field::new("kind", DataType::Int64, false),
-        Field::new("x", DataType::Float64, true),
-        Field::new("whole", DataType::Int64, true),
-    ]))
+    schema_of(&[
+        ("id", DataType::Int64, false),
+        ("name", DataType::Utf8, true),
+        ("kind", DataType::Int64, false),
+        ("x", DataType::Float64, true),
+        ("whole", DataType::Int64, true),
+    ])
 }
 
 /// Name, kind, x and whole of a row.
@@ -217,10 +219,7 @@ fn no_rows_have_counts_and_nothing_else() {
 fn figures_of_a_rollup_table_are_of_its_rows() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("x", DataType::Float64, true),
-    ]));
+    let columns = schema_of(&[("id", DataType::Int64, false), ("x", DataType::Float64, true)]);
     let metrics = vec![("n".into(), Metric::Count), ("x".into(), Metric::sum("x"))];
     let spec = TableSpec::new(columns.clone(), ["id"]).merge(Merge::Rollup(RollupSpec {
         granularity: Granularity::NONE,

@@ -9,40 +9,15 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, TimestampSecondArray};
-use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
+use drillcore::arrow_schema::{DataType, TimeUnit};
 use drillcore::directory::{Directory, LocalDirectory, Lock, ReadFile, WriteFile};
 use drillcore::*;
 
-fn spec(merge: Merge) -> TableSpec {
-    TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("n", DataType::Int64, false),
-        ])),
-        ["id"],
-    )
-    .merge(merge)
-}
-
-fn batch(ids: std::ops::Range<i64>, n: i64) -> RecordBatch {
-    let columns: Vec<ArrayRef> = vec![
-        Arc::new(Int64Array::from_iter_values(ids.clone())),
-        Arc::new(Int64Array::from_iter_values(ids.map(|_| n))),
-    ];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
-}
+use crate::fixtures::{of_keys, pairs, schema_of, value_rows, values_spec};
 
 fn rows(snapshot: &Snapshot, table: &str) -> Vec<(i64, i64)> {
-    let scan = snapshot.table(table).unwrap().scan(ScanRequest::default()).unwrap();
-    let of_batch = |batch: RecordBatch| {
-        let column =
-            |number: usize| batch.column(number).as_primitive::<Int64Type>().values().to_vec();
-        column(0).into_iter().zip(column(1)).collect::<Vec<_>>()
-    };
-    scan.map(Result::unwrap).flat_map(of_batch).collect()
+    pairs(&snapshot.table(table).unwrap())
 }
 
 fn open(path: &Path) -> Database {
@@ -66,15 +41,15 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let db = Database::open(path, Options::default()).unwrap();
-    let log = db.create_table("log", spec(Merge::Append)).unwrap();
-    let state = db.create_table("state", spec(Merge::Upsert)).unwrap();
-    db.create_table("other", spec(Merge::Append)).unwrap();
-    log.append(&batch(0..1_000, 0), OnError::Raise).unwrap();
-    state.append(&batch(0..100, 0), OnError::Raise).unwrap();
+    let log = db.create_table("log", values_spec(Merge::Append)).unwrap();
+    let state = db.create_table("state", values_spec(Merge::Upsert)).unwrap();
+    db.create_table("other", values_spec(Merge::Append)).unwrap();
+    log.append(&value_rows(0..1_000, 0), OnError::Raise).unwrap();
+    state.append(&value_rows(0..100, 0), OnError::Raise).unwrap();
     db.flush().unwrap();
-    db.append(&[("log", &batch(500..600, 1)), ("state", &batch(50..150, 1))]).unwrap();
+    db.append(&[("log", &value_rows(500..600, 1)), ("state", &value_rows(50..150, 1))]).unwrap();
     state.delete(&[Arc::new(Int64Array::from(vec![7]))]).unwrap();
-    db.append(&[("other", &batch(0..10, 0))]).unwrap();
+    db.append(&[("other", &value_rows(0..10, 0))]).unwrap();
     let reader = open(path);
     let moment = reader.moment().unwrap();
     assert_eq!(moment.lsn(), reader.snapshot().unwrap().lsn());
@@ -94,18 +69,16 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
         }
     };
     same("at once");
-    log.append(&batch(0..50, 2), OnError::Raise).unwrap();
+    log.append(&value_rows(0..50, 2), OnError::Raise).unwrap();
     same("after a later commit");
-    let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-    let between = Some(Between { low: key(0), high: key(550), closed: Closed::Both });
-    log.delete_selected(&Selection { between, ..Selection::default() }).unwrap();
+    log.delete_selected(&of_keys(0, 550)).unwrap();
     same("after a delete");
     db.flush().unwrap();
     same("after a flush");
-    state.append(&batch(0..1_000, 3), OnError::Raise).unwrap();
+    state.append(&value_rows(0..1_000, 3), OnError::Raise).unwrap();
     db.compact().unwrap();
     same("after a merge");
-    log.drop_column("n").unwrap();
+    log.drop_column("value").unwrap();
     db.drop_table("state").unwrap();
     db.rename_table("other", "another").unwrap();
     same("after a column and a table were dropped and a table was renamed");
@@ -115,7 +88,7 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
     same("without a writer");
     for round in 0..3 {
         let db = Database::open(path, Options::default()).unwrap();
-        db.append(&[("another", &batch(0..10, round))]).unwrap();
+        db.append(&[("another", &value_rows(0..10, round))]).unwrap();
         same("beside another writer");
         db.compact().unwrap();
         same("after its merge");
@@ -124,7 +97,7 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
     let second = open_at(path, at(&moment)).unwrap();
     reader.close().unwrap();
     let db = Database::open(path, Options::default()).unwrap();
-    db.append(&[("another", &batch(0..10, 9))]).unwrap();
+    db.append(&[("another", &value_rows(0..10, 9))]).unwrap();
     db.compact().unwrap();
     same("held by the second");
     assert!(db.stats().unwrap().writer.unwrap().held_back_bytes > 0);
@@ -132,7 +105,7 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
     let error = open_at(path, at(&moment)).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::MomentGone);
     assert!(error.to_string().contains("no reader holds it. Take a new moment"), "{error}");
-    db.append(&[("another", &batch(0..10, 9))]).unwrap();
+    db.append(&[("another", &value_rows(0..10, 9))]).unwrap();
     db.compact().unwrap();
     assert_eq!(db.stats().unwrap().writer.unwrap().held_back_bytes, 0, "nothing is held for good");
     drop(db);
@@ -146,12 +119,12 @@ fn a_moment_shows_the_same_rows_after_flushes_merges_drops_renames_and_restarts(
 fn a_reader_that_moves_on_lets_go_of_its_moment() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    table.append(&batch(0..10, 0), OnError::Raise).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    table.append(&value_rows(0..10, 0), OnError::Raise).unwrap();
     let reader = open(folder.path());
     let moment = reader.moment().unwrap();
     // Now as before: nothing was flushed.
-    table.append(&batch(0..10, 1), OnError::Raise).unwrap();
+    table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
     reader.refresh().unwrap();
     let later = reader.moment().unwrap();
     assert!(later.lsn() > moment.lsn() && later.version() == moment.version());
@@ -176,11 +149,11 @@ fn a_reader_that_moves_on_lets_go_of_its_moment() {
 fn nonsense_is_refused_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    table.append(&batch(0..10, 0), OnError::Raise).unwrap();
-    table.append(&batch(0..10, 0), OnError::Raise).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    table.append(&value_rows(0..10, 0), OnError::Raise).unwrap();
+    table.append(&value_rows(0..10, 0), OnError::Raise).unwrap();
     db.flush().unwrap();
-    table.append(&batch(0..10, 1), OnError::Raise).unwrap();
+    table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
     let reader = open(folder.path());
     let moment = reader.moment().unwrap();
     let names = || {
@@ -228,10 +201,10 @@ fn nonsense_is_refused_and_changes_nothing() {
 fn a_named_snapshot_is_a_moment_also_of_the_pair_and_after_it_was_dropped() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Upsert)).unwrap();
-    table.append(&batch(0..10, 0), OnError::Raise).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Upsert)).unwrap();
+    table.append(&value_rows(0..10, 0), OnError::Raise).unwrap();
     let pinned = db.named_snapshot("training").unwrap();
-    table.append(&batch(0..20, 1), OnError::Raise).unwrap();
+    table.append(&value_rows(0..20, 1), OnError::Raise).unwrap();
     db.flush().unwrap();
     let reader = open_at(folder.path(), At::Snapshot("training".into())).unwrap();
     let moment = reader.moment().unwrap();
@@ -273,10 +246,7 @@ fn rows_that_expire_later_are_shown_at_an_earlier_moment() {
         let folder = tempfile::tempdir().unwrap();
         let db = Database::open(folder.path(), Options::default()).unwrap();
         let time = DataType::Timestamp(TimeUnit::Second, None);
-        let columns = Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("at", time, false),
-        ]));
+        let columns = schema_of(&[("id", DataType::Int64, false), ("at", time, false)]);
         let spec = TableSpec::new(columns.clone(), ["id"]).merge(merge);
         let table = db.create_table("t", spec).unwrap();
         let now = second();
@@ -319,9 +289,9 @@ fn readers_at_one_moment_agree_beside_a_busy_writer() {
     let path = folder.path();
     let options = Options { memory_bytes: 1 << 20, wal_bytes_max: 100_000, ..Options::default() };
     let db = Database::open(path, options).unwrap();
-    let log = db.create_table("log", spec(Merge::Append)).unwrap();
-    let state = db.create_table("state", spec(Merge::Upsert)).unwrap();
-    log.append(&batch(0..10, 0), OnError::Raise).unwrap();
+    let log = db.create_table("log", values_spec(Merge::Append)).unwrap();
+    let state = db.create_table("state", values_spec(Merge::Upsert)).unwrap();
+    log.append(&value_rows(0..10, 0), OnError::Raise).unwrap();
     let done = AtomicBool::new(false);
     let looks = thread::scope(|scope| {
         let looking = scope.spawn(|| {
@@ -354,17 +324,13 @@ fn readers_at_one_moment_agree_beside_a_busy_writer() {
             looks
         });
         for n in 1..200 {
-            log.append(&batch(n * 20..n * 20 + 100, n), OnError::Raise).unwrap();
-            state.append(&batch(n..n + 50, n), OnError::Raise).unwrap();
+            log.append(&value_rows(n * 20..n * 20 + 100, n), OnError::Raise).unwrap();
+            state.append(&value_rows(n..n + 50, n), OnError::Raise).unwrap();
             match n % 20 {
                 5 => db.flush().unwrap(),
                 10 => db.compact().unwrap(),
                 15 => {
-                    let key =
-                        |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-                    let (low, high) = (key(n * 3), key(n * 4));
-                    let between = Some(Between { low, high, closed: Closed::Both });
-                    log.delete_selected(&Selection { between, ..Selection::default() }).unwrap();
+                    log.delete_selected(&of_keys(n * 3, n * 4)).unwrap();
                 }
                 _ => {}
             }
@@ -431,10 +397,10 @@ fn whatever_fails_while_a_moment_is_opened_is_an_error_or_passes_and_leaves_no_l
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let db = Database::open(path, Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    table.append(&batch(0..100, 0), OnError::Raise).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    table.append(&value_rows(0..100, 0), OnError::Raise).unwrap();
     db.flush().unwrap();
-    table.append(&batch(0..100, 1), OnError::Raise).unwrap();
+    table.append(&value_rows(0..100, 1), OnError::Raise).unwrap();
     let first = open(path);
     let moment = first.moment().unwrap();
     db.compact().unwrap();
@@ -473,8 +439,8 @@ fn a_log_that_only_a_reader_needs_is_not_taken_for_the_log() {
     let path = folder.path();
     let db = Database::open(path, Options::default()).unwrap();
     for name in ["a", "b"] {
-        db.create_table(name, spec(Merge::Append)).unwrap();
-        db.table(name).unwrap().append(&batch(0..10, 0), OnError::Raise).unwrap();
+        db.create_table(name, values_spec(Merge::Append)).unwrap();
+        db.table(name).unwrap().append(&value_rows(0..10, 0), OnError::Raise).unwrap();
     }
     let reader = open(path);
     let moment = reader.moment().unwrap();
@@ -483,7 +449,7 @@ fn a_log_that_only_a_reader_needs_is_not_taken_for_the_log() {
     let unlogged = Options { durability: Durability::None, ..Options::default() };
     let db = Database::open(path, unlogged.clone()).unwrap();
     for n in 1..4 {
-        db.append(&[("a", &batch(0..10, n))]).unwrap();
+        db.append(&[("a", &value_rows(0..10, n))]).unwrap();
         db.flush().unwrap();
     }
     db.close().unwrap();
@@ -491,7 +457,7 @@ fn a_log_that_only_a_reader_needs_is_not_taken_for_the_log() {
     for options in [unlogged, Options::default()] {
         let db = Database::open(path, options).unwrap();
         assert_eq!(rows(&db.snapshot().unwrap(), "a").len(), 40);
-        db.append(&[("b", &batch(0..10, 1))]).unwrap();
+        db.append(&[("b", &value_rows(0..10, 1))]).unwrap();
         let other = open_at(path, at(&moment)).unwrap();
         assert_eq!(rows(&other.snapshot().unwrap(), "a").len(), 10);
         assert_eq!(rows(&open(path).snapshot().unwrap(), "a").len(), 40);

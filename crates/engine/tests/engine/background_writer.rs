@@ -8,17 +8,14 @@ use std::time::{Duration, Instant};
 
 use arrow_select::concat::concat_batches;
 use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use drillcore::*;
 
+use crate::fixtures::{all_ids, schema_of};
+
 fn columns() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("carrier", DataType::Utf8, true),
-    ]))
+    schema_of(&[("id", DataType::Int64, false), ("carrier", DataType::Utf8, true)])
 }
 
 fn rows(ids: impl IntoIterator<Item = i64>) -> RecordBatch {
@@ -33,12 +30,6 @@ fn database() -> Database {
 
 fn table(db: &Database, name: &str) -> Table {
     db.create_table(name, TableSpec::new(columns(), ["id"]).set("carrier")).unwrap()
-}
-
-fn ids(table: &Table) -> Vec<i64> {
-    let scan = table.snapshot().unwrap().scan(ScanRequest::default()).unwrap();
-    let batches = scan.map(|batch| batch.unwrap().column(0).as_primitive::<Int64Type>().clone());
-    batches.flat_map(|ids| ids.values().to_vec()).collect()
 }
 
 /// Commits only when asked to.
@@ -68,7 +59,7 @@ fn rows_of_many_threads_are_all_stored_once_and_in_the_order_of_each_thread() {
         }
     });
     let lsn = writer.close().unwrap();
-    assert_eq!(ids(&table), (0..4 * EACH).collect::<Vec<_>>());
+    assert_eq!(all_ids(&table.snapshot().unwrap()), (0..4 * EACH).collect::<Vec<_>>());
     let stats = writer.stats();
     assert_eq!((stats.rows, stats.failed_rows, stats.waiting_rows), (4 * EACH as u64, 0, 0));
     assert!(stats.commits >= 80 && stats.commits < 4 * EACH as u64, "{stats:?}");
@@ -88,7 +79,7 @@ fn a_commit_has_as_many_rows_as_the_limit_says_and_an_add_is_not_split() {
     writer.flush().unwrap();
     // 4 + 4, then 4, which 100 more do not fit beside, then 100.
     assert_eq!(writer.stats().commits, 3);
-    assert_eq!(ids(&table).len(), 112);
+    assert_eq!(all_ids(&table.snapshot().unwrap()).len(), 112);
 }
 
 #[test]
@@ -98,19 +89,19 @@ fn a_row_is_committed_once_it_is_old_enough_and_by_its_bytes() {
     let writer = table.writer(WriterOptions { seconds: 0.02, ..never() }).unwrap();
     writer.add(&rows([1])).unwrap();
     let until = Instant::now() + Duration::from_secs(20);
-    while ids(&table).is_empty() {
+    while all_ids(&table.snapshot().unwrap()).is_empty() {
         assert!(Instant::now() < until, "the row is not committed");
         thread::sleep(Duration::from_millis(1));
     }
     let by_bytes = table.writer(WriterOptions { bytes: Some(64), ..never() }).unwrap();
     by_bytes.add(&rows(2..102)).unwrap();
-    while ids(&table).len() < 101 {
+    while all_ids(&table.snapshot().unwrap()).len() < 101 {
         assert!(Instant::now() < until, "the rows are not committed");
         thread::sleep(Duration::from_millis(1));
     }
     let waited = table.writer(WriterOptions { seconds: 3600.0, ..never() }).unwrap();
     waited.add_with(&rows([200]), OnError::Raise, Duration::from_secs(3600)).unwrap();
-    while ids(&table).len() < 102 {
+    while all_ids(&table.snapshot().unwrap()).len() < 102 {
         assert!(Instant::now() < until, "the row that waited is not committed");
         thread::sleep(Duration::from_millis(1));
     }
@@ -127,7 +118,7 @@ fn dropping_a_writer_commits_what_was_added_and_keeps_the_database_until_then() 
         writer.add(&rows(5..10)).unwrap();
     }
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    assert_eq!(ids(&db.table("t").unwrap()), (0..10).collect::<Vec<_>>());
+    assert_eq!(all_ids(&db.table("t").unwrap().snapshot().unwrap()), (0..10).collect::<Vec<_>>());
 }
 
 #[test]
@@ -149,7 +140,7 @@ fn a_row_that_does_not_fit_is_refused_at_its_add_and_the_others_stay() {
     assert_eq!(skips.add(&null).unwrap()[0].row, 1);
     writer.close().unwrap();
     skips.close().unwrap();
-    assert_eq!(ids(&table), [1, 2, 3]);
+    assert_eq!(all_ids(&table.snapshot().unwrap()), [1, 2, 3]);
     assert_eq!((skips.stats().rows, skips.stats().failed_rows), (2, 1));
 }
 
@@ -175,7 +166,10 @@ fn an_add_to_several_tables_is_never_split_over_two_commits() {
             assert_eq!(rows("one"), rows("two"));
         }
     });
-    assert_eq!((ids(&one).len(), ids(&two).len()), (3_000, 3_000));
+    assert_eq!(
+        (all_ids(&one.snapshot().unwrap()).len(), all_ids(&two.snapshot().unwrap()).len()),
+        (3_000, 3_000)
+    );
 }
 
 #[test]
@@ -193,7 +187,10 @@ fn an_add_of_which_one_table_refuses_a_row_is_left_out_whole() {
         ErrorKind::InvalidArgument
     );
     writer.close().unwrap();
-    assert_eq!((ids(&one), ids(&two)), (vec![1], vec![1]));
+    assert_eq!(
+        (all_ids(&one.snapshot().unwrap()), all_ids(&two.snapshot().unwrap())),
+        (vec![1], vec![1])
+    );
     assert_eq!((writer.stats().rows, writer.stats().failed_rows), (2, 3));
 }
 
@@ -213,13 +210,17 @@ fn rows_for_a_table_that_was_dropped_fail_and_those_beside_them_stay() {
     let error = writer.flush().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
     assert!(error.to_string().contains("2 rows added earlier"), "{error}");
-    assert_eq!(ids(&kept), (0..20).collect::<Vec<_>>());
+    assert_eq!(all_ids(&kept.snapshot().unwrap()), (0..20).collect::<Vec<_>>());
     let failed: HashSet<_> = writer.take_failed().into_iter().map(|failed| failed.table).collect();
     assert_eq!(failed, HashSet::from(["gone".to_string(), "kept".to_string()]));
     assert!(writer.take_failed().is_empty());
     writer.add(&[("kept", &rows([20]))]).unwrap();
     writer.close().unwrap();
-    assert_eq!(ids(&kept).len(), 21, "an error is reported once, and the writer goes on");
+    assert_eq!(
+        all_ids(&kept.snapshot().unwrap()).len(),
+        21,
+        "an error is reported once, and the writer goes on"
+    );
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn a_column_added_meanwhile_does_not_disturb_it() {
         (Arc::new(Int64Array::from(vec![3])), Arc::new(Int64Array::from(vec![7])));
     writer.add(&RecordBatch::try_from_iter([("id", id), ("gate", gate)]).unwrap()).unwrap();
     writer.close().unwrap();
-    assert_eq!(ids(&table), [1, 2, 3]);
+    assert_eq!(all_ids(&table.snapshot().unwrap()), [1, 2, 3]);
 }
 
 #[test]
@@ -260,7 +261,7 @@ fn an_add_waits_while_two_batches_are_full_and_an_interrupt_ends_that_wait() {
     assert!(writer.stats().waiting_rows <= 1_000, "two batches: {:?}", writer.stats());
     drop(hold);
     writer.close().unwrap();
-    assert_eq!(ids(&table), (0..added).collect::<Vec<_>>());
+    assert_eq!(all_ids(&table.snapshot().unwrap()), (0..added).collect::<Vec<_>>());
 }
 
 #[test]
@@ -378,7 +379,10 @@ fn of_rows_added_one_by_one_those_that_cannot_be_stored_are_left_out() {
         writer.add(&row).unwrap();
     }
     writer.flush().unwrap();
-    assert_eq!(ids(&table), (0..100).filter(|id| id % 10 != 3).collect::<Vec<_>>());
+    assert_eq!(
+        all_ids(&table.snapshot().unwrap()),
+        (0..100).filter(|id| id % 10 != 3).collect::<Vec<_>>()
+    );
     let failed: usize = writer.take_failed().iter().map(|failed| failed.rows.num_rows()).sum();
     assert_eq!(failed, 10);
 }

@@ -7,25 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use drillcore::directory::MemoryDirectory;
 use drillcore::*;
 
-fn spec(merge: Merge) -> TableSpec {
-    let columns = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("place", DataType::Utf8, true),
-    ]);
-    TableSpec::new(Arc::new(columns), ["id"]).set("place").merge(merge)
-}
-
-fn batch(ids: std::ops::Range<i64>, place: &str) -> RecordBatch {
-    let places = StringArray::from(vec![place; ids.clone().count()]);
-    let columns: Vec<ArrayRef> =
-        vec![Arc::new(ids.map(Some).collect::<Int64Array>()), Arc::new(places)];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
-}
+use crate::fixtures::{place_rows, places_spec};
 
 /// Every row of every table, as text.
 fn rows(snapshot: &Snapshot) -> BTreeMap<String, Vec<String>> {
@@ -66,8 +52,8 @@ fn restored(backup: &Path) -> (tempfile::TempDir, Database) {
 
 fn two_tables(path: &Path, options: Options) -> Database {
     let db = Database::open(path, options).unwrap();
-    db.create_table("a", spec(Merge::Append)).unwrap();
-    db.create_table("u", spec(Merge::Upsert)).unwrap();
+    db.create_table("a", places_spec(Merge::Append)).unwrap();
+    db.create_table("u", places_spec(Merge::Upsert)).unwrap();
     db
 }
 
@@ -78,13 +64,13 @@ fn a_restored_backup_has_what_the_database_had_whatever_came_later() {
         let [path, backup, full] = ["db", "backup", "full"].map(|name| folder.path().join(name));
         let db = two_tables(&path, Options { durability, ..Options::default() });
         let (a, u) = (db.table("a").unwrap(), db.table("u").unwrap());
-        db.append(&[("a", &batch(0..500, "x")), ("u", &batch(0..300, "x"))]).unwrap();
+        db.append(&[("a", &place_rows(0..500, "x")), ("u", &place_rows(0..300, "x"))]).unwrap();
         db.named_snapshot("early").unwrap();
         a.unindex_all_sets().unwrap();
         db.flush().unwrap();
         a.index_all_sets().unwrap();
         a.wait_for_set_index().unwrap();
-        db.append(&[("a", &batch(500..900, "y")), ("u", &batch(200..400, "y"))]).unwrap();
+        db.append(&[("a", &place_rows(500..900, "y")), ("u", &place_rows(200..400, "y"))]).unwrap();
         u.delete(&[Arc::new(Int64Array::from(vec![0, 399]))]).unwrap();
         let low: ArrayRef = Arc::new(Int64Array::from(vec![100]));
         let high: ArrayRef = Arc::new(Int64Array::from(vec![149]));
@@ -103,7 +89,7 @@ fn a_restored_backup_has_what_the_database_had_whatever_came_later() {
         assert_eq!((copied.linked_bytes, copied.copied_bytes), (0, copied.bytes));
         let early = sample(&db.named_snapshot("early").unwrap(), "u");
 
-        u.append(&batch(0..400, "z"), OnError::Raise).unwrap();
+        u.append(&place_rows(0..400, "z"), OnError::Raise).unwrap();
         a.truncate().unwrap();
         db.drop_snapshot("early").unwrap();
         db.compact().unwrap();
@@ -116,7 +102,7 @@ fn a_restored_backup_has_what_the_database_had_whatever_came_later() {
             let (_folder, db) = restored(backup);
             assert_eq!(rows(&db.snapshot().unwrap()), expected);
             assert_eq!(sample(&db.named_snapshot("early").unwrap(), "u"), early);
-            let again = db.table("a").unwrap().append(&batch(900..901, "new"), OnError::Raise);
+            let again = db.table("a").unwrap().append(&place_rows(900..901, "new"), OnError::Raise);
             assert_eq!(u64::from(again.unwrap().lsn), u64::from(stored.lsn) + 1);
             db.compact().unwrap();
             db.close().unwrap();
@@ -133,10 +119,10 @@ fn a_later_backup_stores_what_is_new_and_forgets_what_has_gone() {
     let [path, backup] = ["db", "backup"].map(|name| folder.path().join(name));
     let db = two_tables(&path, Options::default());
     let a = db.table("a").unwrap();
-    a.append(&batch(0..50_000, "x"), OnError::Raise).unwrap();
+    a.append(&place_rows(0..50_000, "x"), OnError::Raise).unwrap();
     let first = db.backup(&backup, false).unwrap();
     assert_eq!(db.backup(&backup, false).unwrap().new_files, 0);
-    a.append(&batch(50_000..50_010, "x"), OnError::Raise).unwrap();
+    a.append(&place_rows(50_000..50_010, "x"), OnError::Raise).unwrap();
     let second = db.backup(&backup, false).unwrap();
     assert_eq!((second.files, second.new_files), (first.files + 1, 1));
     assert!(second.linked_bytes < first.bytes / 4 && second.bytes > first.bytes);
@@ -168,7 +154,7 @@ fn what_is_no_backup_of_this_database_is_refused_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     let db = two_tables(&at("db"), Options::default());
-    db.table("a").unwrap().append(&batch(0..9, "x"), OnError::Raise).unwrap();
+    db.table("a").unwrap().append(&place_rows(0..9, "x"), OnError::Raise).unwrap();
     let refused = |path: &Path, kind: ErrorKind, says: &str| {
         let error = db.backup(path, false).unwrap_err();
         assert!(error.kind() == kind && error.to_string().contains(says), "{error}");
@@ -258,7 +244,7 @@ fn backups_beside_writers_and_merges_hold_whole_commits_without_a_gap() {
             scope.spawn(|| {
                 let mut number = 0;
                 while !ends.load(Ordering::Relaxed) && number < 40_000 {
-                    let batch = batch(number * 40..(number + 1) * 40, "x");
+                    let batch = place_rows(number * 40..(number + 1) * 40, "x");
                     let append = db.prepare(&[("a", &batch), ("u", &batch)], OnError::Raise);
                     number += 1;
                     let position = number.to_le_bytes().to_vec();
@@ -302,8 +288,8 @@ fn a_database_in_memory_can_be_backed_up_and_a_call_that_is_stopped_leaves_nothi
     let folder = tempfile::tempdir().unwrap();
     let backup = folder.path().join("backup");
     let db = Database::in_memory(Options::default()).unwrap();
-    let t = db.create_table("a", spec(Merge::Append)).unwrap();
-    t.append(&batch(0..100, "x"), OnError::Raise).unwrap();
+    let t = db.create_table("a", places_spec(Merge::Append)).unwrap();
+    t.append(&place_rows(0..100, "x"), OnError::Raise).unwrap();
     let stop = Interrupt::new(Arc::new(|| true));
     let error = db.interrupted_by(stop.clone()).backup(&backup, false).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Interrupted);

@@ -10,6 +10,8 @@ use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
+use crate::fixtures::{as_one, key, schema_of};
+
 /// Three groups, the last of them short.
 const ROWS: i64 = 70_001;
 
@@ -89,8 +91,8 @@ fn scanned(
     from: i64,
     threads: Option<usize>,
 ) -> RecordBatch {
-    let key = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-    let between = (from > 0).then(|| Between { low: key(from), high: None, closed: Closed::Both });
+    let low = Some(key(from));
+    let between = (from > 0).then(|| Between { low, high: None, closed: Closed::Both });
     let request = ScanRequest {
         selection: Selection { between, ..Default::default() },
         columns: Some(columns.iter().map(ToString::to_string).collect()),
@@ -98,10 +100,7 @@ fn scanned(
         threads,
         ..Default::default()
     };
-    let scan = table.snapshot().unwrap().scan(request).unwrap();
-    let schema = scan.schema();
-    let batches = scan.collect::<Result<Vec<_>>>().unwrap();
-    arrow_select::concat::concat_batches(&schema, &batches).unwrap()
+    as_one(table.snapshot().unwrap().scan(request).unwrap())
 }
 
 /// What [`scanned`] should give of rows in key order.
@@ -303,10 +302,7 @@ fn the_table_says_which_columns_are_streams() {
     };
     assert!(refused(&["prize"]).contains("\"price\""));
     assert!(refused(&["id", "id"]).contains("listed twice"));
-    let binary = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("raw", DataType::Binary, false),
-    ]);
+    let binary = schema_of(&[("id", DataType::Int64, false), ("raw", DataType::Binary, false)]);
     let spec = TableSpec::new(binary.into(), ["id"]).streams(["raw"]);
     let error = database.create_table("t", spec).err().unwrap().to_string();
     assert!(error.contains("\"raw\"") && error.contains("leave it out"), "{error}");

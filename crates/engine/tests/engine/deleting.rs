@@ -8,6 +8,8 @@ use drillcore::arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, St
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
+use crate::fixtures::{all_ids, of_keys, of_set};
+
 const ROWS: i64 = 1_000;
 
 fn schema() -> Arc<Schema> {
@@ -35,17 +37,6 @@ fn rollup() -> Merge {
     Merge::Rollup(RollupSpec::default().metric("n", Metric::Count))
 }
 
-fn between(low: i64, high: i64) -> Selection {
-    let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-    let between = Some(Between { low: end(low), high: end(high), closed: Closed::Both });
-    Selection { between, ..Selection::default() }
-}
-
-fn set(name: &str) -> Selection {
-    let sets = Some(Arc::new(StringArray::from(vec![name])) as ArrayRef);
-    Selection { sets, ..Selection::default() }
-}
-
 /// Rows with an even id, told by a look at each.
 #[derive(Debug)]
 struct Even([String; 1]);
@@ -70,20 +61,12 @@ fn even() -> Selection {
     Selection { predicate, ..Selection::default() }
 }
 
-fn ids(table: &TableSnapshot) -> Vec<i64> {
-    let columns = Some(vec!["id".to_string()]);
-    let scan = table.scan(ScanRequest { columns, ..Default::default() }).unwrap();
-    let of_batch =
-        |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-    scan.flat_map(|batch| of_batch(batch.unwrap())).collect()
-}
-
 #[test]
 fn what_is_selected_goes_in_every_kind_of_table_and_later_rows_are_new() {
     for merge in [Merge::Append, Merge::Upsert, rollup()] {
         for (is_flushed, selection) in [false, true]
             .into_iter()
-            .flat_map(|flushed| [between(100, 299), set("g3"), even()].map(|s| (flushed, s)))
+            .flat_map(|flushed| [of_keys(100, 299), of_set("g3"), even()].map(|s| (flushed, s)))
         {
             let database = Database::in_memory(Options::default()).unwrap();
             let table = table(&database, merge.clone());
@@ -93,15 +76,15 @@ fn what_is_selected_goes_in_every_kind_of_table_and_later_rows_are_new() {
                 table.append(&rows(ROWS..ROWS + 50), OnError::Raise).unwrap();
             }
             let before = table.snapshot().unwrap();
-            let all = ids(&before);
+            let all = all_ids(&before);
             let selected = before.count(&selection).unwrap();
             let deleted = table.delete_selected(&selection).unwrap();
             assert_eq!((deleted.rows, deleted.lsn.0), (selected, before.lsn().0 + 1));
             let after = table.snapshot().unwrap();
-            assert_eq!((ids(&before), before.rows().unwrap()), (all.clone(), all.len() as u64));
+            assert_eq!((all_ids(&before), before.rows().unwrap()), (all.clone(), all.len() as u64));
             assert_eq!(after.rows().unwrap(), all.len() as u64 - selected);
             assert_eq!(after.count(&selection).unwrap(), 0);
-            assert_eq!(ids(&after).len() as u64, after.rows().unwrap());
+            assert_eq!(all_ids(&after).len() as u64, after.rows().unwrap());
             // Nothing is left to delete, and what comes later stays.
             let again = table.delete_selected(&selection).unwrap();
             assert_eq!((again.rows, again.lsn), (0, after.lsn()));
@@ -110,7 +93,7 @@ fn what_is_selected_goes_in_every_kind_of_table_and_later_rows_are_new() {
             assert!(now.count(&selection).unwrap() > 0);
             database.compact().unwrap();
             database.flush().unwrap();
-            assert_eq!(ids(&table.snapshot().unwrap()), ids(&now));
+            assert_eq!(all_ids(&table.snapshot().unwrap()), all_ids(&now));
         }
     }
 }
@@ -120,7 +103,7 @@ fn events_of_a_row_that_was_deleted_count_anew() {
     let database = Database::in_memory(Options::default()).unwrap();
     let table = table(&database, rollup());
     table.append(&rows([5, 5, 5].into_iter()), OnError::Raise).unwrap();
-    assert_eq!(table.delete_selected(&between(0, 9)).unwrap().rows, 1);
+    assert_eq!(table.delete_selected(&of_keys(0, 9)).unwrap().rows, 1);
     table.append(&rows([5].into_iter()), OnError::Raise).unwrap();
     let snapshot = table.snapshot().unwrap();
     assert_eq!(snapshot.count_events(&Selection::default()).unwrap(), 1);
@@ -156,7 +139,7 @@ fn erased_rows_are_reclaimed_and_a_segment_without_others_is_dropped_unread() {
     }
     let stats = || database.stats().unwrap().tables[0].clone();
     let bytes = stats().segment_bytes;
-    let deleted = table.delete_selected(&between(0, 2 * ROWS - 1)).unwrap();
+    let deleted = table.delete_selected(&of_keys(0, 2 * ROWS - 1)).unwrap();
     assert_eq!((deleted.rows, stats().erased_rows), (2 * ROWS as u64, 2 * ROWS as u64));
     let written = database.stats().unwrap().writer.unwrap().rows_written;
     drop(hold);
@@ -189,16 +172,20 @@ fn a_delete_survives_a_restart_before_and_after_its_rows_are_flushed() {
                 }
                 _ => database.table("t").unwrap(),
             };
-            assert_eq!(ids(&table.snapshot().unwrap()), expected, "{durability:?}, step {step}");
+            assert_eq!(
+                all_ids(&table.snapshot().unwrap()),
+                expected,
+                "{durability:?}, step {step}"
+            );
             let (low, high) = (step * 100, step * 100 + 49);
             let deleted = match step % 3 {
-                0 => table.delete_selected(&between(low, high)).unwrap(),
+                0 => table.delete_selected(&of_keys(low, high)).unwrap(),
                 1 => {
-                    let both = Selection { sets: set("g3").sets, ..between(low, high) };
+                    let both = Selection { sets: of_set("g3").sets, ..of_keys(low, high) };
                     table.delete_selected(&both).unwrap()
                 }
                 _ => {
-                    let both = Selection { predicate: even().predicate, ..between(low, high) };
+                    let both = Selection { predicate: even().predicate, ..of_keys(low, high) };
                     table.delete_selected(&both).unwrap()
                 }
             };
@@ -212,19 +199,23 @@ fn a_delete_survives_a_restart_before_and_after_its_rows_are_flushed() {
                 database.named_snapshot("kept").unwrap();
                 database.flush().unwrap();
             }
-            assert_eq!(ids(&table.snapshot().unwrap()), expected, "{durability:?}, step {step}");
+            assert_eq!(
+                all_ids(&table.snapshot().unwrap()),
+                expected,
+                "{durability:?}, step {step}"
+            );
         }
         let database = Database::open(&path, options()).unwrap();
         let kept = database.named_snapshot("kept").unwrap().table("t").unwrap();
         assert!(kept.rows().unwrap() > expected.len() as u64);
-        assert_eq!(ids(&kept).len() as u64, kept.rows().unwrap());
+        assert_eq!(all_ids(&kept).len() as u64, kept.rows().unwrap());
     }
 }
 
 /// What is left is drawn in proportion to its weight, whether few intervals were erased or many.
 #[test]
 fn weighted_draws_know_what_was_erased() {
-    for selection in [between(200, 599), even()] {
+    for selection in [of_keys(200, 599), even()] {
         for is_flushed in [false, true] {
             let database = Database::in_memory(Options::default()).unwrap();
             let table = table(&database, Merge::Append);
@@ -234,7 +225,7 @@ fn weighted_draws_know_what_was_erased() {
             }
             table.delete_selected(&selection).unwrap();
             let snapshot = table.snapshot().unwrap();
-            let left = ids(&snapshot);
+            let left = all_ids(&snapshot);
             let total: i64 = left.iter().map(|id| id % 5).sum();
             let request = SampleRequest {
                 n: 20_000,
@@ -286,7 +277,7 @@ fn deletes_beside_writers_and_merges_take_what_was_committed_before() {
         while !writer.is_finished() {
             round += 1;
             let known = table.snapshot().unwrap();
-            let selection = if round % 2 == 0 { set("g2") } else { between(0, round * 300) };
+            let selection = if round % 2 == 0 { of_set("g2") } else { of_keys(0, round * 300) };
             let at_least = known.count(&selection).unwrap();
             let rows = table.delete_selected(&selection).unwrap().rows;
             assert!(rows >= at_least, "{rows} of {at_least} rows");
@@ -295,12 +286,12 @@ fn deletes_beside_writers_and_merges_take_what_was_committed_before() {
         writer.join().unwrap();
         let snapshot = table.snapshot().unwrap();
         assert_eq!(snapshot.rows().unwrap() + deleted, 200 * 500);
-        assert_eq!(ids(&snapshot).len() as u64, snapshot.rows().unwrap());
+        assert_eq!(all_ids(&snapshot).len() as u64, snapshot.rows().unwrap());
     });
-    let left = ids(&table.snapshot().unwrap());
+    let left = all_ids(&table.snapshot().unwrap());
     database.flush().unwrap();
     database.compact().unwrap();
-    assert_eq!(ids(&table.snapshot().unwrap()), left);
+    assert_eq!(all_ids(&table.snapshot().unwrap()), left);
     let report = database.verify().unwrap();
     assert!(report.faults.is_empty(), "{:?}", report.faults);
 }

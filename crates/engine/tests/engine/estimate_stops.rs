@@ -10,8 +10,10 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
 };
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
+
+use crate::fixtures::schema_of;
 
 const ROWS: i64 = 1_000_000;
 /// A scan costs as much as so many draws: half of the rows are in memory, half on disk.
@@ -19,12 +21,12 @@ const SCAN_DRAWS: u64 = ROWS as u64 / 2 / 128 + ROWS as u64 / 2 / 1_024;
 
 fn spec(merge: Merge) -> TableSpec {
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("name", DataType::Utf8, true),
-            Field::new("kind", DataType::Utf8, true),
-            Field::new("x", DataType::Float64, true),
-        ])),
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("name", DataType::Utf8, true),
+            ("kind", DataType::Utf8, true),
+            ("x", DataType::Float64, true),
+        ]),
         ["id"],
     )
     .set("name")
@@ -402,19 +404,11 @@ fn a_seed_draws_the_same_rows_whatever_stops_them() {
 #[test]
 fn sums_that_fold_have_no_bounds_and_dimensions_do() {
     let metrics = vec![("n".into(), Metric::Count), ("x".into(), Metric::sum("x"))];
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("x", DataType::Float64, true),
-    ]));
+    let columns = schema_of(&[("id", DataType::Int64, false), ("x", DataType::Float64, true)]);
     let spec = TableSpec {
         columns: columns.clone(),
         set: None,
-        merge: Merge::Rollup(RollupSpec {
-            time: None,
-            granularity: Granularity::NONE,
-            metrics,
-            discover: false,
-        }),
+        merge: Merge::Rollup(RollupSpec { metrics, ..RollupSpec::default() }),
         ..spec(Merge::Append)
     };
     let folder = tempfile::tempdir().unwrap();

@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{
     Array, ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
 
+use crate::fixtures::{between, ids, schema_of};
+
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("city", DataType::Utf8, true),
-        Field::new("delay", DataType::Float64, true),
-    ]))
+    schema_of(&[
+        ("id", DataType::Int64, false),
+        ("city", DataType::Utf8, true),
+        ("delay", DataType::Float64, true),
+    ])
 }
 
 fn spec() -> TableSpec {
@@ -32,17 +32,8 @@ fn batch(ids: impl Iterator<Item = i64> + Clone) -> RecordBatch {
     RecordBatch::try_new(schema(), columns).unwrap()
 }
 
-fn ids(batches: impl IntoIterator<Item = RecordBatch>) -> Vec<i64> {
-    let values = |batch: RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-    batches.into_iter().flat_map(values).collect()
-}
-
 fn scan(table: &TableSnapshot, request: ScanRequest) -> Vec<i64> {
-    ids(table.scan(request).unwrap().map(Result::unwrap))
-}
-
-fn key(value: i64) -> Option<Vec<ArrayRef>> {
-    Some(vec![Arc::new(Int64Array::from(vec![value]))])
+    table.scan(request).unwrap().flat_map(|batch| ids(&batch.unwrap())).collect()
 }
 
 fn city(name: Option<&str>) -> Option<ArrayRef> {
@@ -56,7 +47,7 @@ fn check_reads(table: &Table, rows: i64) {
     let reversed = ScanRequest { reverse: true, limit: Some(10), ..Default::default() };
     assert_eq!(scan(&snapshot, reversed), (rows - 10..rows).rev().collect::<Vec<_>>());
 
-    let between = Between { low: key(100), high: key(2_000), closed: Closed::Left };
+    let between = Between { closed: Closed::Left, ..between(100, 2_000) };
     let range = Selection { between: Some(between), sets: None, ..Default::default() };
     assert_eq!(snapshot.count(&range).unwrap(), 1_900);
     let in_set = Selection { sets: city(Some("c3")), ..range.clone() };
@@ -78,8 +69,8 @@ fn check_reads(table: &Table, rows: i64) {
 
     let sample =
         SampleRequest { n: 200, selection: in_set.clone(), seed: Some(3), ..Default::default() };
-    let drawn = ids([snapshot.sample(&sample).unwrap()]);
-    assert_eq!(drawn, ids([snapshot.sample(&sample).unwrap()]), "one seed, one sample");
+    let drawn = ids(&snapshot.sample(&sample).unwrap());
+    assert_eq!(drawn, ids(&snapshot.sample(&sample).unwrap()), "one seed, one sample");
     let mut distinct = drawn.clone();
     distinct.sort_unstable();
     distinct.dedup();
@@ -89,7 +80,7 @@ fn check_reads(table: &Table, rows: i64) {
     let keys: ArrayRef = Arc::new(Int64Array::from(vec![5, -1, rows - 1, rows]));
     let found = snapshot.get(&[keys], None).unwrap();
     assert_eq!(found.positions, [Some(0), None, Some(1), None]);
-    assert_eq!(ids([found.rows]), [5, rows - 1]);
+    assert_eq!(ids(&found.rows), [5, rows - 1]);
 
     let sets = snapshot.sets().unwrap();
     assert_eq!(sets.rows.iter().sum::<u64>(), rows as u64);
@@ -144,10 +135,7 @@ fn rows_come_back_by_every_read_from_memory_disk_and_after_reopening() {
 #[test]
 fn sets_given_in_another_type_than_the_column_are_the_same_sets_to_an_estimate() {
     let db = Database::in_memory(Options::default()).unwrap();
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("city", DataType::Int32, false),
-    ]));
+    let columns = schema_of(&[("id", DataType::Int64, false), ("city", DataType::Int32, false)]);
     let table = db.create_table("t", TableSpec { columns: columns.clone(), ..spec() }).unwrap();
     let ids: Int64Array = (0..100).map(Some).collect();
     let cities: Int32Array = (0..100).map(|id| Some(id % 7)).collect();

@@ -4,18 +4,17 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
+
+use crate::fixtures::{of_keys, schema_of};
 
 const ROWS: i64 = 20_000;
 const EXTREME: f64 = 1e6;
 
 fn spec(merge: Merge) -> TableSpec {
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("value", DataType::Float64, true),
-        ])),
+        schema_of(&[("id", DataType::Int64, false), ("value", DataType::Float64, true)]),
         ["id"],
     )
     .merge(merge)
@@ -44,12 +43,6 @@ fn average(table: &TableSnapshot, selection: Selection, n: u64, seed: u64) -> Es
     table.estimate(&request).unwrap()
 }
 
-fn ids(low: i64, high: i64) -> Selection {
-    let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-    let between = Between { low: end(low), high: end(high), closed: Closed::Both };
-    Selection { between: Some(between), ..Default::default() }
-}
-
 /// Almost no sample meets the one row that matters, and every interval holds, even that of ten rows.
 fn check(table: &Table, extreme_id: i64) {
     let table = table.snapshot().unwrap();
@@ -62,7 +55,7 @@ fn check(table: &Table, extreme_id: i64) {
         assert!(estimate.notes[0].contains("bounds, 0 to 1,000,000: more draws narrow it"));
         let few = average(&table, Selection::default(), 10, seed).aggregates[0].intervals[0];
         assert!(few.contains(truth) && 0.0 <= few.low && few.high <= EXTREME, "{few:?}");
-        let part = ids(extreme_id.max(50) - 50, extreme_id + 2_000);
+        let part = of_keys(extreme_id.max(50) - 50, extreme_id + 2_000);
         let interval = average(&table, part, 100, seed).aggregates[0].intervals[0];
         assert!(interval.contains(EXTREME / 2_051.0), "{interval:?}");
     }
@@ -105,7 +98,7 @@ fn a_range_has_bounds_of_its_own() {
     table.append(&batch((0..ROWS).map(|id| (id, value(id, 1_000)))), OnError::Raise).unwrap();
     db.compact().unwrap();
     let table = table.snapshot().unwrap();
-    let far_off = average(&table, ids(10_000, ROWS), 100, 1);
+    let far_off = average(&table, of_keys(10_000, ROWS), 100, 1);
     // Between equal bounds there is one number.
     assert_eq!((far_off.exact, far_off.aggregates[0].intervals[0]), (true, Interval::exact(0.0)));
 }

@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
 
+use crate::fixtures::schema_of;
+
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("text", DataType::Utf8, false),
-        Field::new("weight", DataType::Int64, true),
-    ]))
+    schema_of(&[
+        ("id", DataType::Int64, false),
+        ("text", DataType::Utf8, false),
+        ("weight", DataType::Int64, true),
+    ])
 }
 
 fn spec(merge: Merge) -> TableSpec {
@@ -23,12 +25,9 @@ fn spec(merge: Merge) -> TableSpec {
 }
 
 fn rollup() -> TableSpec {
-    let metrics = vec![
-        ("total".to_string(), Metric::sum("weight")),
-        ("worst".to_string(), Metric::max("weight")),
-    ];
-    let rollup =
-        RollupSpec { time: None, granularity: Granularity::NONE, metrics, discover: false };
+    let rollup = RollupSpec::default()
+        .metric("total", Metric::sum("weight"))
+        .metric("worst", Metric::max("weight"));
     let key = vec!["id".into(), "text".into()];
     TableSpec { key, weights: vec![], ..spec(Merge::Rollup(rollup)) }
 }

@@ -4,18 +4,16 @@ use std::sync::Arc;
 
 use drillcore::arrow_array::builder::{BinaryBuilder, ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
+use crate::fixtures::{ids, schema_of};
+
 const MIB: usize = 1 << 20;
 
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("text", DataType::Utf8, true),
-    ]))
+    schema_of(&[("id", DataType::Int64, false), ("text", DataType::Utf8, true)])
 }
 
 fn spec(merge: Merge) -> TableSpec {
@@ -30,11 +28,6 @@ fn rows(ids: std::ops::Range<i64>, len: usize) -> RecordBatch {
         Arc::new(StringArray::from_iter_values(ids.map(text))),
     ];
     RecordBatch::try_new(schema(), columns).unwrap()
-}
-
-fn ids(batches: &[RecordBatch]) -> Vec<i64> {
-    let ids = |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-    batches.iter().flat_map(ids).collect()
 }
 
 /// The sizes for which this was reported: more than an array holds among the rows that are read at once.
@@ -70,7 +63,7 @@ fn long_values_behind_many_short_ones_are_scanned_merged_checked_and_drawn() {
                     let batch = batch.unwrap_or_else(|error| panic!("{what}: {error}"));
                     let bytes = batch.column(1).as_string::<i32>().values().len();
                     assert!(batch.num_rows() as i64 <= short && bytes <= 1 << 30, "{what}");
-                    found.extend(ids(&[batch]));
+                    found.extend(ids(&batch));
                 }
                 found.sort_unstable();
                 assert_eq!(found, (0..short + long).collect::<Vec<_>>(), "{what}");
@@ -96,13 +89,13 @@ fn long_values_behind_many_short_ones_are_scanned_merged_checked_and_drawn() {
 fn a_value_that_is_too_long_is_refused_by_column_length_and_limit() {
     let db = Database::in_memory(Options { memory_bytes: 2 << 30, ..Default::default() }).unwrap();
     let list = DataType::new_list(DataType::Utf8, true);
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("text", DataType::Utf8, true),
-        Field::new("blob", DataType::Binary, true),
-        Field::new("tags", list, true),
-        Field::new("team", DataType::Utf8, true),
-    ]));
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("text", DataType::Utf8, true),
+        ("blob", DataType::Binary, true),
+        ("tags", list, true),
+        ("team", DataType::Utf8, true),
+    ]);
     let spec = TableSpec {
         columns: columns.clone(),
         set: Some("team".into()),
@@ -167,12 +160,7 @@ fn a_key_that_is_too_long_is_refused_whatever_keys_mean() {
         key: vec!["a".into(), "b".into()],
         ..spec(merge)
     };
-    let rollup = RollupSpec {
-        time: None,
-        granularity: Granularity::NONE,
-        metrics: Vec::new(),
-        discover: true,
-    };
+    let rollup = RollupSpec { discover: true, ..RollupSpec::default() };
     let batch = |lens: [usize; 3]| {
         let column = |len: usize| Arc::new(StringArray::from(vec!["x".repeat(len)])) as ArrayRef;
         let schema = Arc::new(Schema::new(columns.to_vec()));
@@ -225,7 +213,7 @@ fn values_of_the_greatest_length_are_written_read_and_merged() {
     assert_eq!(snapshot.pieces(), 1);
     let scan = snapshot.scan(ScanRequest::default()).unwrap();
     let batches: Vec<RecordBatch> = scan.map(Result::unwrap).collect();
-    assert_eq!(ids(&batches), [0, 1, 2]);
+    assert_eq!(batches.iter().flat_map(ids).collect::<Vec<_>>(), [0, 1, 2]);
     assert!(batches.iter().all(|batch| batch.num_rows() == 1), "a batch is closed by its bytes");
     assert!(db.verify().unwrap().faults.is_empty());
 }

@@ -11,6 +11,7 @@ mod discover;
 mod estimate_stops;
 mod estimates_of_times;
 mod face;
+mod fixtures;
 mod heavy_tails;
 mod limits;
 mod levels;

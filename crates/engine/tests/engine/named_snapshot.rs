@@ -2,34 +2,10 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_array::Int64Array;
 use drillcore::*;
 
-fn spec(merge: Merge) -> TableSpec {
-    TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("place", DataType::Utf8, false),
-        ])),
-        ["id"],
-    )
-    .set("place")
-    .merge(merge)
-}
-
-fn batch(ids: std::ops::Range<i64>, place: &str) -> RecordBatch {
-    let places = StringArray::from(vec![place; ids.clone().count()]);
-    let columns: Vec<ArrayRef> =
-        vec![Arc::new(ids.map(Some).collect::<Int64Array>()), Arc::new(places)];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
-}
-
-fn ids(batch: &RecordBatch) -> Vec<i64> {
-    batch.column(0).as_primitive::<Int64Type>().values().to_vec()
-}
+use crate::fixtures::{ids, place_rows, places_spec};
 
 /// What a snapshot answers: rows of a, of b, sets of b, and a sample of each.
 fn answers(snapshot: &Snapshot) -> (u64, u64, Vec<u64>, Vec<i64>, Vec<i64>) {
@@ -53,12 +29,12 @@ fn segment_files(folder: &std::path::Path) -> usize {
 fn a_named_snapshot_gives_the_same_answers_for_ever() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let a = db.create_table("a", spec(Merge::Append)).unwrap();
-    let b = db.create_table("b", spec(Merge::Upsert)).unwrap();
-    db.create_table("empty", spec(Merge::Append)).unwrap();
-    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    let a = db.create_table("a", places_spec(Merge::Append)).unwrap();
+    let b = db.create_table("b", places_spec(Merge::Upsert)).unwrap();
+    db.create_table("empty", places_spec(Merge::Append)).unwrap();
+    db.append(&[("a", &place_rows(0..500, "x")), ("b", &place_rows(0..300, "x"))]).unwrap();
     db.flush().unwrap();
-    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    db.append(&[("a", &place_rows(500..900, "y")), ("b", &place_rows(200..400, "y"))]).unwrap();
     b.delete(&[Arc::new(Int64Array::from(vec![0, 399]))]).unwrap();
 
     let pinned = db.named_snapshot("monday").unwrap();
@@ -68,15 +44,15 @@ fn a_named_snapshot_gives_the_same_answers_for_ever() {
     assert_eq!(db.snapshots().unwrap(), [("monday".to_string(), pinned.lsn())]);
     drop(pinned);
 
-    a.append(&batch(0..700, "z"), OnError::Raise).unwrap();
-    b.append(&batch(0..400, "z"), OnError::Raise).unwrap();
+    a.append(&place_rows(0..700, "z"), OnError::Raise).unwrap();
+    b.append(&place_rows(0..400, "z"), OnError::Raise).unwrap();
     db.compact().unwrap();
     assert_eq!(answers(&db.named_snapshot("monday").unwrap()), expected, "after merges");
     let tuesday = answers(&db.named_snapshot("tuesday").unwrap());
     assert_eq!((tuesday.0, tuesday.1), (1_600, 400));
     drop((a, b));
     db.drop_table("b").unwrap();
-    db.create_table("b", spec(Merge::Append)).unwrap();
+    db.create_table("b", places_spec(Merge::Append)).unwrap();
     db.close().unwrap();
     drop(db);
 
@@ -112,13 +88,13 @@ fn pinning_beside_writers_and_merges_cuts_all_tables_at_one_commit() {
     let folder = tempfile::tempdir().unwrap();
     let options = Options { memory_bytes: 1 << 20, ..Default::default() };
     let db = Database::open(folder.path(), options.clone()).unwrap();
-    db.create_table("a", spec(Merge::Append)).unwrap();
-    db.create_table("b", spec(Merge::Upsert)).unwrap();
+    db.create_table("a", places_spec(Merge::Append)).unwrap();
+    db.create_table("b", places_spec(Merge::Upsert)).unwrap();
     let mut expected = Vec::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for step in 0..150 {
-                let rows = batch(step * 100..(step + 1) * 100, "x");
+                let rows = place_rows(step * 100..(step + 1) * 100, "x");
                 db.append(&[("a", &rows), ("b", &rows)]).unwrap();
                 if step % 40 == 39 {
                     db.compact().unwrap();
@@ -153,11 +129,11 @@ fn refresh(reader: &Database) {
 fn a_reader_opens_the_named_snapshots_of_its_last_refresh_and_makes_none() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    db.create_table("a", spec(Merge::Append)).unwrap();
-    db.create_table("b", spec(Merge::Upsert)).unwrap();
-    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    db.create_table("a", places_spec(Merge::Append)).unwrap();
+    db.create_table("b", places_spec(Merge::Upsert)).unwrap();
+    db.append(&[("a", &place_rows(0..500, "x")), ("b", &place_rows(0..300, "x"))]).unwrap();
     let monday = answers(&db.named_snapshot("monday").unwrap());
-    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    db.append(&[("a", &place_rows(500..900, "y")), ("b", &place_rows(200..400, "y"))]).unwrap();
     db.compact().unwrap();
 
     let reader = Database::open_read_only(
@@ -197,11 +173,11 @@ fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db");
     let db = Database::open(&path, Options::default()).unwrap();
-    db.create_table("a", spec(Merge::Append)).unwrap();
-    db.create_table("b", spec(Merge::Upsert)).unwrap();
-    db.append(&[("a", &batch(0..500, "x")), ("b", &batch(0..300, "x"))]).unwrap();
+    db.create_table("a", places_spec(Merge::Append)).unwrap();
+    db.create_table("b", places_spec(Merge::Upsert)).unwrap();
+    db.append(&[("a", &place_rows(0..500, "x")), ("b", &place_rows(0..300, "x"))]).unwrap();
     db.flush().unwrap();
-    db.append(&[("a", &batch(500..900, "y")), ("b", &batch(200..400, "y"))]).unwrap();
+    db.append(&[("a", &place_rows(500..900, "y")), ("b", &place_rows(200..400, "y"))]).unwrap();
     // A segment of each table and one of the snapshot's own.
     let monday = answers(&db.named_snapshot("monday").unwrap());
     let [early, late] = [0, 1].map(|_| {
@@ -236,7 +212,7 @@ fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
     }
     assert_eq!(answers(&held), monday, "who holds it reads on");
     drop((early, late));
-    db.append(&[("a", &batch(0..1, "z"))]).unwrap();
+    db.append(&[("a", &place_rows(0..1, "z"))]).unwrap();
     db.compact().unwrap();
     assert!(
         segment_files(&path) >= before,
@@ -244,7 +220,7 @@ fn a_dropped_snapshot_stays_whole_for_readers_that_have_not_moved_on() {
     );
     assert_eq!(answers(&held), monday);
     drop(held);
-    db.append(&[("a", &batch(0..1, "z"))]).unwrap();
+    db.append(&[("a", &place_rows(0..1, "z"))]).unwrap();
     db.compact().unwrap();
     assert!(segment_files(&path) < before, "files that only monday needed are gone");
 }

@@ -6,16 +6,11 @@ use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
-fn columns(fields: &[(&str, DataType, bool)]) -> Arc<Schema> {
-    let field = |(name, data_type, nullable): &(&str, DataType, bool)| {
-        Field::new(*name, data_type.clone(), *nullable)
-    };
-    Arc::new(Schema::new(fields.iter().map(field).collect::<Vec<_>>()))
-}
+use crate::fixtures::schema_of;
 
 fn spec() -> TableSpec {
     TableSpec::new(
-        columns(&[
+        schema_of(&[
             ("id", DataType::Int64, false),
             ("city", DataType::Utf8, true),
             ("delay", DataType::Int64, true),
@@ -150,12 +145,12 @@ fn a_table_of_another_shape_says_what_differs() {
         Arc::new(base.project(&names.iter().map(index).collect::<Vec<_>>()).unwrap())
     };
     let unset = TableSpec { set: None, weights: vec![], ..spec() };
-    let retyped = columns(&[
+    let retyped = schema_of(&[
         ("id", DataType::Int64, false),
         ("city", DataType::Utf8, false),
         ("delay", DataType::Float64, true),
     ]);
-    let wider = columns(&[
+    let wider = schema_of(&[
         ("id", DataType::Int64, false),
         ("city", DataType::Utf8, true),
         ("delay", DataType::Int64, true),
@@ -167,7 +162,7 @@ fn a_table_of_another_shape_says_what_differs() {
         change(rollup);
         spec
     };
-    let events = columns(&[
+    let events = schema_of(&[
         ("id", DataType::Int64, false),
         ("city", DataType::Utf8, true),
         ("delay", DataType::Int32, true),

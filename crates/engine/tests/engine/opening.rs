@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use drillcore::arrow_array::{Int64Array, RecordBatch};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
+
+use crate::fixtures::schema_of;
 
 fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
     let ids: Int64Array = ids.map(Some).collect();
@@ -16,10 +18,7 @@ fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
 /// A database with 1,000 rows in a segment, and perhaps one more in the log.
 fn make(path: &Path, is_logged: bool) {
     let db = Database::open(path, Options::default()).unwrap();
-    let spec = TableSpec::new(
-        Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
-        ["id"],
-    );
+    let spec = TableSpec::new(schema_of(&[("id", DataType::Int64, false)]), ["id"]);
     let table = db.create_table("t", spec).unwrap();
     table.append(&batch(0..1000), OnError::Raise).unwrap();
     db.flush().unwrap();

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::{DataType, Schema};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::{as_one, key, schema_of};
 
 const ROWS: i64 = 3_000;
 
 fn schema() -> Arc<Schema> {
-    Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("note", DataType::Utf8, true),
-        Field::new("n", DataType::Int64, false),
-        Field::new("body", DataType::Binary, true),
-    ]))
+    schema_of(&[
+        ("id", DataType::Int64, false),
+        ("note", DataType::Utf8, true),
+        ("n", DataType::Int64, false),
+        ("body", DataType::Binary, true),
+    ])
 }
 
 fn spec() -> TableSpec {
@@ -59,10 +61,7 @@ fn database() -> Database {
 
 fn scanned(table: &TableSnapshot, columns: &[&str], reverse: bool) -> RecordBatch {
     let columns = Some(columns.iter().map(ToString::to_string).collect());
-    let scan = table.scan(ScanRequest { columns, reverse, ..Default::default() }).unwrap();
-    let schema = scan.schema();
-    let batches = scan.collect::<Result<Vec<_>>>().unwrap();
-    arrow_select::concat::concat_batches(&schema, &batches).unwrap()
+    as_one(table.scan(ScanRequest { columns, reverse, ..Default::default() }).unwrap())
 }
 
 fn taken(rows: &RecordBatch, numbers: impl Iterator<Item = i64>, columns: &[&str]) -> RecordBatch {
@@ -128,7 +127,6 @@ fn who_does_not_ask_for_a_long_value_reads_none() {
         let after = stats();
         (after.0 - before.0, after.1 - before.1, after.2 - before.2)
     };
-    let key = |id: i64| -> Vec<ArrayRef> { vec![Arc::new(Int64Array::from(vec![id]))] };
     let (long, _, bytes) = read(&|| {
         snapshot.get(&key(77), Some(&["n".to_string()])).unwrap();
     });
@@ -175,10 +173,7 @@ fn a_flipped_bit_in_a_long_value_is_found_by_who_reads_it_and_by_nobody_else() {
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let snapshot = db.table("t").unwrap().snapshot().unwrap();
     assert_eq!(scanned(&snapshot, &["n"], false).num_rows(), 2);
-    let note = |id: i64| {
-        let key: ArrayRef = Arc::new(Int64Array::from(vec![id]));
-        snapshot.get(&[key], Some(&["note".to_string()]))
-    };
+    let note = |id: i64| snapshot.get(&key(id), Some(&["note".to_string()]));
     assert_eq!(note(1).unwrap().rows.column(0).as_string::<i32>().value(0), "short");
     let error = note(2).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::{between, schema_of};
 
 /// `value % modulus == rest`, null where the value is; perhaps with what indexes can make of it.
 #[derive(Debug)]
@@ -66,12 +68,12 @@ fn spec(merge: Merge) -> TableSpec {
     let is_rollup = matches!(merge, Merge::Rollup(_));
     let key = if is_rollup { vec!["id", "place"] } else { vec!["id"] };
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("place", DataType::Utf8, false),
-            Field::new("value", DataType::Int64, true),
-            Field::new("load", DataType::Int64, false),
-        ])),
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("place", DataType::Utf8, false),
+            ("value", DataType::Int64, true),
+            ("load", DataType::Int64, false),
+        ]),
         key,
     )
     .set("place")
@@ -80,12 +82,9 @@ fn spec(merge: Merge) -> TableSpec {
 }
 
 fn rollup() -> Merge {
-    Merge::Rollup(RollupSpec {
-        time: None,
-        granularity: Granularity::NONE,
-        metrics: vec![("value".into(), Metric::sum("value")), ("n".into(), Metric::Count)],
-        discover: false,
-    })
+    Merge::Rollup(
+        RollupSpec::default().metric("value", Metric::sum("value")).metric("n", Metric::Count),
+    )
 }
 
 /// What a row weighs.
@@ -152,12 +151,6 @@ fn fold(merge: &Merge, appended: &[Row]) -> Vec<(Row, u64)> {
     }
 }
 
-fn keys(low: i64, high: i64) -> Between {
-    let key =
-        |id: i64| -> Option<Vec<ArrayRef>> { Some(vec![Arc::new(Int64Array::from(vec![id]))]) };
-    Between { low: key(low), high: key(high), closed: Closed::Both }
-}
-
 fn check(table: &TableSnapshot, shown: &[(Row, u64)], rng: &mut Rng) {
     let mut predicate = Remainder::new(2 + rng.below(4) as i64, rng.below(2) as i64);
     let (low, high) = (rng.below(300) as i64, rng.below(300) as i64);
@@ -168,8 +161,8 @@ fn check(table: &TableSnapshot, shown: &[(Row, u64)], rng: &mut Rng) {
     // The range and the set are asked for by the caller, or implied by the predicate, or neither.
     let (by_range, by_set) = (rng.below(3), rng.below(3));
     match by_range {
-        0 => selection.between = Some(keys(low, high)),
-        1 => predicate.between = Some(keys(low, high)),
+        0 => selection.between = Some(between(low, high)),
+        1 => predicate.between = Some(between(low, high)),
         _ => {}
     }
     match by_set {

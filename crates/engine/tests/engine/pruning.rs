@@ -5,9 +5,11 @@ use std::sync::Arc;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::schema_of;
 
 /// `low <= column <= high`.
 #[derive(Debug)]
@@ -67,24 +69,18 @@ fn database() -> Database {
 }
 
 fn table(database: &Database, merge: Merge) -> Table {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("day", DataType::Int64, true),
-        Field::new("value", DataType::Int64, true),
-    ]));
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("day", DataType::Int64, true),
+        ("value", DataType::Int64, true),
+    ]);
     let key = vec!["id", "day"];
     let spec = TableSpec::new(columns, key).merge(merge);
     database.create_table("t", spec).unwrap()
 }
 
 fn rollup() -> Merge {
-    let metrics = vec![("value".into(), Metric::max("value"))];
-    Merge::Rollup(RollupSpec {
-        time: None,
-        granularity: Granularity::NONE,
-        metrics,
-        discover: false,
-    })
+    Merge::Rollup(RollupSpec::default().metric("value", Metric::max("value")))
 }
 
 fn append(table: &Table, rows: impl Iterator<Item = (i64, Option<i64>, Option<i64>)> + Clone) {

@@ -8,28 +8,19 @@ use std::time::Duration;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 
-const CACHE_BYTES: u64 = 1 << 20;
+use crate::fixtures::values_spec;
 
-fn spec(merge: Merge) -> TableSpec {
-    TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("commit", DataType::Int64, false),
-        ])),
-        ["id"],
-    )
-    .merge(merge)
-}
+const CACHE_BYTES: u64 = 1 << 20;
 
 fn batch(commit: i64, rows: i64) -> RecordBatch {
     let ids: Int64Array =
         (0..rows).map(|row| Some((commit * rows + row) * 7919 % 100_003)).collect();
     let commits = Int64Array::from(vec![commit; rows as usize]);
     let columns: Vec<ArrayRef> = vec![Arc::new(ids), Arc::new(commits)];
-    RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap()
+    RecordBatch::try_new(values_spec(Merge::Append).columns, columns).unwrap()
 }
 
 /// How many rows of each commit a snapshot shows.
@@ -48,7 +39,7 @@ fn commits(snapshot: &TableSnapshot) -> Vec<u64> {
 fn a_refresh_reads_what_is_new_of_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     for commit in 0..300 {
         table.append(&batch(commit, 100), OnError::Raise).unwrap();
     }
@@ -73,7 +64,7 @@ fn a_refresh_reads_what_is_new_of_the_log() {
     assert_eq!(reader.stats().unwrap().wal_bytes, whole + bytes);
 
     // Another table, and a wider one: runs that were read stay.
-    let other = db.create_table("other", spec(Merge::Upsert)).unwrap();
+    let other = db.create_table("other", values_spec(Merge::Upsert)).unwrap();
     other.append(&batch(0, 100), OnError::Raise).unwrap();
     table.add_column("more", &DataType::Int64).unwrap();
     table.append(&batch(301, 100), OnError::Raise).unwrap();
@@ -102,7 +93,7 @@ fn a_leftover_that_a_reader_holds_back_lends_its_number_to_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let open = || Database::open(folder.path(), Options::default()).unwrap();
     let db = open();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     table.append(&batch(0, 100), OnError::Raise).unwrap();
     db.flush().unwrap();
     let reader = Database::open_read_only(
@@ -147,7 +138,7 @@ fn a_reader_follows_a_writer_and_keeps_what_it_reads() {
         ErrorKind::NotFound
     );
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     table.append(&batch(0, 100), OnError::Raise).unwrap();
     let reader = Database::open_read_only(
         folder.path(),
@@ -222,7 +213,7 @@ fn a_snapshot_of_a_closed_database_keeps_its_files_from_the_next_writer() {
         names.filter(|name| name.starts_with("segment-") || name.starts_with("lease-")).count()
     };
     let db = open();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     for number in 0..2 {
         table.append(&batch(number, 100), OnError::Raise).unwrap();
         db.flush().unwrap();
@@ -254,7 +245,7 @@ fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
         let folder = tempfile::tempdir().unwrap();
         let options = Options { memory_bytes: 1 << 20, ..Default::default() };
         let db = Database::open(folder.path(), options.clone()).unwrap();
-        db.create_table("t", spec(merge.clone())).unwrap();
+        db.create_table("t", values_spec(merge.clone())).unwrap();
         drop(db);
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -304,7 +295,7 @@ fn every_refresh_beside_a_busy_writer_shows_a_prefix_of_whole_commits() {
 fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    db.create_table("all", spec(Merge::Append)).unwrap();
+    db.create_table("all", values_spec(Merge::Append)).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
@@ -326,7 +317,7 @@ fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
         });
         for number in 0..150 {
             let name = format!("part{number}");
-            db.create_table(&name, spec(Merge::Append)).unwrap();
+            db.create_table(&name, values_spec(Merge::Append)).unwrap();
             let rows = batch(number, 10);
             db.append(&[("all", &rows), (&name, &rows)]).unwrap();
         }
@@ -340,7 +331,7 @@ fn a_commit_to_a_table_made_meanwhile_shows_whole_or_not_at_all() {
 fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     table.append(&batch(0, 100), OnError::Raise).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -382,7 +373,7 @@ fn verify_beside_merges_and_dropped_snapshots_finds_no_fault() {
 fn a_reader_reports_every_damaged_segment_and_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("t", spec(Merge::Append)).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
     table.append(&batch(0, 1_000), OnError::Raise).unwrap();
     db.named_snapshot("before").unwrap();
     table.append(&batch(1, 1_000), OnError::Raise).unwrap();
@@ -419,8 +410,8 @@ fn a_reader_reports_every_damaged_segment_and_goes_on() {
 fn the_stats_of_a_reader_tell_what_it_holds_and_nothing_of_the_writer() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let table = db.create_table("z", spec(Merge::Append)).unwrap();
-    db.create_table("a", spec(Merge::Upsert)).unwrap();
+    let table = db.create_table("z", values_spec(Merge::Append)).unwrap();
+    db.create_table("a", values_spec(Merge::Upsert)).unwrap();
     table.append(&batch(0, 1_000), OnError::Raise).unwrap();
     db.flush().unwrap();
     let lsn = table.append(&batch(1, 100), OnError::Raise).unwrap().lsn;
@@ -463,7 +454,8 @@ fn a_log_that_ends_too_early_is_damage_to_a_reader_as_to_a_writer() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..2 {
         let db = Database::open(folder.path(), Options::default()).unwrap();
-        let table = db.create_table("t", TableSpec { exist_ok: true, ..spec(Merge::Append) });
+        let table =
+            db.create_table("t", TableSpec { exist_ok: true, ..values_spec(Merge::Append) });
         table.unwrap().append(&batch(round, 10), OnError::Raise).unwrap();
         if round == 1 {
             db.named_snapshot("both").unwrap();

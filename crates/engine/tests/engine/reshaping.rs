@@ -16,6 +16,8 @@ use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
+use crate::fixtures::{of_keys, schema_of};
+
 /// A row: what is in its columns outside the key, as text; nulls are left out.
 type Row = BTreeMap<String, String>;
 type Rows = BTreeMap<i64, Row>;
@@ -299,10 +301,7 @@ fn run(seed: u64, is_upsert: bool, durability: Durability) {
             }
             14 => {
                 let low = rng.below(300) as i64;
-                let end = |id: i64| Some(vec![Arc::new(Int64Array::from(vec![id])) as ArrayRef]);
-                let between = Between { low: end(low), high: end(low + 9), closed: Closed::Both };
-                let selection = Selection { between: Some(between), ..Selection::default() };
-                let deleted = table.delete_selected(&selection).unwrap().rows;
+                let deleted = table.delete_selected(&of_keys(low, low + 9)).unwrap().rows;
                 let before = model.rows.len();
                 model.rows.retain(|id, _| !(low..=low + 9).contains(id));
                 assert_eq!(deleted, (before - model.rows.len()) as u64);
@@ -425,14 +424,11 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
 fn a_rollup_table_renames_its_columns_and_keeps_them() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
-    let columns = Schema::new(vec![
-        Field::new("city", DataType::Utf8, true),
-        Field::new("x", DataType::Int32, true),
-    ]);
+    let columns = schema_of(&[("city", DataType::Utf8, true), ("x", DataType::Int32, true)]);
     let metrics =
         vec![("n".to_string(), "count".parse().unwrap()), ("s".into(), "sum(x)".parse().unwrap())];
     let rollup = RollupSpec { metrics, ..RollupSpec::default() };
-    let spec = TableSpec::new(Arc::new(columns), ["city"]).merge(Merge::Rollup(rollup));
+    let spec = TableSpec::new(columns, ["city"]).merge(Merge::Rollup(rollup));
     let t = db.create_table("t", spec).unwrap();
     let append = |city: &str, input: &str| {
         let cities: ArrayRef = Arc::new(StringArray::from(vec!["A", "A"]));

@@ -3,20 +3,22 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::schema_of;
 
 const ROWS: i64 = 200_000;
 
 fn spec() -> TableSpec {
-    let columns = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("city", DataType::Utf8, false),
-        Field::new("weight", DataType::Float64, false),
-        Field::new("note", DataType::Utf8, false),
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("city", DataType::Utf8, false),
+        ("weight", DataType::Float64, false),
+        ("note", DataType::Utf8, false),
     ]);
-    TableSpec::new(Arc::new(columns), ["id"]).set("city").weights(["weight"])
+    TableSpec::new(columns, ["id"]).set("city").weights(["weight"])
 }
 
 /// One segment of some hundred thousand rows of about 100 bytes, behind an empty cache of some bytes.

@@ -10,10 +10,12 @@ use drillcore::arrow_array::{
     Array, ArrayRef, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
     TimestampSecondArray,
 };
-use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
+use drillcore::arrow_schema::{DataType, TimeUnit};
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::schema_of;
 
 /// Time, place, delay, share.
 type Event = (i64, Option<String>, Option<i64>, Option<f64>);
@@ -27,13 +29,13 @@ type Model = BTreeMap<Key, Vec<Event>>;
 fn spec() -> TableSpec {
     let metric = |name: &str, text: &str| (name.to_string(), text.parse().unwrap());
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("ts", DataType::Timestamp(TimeUnit::Second, None), false),
-            Field::new("place", DataType::Utf8, true),
-            Field::new("delay", DataType::Int64, true),
-            Field::new("share", DataType::Float64, true),
-            Field::new("second", DataType::Int16, false),
-        ])),
+        schema_of(&[
+            ("ts", DataType::Timestamp(TimeUnit::Second, None), false),
+            ("place", DataType::Utf8, true),
+            ("delay", DataType::Int64, true),
+            ("share", DataType::Float64, true),
+            ("second", DataType::Int16, false),
+        ]),
         ["ts", "place"],
     )
     .set("place")

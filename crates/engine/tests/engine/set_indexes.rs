@@ -10,15 +10,17 @@ use std::time::Duration;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::arrow_schema::{DataType, SchemaRef};
 use drillcore::*;
 
+use crate::fixtures::{between, schema_of};
+
 fn columns() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("number", DataType::Int64, false),
-        Field::new("place", DataType::Utf8, true),
-        Field::new("value", DataType::Int64, true),
-    ]))
+    schema_of(&[
+        ("number", DataType::Int64, false),
+        ("place", DataType::Utf8, true),
+        ("value", DataType::Int64, true),
+    ])
 }
 
 fn spec(merge: Merge, set_index: bool) -> TableSpec {
@@ -60,11 +62,7 @@ fn numbers(batches: impl Iterator<Item = Result<RecordBatch>>) -> Vec<i64> {
 /// Every kind of answer about sets, in a form to compare.
 fn answers(table: &TableSnapshot) -> Vec<String> {
     let mut answers = Vec::new();
-    let range = Between {
-        low: Some(vec![Arc::new(Int64Array::from(vec![900]))]),
-        high: Some(vec![Arc::new(Int64Array::from(vec![4321]))]),
-        closed: Closed::Both,
-    };
+    let range = between(900, 4321);
     let every = [None, Some("p0"), Some("p1"), Some("p2"), Some("rare"), Some("nowhere")];
     let mut asked: Vec<Vec<Option<&str>>> = every.iter().map(|set| vec![*set]).collect();
     asked.push(vec![Some("rare"), None]);
@@ -510,10 +508,7 @@ fn groups_by_a_set_column_without_index_are_estimated_as_any_other() {
 /// A pass over a set column reads codes where it is a stream of texts, and values elsewhere: both find the same rows.
 #[test]
 fn sets_without_an_index_are_found_by_codes_and_by_values_alike() {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("city", DataType::Utf8, true),
-    ]));
+    let columns = schema_of(&[("id", DataType::Int64, false), ("city", DataType::Utf8, true)]);
     let rows = 50_000;
     let city = |id: i64| match id * 7919 % 1009 {
         0 => None,
@@ -573,12 +568,11 @@ fn sets_without_an_index_are_found_by_codes_and_by_values_alike() {
 fn large_sets_are_read_by_columns_in_both_directions_and_give_the_same_rows() {
     let files = Arc::new(directory::MemoryDirectory::new());
     let db = Database::open_in(files, Options { cache_bytes: 0, ..Options::default() }).unwrap();
-    let columns = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("city", DataType::Utf8, true),
-        Field::new("n", DataType::Int64, false),
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("city", DataType::Utf8, true),
+        ("n", DataType::Int64, false),
     ]);
-    let columns = Arc::new(columns);
     let spec = TableSpec::new(columns.clone(), ["id"]).set("city");
     let table = db.create_table("t", spec).unwrap();
     // A third each, a few of another, and some without a set.
@@ -596,13 +590,11 @@ fn large_sets_are_read_by_columns_in_both_directions_and_give_the_same_rows() {
     table.append(&RecordBatch::try_new(columns, of_columns).unwrap(), OnError::Raise).unwrap();
     db.compact().unwrap();
     let snapshot = table.snapshot().unwrap();
-    let key =
-        |id: i64| -> Option<Vec<ArrayRef>> { Some(vec![Arc::new(Int64Array::from(vec![id]))]) };
     for (sets, is_large) in [(vec!["a"], true), (vec!["a", "c"], true), (vec!["few"], false)] {
         for (low, high) in [(0, 100_000), (12_345, 81_234)] {
             for reverse in [false, true] {
                 let values: ArrayRef = Arc::new(StringArray::from(sets.clone()));
-                let between = Between { low: key(low), high: key(high), closed: Closed::Both };
+                let between = between(low, high);
                 let selection =
                     Selection { sets: Some(values), between: Some(between), ..Default::default() };
                 let request = ScanRequest { selection, reverse, ..ScanRequest::default() };

@@ -12,16 +12,18 @@ use arrow_select::concat::concat_batches;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
+use drillcore::arrow_schema::{DataType, SchemaRef};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
+use crate::fixtures::schema_of;
+
 fn columns() -> SchemaRef {
-    Arc::new(Schema::new(vec![
-        Field::new("place", DataType::Utf8, true),
-        Field::new("number", DataType::Int64, false),
-        Field::new("value", DataType::Int64, true),
-    ]))
+    schema_of(&[
+        ("place", DataType::Utf8, true),
+        ("number", DataType::Int64, false),
+        ("value", DataType::Int64, true),
+    ])
 }
 
 fn batch(rows: &[(Option<&str>, i64, Option<i64>)]) -> RecordBatch {

@@ -6,22 +6,24 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::{Float64Type, Int64Type};
+use drillcore::arrow_array::types::Float64Type;
 use drillcore::arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
+
+use crate::fixtures::{between, ids, schema_of};
 
 /// The chance that a fair sampler fails one of the tests below, were its seeds drawn afresh.
 const FALSE_ALARM: f64 = 1e-6;
 const SEED: u64 = 0x5eed_0c00;
 
 fn spec(merge: Merge) -> TableSpec {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("w", DataType::Int64, false),
-        Field::new("f", DataType::Float64, false),
-    ]));
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("w", DataType::Int64, false),
+        ("f", DataType::Float64, false),
+    ]);
     TableSpec::new(columns, ["id"]).merge(merge).weights(["w", "f"])
 }
 
@@ -73,7 +75,7 @@ fn splits_have_about_equally_many_rows_of_any_order_of_appends_and_cut_no_key() 
         assert!(ends && splits[0].range.low.is_none());
         assert!(splits[splits.len() - 1].range.high.is_none());
     }
-    let none = Some(Between { low: key(-2), high: key(-1), closed: Closed::Both });
+    let none = Some(between(-2, -1));
     let none = Selection { between: none, ..Selection::default() };
     assert_eq!(now.splits(4, &none, &Interrupt::never()).unwrap(), []);
     let refused = now.splits(0, &Selection::default(), &Interrupt::never()).unwrap_err();
@@ -101,14 +103,6 @@ fn a_split_is_split_again_into_parts_of_it() {
         let parts: Vec<i64> = split(&now, 4, &outer).iter().flat_map(ids).collect();
         assert_eq!(parts, ids(&outer));
     }
-}
-
-fn key(id: i64) -> Option<Vec<ArrayRef>> {
-    Some(vec![Arc::new(Int64Array::from(vec![id]))])
-}
-
-fn ids(batch: &RecordBatch) -> Vec<i64> {
-    batch["id"].as_primitive::<Int64Type>().values().to_vec()
 }
 
 fn times(batch: &RecordBatch) -> Vec<f64> {

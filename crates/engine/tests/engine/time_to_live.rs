@@ -12,6 +12,8 @@ use drillcore::arrow_array::{
 use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::*;
 
+use crate::fixtures::{of_set, schema_of};
+
 const HOUR: i64 = 3_600;
 
 /// Kinds of tables: what their key is made of, and what equal keys mean.
@@ -48,12 +50,12 @@ impl Events {
     }
 
     fn schema() -> Arc<Schema> {
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("at", DataType::Timestamp(TimeUnit::Second, None), true),
-            Field::new("group", DataType::Utf8, false),
-            Field::new("w", DataType::Int64, false),
-        ]))
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("at", DataType::Timestamp(TimeUnit::Second, None), true),
+            ("group", DataType::Utf8, false),
+            ("w", DataType::Int64, false),
+        ])
     }
 
     fn spec(&self) -> TableSpec {
@@ -132,7 +134,7 @@ impl Events {
         let listed = values.iter().flatten().map(String::from).zip(sets.rows.iter().copied());
         assert_eq!(listed.collect::<BTreeMap<_, _>>(), of_groups, "{:?}: {what}", self.kind);
         for number in 0..3 {
-            let one = set(&group(number));
+            let one = of_set(&group(number));
             let of_group: Vec<Row> =
                 rows.iter().filter(|(id, _)| id % 3 == number).copied().collect();
             assert_eq!(self.rows(snapshot, &one), of_group, "{:?}: {what}", self.kind);
@@ -159,11 +161,6 @@ impl Events {
 
 fn group(id: i64) -> String {
     format!("g{}", id % 3)
-}
-
-fn set(name: &str) -> Selection {
-    let sets = Some(Arc::new(StringArray::from(vec![name])) as ArrayRef);
-    Selection { sets, ..Selection::default() }
 }
 
 fn hours(hours: i64) -> Option<(&'static str, Duration)> {
@@ -282,7 +279,7 @@ fn a_delete_counts_what_was_shown() {
         events.append(&table, &rows);
         let shown = younger_than(&rows, 6);
         let of_group = shown.iter().filter(|(id, _)| id % 3 == 1).count();
-        assert_eq!(table.delete_selected(&set("g1")).unwrap().rows, of_group as u64, "{kind:?}");
+        assert_eq!(table.delete_selected(&of_set("g1")).unwrap().rows, of_group as u64, "{kind:?}");
         let rest = shown.len() - of_group;
         assert_eq!(table.truncate().unwrap().rows, rest as u64, "{kind:?}");
     }
@@ -593,7 +590,7 @@ fn random_appends_deletes_and_times_to_live_agree_with_a_model() {
                     }
                     5 => {
                         let number = random(3);
-                        table.delete_selected(&set(&group(number))).unwrap();
+                        table.delete_selected(&of_set(&group(number))).unwrap();
                         let is_hidden = |row: &Row| !model.shown().contains(row);
                         let hidden: Vec<Row> =
                             model.rows.iter().filter(|row| is_hidden(row)).copied().collect();

@@ -8,23 +8,25 @@ use drillcore::arrow_array::builder::{ListBuilder, StringBuilder};
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
 use drillcore_sample::rng::Rng;
+
+use crate::fixtures::{between, key, schema_of};
 
 /// What the table should hold: key to set and value.
 type Model = BTreeMap<i64, (Option<String>, i64)>;
 
 fn spec() -> TableSpec {
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("place", DataType::Utf8, true),
-            Field::new("value", DataType::Int64, false),
-            Field::new("tags", DataType::new_list(DataType::Utf8, true), true),
-            Field::new("photo", DataType::Binary, true),
-        ])),
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("place", DataType::Utf8, true),
+            ("value", DataType::Int64, false),
+            ("tags", DataType::new_list(DataType::Utf8, true), true),
+            ("photo", DataType::Binary, true),
+        ]),
         ["id"],
     )
     .set("place")
@@ -74,10 +76,6 @@ fn scan(table: &TableSnapshot, request: ScanRequest) -> Vec<(i64, (Option<String
     rows(table.scan(request).unwrap().map(Result::unwrap))
 }
 
-fn key(id: i64) -> Vec<ArrayRef> {
-    vec![Arc::new(Int64Array::from(vec![id]))]
-}
-
 fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
     let all: Vec<_> = model.clone().into_iter().collect();
     assert_eq!(scan(table, ScanRequest::default()), all);
@@ -88,7 +86,7 @@ fn check(table: &TableSnapshot, model: &Model, rng: &mut Rng) {
 
     let (low, high) = (rng.below(200) as i64, rng.below(200) as i64);
     let (low, high) = (low.min(high), low.max(high));
-    let between = Between { low: Some(key(low)), high: Some(key(high)), closed: Closed::Both };
+    let between = between(low, high);
     let place = (rng.below(4) > 0).then(|| format!("p{}", rng.below(3)));
     let set: ArrayRef = Arc::new(StringArray::from(vec![place.clone()]));
     for sets in [None, Some(set)] {

@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::{Float64Type, Int64Type};
+use drillcore::arrow_array::types::Float64Type;
 use drillcore::arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::goodness::chi_square_p_value;
+
+use crate::fixtures::{between, ids, schema_of};
 
 const ROWS: i64 = 300;
 const DRAWS: u64 = 60_000;
@@ -40,20 +42,16 @@ fn batch(ids: &[i64]) -> RecordBatch {
 
 fn spec() -> TableSpec {
     TableSpec::new(
-        Arc::new(Schema::new(vec![
-            Field::new("id", DataType::Int64, false),
-            Field::new("s", DataType::Utf8, false),
-            Field::new("whole", DataType::Int64, false),
-            Field::new("share", DataType::Float64, false),
-        ])),
+        schema_of(&[
+            ("id", DataType::Int64, false),
+            ("s", DataType::Utf8, false),
+            ("whole", DataType::Int64, false),
+            ("share", DataType::Float64, false),
+        ]),
         ["id"],
     )
     .set("s")
     .weights(["whole", "share"])
-}
-
-fn ids(batch: &RecordBatch) -> Vec<i64> {
-    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
 }
 
 /// The p value of a sample against the weights of the rows that `is_in` the selection.
@@ -70,13 +68,9 @@ fn p_value(drawn: &RecordBatch, is_in: impl Fn(i64) -> bool) -> f64 {
     chi_square_p_value(&observed, &cells.iter().map(share).collect::<Vec<_>>())
 }
 
-fn key(id: i64) -> Option<Vec<drillcore::arrow_array::ArrayRef>> {
-    Some(vec![Arc::new(Int64Array::from(vec![id]))])
-}
-
 fn check(table: &Table, state: &str) {
     let snapshot = table.snapshot().unwrap();
-    let range = Between { low: key(50), high: key(200), closed: Closed::Both };
+    let range = between(50, 200);
     let set: Option<drillcore::arrow_array::ArrayRef> =
         Some(Arc::new(StringArray::from(vec!["s2"])));
     for (seed, column) in [(1, "whole"), (2, "share")] {

@@ -7,15 +7,17 @@ use drillcore::arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArr
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 
+use crate::fixtures::schema_of;
+
 const FILL_NULLS: AppendOptions = AppendOptions { on_error: OnError::Raise, fill_nulls: true };
 
 fn spec(merge: Merge) -> TableSpec {
-    let columns = Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("name", DataType::Utf8, true),
-        Field::new("seats", DataType::Int64, true),
+    let columns = schema_of(&[
+        ("id", DataType::Int64, false),
+        ("name", DataType::Utf8, true),
+        ("seats", DataType::Int64, true),
     ]);
-    TableSpec::new(Arc::new(columns), ["id"]).merge(merge).if_not_exists()
+    TableSpec::new(columns, ["id"]).merge(merge).if_not_exists()
 }
 
 /// One row with these columns: numbers are 7, names "x".
