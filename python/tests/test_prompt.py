@@ -7,12 +7,14 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +29,12 @@ COMMAND = [sys.executable, "-m", "drillcore"]
 class Terminal:
     """A program in a terminal of its own, with what it has printed since it was asked last."""
 
-    def __init__(self, arguments: list[str], folder: Path, columns: int = 80, pager: str = "") -> None:
+    def __init__(
+        self, arguments: list[str], folder: Path, columns: int = 80, pager: str = "", hang_up: Any = signal.SIG_DFL
+    ) -> None:
         self.process, self.file = pty.fork()
         if self.process == 0:
+            signal.signal(signal.SIGHUP, hang_up)
             os.chdir(folder)
             os.environ.update(TERM="xterm-256color", XDG_STATE_HOME=str(folder / "state"), PAGER=pager)
             os.execv(COMMAND[0], [*COMMAND, *arguments])
@@ -68,6 +73,17 @@ class Terminal:
         self.type(line + "\r")
         return self.until(f"(?s){pattern}.*db> $")
 
+    def close(self) -> int:
+        """Close the window that it is in, and return how the program ended."""
+        os.close(self.file)
+        end = time.monotonic() + LIMIT_S
+        while True:
+            process, status = os.waitpid(self.process, os.WNOHANG)
+            if process:
+                return os.waitstatus_to_exitcode(status)
+            assert time.monotonic() < end, "it does not end"
+            time.sleep(0.05)
+
     def exit_code(self) -> int:
         end = time.monotonic() + LIMIT_S
         while True:
@@ -105,6 +121,15 @@ def test_a_query_over_several_lines_prints_a_table_and_its_time(prompt: Terminal
     assert "error: unknown command" in prompt.ask("\\y", "\\\\\\?")
     prompt.type("\x04")
     assert prompt.exit_code() == 0
+
+
+@pytest.mark.parametrize(("hang_up", "code"), [(signal.SIG_DFL, -signal.SIGHUP), (signal.SIG_IGN, 129)])
+def test_a_prompt_ends_with_its_terminal_also_where_the_signal_is_ignored(
+    folder: Path, hang_up: Any, code: int
+) -> None:
+    prompt = Terminal(["sql", "db"], folder, hang_up=hang_up)
+    prompt.until("db> $")
+    assert prompt.close() == code
 
 
 def test_a_result_fits_the_terminal_and_a_long_one_stops(prompt: Terminal) -> None:

@@ -29,6 +29,7 @@ mod progress;
 mod selection;
 mod read;
 mod idle;
+mod gone_terminal;
 mod pager;
 mod describe;
 mod prompt;

@@ -24,6 +24,7 @@ use crate::ctrl_c::CtrlC;
 use crate::describe;
 use crate::fault::Fault;
 use crate::fitted_table::{Expanded, lay_out};
+use crate::gone_terminal;
 use crate::idle::Idle;
 use crate::opening::open_to_read;
 use crate::output::{print_line, printed};
@@ -133,6 +134,7 @@ impl Session {
             let what = "an Arrow stream cannot be shown in a terminal; use another --output";
             return Err(Fault::wrong_call(what));
         }
+        gone_terminal::end_with_it();
         let mut editor = editor(self.names.clone());
         let asks = Asks::new(&self.arguments.database);
         let idle = Idle::watch(self.database.clone(), IDLE);
