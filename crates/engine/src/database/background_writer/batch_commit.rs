@@ -7,8 +7,8 @@ use arrow_select::concat::concat_batches;
 use drillcore_format::ids::Lsn;
 
 use crate::calls::interrupt::Interrupt;
+use crate::database::background_writer::add::{Add, Part};
 use crate::database::background_writer::failed_rows::FailedRows;
-use crate::database::background_writer::open_batch::{Add, Part};
 use crate::database::handles::Table;
 use crate::error::{Error, ErrorKind, Result, without_panic};
 use crate::schema::conform::{AppendOptions, OnError};

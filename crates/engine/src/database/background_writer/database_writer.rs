@@ -7,8 +7,8 @@ use arrow_array::RecordBatch;
 use drillcore_format::ids::Lsn;
 
 use crate::calls::interrupt::Interrupt;
+use crate::database::background_writer::add::{Add, Part};
 use crate::database::background_writer::failed_rows::FailedRows;
-use crate::database::background_writer::open_batch::{Add, Part};
 use crate::database::background_writer::row_queue::{AddStats, RowQueue};
 use crate::database::background_writer::writer_options::{Limits, WriterOptions};
 use crate::database::handles::Database;

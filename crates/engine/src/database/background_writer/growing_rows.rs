@@ -12,7 +12,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch, downcast_primitive};
 use arrow_schema::{DataType, SchemaRef};
 
-use crate::database::background_writer::open_batch::Part;
+use crate::database::background_writer::add::Part;
 use crate::database::handles::Table;
 
 /// Batches of more rows are not small.

@@ -12,9 +12,10 @@ use drillcore_storage::sync::thread::{self, JoinHandle};
 use drillcore_storage::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::calls::interrupt::Interrupt;
+use crate::database::background_writer::add::Add;
 use crate::database::background_writer::batch_commit::{Outcome, commit_adds, is_about_the_rows};
 use crate::database::background_writer::failed_rows::FailedRows;
-use crate::database::background_writer::open_batch::{Add, OpenBatch};
+use crate::database::background_writer::open_batch::OpenBatch;
 use crate::database::background_writer::writer_options::Limits;
 use crate::database::handles::Database;
 use crate::error::{Error, ErrorKind, Result};
