@@ -303,7 +303,7 @@ fn the_table_says_which_columns_are_streams() {
     assert!(refused(&["prize"]).contains("\"price\""));
     assert!(refused(&["id", "id"]).contains("listed twice"));
     let binary = schema_of(&[("id", DataType::Int64, false), ("raw", DataType::Binary, false)]);
-    let spec = TableSpec::new(binary.into(), ["id"]).streams(["raw"]);
+    let spec = TableSpec::new(binary, ["id"]).streams(["raw"]);
     let error = database.create_table("t", spec).err().unwrap().to_string();
     assert!(error.contains("\"raw\"") && error.contains("leave it out"), "{error}");
     let again = TableSpec::new(batch.schema(), ["id"]).if_not_exists();

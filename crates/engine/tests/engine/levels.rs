@@ -103,7 +103,7 @@ fn shuffled_keys_become_one_level_of_several_segments_with_any_number_of_threads
         for number in 0..12 {
             let ids: Vec<i64> = (0..BATCH_ROWS).map(|_| rng.below(20_000) as i64).collect();
             model.extend(ids.iter().map(|&id| (id, number)));
-            table.append(&value_rows(ids.into_iter(), number), OnError::Raise).unwrap();
+            table.append(&value_rows(ids, number), OnError::Raise).unwrap();
             let gone: Vec<i64> = (0..500).map(|_| rng.below(20_000) as i64).collect();
             gone.iter().for_each(|id| {
                 model.remove(id);
@@ -184,7 +184,7 @@ fn a_call_of_compact_beside_merges_under_way_loses_nothing_and_leaves_one_level(
         let (batches, rows_of_batch) = (24, 4_000);
         for number in 0..batches {
             let ids: Vec<i64> = (0..rows_of_batch).map(|_| rng.below(1 << 40) as i64).collect();
-            table.append(&value_rows(ids.into_iter(), number), OnError::Raise).unwrap();
+            table.append(&value_rows(ids, number), OnError::Raise).unwrap();
             db.flush().unwrap();
         }
         std::thread::sleep(Duration::from_millis(round * 3));
