@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
@@ -13,6 +14,9 @@ from drillcore.writer import Writer, whole
 
 if TYPE_CHECKING:
     from drillcore.table import Table
+
+_PAUSE_SECONDS = 0.0005
+"""How long a thread leaves the rows to the one that holds them before it looks again."""
 
 
 class TableWriter(Writer):
@@ -83,7 +87,10 @@ class TableWriter(Writer):
                     size = ROW_BYTES
                     for at in sized:
                         size += len(values[at])
-                    with self._lock:
+                    # Who queued for the lock would get it for one row, and wait for the interpreter with it.
+                    while not self._lock.acquire(blocking=False):
+                        sleep(_PAUSE_SECONDS)
+                    try:
                         if buffer.shape is shape and self._began is not None and self._closed is None:
                             buffer.rows.append(values)
                             self._rows += 1
@@ -91,6 +98,8 @@ class TableWriter(Writer):
                             if self._rows >= self._chunk_rows or self._bytes >= self._chunk_bytes:
                                 self._hand_over()
                             return
+                    finally:
+                        self._lock.release()
         if isinstance(data, Mapping):
             self._add_dicts([data])
         elif isinstance(data, list | tuple):
