@@ -145,7 +145,7 @@ impl Core {
 
     /// The state, also of a closed database; in a fork an error if it can never be had.
     pub fn state_unless_lost(&self) -> Result<MutexGuard<'_, State>, Error> {
-        // Mostly nobody holds it, and to ask the system which process this is takes longer than all else here.
+        // The process is asked for only where somebody holds the lock: that is a system call.
         if let Some(state) = self.state.try_lock() {
             return Ok(state);
         }

@@ -302,5 +302,7 @@ fn publish(
     drop(state);
     drop(manifest);
     log_and_show(core, lsn, reserved, interrupt)?;
+    // Segments may hold little else now.
+    core.wake_workers();
     Ok(Some(ErasedCommit { lsn, stored_rows, before }))
 }

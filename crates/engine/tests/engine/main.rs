@@ -30,6 +30,7 @@ mod rollup;
 mod rollup_reshaping;
 mod set_indexes;
 mod several_threads;
+mod sleeping_workers;
 mod splits;
 mod time_to_live;
 mod upsert;

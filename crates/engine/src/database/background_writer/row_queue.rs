@@ -292,7 +292,7 @@ impl State {
         }
     }
 
-    /// Takes down what came of a batch of so many rows, which so many calls had added.
+    /// Counts what became of a batch: of its rows, and of the calls that had added them.
     fn note(&mut self, outcome: Outcome, calls: u64, batch_rows: usize, limits: &Limits) {
         let Outcome { rows, commits, lsn, failed } = outcome;
         self.done += calls;

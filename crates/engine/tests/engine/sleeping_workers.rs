@@ -1,0 +1,95 @@
+//! Whatever a call leaves for workers is done by them, though no other call comes that would wake them.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use drillcore::*;
+
+use crate::fixtures::{
+    integers, of_keys, of_set, place_rows, places_spec, value_rows, values_spec,
+};
+
+const ROWS: i64 = 10_000;
+
+/// Long enough for workers that have nothing to do to fall asleep.
+fn let_sleep() {
+    thread::sleep(Duration::from_millis(100));
+}
+
+fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while !is_true() {
+        assert!(Instant::now() < give_up, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a case does to a table of rows on disk.
+type Change = fn(&Table);
+
+#[test]
+fn rows_on_disk_that_were_deleted_are_reclaimed() {
+    let cases: [(&str, Merge, Change); 5] = [
+        ("a key range", Merge::Append, |table| {
+            table.delete_selected(&of_keys(0, ROWS - 2)).unwrap();
+        }),
+        ("a set", Merge::Append, |table| {
+            table.delete_selected(&of_set("Rome")).unwrap();
+        }),
+        ("all rows", Merge::Append, |table| {
+            table.truncate().unwrap();
+        }),
+        ("a key range of an upsert table", Merge::Upsert, |table| {
+            table.delete_selected(&of_keys(0, ROWS - 2)).unwrap();
+        }),
+        ("keys", Merge::Upsert, |table| {
+            table.delete(&[integers(0..ROWS - 1)]).unwrap();
+        }),
+    ];
+    for durability in [Durability::Os, Durability::Fsync, Durability::None] {
+        for may_stop in [false, true] {
+            for (what, merge, change) in &cases {
+                let folder = tempfile::tempdir().unwrap();
+                let options = Options { durability, ..Options::default() };
+                let db = Database::open(folder.path(), options).unwrap();
+                let table = db.create_table("t", places_spec(merge.clone())).unwrap();
+                table.append(&place_rows(0..ROWS, "Rome"), OnError::Raise).unwrap();
+                table.append(&place_rows(ROWS..ROWS + 10, "Oslo"), OnError::Raise).unwrap();
+                db.flush().unwrap();
+                db.compact().unwrap();
+                let_sleep();
+                match may_stop {
+                    true => change(&table.interrupted_by(Interrupt::new(Arc::new(|| false)))),
+                    false => change(&table),
+                }
+                let rows = || {
+                    let stats = &db.stats().unwrap().tables[0];
+                    (stats.rows, stats.erased_rows)
+                };
+                let what = format!("{what}, {durability:?}, {may_stop}");
+                wait_until(&what, || rows().0 <= 20 && rows().1 == 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_fills_memory_or_the_log_is_flushed() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { wal_bytes_max: 20_000, ..Options::default() };
+    let db = Database::open(folder.path(), options).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Append)).unwrap();
+    let wal_bytes = || db.stats().unwrap().wal_bytes;
+    table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
+    let_sleep();
+    table.append(&value_rows(10..ROWS, 1), OnError::Raise).unwrap();
+    wait_until("a long log of rows", || wal_bytes() < 20_000);
+
+    table.append(&value_rows(0..10, 1), OnError::Raise).unwrap();
+    let_sleep();
+    // No row is with them that would be compacted.
+    let position = SourcePosition { source: "topic".into(), position: vec![7; 30_000] };
+    db.prepare(&[], OnError::Raise).unwrap().commit(&[position]).unwrap();
+    wait_until("a long log of positions", || wal_bytes() < 20_000);
+}
