@@ -83,7 +83,8 @@ class DatabaseWriter(Writer):
             for at in sized:
                 size += len(values[at])
             picked.append((buffer, shape, values))
-        with self._lock:
+        self._take_lock()
+        try:
             if self._began is None or self._closed is not None:
                 return False
             for buffer, shape, _ in picked:
@@ -96,6 +97,8 @@ class DatabaseWriter(Writer):
             self._rows += len(picked)
             self._bytes += size
             self._hand_over_if_full()
+        finally:
+            self._lock.release()
         return True
 
     def _add_in_steps(self, data: Mapping[str, Any]) -> None:

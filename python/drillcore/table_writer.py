@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from drillcore import _native
@@ -14,9 +13,6 @@ from drillcore.writer import Writer, whole
 
 if TYPE_CHECKING:
     from drillcore.table import Table
-
-_PAUSE_SECONDS = 0.0005
-"""How long a thread leaves the rows to the one that holds them before it looks again."""
 
 
 class TableWriter(Writer):
@@ -87,9 +83,7 @@ class TableWriter(Writer):
                     size = ROW_BYTES
                     for at in sized:
                         size += len(values[at])
-                    # Who queued for the lock would get it for one row, and wait for the interpreter with it.
-                    while not self._lock.acquire(blocking=False):
-                        sleep(_PAUSE_SECONDS)
+                    self._take_lock()
                     try:
                         if buffer.shape is shape and self._began is not None and self._closed is None:
                             buffer.rows.append(values)

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, sleep
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ CHUNK_BYTES_MAX = 4 << 20
 """... or fewer, if their strings are longer than this together."""
 FAILED_KEPT_MAX = 1_000
 """Failed rows that a result lists; more are only counted, so that memory stays bounded."""
+_PAUSE_SECONDS = 0.0005
+"""How long a thread leaves the rows to the one that holds them before it looks again."""
 
 
 @dataclass(frozen=True)
@@ -209,6 +211,15 @@ class Writer:
                 self._hand_over()
                 self._closed = ClosedError("the database is closed; open it again, and a writer with writer()")
                 self._changed.notify_all()
+
+    def _take_lock(self) -> None:
+        """Take the lock for a row, without queueing for it.
+
+        Threads that queue each get it for one row, and wait for the interpreter with it, while the one that has the
+        interpreter queues in turn.
+        """
+        while not self._lock.acquire(blocking=False):
+            sleep(_PAUSE_SECONDS)
 
     def _add_parts(self, parts: list[tuple[str, pa.Table]]) -> list[tuple[int, int, str]]:
         """Add Arrow data after the rows that are here, and return what does not fit."""
