@@ -28,7 +28,7 @@ use arrow_schema::DataType;
 use crate::error::{FormatError, Result};
 pub use bound::Bound;
 pub(crate) use bound::compare_parts;
-pub use fences::KeyFences;
+pub use fences::{KeyFences, RankSearch, search_together};
 use fixed::{Fixed, with_fixed_type};
 pub use keys::Keys;
 pub(crate) use keys_builder::KeysBuilder;

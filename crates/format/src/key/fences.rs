@@ -37,13 +37,21 @@ impl KeyFences {
     /// The number of keys before a bound. `keys` are those that the fences were made of. O(log keys), of which the last
     /// few steps compare keys; `compared` grows by their number.
     pub fn rank(&self, keys: &Keys, bound: &Bound, compared: &mut usize) -> usize {
+        let mut search = [self.search(keys, bound)];
+        search_together(&mut search, compared);
+        search[0].rank()
+    }
+
+    /// A search for the number of keys before a bound, to be done by [`search_together`].
+    pub fn search<'k>(&'k self, keys: &'k Keys, bound: &'k Bound) -> RankSearch<'k> {
         match bound.within(&self.shared) {
-            BoundWithin::Before => 0,
-            BoundWithin::Behind => self.keys,
-            within @ BoundWithin::At { rest, past_prefix } => {
+            BoundWithin::Before => self.found(keys, 0),
+            BoundWithin::Behind => self.found(keys, self.keys),
+            BoundWithin::At { rest, past_prefix } => {
                 let least = word(rest, 0x00);
                 let greatest = if past_prefix { word(rest, 0xff) } else { least };
-                self.search(keys, least..=greatest, compared, |tail| within.lies_before(tail))
+                let end = if past_prefix { End::PastPrefix } else { End::At };
+                self.search_words(keys, rest, end, least..=greatest)
             }
         }
     }
@@ -52,46 +60,155 @@ impl KeyFences {
     pub fn last(&self, keys: &Keys, key: &[u8], compared: &mut usize) -> Option<usize> {
         let rest = key.strip_prefix(&*self.shared)?;
         let least = word(rest, 0x00);
-        let past = self.search(keys, least..=least, compared, |tail| tail > rest);
+        let mut search = [self.search_words(keys, rest, End::PastKey, least..=least)];
+        search_together(&mut search, compared);
         *compared += 1;
-        past.checked_sub(1).filter(|&last| keys.value(last) == key)
+        search[0].rank().checked_sub(1).filter(|&last| keys.value(last) == key)
     }
 
     pub fn allocated_bytes(&self) -> usize {
         self.shared.len() + size_of_val(&*self.fences)
     }
 
-    /// The first key that lies behind some place, or the number of keys. Those whose words are less than all of `words` do
-    /// not, those whose words are greater do, and of the others `is_behind` says, which gets what comes after the shared
-    /// bytes.
-    fn search(
-        &self,
-        keys: &Keys,
+    fn found<'k>(&'k self, keys: &'k Keys, rank: usize) -> RankSearch<'k> {
+        let (fences, rest) = (&self.fences[..0], &[][..]);
+        let (low, high, shared, end) = (rank, rank, self.shared.len(), End::At);
+        RankSearch {
+            keys,
+            shared,
+            fences,
+            rest,
+            end,
+            least: 0,
+            greatest: 0,
+            base: 0,
+            left: 0,
+            low,
+            high,
+        }
+    }
+
+    fn search_words<'k>(
+        &'k self,
+        keys: &'k Keys,
+        rest: &'k [u8],
+        end: End,
         words: RangeInclusive<u64>,
-        compared: &mut usize,
-        is_behind: impl Fn(&[u8]) -> bool,
-    ) -> usize {
+    ) -> RankSearch<'k> {
         let (least, greatest) = words.into_inner();
-        let below = self.fences.partition_point(|&fence| fence < least);
+        let (fences, shared, left) = (&*self.fences, self.shared.len(), self.fences.len());
+        let (low, high) = (0, self.keys);
+        RankSearch { keys, shared, fences, rest, end, least, greatest, base: 0, left, low, high }
+    }
+}
+
+/// The search of one place in sorted keys. It looks at words first and, where these are equal, at keys.
+pub struct RankSearch<'k> {
+    keys: &'k Keys,
+    /// How many bytes all keys have in common.
+    shared: usize,
+    fences: &'k [u64],
+    /// What of a key is compared, behind what all have in common, ...
+    rest: &'k [u8],
+    /// ... and where the place is.
+    end: End,
+    /// Keys whose words are less lie before the place, ...
+    least: u64,
+    /// ... and those whose words are greater behind it.
+    greatest: u64,
+    /// As many fences are less than `least`, of the first fences, ...
+    base: usize,
+    /// ... and as many come after these that may be.
+    left: usize,
+    /// So many keys lie before the place, ...
+    low: usize,
+    /// ... and all from there on behind it.
+    high: usize,
+}
+
+/// Where a place is.
+#[derive(Debug, Clone, Copy)]
+enum End {
+    /// Before the key.
+    At,
+    /// Behind it.
+    PastKey,
+    /// Behind all that begin with it.
+    PastPrefix,
+}
+
+/// Does some searches, a step of each in turn: the next search goes on while one waits for memory. `compared` grows by the number
+/// of keys that were compared.
+pub fn search_together(searches: &mut [RankSearch<'_>], compared: &mut usize) {
+    while searches.iter_mut().fold(false, |goes_on, search| search.step_among_fences() || goes_on) {
+    }
+    searches.iter_mut().for_each(RankSearch::enter_keys);
+    loop {
+        let steps: usize = searches.iter_mut().map(|search| search.step_among_keys()).sum();
+        *compared += steps;
+        if steps == 0 {
+            break;
+        }
+    }
+}
+
+impl RankSearch<'_> {
+    /// The number of keys before the place, once the search is done.
+    pub fn rank(&self) -> usize {
+        self.low
+    }
+
+    /// Halves what is left, without a branch that a processor would have to guess.
+    #[inline]
+    fn step_among_fences(&mut self) -> bool {
+        if self.left < 2 {
+            return false;
+        }
+        let half = self.left / 2;
+        let middle = self.base + half;
+        self.base = if self.fences[middle - 1] < self.least { middle } else { self.base };
+        self.left -= half;
+        true
+    }
+
+    /// From the fences to the keys between two.
+    fn enter_keys(&mut self) {
+        if self.fences.is_empty() {
+            return;
+        }
+        let below = self.base + usize::from(self.fences[self.base] < self.least);
         let others = &self.fences[below..];
         let among = match others.first() {
-            Some(&fence) if fence <= greatest => others.partition_point(|&fence| fence <= greatest),
+            Some(&fence) if fence <= self.greatest => {
+                others.partition_point(|&fence| fence <= self.greatest)
+            }
             _ => 0,
         };
-        let mut low = below.checked_sub(1).map_or(0, |last| last * STRIDE + 1);
-        let mut high = self.keys.min((below + among) * STRIDE);
-        while low < high {
-            *compared += 1;
-            let middle = low + (high - low) / 2;
-            let tail = &keys.value(middle)[self.shared.len()..];
-            let word = word(tail, 0x00);
-            if word > greatest || word >= least && is_behind(tail) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
+        self.low = below.checked_sub(1).map_or(0, |last| last * STRIDE + 1);
+        self.high = self.high.min((below + among) * STRIDE);
+    }
+
+    /// Compares a key; returns how many were, one or none.
+    #[inline]
+    fn step_among_keys(&mut self) -> usize {
+        if self.low >= self.high {
+            return 0;
         }
-        low
+        let middle = self.low + (self.high - self.low) / 2;
+        let tail = &self.keys.value(middle)[self.shared..];
+        let word = word(tail, 0x00);
+        let is_behind = word > self.greatest || word >= self.least && self.is_behind(tail);
+        self.high = if is_behind { middle } else { self.high };
+        self.low = if is_behind { self.low } else { middle + 1 };
+        1
+    }
+
+    fn is_behind(&self, tail: &[u8]) -> bool {
+        match self.end {
+            End::At => tail >= self.rest,
+            End::PastKey => tail > self.rest,
+            End::PastPrefix => tail > self.rest && !tail.starts_with(self.rest),
+        }
     }
 }
 

@@ -305,6 +305,27 @@ proptest! {
             prop_assert_eq!(fences.last(&keys, &bytes, &mut 0), last);
         }
     }
+
+    #[test]
+    fn searches_that_are_done_together_find_what_each_finds_alone(
+        lists in vec(sorted_keys(), 0..6),
+        others in vec(vec(any::<u8>(), 0..6), 3),
+    ) {
+        let fences: Vec<KeyFences> = lists.iter().map(KeyFences::new).collect();
+        let keys = lists.iter().flat_map(|keys| keys.iter().step_by(31).map(<[u8]>::to_vec));
+        let bounds: Vec<Bound> =
+            keys.chain(others).flat_map(|key| [Bound::at_key(&key), Bound::past_key(&key)]).collect();
+        let each = || bounds.iter().flat_map(|bound| fences.iter().zip(&lists).map(move |of| (bound, of)));
+        let mut compared_alone = 0;
+        let alone: Vec<usize> =
+            each().map(|(bound, (fences, keys))| fences.rank(keys, bound, &mut compared_alone)).collect();
+        let mut together: Vec<_> =
+            each().map(|(bound, (fences, keys))| fences.search(keys, bound)).collect();
+        let mut compared = 0;
+        search_together(&mut together, &mut compared);
+        prop_assert_eq!(together.iter().map(|search| search.rank()).collect::<Vec<_>>(), alone);
+        prop_assert_eq!(compared, compared_alone);
+    }
 }
 
 #[test]
