@@ -47,6 +47,10 @@ pub enum Bench {
     Writer,
     /// More records than memory holds, until they are written out and merged.
     Load,
+    /// As many records, half of which replace others, and counts of them.
+    Upserts,
+    /// What the log costs, and how fast it is read after a crash.
+    Durability,
     /// Single rows by key.
     Reads,
     /// Single records by key, by many readers at once, past the system's cache.
@@ -64,10 +68,12 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 10] = [
+    pub const ALL: [Bench; 12] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
+        Bench::Upserts,
+        Bench::Durability,
         Bench::Reads,
         Bench::Readers,
         Bench::Sets,

@@ -26,6 +26,8 @@ mod rocksdb_load;
 #[cfg(feature = "rocksdb")]
 mod rocksdb_reads;
 mod load;
+mod upserts;
+mod durability;
 mod reads;
 mod readers;
 mod sets;
@@ -82,6 +84,8 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Ingest => ingest::ingest(&setup)?,
             Bench::Writer => writer::writer(&setup)?,
             Bench::Load => load::load(&setup)?,
+            Bench::Upserts => upserts::upserts(&setup)?,
+            Bench::Durability => durability::durability(&setup)?,
             Bench::Reads => reads::reads(&setup)?,
             Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,

@@ -118,6 +118,8 @@ impl Held {
             }
         }
         let (snapshot, bytes) = (table.snapshot()?, db.stats()?.row_bytes);
+        // Now it is known which rows are alive, which some thousand draws would find out as well.
+        snapshot.rows()?;
         Ok(Held { _db: db, snapshot, bytes })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow_array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use drillcore::{Database, OnError, Options, ReadOptions, Table, TableSnapshot, TableSpec};
+use drillcore::{Database, Merge, OnError, Options, ReadOptions, Table, TableSnapshot, TableSpec};
 
 use crate::engine::DRILLCORE;
 use crate::error::Result;
@@ -24,9 +24,14 @@ fn schema() -> SchemaRef {
     SCHEMA.clone()
 }
 
-/// Makes the table.
+/// Makes the table; all rows stay.
 pub fn create(db: &Database) -> Result<Table> {
-    Ok(db.create_table(RECORDS, TableSpec::new(schema(), ["high", "low"]))?)
+    create_merged(db, Merge::Append)
+}
+
+/// Makes the table, with what equal keys mean.
+pub fn create_merged(db: &Database, merge: Merge) -> Result<Table> {
+    Ok(db.create_table(RECORDS, TableSpec::new(schema(), ["high", "low"]).merge(merge))?)
 }
 
 /// Makes a database with the table, and loads records into it; they are written out and merged.
@@ -53,7 +58,11 @@ pub fn open(db: &Database) -> Result<TableSnapshot> {
 }
 
 pub fn append(table: &Table, records: &[[u8; RECORD_BYTES]]) -> Result<()> {
-    table.append(&batch_of(records), OnError::Raise)?;
+    append_batch(table, &batch_of(records))
+}
+
+pub fn append_batch(table: &Table, batch: &RecordBatch) -> Result<()> {
+    table.append(batch, OnError::Raise)?;
     Ok(())
 }
 

@@ -16,19 +16,26 @@ struct Command {
 
 const KEYS: [&str; 7] = ["bench", "case", "engine", "threads", "metric", "value", "unit"];
 
-fn arguments(bench: &str, dir: &Path, json: &str) -> Arguments {
+/// Rows of most benches here.
+const FEW: &str = "2000";
+
+fn arguments(bench: &str, rows: &str, dir: &Path, json: &str) -> Arguments {
     let dir = dir.to_str().unwrap();
-    let few = ["--rows", "2000", "--threads", "2", "--repetitions", "1", "--dir", dir];
+    let few = ["--rows", rows, "--threads", "2", "--repetitions", "1", "--dir", dir];
     let typed = [&["bench", bench, "--json", json][..], &few].concat();
     Command::try_parse_from(typed).unwrap_or_else(|error| panic!("{error}")).arguments
 }
 
 /// Runs one bench; gives what it printed and the lines of its JSON file.
 fn figures(bench: &str) -> (String, Vec<Value>) {
+    figures_of(bench, FEW)
+}
+
+fn figures_of(bench: &str, rows: &str) -> (String, Vec<Value>) {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("figures");
     let mut printed = Vec::new();
-    let arguments = arguments(bench, folder.path(), json.to_str().unwrap());
+    let arguments = arguments(bench, rows, folder.path(), json.to_str().unwrap());
     run(&arguments, &AtomicBool::new(false), &mut printed).unwrap();
     let lines = std::fs::read_to_string(&json).unwrap();
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -95,6 +102,32 @@ fn writer_measures_adds_of_few_rows_beside_appends_by_hand() {
 }
 
 #[test]
+fn upserts_measures_updates_beside_appends_and_counts_after_each_commit() {
+    // Several batches, so that some replace others.
+    let (printed, lines) = figures_of("upserts", "30000");
+    let cases = ["half of them updates", "counts in memory"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    let value = |metric: &str| {
+        let line = lines.iter().find(|line| line["metric"] == metric);
+        line.unwrap_or_else(|| panic!("{printed}"))["value"].as_f64().unwrap()
+    };
+    let engines = names(lines.iter(), "engine");
+    assert!(engines.contains("drillcore") && engines.contains("drillcore, append"), "{engines:?}");
+    assert!(value("first count") > 0.0 && value("later count") > 0.0, "{printed}");
+}
+
+#[test]
+fn durability_measures_appends_by_what_is_promised_and_the_way_back() {
+    let (printed, lines) = figures("durability");
+    let cases = ["appends of 1,000 rows", "opening after a crash"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    let engines =
+        ["drillcore, none", "drillcore, os", "drillcore, fsync", "drillcore", "read of the log"];
+    assert_eq!(names(lines.iter(), "engine"), engines.into());
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|v| v > 0.0)), "{printed}");
+}
+
+#[test]
 fn reads_measures_gets_with_and_without_caches_and_a_scan() {
     let nothing_cached = if cfg!(target_os = "linux") { &["nothing cached"][..] } else { &[] };
     check("reads", &[nothing_cached, &["all cached", "scan of all rows"]].concat());
@@ -156,7 +189,7 @@ fn ranges_measures_draws_with_deletes_and_by_weight_beside_a_sorted_array() {
 fn figures_can_follow_the_tables_on_standard_output() {
     let folder = tempfile::tempdir().unwrap();
     let mut printed = Vec::new();
-    let arguments = arguments("sets", folder.path(), "-");
+    let arguments = arguments("sets", FEW, folder.path(), "-");
     run(&arguments, &AtomicBool::new(false), &mut printed).unwrap();
     let printed = String::from_utf8(printed).unwrap();
     let lines: Vec<&str> = printed.lines().skip_while(|line| !line.starts_with('{')).collect();
@@ -169,7 +202,7 @@ fn figures_can_follow_the_tables_on_standard_output() {
 #[test]
 fn a_stopped_bench_says_so_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = arguments("reads", folder.path(), "-");
+    let arguments = arguments("reads", FEW, folder.path(), "-");
     let error = run(&arguments, &AtomicBool::new(true), &mut Vec::new()).unwrap_err();
     assert!(matches!(error, Error::Interrupted), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -178,7 +211,7 @@ fn a_stopped_bench_says_so_and_leaves_nothing_behind() {
 #[test]
 fn a_folder_that_is_not_there_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = arguments("reads", &folder.path().join("missing"), "-");
+    let arguments = arguments("reads", FEW, &folder.path().join("missing"), "-");
     let error = run(&arguments, &AtomicBool::new(false), &mut Vec::new()).unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
 }
