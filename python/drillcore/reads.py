@@ -181,8 +181,8 @@ class Reads(ABC):
         """Return the exact number of rows or events.
 
         Counts come from the index and read no rows, except for a ``where`` that the index cannot answer. In upsert and
-        rollup tables, the first count of rows of a selection merges its keys, once per snapshot. Counts of events
-        always come from the index.
+        rollup tables, the first count of all rows merges their keys; later ones look for the keys of newer commits in
+        older data. Counts of events always come from the index.
 
         Parameters
         ----------

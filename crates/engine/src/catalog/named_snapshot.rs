@@ -122,7 +122,7 @@ fn write_runs(
             match write_segments(core, table.id, &table.layout, vec![input], within)? {
                 Written::Nothing(why) => return Err(why),
                 Written::Segments(written) => {
-                    pieces.extend(written.into_iter().flatten().map(Piece::from));
+                    pieces.extend(written.into_iter().flatten());
                 }
             }
         }

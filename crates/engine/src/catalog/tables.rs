@@ -224,7 +224,10 @@ fn written(
     let within = jobs::within_flush(core, &go_on, &|_| ());
     match write_segments(core, id, &table.layout, vec![input], within)? {
         Written::Nothing(why) => Err(why),
-        Written::Segments(written) => Ok(written.into_iter().flatten().collect()),
+        // What is known of their rows is of the other table.
+        Written::Segments(written) => {
+            Ok(written.iter().flatten().filter_map(Piece::segment).cloned().collect())
+        }
     }
 }
 

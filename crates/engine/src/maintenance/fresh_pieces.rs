@@ -1,5 +1,7 @@
 //! What a job made, on its way into the table: rows may have been erased since it began, and it does not know of that.
 
+use std::sync::Arc;
+
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::schema::TimeToLive;
@@ -51,13 +53,17 @@ impl<'a> FreshPieces<'a> {
         self.expiring = self.pieces.iter().map(find).collect();
     }
 
-    /// Notes with the slot of a piece which rows of it expire next.
-    pub fn note_expiring<T>(&self, piece: usize, entry: &TableState, slot: &mut Slot<T>) {
+    /// The slot of a piece, whose array is given: with what was erased of it, which rows expire next, and which are alive.
+    pub fn slot<T>(&self, piece: usize, array: &Arc<T>, entry: &TableState) -> Slot<T> {
+        let Piece { erased, liveness, .. } = &self.pieces[piece];
+        let mut slot = Slot::new(array.clone(), erased.clone());
+        slot.liveness = liveness.clone();
         if let Some(Some((gone, next))) = self.expiring.get(piece)
             && entry.schema.ttl == self.ttl
         {
             slot.note_expiring(gone, next.clone());
         }
+        slot
     }
 
     /// Erases what was erased of the table since the job began, and returns once nothing is newer, with the state.
@@ -103,9 +109,7 @@ impl<'a> FreshPieces<'a> {
             if let Some(erased) = piece.erased.as_ref().filter(|_| since > noted) {
                 entry.unnoted.add(segment.id(), erased.ordinals(), Lsn(noted.0 + 1));
             }
-            let mut slot = Slot::new(segment, piece.erased.clone());
-            self.note_expiring(number, entry, &mut slot);
-            slot
+            self.slot(number, &segment, entry)
         };
         self.pieces.iter().enumerate().map(slot).collect()
     }

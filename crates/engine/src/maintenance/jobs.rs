@@ -24,6 +24,7 @@ use crate::maintenance::progress::{FlushProgress, MergeProgress};
 use crate::maintenance::room::Spare;
 use crate::maintenance::segment_writing::{Input, Within, Written, write_segments};
 use crate::maintenance::set_indexing;
+use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::memory_meter::MemoryMeter;
@@ -34,7 +35,7 @@ use crate::policy::table_policy::TablePolicy;
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::put_off::{Done, PutOff};
-use crate::state::slots::{Slot, covered, pieces_of, release, replace};
+use crate::state::slots::{covered, pieces_of, release, replace};
 use crate::state::table_state::TableState;
 
 /// Parts of `segment_bytes` that a thread should have of a flush, where several share it, or of `memory_bytes`, if that is
@@ -230,22 +231,16 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
         core.state().buffered_bytes -= 2 * total_bytes(runs);
         return Ok(());
     };
-    let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?.map(Arc::new);
-
-    let fresh = compacted.iter().cloned().map(Piece::from).collect();
-    let mut fresh = FreshPieces::new(core, table, since, fresh);
+    let compacted = compacted(&layout, &pieces, &core.meter, &core.rows_examined)?;
+    let mut fresh = FreshPieces::new(core, table, since, compacted.into_iter().collect());
     let mut state = fresh.catch_up()?;
     state.counts.memory_compactions += 1;
     state.buffered_bytes -= 2 * total_bytes(runs);
     if state.tables.contains_key(&table) {
-        state.buffered_bytes += compacted.iter().map(|run| run.bytes()).sum::<u64>();
+        let compacted = fresh.pieces.first().and_then(Piece::run);
+        state.buffered_bytes += compacted.map_or(0, |run| run.bytes());
         let entry = state.tables.get_mut(&table).expect("looked up above");
-        let erased = fresh.pieces.first().and_then(|piece| piece.erased.clone());
-        let slot = compacted.map(|run| {
-            let mut slot = Slot::new(run, erased);
-            fresh.note_expiring(0, entry, &mut slot);
-            slot
-        });
+        let slot = compacted.map(|run| fresh.slot(0, run, entry));
         replace(&mut entry.runs, runs, slot.into_iter().collect());
     }
     state.changed();
@@ -258,18 +253,22 @@ pub fn compacted(
     runs: &[Piece],
     meter: &MemoryMeter,
     examined: &RowsExamined,
-) -> Result<Option<Run>> {
+) -> Result<Option<Piece>> {
     // What is compacted is less than an array can hold.
     let all = layout.all();
-    let sources =
-        runs.iter().map(|run| PieceSource::whole(run.clone(), all.clone(), Direction::Forward));
+    let source = |run: &Piece| PieceSource::whole(run.clone(), all.clone(), Direction::Forward);
     let fold = TablePolicy::of(layout).fold();
-    let mut merger =
-        Merger::new(sources.collect(), Direction::Forward, fold, usize::MAX)?.in_one_batch();
+    let sources = runs.iter().map(source).enumerate();
+    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, runs, sources);
+    let mut merger = Merger::new(sources, Direction::Forward, fold, usize::MAX)?.in_one_batch();
     let Some(rows) = merger.next_rows()? else { return Ok(None) };
     assert!(merger.next_rows()?.is_none(), "a compacted run is one batch");
+    let rows = carried.take(rows);
     let lsns = covered(runs.iter().map(Piece::lsns));
-    Ok(Some(UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns)))
+    let run = UncommittedRun::new(layout, rows, meter, examined)?.commit(lsns);
+    let piece = Piece::from(Arc::new(run));
+    carried.finish().into_iter().for_each(|liveness| piece.liveness.note(liveness));
+    Ok(Some(piece))
 }
 
 /// The oldest runs of a table become a level on disk, and their commits leave the log. Without runs, only what was erased
@@ -300,12 +299,11 @@ fn flush(
     let written = |rows| progress.wrote(rows);
     let within = within_flush(core, &go_on, &written);
     let inputs = lsns.map(|lsns| Input { pieces, lsns, is_oldest });
-    let segments = match write_segments(core, table, &layout, inputs.into_iter().collect(), within)?
-    {
-        Written::Segments(segments) => segments.concat(),
+    let fresh = match write_segments(core, table, &layout, inputs.into_iter().collect(), within)? {
+        Written::Segments(pieces) => pieces.concat(),
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
-    let fresh = segments.iter().cloned().map(Piece::from).collect();
+    let segments: Vec<Arc<Segment>> = fresh.iter().filter_map(Piece::segment).cloned().collect();
     let mut fresh = FreshPieces::new(core, table, since, fresh);
     drop(fresh.catch_up()?);
     let mut manifest = core.manifest();
@@ -403,8 +401,12 @@ fn merge(
         Written::Segments(merged) => merged,
         Written::Nothing(why) => return Ok(Done::PutOff(why)),
     };
-    let written = merged.concat();
-    let fresh = written.iter().cloned().map(Piece::from).collect();
+    let fresh = merged.concat();
+    let segments_of = |pieces: &[Piece]| -> Vec<Arc<Segment>> {
+        pieces.iter().filter_map(Piece::segment).cloned().collect()
+    };
+    let (written, merged) = (segments_of(&fresh), merged.iter().map(|of| segments_of(of)));
+    let merged: Vec<Vec<Arc<Segment>>> = merged.collect();
     let mut fresh = FreshPieces::new(core, table, since, fresh);
     drop(fresh.catch_up()?);
     let mut manifest = core.manifest();

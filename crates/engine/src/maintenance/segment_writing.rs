@@ -13,8 +13,10 @@ use crate::calls::interrupt::Interrupt;
 use crate::calls::side_by_side::side_by_side;
 use crate::error::{Error, Result};
 use crate::maintenance::room::{self, Spare};
+use crate::merge::carried_liveness::CarriedLiveness;
 use crate::merge::merger::{Direction, Merger};
 use crate::merge::piece_source::PieceSource;
+use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::without_tombstones;
@@ -41,7 +43,7 @@ pub struct Input {
 /// What came of writing pieces out.
 pub enum Written {
     /// For each input. None, if all rows were erased, or if tombstones were all there was, and nothing is left for them to hide.
-    Segments(Vec<Vec<Arc<Segment>>>),
+    Segments(Vec<Vec<Piece>>),
     /// Room or file descriptors were lacking; what was written was removed.
     Nothing(Error),
 }
@@ -101,14 +103,18 @@ pub fn write_segments(
             SegmentWriter::create(core.directory.clone(), partition.id, table, layout, lsns)?;
         let go_on = || failure.get().map_or_else(within.go_on, |error: &Error| Err(error.clone()));
         let within = Within { go_on: &go_on, ..within };
-        if !write_rows(core, layout, writer, &partition.rows, is_oldest, within)? {
+        let (has_rows, liveness) =
+            write_rows(core, layout, writer, &partition.rows, is_oldest, within)?;
+        if !has_rows {
             core.removals.defer(Segment::file_name(partition.id), 0, ManifestVersion::EVERYTHING);
             core.removals.sweep();
             return Ok(None);
         }
         let directory = core.directory.as_ref();
         let segment = Segment::open(directory, partition.id, layout, core.cache.clone())?;
-        Ok(Some(Arc::new(segment)))
+        let piece = Piece::from(Arc::new(segment));
+        liveness.into_iter().for_each(|liveness| piece.liveness.note(liveness));
+        Ok(Some(piece))
     };
     let written = side_by_side(partitions.len(), within.threads, |number| {
         // The others end with the first that fails, and of its error.
@@ -117,9 +123,10 @@ pub fn write_segments(
     match written {
         Ok(segments) => {
             let mut of_inputs = vec![Vec::new(); inputs.len()];
-            for (partition, segment) in partitions.iter().zip(segments) {
-                segment.iter().for_each(|segment| core.note_segment(segment));
-                of_inputs[partition.input].extend(segment);
+            for (partition, piece) in partitions.iter().zip(segments) {
+                let segment = piece.iter().filter_map(Piece::segment);
+                segment.for_each(|segment| core.note_segment(segment));
+                of_inputs[partition.input].extend(piece);
             }
             Ok(Written::Segments(of_inputs))
         }
@@ -164,7 +171,8 @@ fn partitions(core: &Core, inputs: &[Input], within: &Within<'_>) -> Result<Vec<
     Ok(partitions)
 }
 
-/// Writes some rows, merged, as a segment, and whether there were any but tombstones with nothing to hide.
+/// Writes some rows, merged, as a segment. Says whether there were any but tombstones with nothing to hide, and what is known of
+/// which of them are alive.
 fn write_rows(
     core: &Core,
     layout: &Layout,
@@ -172,7 +180,7 @@ fn write_rows(
     rows: &Selected,
     is_oldest: bool,
     within: Within<'_>,
-) -> Result<bool> {
+) -> Result<(bool, Option<Liveness>)> {
     let parts = rows.parts().iter();
     let share = parts.map(|part| {
         let piece = &rows.pieces()[part.piece];
@@ -182,13 +190,15 @@ fn write_rows(
     let all = layout.all();
     let interrupt = Interrupt::never();
     let sources = PieceSource::of(rows, &all, Direction::Forward, None, &interrupt)
-        .map(|(_, source)| source.in_checked_order());
+        .map(|(piece, source)| (piece, source.in_checked_order()));
     let fold = TablePolicy::of(layout).fold();
-    let mut merger = Merger::new(sources.collect(), Direction::Forward, fold, BATCH_ROWS)?;
+    let (mut carried, sources) = CarriedLiveness::of(layout, &fold, rows.pieces(), sources);
+    let mut merger = Merger::new(sources, Direction::Forward, fold, BATCH_ROWS)?;
     let mut looked_for = 0;
     while let Some(rows) = merger.next_rows()? {
         (within.go_on)()?;
         let rows = if is_oldest { without_tombstones(layout, rows) } else { rows };
+        let rows = carried.take(rows);
         let here = rows.string_bytes() as u64;
         if writer.bytes() + here >= looked_for {
             looked_for = writer.bytes() + here + LOOK_BYTES;
@@ -203,7 +213,7 @@ fn write_rows(
     if has_rows {
         writer.finish()?;
     }
-    Ok(has_rows)
+    Ok((has_rows, carried.finish()))
 }
 
 /// What a piece takes on disk, or would at most about.

@@ -4,5 +4,8 @@ pub mod disjoint;
 pub mod merger;
 pub mod piece_source;
 pub mod passing;
+pub mod carried_liveness;
 pub mod key_table;
+pub mod known_dead;
 pub mod resolving;
+pub mod finding_dead;

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
 
 use drillcore_format::byte_bounds;
 use drillcore_format::rows::{Layout, Projection, Rows};
@@ -12,7 +11,7 @@ use drillcore_storage::segments::segment::End;
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::merger::{Direction, RowSource};
-use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::live_rows::LiveRows;
 use crate::pieces::piece::{Members, Piece};
 use crate::pieces::sequential_reader::SequentialReader;
 use crate::select::pruning::Pruning;
@@ -42,8 +41,8 @@ pub struct PieceSource {
     chunk_rows: u64,
     direction: Direction,
     rest: Rest,
-    /// Of an interval, what is left out.
-    erased: Option<Arc<ErasedRows>>,
+    /// Of an interval, what is not left out.
+    live: Option<LiveRows>,
     pruning: Option<Pruning>,
     interrupt: Interrupt,
     /// The last key read, where the order of keys is checked.
@@ -78,8 +77,10 @@ enum Ordinals {
 impl PieceSource {
     /// All rows of a piece but those that were erased.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
-        let (rest, erased) = (Rest::interval(0..piece.rows()), piece.erased.clone());
-        PieceSource { erased, ..PieceSource::new(piece, projection, direction, rest) }
+        let rest = Rest::interval(0..piece.rows());
+        let erased = piece.erased.clone();
+        let live = erased.map(|erased| LiveRows::Unerased { rows: piece.rows(), erased });
+        PieceSource { live, ..PieceSource::new(piece, projection, direction, rest) }
     }
 
     /// The selected rows of each piece that has some, with the number of the piece, oldest first. Rows of an interval
@@ -92,12 +93,12 @@ impl PieceSource {
         interrupt: &'a Interrupt,
     ) -> impl Iterator<Item = (usize, PieceSource)> + 'a {
         selected.by_piece().map(move |(number, parts)| {
-            let mut without = None;
+            let mut live = None;
             let rest = match parts {
                 [Part { members: None, from, to, .. }] => Rest::interval(*from..*to),
-                [Part { members: Some(Members::Live { erased, .. }), from, to, .. }] => {
-                    without = Some(erased.clone());
-                    Rest::interval(erased.outside(*from)..erased.outside(*to - 1) + 1)
+                [Part { members: Some(Members::Live(rows)), from, to, .. }] => {
+                    live = Some(rows.clone());
+                    Rest::interval(rows.ordinal(*from)..rows.ordinal(*to - 1) + 1)
                 }
                 _ => {
                     let sets = parts.iter().cloned().map(MembersAhead::new).collect();
@@ -107,7 +108,7 @@ impl PieceSource {
             let piece = selected.pieces()[number].clone();
             let source = PieceSource::new(piece, projection.clone(), direction, rest);
             let (pruning, interrupt) = (pruning.cloned(), interrupt.clone());
-            (number, PieceSource { erased: without, pruning, interrupt, ..source })
+            (number, PieceSource { live, pruning, interrupt, ..source })
         })
     }
 
@@ -119,7 +120,7 @@ impl PieceSource {
             chunk_rows: CHUNK_ROWS,
             direction,
             rest,
-            erased: None,
+            live: None,
             pruning: None,
             interrupt: Interrupt::never(),
             last_key: None,
@@ -225,9 +226,9 @@ impl PieceSource {
             Direction::Reverse => window.pop_back(),
         };
         let Some(range) = range else { return Ok(Some(None)) };
-        let live = match &self.erased {
+        let live = match &self.live {
             None => Some(range),
-            Some(erased) => erased.trimmed(range),
+            Some(live) => live.trimmed(range),
         };
         let Some(mut range) = live else { return Ok(None) };
         let len = up_to_multiple(&range, self.direction, self.reader.chunk_rows());
@@ -253,8 +254,7 @@ impl PieceSource {
             Direction::Forward => window.push_front(range),
             Direction::Reverse => window.push_back(range),
         }
-        let erased = self.erased.as_ref().filter(|erased| erased.count_in(&chunk) > 0);
-        let Some(erased) = erased else {
+        let Some(some) = self.live.as_ref().filter(|live| !live.are_all(&chunk)) else {
             let rows = match self.direction {
                 Direction::Forward => rows,
                 Direction::Reverse => rows.take(&(0..rows.len() as u32).rev().collect::<Vec<_>>()),
@@ -262,8 +262,8 @@ impl PieceSource {
             return Ok(Some(Some((rows, Ordinals::Interval(chunk)))));
         };
         let first = chunk.start as u32;
-        let mut live: Vec<u32> =
-            erased.outside_in(chunk).flatten().map(|ordinal| ordinal as u32).collect();
+        let mut live = Vec::new();
+        some.ordinals_in(chunk, &mut live);
         if self.direction == Direction::Reverse {
             live.reverse();
         }

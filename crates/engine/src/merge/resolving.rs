@@ -17,6 +17,7 @@ use drillcore_format::rows::{Layout, Projection, Rows};
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
 use crate::merge::key_table::KeyTable;
+use crate::merge::known_dead::KnownDead;
 use crate::merge::merger::{Direction, Merger, RowSource};
 use crate::merge::piece_source::PieceSource;
 use crate::pieces::piece::Piece;
@@ -25,7 +26,7 @@ use crate::policy::fold::Fold;
 use crate::policy::tombstones::{flagged, flags, keys_and_flags};
 use crate::select::fetch::fetch;
 use crate::select::pruning::Pruning;
-use crate::select::selection::{Place, Scope, Selected};
+use crate::select::selection::{Place, Selected};
 
 /// Rows of a merge handled at once, and members looked at between two looks at the interrupt.
 const CHUNK_ROWS: usize = 4096;
@@ -34,48 +35,56 @@ const MANY_ROWS: usize = 16;
 /// Keys of a piece that are looked at in the time in which one row's key is looked for in it.
 const KEYS_PER_ROW: usize = 2;
 
-/// Lists the live rows of a selection. By key: one merge of the range's keys. By set: each member is
+/// Lists the live rows of those that indexes found. By key: one merge of the range's keys. By set: each member is
 /// looked for in the newer pieces.
 pub fn resolve(
     layout: &Layout,
-    scope: &Scope,
-    pieces: Arc<[Piece]>,
+    candidates: &Selected,
+    is_by_set: bool,
+    known: &KnownDead,
     interrupt: &Interrupt,
 ) -> Result<Selected> {
-    let candidates = scope.select(layout, pieces.clone(), interrupt)?;
-    let live = if scope.is_by_set() {
-        live_members(layout, &candidates, interrupt)?
+    let live = if is_by_set {
+        live_members(layout, candidates, known, interrupt)?
     } else {
-        live_in_range(layout, &candidates, interrupt)?
+        live_in_range(layout, candidates, interrupt)?
     };
-    Ok(Selected::listed(pieces, live))
+    Ok(Selected::listed(candidates.pieces().clone(), live))
 }
 
 /// Which of some stored rows are alive. Of a table without tombstones all are, though some may be partial.
 pub fn are_live(
     layout: &Layout,
     pieces: &[Piece],
+    known: &KnownDead,
     places: &[Place],
     interrupt: &Interrupt,
 ) -> Result<Vec<bool>> {
     let Some(projection) = flagged(layout, &layout.stored(true, Vec::new())) else {
         return Ok(vec![true; places.len()]);
     };
-    let mut live = Vec::with_capacity(places.len());
+    let mut live: Vec<bool> = places.iter().map(|place| !known.is_dead(*place)).collect();
+    if known.is_complete(pieces) {
+        return Ok(live);
+    }
+    let unsure: Vec<usize> = (0..places.len()).filter(|&place| live[place]).collect();
     // Few enough that their keys fit a batch, however long they are.
-    for places in places.chunks(CHUNK_ROWS) {
-        let rows = fetch(pieces, places, &projection, interrupt)?;
-        live.extend(rows_alive(layout, pieces, &rows, |row| places[row].piece, interrupt)?);
+    for unsure in unsure.chunks(CHUNK_ROWS) {
+        let places: Vec<Place> = unsure.iter().map(|&place| places[place]).collect();
+        let rows = fetch(pieces, &places, &projection, interrupt)?;
+        let alive = rows_alive(layout, pieces, known, &rows, |row| places[row].piece, interrupt)?;
+        unsure.iter().zip(alive).for_each(|(&place, is_alive)| live[place] = is_alive);
     }
     Ok(live)
 }
 
-/// Which of some rows are alive, that were read with their keys and flags. Their keys are looked for in the newer pieces,
-/// those of all rows at once in each: of few rows one by one, of many by a look at each key between the least and the
-/// greatest, where a piece in memory has few there.
+/// Which of some rows are alive, that were read with their keys and flags, and are not known to be dead. Their keys are looked
+/// for in the newer pieces that may have them, those of all rows at once in each: of few rows one by one, of many by a look at
+/// each key between the least and the greatest, where a piece in memory has few there.
 pub fn rows_alive(
     layout: &Layout,
     pieces: &[Piece],
+    known: &KnownDead,
     rows: &Rows,
     piece_of: impl Fn(usize) -> usize,
     interrupt: &Interrupt,
@@ -88,11 +97,12 @@ pub fn rows_alive(
     (0..rows.len()).for_each(|row| rows_of[piece_of(row)] += 1);
     let nothing = layout.stored(false, Vec::new());
     let among = LazyCell::new(|| KeysAmong::new(rows.keys()));
-    // Rows of older pieces.
-    let mut older = 0;
+    let held: Vec<usize> = (0..pieces.len()).filter(|&piece| rows_of[piece] > 0).collect();
     for (number, piece) in pieces.iter().enumerate() {
-        let older_rows = older;
-        older += rows_of[number];
+        let has_older = |older: usize| known.is_pending(pieces, older, number);
+        let older = held.iter().take_while(|older| **older < number);
+        let older_rows: usize =
+            older.filter(|older| has_older(**older)).map(|&older| rows_of[older]).sum();
         if older_rows == 0 {
             continue;
         }
@@ -101,13 +111,13 @@ pub fn rows_alive(
             && let Some(keys) = among.few_keys_of(run, KEYS_PER_ROW * older_rows)
         {
             interrupt.check()?;
-            let kills = |row: usize| alive[row] &= piece_of(row) >= number;
+            let kills = |row: usize| alive[row] &= !has_older(piece_of(row));
             among.for_each_row(&keys, kills);
             continue;
         }
         let is_older = |row: &u32| {
             let at = *row as usize;
-            alive[at] && piece_of(at) < number && piece.spans(rows.key(at))
+            alive[at] && has_older(piece_of(at)) && piece.spans(rows.key(at))
         };
         let older: Vec<u32> = (0..rows.len() as u32).filter(is_older).collect();
         if older.is_empty() {
@@ -155,6 +165,7 @@ impl<'k> KeysAmong<'k> {
 fn live_members(
     layout: &Layout,
     candidates: &Selected,
+    known: &KnownDead,
     interrupt: &Interrupt,
 ) -> Result<Vec<Vec<u32>>> {
     let pieces = candidates.pieces();
@@ -166,11 +177,15 @@ fn live_members(
             let to = part.to.min(from + CHUNK_ROWS as u64);
             ordinals.clear();
             part.ordinals(piece, from..to, &mut ordinals)?;
+            from = to;
+            ordinals.retain(|&ordinal| !known.is_dead(Place { piece: part.piece, ordinal }));
+            if ordinals.is_empty() {
+                continue;
+            }
             let rows = piece.fetch(&ordinals, &keys_and_flags(layout), interrupt)?;
-            let alive = rows_alive(layout, pieces, &rows, |_| part.piece, interrupt)?;
+            let alive = rows_alive(layout, pieces, known, &rows, |_| part.piece, interrupt)?;
             let alive = ordinals.iter().zip(alive).filter(|(_, is_alive)| *is_alive);
             live[part.piece].extend(alive.map(|(ordinal, _)| ordinal));
-            from = to;
         }
     }
     live.iter_mut().for_each(|ordinals| ordinals.sort_unstable());
@@ -182,20 +197,30 @@ fn live_in_range(
     candidates: &Selected,
     interrupt: &Interrupt,
 ) -> Result<Vec<Vec<u32>>> {
-    let pieces = candidates.pieces();
+    let mut live = vec![Vec::new(); candidates.pieces().len()];
+    for_each_live(layout, candidates, interrupt, |piece, ordinal| live[piece].push(ordinal))?;
+    Ok(live)
+}
+
+/// Calls `each` with the pieces and ordinals of the live rows of a key range, by one merge of the keys.
+pub fn for_each_live(
+    layout: &Layout,
+    candidates: &Selected,
+    interrupt: &Interrupt,
+    mut each: impl FnMut(usize, u32),
+) -> Result<()> {
     let sources = PlacedSource::of(layout, candidates, None, interrupt);
     let mut merger = Merger::new(sources, Direction::Forward, Fold::KeepNewest, CHUNK_ROWS)?;
-    let mut live = vec![Vec::new(); pieces.len()];
     while let Some(rows) = merger.next_rows()? {
         interrupt.check()?;
         let deleted = flags(layout, &rows);
         let (piece, ordinal) = places(&rows);
         let is_deleted = |row: usize| deleted.is_some_and(|deleted| deleted.value(row));
         for row in (0..rows.len()).filter(|&row| !is_deleted(row)) {
-            live[piece[row] as usize].push(ordinal[row]);
+            each(piece[row] as usize, ordinal[row]);
         }
     }
-    Ok(live)
+    Ok(())
 }
 
 /// Keys and flags of a piece's rows, with the place of each row as two more values.

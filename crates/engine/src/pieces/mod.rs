@@ -9,5 +9,8 @@ pub mod times;
 pub mod run;
 pub mod live_weights;
 pub mod erased_rows;
+pub mod alive_rows;
+pub mod live_rows;
+pub mod liveness;
 pub mod piece;
 pub mod sequential_reader;

@@ -20,13 +20,16 @@ use drillcore_storage::segments::segment::{End, Segment};
 use crate::calls::interrupt::{Asked, Interrupt};
 use crate::error::{Error, Result};
 use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::live_rows::LiveRows;
+use crate::pieces::liveness::KnownLiveness;
 use crate::pieces::run::Run;
 
-/// A run or a segment, and which of its rows were erased.
+/// A run or a segment, which of its rows were erased, and what is known of which are alive.
 #[derive(Clone)]
 pub struct Piece {
     pub array: SortedArray,
     pub erased: Option<Arc<ErasedRows>>,
+    pub liveness: Arc<KnownLiveness>,
 }
 
 /// Where the rows of a piece lie.
@@ -44,11 +47,8 @@ pub enum Members {
     Segment(SegmentMembers),
     /// Ordinals found one by one, of a run or a segment.
     Listed(Arc<[u32]>),
-    /// All `rows` rows but those that were erased.
-    Live {
-        rows: u64,
-        erased: Arc<ErasedRows>,
-    },
+    /// All rows but some.
+    Live(LiveRows),
 }
 
 /// Rows of one piece that are wanted: their ordinals ascend, or they descend.
@@ -70,13 +70,13 @@ impl SortedArray {
 
 impl From<Arc<Run>> for Piece {
     fn from(run: Arc<Run>) -> Piece {
-        Piece { array: SortedArray::Run(run), erased: None }
+        Piece { array: SortedArray::Run(run), erased: None, liveness: Arc::default() }
     }
 }
 
 impl From<Arc<Segment>> for Piece {
     fn from(segment: Arc<Segment>) -> Piece {
-        Piece { array: SortedArray::Segment(segment), erased: None }
+        Piece { array: SortedArray::Segment(segment), erased: None, liveness: Arc::default() }
     }
 }
 
@@ -265,7 +265,7 @@ impl Piece {
     pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
         match (&self.array, members) {
             (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
-            (_, Members::Live { erased, .. }) => Ok(erased.outside(position)),
+            (_, Members::Live(live)) => Ok(live.ordinal(position)),
             (SortedArray::Run(run), Members::Run(range)) => {
                 Ok(run.member(range.start + position as u32))
             }
@@ -301,12 +301,11 @@ impl Piece {
         let range = positions.start as usize..positions.end as usize;
         match (&self.array, members) {
             (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
-            (_, Members::Live { .. }) if positions.is_empty() => {}
-            (_, Members::Live { erased, .. }) => {
+            (_, Members::Live(_)) if positions.is_empty() => {}
+            (_, Members::Live(live)) => {
                 let (first, last) =
-                    (erased.outside(positions.start), erased.outside(positions.end - 1));
-                let parts = erased.outside_in(first..last + 1);
-                out.extend(parts.flatten().map(|ordinal| ordinal as u32));
+                    (live.ordinal(positions.start), live.ordinal(positions.end - 1));
+                live.ordinals_in(first..last + 1, out);
             }
             (SortedArray::Run(run), Members::Run(all)) => {
                 let (from, to) = (all.start + range.start as u32, all.start + range.end as u32);
@@ -324,7 +323,7 @@ impl Piece {
             (_, Members::Listed(ordinals)) => {
                 Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
             }
-            (_, Members::Live { erased, .. }) => Ok(erased.live_before(ordinal)),
+            (_, Members::Live(live)) => Ok(live.rank(ordinal)),
             (SortedArray::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
             (_, Members::Segment(members)) => Ok(members.rank(ordinal)?),
             _ => unreachable!("members are asked of the piece they came from"),
@@ -519,7 +518,7 @@ impl Members {
             Members::Run(range) => u64::from(range.end - range.start),
             Members::Segment(members) => members.len(),
             Members::Listed(ordinals) => ordinals.len() as u64,
-            Members::Live { rows, erased } => rows - u64::from(erased.len()),
+            Members::Live(live) => live.len(),
         }
     }
 }

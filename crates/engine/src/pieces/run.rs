@@ -10,7 +10,7 @@ use std::ops::Range;
 use arrow_array::BooleanArray;
 use drillcore_format::ids::LsnRange;
 use drillcore_format::indexed_sets::IndexedSets;
-use drillcore_format::key::{Bound, KeyFences};
+use drillcore_format::key::{Bound, KeyFences, Keys, RankSearch};
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_storage::segments::lookup::Hits;
 use drillcore_storage::segments::segment::End;
@@ -189,12 +189,50 @@ impl Run {
         rank as u64
     }
 
+    /// The search of a bound, of several that are done together: [`Run::rank`] once it is done.
+    pub fn rank_search<'r>(&'r self, bound: &'r Bound) -> RankSearch<'r> {
+        self.fences.search(self.rows.keys(), bound)
+    }
+
     /// The ordinal of the newest row with this key.
     pub fn find(&self, key: &[u8]) -> Option<u64> {
         let mut compared = 0;
         let newest = self.fences.last(self.rows.keys(), key, &mut compared);
         self.examined.add(compared);
         newest.map(|newest| newest as u64)
+    }
+
+    /// Calls `each` with the ordinals of rows that have some keys, which ascend and each occur once here. None of them lies before
+    /// row `start`, which moves on. O(log of the rows between two).
+    pub fn find_ascending(&self, keys: &Keys, start: &mut usize, mut each: impl FnMut(u32)) {
+        let rows = self.rows.len();
+        let mut compared = 0;
+        for key in keys.iter() {
+            let mut is_before = |row: usize| {
+                compared += 1;
+                self.rows.key(row) < key
+            };
+            let (mut low, mut high, mut step) = (*start, *start, 1);
+            while high < rows && is_before(high) {
+                low = high + 1;
+                high += step;
+                step *= 2;
+            }
+            high = high.min(rows);
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                if is_before(middle) {
+                    low = middle + 1;
+                } else {
+                    high = middle;
+                }
+            }
+            *start = low;
+            if low < rows && self.rows.key(low) == key {
+                each(low as u32);
+            }
+        }
+        self.examined.add(compared);
     }
 
     /// The first key and the last.
@@ -282,7 +320,7 @@ impl Run {
         Hits { found, rows }
     }
 
-    /// Counts rows that were looked at in [`Run::shared`] of one or more runs.
+    /// Counts rows that were looked at in [`Run::shared`] or [`Run::rank_search`] of one or more runs.
     pub fn note_examined(&self, rows: usize) {
         self.examined.add(rows);
     }

@@ -83,8 +83,8 @@ impl Fold {
         }
     }
 
-    /// Folds the groups of equal keys that a merge gathered: group `i` ends before row `ends[i]`. A merge gathers
-    /// only what stays, unless rows are combined.
+    /// Folds the groups of equal keys that a merge gathered: group `i` ends before row `ends[i]`, with its newest row. A merge
+    /// gathers only what stays, unless rows are combined. Rows may have values beside those that are stored.
     ///
     /// # Errors
     /// `Corrupt` if a count or a sum of integers does not fit its type.
@@ -93,7 +93,17 @@ impl Fold {
             Fold::KeepAll | Fold::KeepNewest => Ok(rows),
             Fold::Combine(layout) => {
                 let rollup = layout.rollup().expect("only rollup tables combine");
-                rollup::fold(layout, rollup, &rows, ends)
+                let (stored, beside) = rows.values().split_at(layout.all().values.len());
+                if beside.is_empty() {
+                    return rollup::fold(layout, rollup, &rows, ends);
+                }
+                let folded =
+                    rollup::fold(layout, rollup, &rows.with_values(stored.to_vec()), ends)?;
+                // What is said of a row beside what is stored of it holds for the newest.
+                let lasts: Vec<u32> = ends.iter().map(|end| end - 1).collect();
+                let beside = Rows::new(rows.len(), None, beside.to_vec()).take(&lasts);
+                let values = folded.values().iter().chain(beside.values()).cloned().collect();
+                Ok(folded.with_values(values))
             }
         }
     }

@@ -11,15 +11,15 @@ use crate::select::selection::Selection;
 use crate::state::version::TableVersion;
 
 impl TableSnapshot {
-    /// The number of rows. O(1), but for the first call on an upsert table's snapshot, which merges the
-    /// keys of all pieces.
+    /// The number of rows. O(1) in an append table. Where keys fold, O(pieces) once it is known which rows are alive: the first
+    /// call merges the keys of all pieces, and later ones look for the keys of what was committed since in what is older.
     pub fn rows(&self) -> Result<u64> {
         self.count(&Selection::default())
     }
 
-    /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from the keys of
-    /// the selection, once a snapshot. With a predicate that indexes do not answer, from the columns that it
-    /// reads.
+    /// The exact number of selected rows, from indexes alone; in an upsert or rollup table from what is known of which rows are
+    /// alive, or the keys of the selection, once a snapshot. With a predicate that indexes do not answer, from the columns that
+    /// it reads.
     pub fn count(&self, selection: &Selection) -> Result<u64> {
         self.count_interruptibly(selection, &Interrupt::never())
     }

@@ -1,6 +1,7 @@
 //! What a snapshot answers: rows, samples of them, and estimates.
 
 pub mod snapshot;
+pub mod alive;
 pub mod resolved;
 pub mod partition;
 pub mod scan_ahead;

@@ -27,6 +27,9 @@ use crate::state::version::TableVersion;
 /// Rows of a merge handled at once.
 const CHUNK_ROWS: usize = 4096;
 
+/// Steps that it takes to resolve a row that indexes find, by the measure of [`TableSnapshot::alive_if_worth`].
+const RESOLVING_STEPS: u64 = 4;
+
 /// Partitions that each thread counts in, so that none waits long for another's last.
 const PARTITIONS_PER_THREAD: usize = 4;
 
@@ -48,6 +51,7 @@ impl TableSnapshot {
     /// Whether [`TableSnapshot::resolved`] returns what is known, without a merge of keys.
     pub(crate) fn is_resolved(&self, question: &Question) -> bool {
         self.indexes_suffice(question.test.as_ref())
+            || question.test.is_none() && self.table().liveness.alive.get().is_some()
             || self.table().resolved.get(question).is_some()
     }
 
@@ -57,7 +61,7 @@ impl TableSnapshot {
         question: Question,
         interrupt: &Interrupt,
     ) -> Result<Arc<Selected>> {
-        let TableVersion { layout, pieces, resolved, .. } = self.table();
+        let TableVersion { layout, resolved, .. } = self.table();
         let scope = &question.scope;
         if self.indexes_suffice(question.test.as_ref()) {
             return self.candidates(scope, interrupt);
@@ -66,7 +70,22 @@ impl TableSnapshot {
             return Ok(known);
         }
         let selected = match &question.test {
-            None => resolve(layout, scope, pieces.clone(), interrupt)?,
+            None => {
+                let candidates = self.candidates(scope, interrupt)?;
+                let steps = match scope.is_everything() {
+                    true => u64::MAX,
+                    false => candidates.len().saturating_mul(RESOLVING_STEPS),
+                };
+                if let Some(alive) = self.alive_if_worth(steps, interrupt)? {
+                    // To ask again is as cheap, but where members were looked at.
+                    let selected = Arc::new(scope.select_alive(&candidates, alive, interrupt)?);
+                    return Ok(match scope.is_by_set() {
+                        true => resolved.keep(question, selected),
+                        false => selected,
+                    });
+                }
+                resolve(layout, &candidates, scope.is_by_set(), &self.known_dead(), interrupt)?
+            }
             Some(test) if TablePolicy::of(layout).combines() => {
                 let candidates = self.candidates(scope, interrupt)?;
                 passing_partials(&candidates, layout, test, Partials::Newest, interrupt)?

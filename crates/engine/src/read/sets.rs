@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::read::scan::ScanRequest;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::unindexed_sets::count_sets;
+use crate::state::version::TableVersion;
 
 /// The sets of a table, in order of their values, with their numbers of rows.
 ///
@@ -30,8 +31,9 @@ pub struct Sets {
 }
 
 impl TableSnapshot {
-    /// Every set with its exact number of rows. Reads the set directories of all pieces; where not all sets
-    /// are indexed, the set column.
+    /// Every set with its exact number of rows. Reads the set directories of all pieces; of a piece of which not all sets are
+    /// indexed, or not all rows are alive, the set column. Where keys fold it must be known which are, as for
+    /// [`TableSnapshot::rows`].
     pub fn sets(&self) -> Result<Sets> {
         self.sets_interruptibly(&Interrupt::never())
     }
@@ -40,14 +42,26 @@ impl TableSnapshot {
     pub fn sets_interruptibly(&self, interrupt: &Interrupt) -> Result<Sets> {
         let column = self.table().schema.set_column().ok_or_else(Error::no_set_column)?;
         let mut rows_of: BTreeMap<Box<[u8]>, u64> = BTreeMap::new();
-        if !self.indexes_suffice(None) {
-            self.count_live_sets(column, &mut rows_of, interrupt)?;
+        let TableVersion { layout, pieces, unexpired, .. } = self.table();
+        let is_folded = !self.indexes_suffice(None);
+        // A scan would merge the keys, too.
+        let alive = match is_folded && unexpired.is_none() {
+            true => self.alive_if_worth(u64::MAX, interrupt)?,
+            false => None,
+        };
+        if is_folded && alive.is_none() {
+            self.scan_sets(column, &mut rows_of, interrupt)?;
         } else {
-            for piece in self.table().pieces.iter() {
+            for (number, piece) in pieces.iter().enumerate() {
                 interrupt.check()?;
                 let add = |value: &[u8], rows| *rows_of.entry(value.into()).or_default() += rows;
-                if !piece.list_sets(interrupt, add)? {
-                    count_sets(&self.table().layout, piece, &mut rows_of, interrupt)?;
+                if let Some(alive) = alive.and_then(|alive| alive[number].as_ref()) {
+                    let is_alive = |ordinal| alive.contains(ordinal);
+                    count_sets(layout, piece, is_alive, &mut rows_of, interrupt)?;
+                } else if !piece.list_sets(interrupt, add)? {
+                    let erased = piece.erased.as_ref();
+                    let is_live = |at| !erased.is_some_and(|erased| erased.contains(at));
+                    count_sets(layout, piece, is_live, &mut rows_of, interrupt)?;
                 }
             }
         }
@@ -62,8 +76,8 @@ impl TableSnapshot {
         self.indexes_suffice(None) && !self.lists_every_set()
     }
 
-    /// Directories count dead and partial rows too, so the sets of folded rows are read.
-    fn count_live_sets(
+    /// Reads the sets of folded rows: directories count dead and partial rows, too.
+    fn scan_sets(
         &self,
         column: usize,
         rows_of: &mut BTreeMap<Box<[u8]>, u64>,

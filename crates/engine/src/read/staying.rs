@@ -1,11 +1,14 @@
 //! Which rows that were drawn among candidates stay. Where all that can drop one is a newer row of its key, it is read once,
 //! both to see whether it is alive and to show it.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use drillcore_format::rows::{Projection, Rows};
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::merge::known_dead::KnownDead;
 use crate::merge::resolving::{are_live, rows_alive};
 use crate::policy::table_policy::TablePolicy;
 use crate::policy::tombstones::with_flags;
@@ -16,12 +19,16 @@ use crate::select::fetch::{fetch, gather, no_rows};
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Selected};
 
+/// Steps that it takes to look for a row's key in a newer piece, by the measure of [`TableSnapshot::alive_if_worth`].
+const LOOKUP_STEPS: u64 = 2;
+
 /// Tells the rows that stay from those that are dropped, and keeps what it read of them.
 pub struct Staying<'t> {
     table: &'t TableSnapshot,
     candidates: &'t Selected,
     test: Option<&'t Test>,
     interrupt: &'t Interrupt,
+    known: Arc<KnownDead>,
     kept: Option<KeptRows<'t>>,
 }
 
@@ -33,16 +40,25 @@ impl<'t> Staying<'t> {
         test: Option<&'t Test>,
         request: &'t SampleRequest,
     ) -> Result<Staying<'t>> {
-        // What must be tested drops more, and several threads read what stays faster than it is read along the way.
-        let is_kept = test.is_none() && threads_of(request.threads, request.n)? == 1;
+        let interrupt = &request.interrupt;
+        if TablePolicy::of(&table.table().layout).deletes() {
+            let pieces = candidates.pieces().len() as u64;
+            table.alive_if_worth(request.n.saturating_mul(pieces * LOOKUP_STEPS), interrupt)?;
+        }
+        let known = table.known_dead();
+        // What must be tested drops more, and several threads read what stays faster than it is read along the way. Nothing
+        // has to be read to see whether a row is alive where that is known.
+        let is_kept = test.is_none()
+            && !known.is_complete(candidates.pieces())
+            && threads_of(request.threads, request.n)? == 1;
         let kept = is_kept.then(|| KeptRows::new(table, candidates, columns));
-        Ok(Staying { table, candidates, test, interrupt: &request.interrupt, kept })
+        Ok(Staying { table, candidates, test, interrupt, known, kept })
     }
 
     /// Which of the rows at some places stay.
     pub fn of(&mut self, places: &[Place]) -> Result<Vec<bool>> {
         match &mut self.kept {
-            Some(kept) => kept.keep(places, self.interrupt),
+            Some(kept) => kept.keep(places, &self.known, self.interrupt),
             None => self.alive_and_passing(places),
         }
     }
@@ -54,9 +70,9 @@ impl<'t> Staying<'t> {
 
     /// Which of the rows at some places are live and pass.
     fn alive_and_passing(&self, places: &[Place]) -> Result<Vec<bool>> {
-        let Staying { table, candidates, test, interrupt, .. } = *self;
+        let Staying { table, candidates, test, interrupt, ref known, .. } = *self;
         let layout = &table.table().layout;
-        let mut stays = are_live(layout, candidates.pieces(), places, interrupt)?;
+        let mut stays = are_live(layout, candidates.pieces(), known, places, interrupt)?;
         if let Some(test) = test {
             // Tombstones have no values that could be tested.
             let live = places.iter().zip(&stays).filter(|(_, stays)| **stays);
@@ -93,12 +109,23 @@ impl<'t> KeptRows<'t> {
         KeptRows { table, candidates, columns, read: with_flags(layout, &shown), kept: Vec::new() }
     }
 
-    /// Reads rows, says which of them are alive, and keeps those.
-    fn keep(&mut self, places: &[Place], interrupt: &Interrupt) -> Result<Vec<bool>> {
+    /// Reads rows that are not known to be dead, says which of all are alive, and keeps those.
+    fn keep(
+        &mut self,
+        places: &[Place],
+        known: &KnownDead,
+        interrupt: &Interrupt,
+    ) -> Result<Vec<bool>> {
         let (layout, pieces) = (&self.table.table().layout, self.candidates.pieces());
-        let rows = fetch(pieces, places, &self.read, interrupt)?;
-        let alive = rows_alive(layout, pieces, &rows, |row| places[row].piece, interrupt)?;
         let shown = TablePolicy::of(layout).projection(self.columns);
+        let mut stays: Vec<bool> = places.iter().map(|place| !known.is_dead(*place)).collect();
+        let unsure: Vec<Place> =
+            places.iter().zip(&stays).filter(|(_, stays)| **stays).map(|(at, _)| *at).collect();
+        if unsure.is_empty() {
+            return Ok(stays);
+        }
+        let rows = fetch(pieces, &unsure, &self.read, interrupt)?;
+        let alive = rows_alive(layout, pieces, known, &rows, |row| unsure[row].piece, interrupt)?;
         let rows = rows.narrow(&self.read, &shown);
         let kept: Vec<u32> =
             (0..).zip(&alive).filter(|(_, alive)| **alive).map(|(row, _)| row).collect();
@@ -107,7 +134,9 @@ impl<'t> KeptRows<'t> {
             all if all == alive.len() => self.kept.push(rows),
             _ => self.kept.push(rows.take(&kept)),
         }
-        Ok(alive)
+        let unsure = stays.iter_mut().filter(|stays| **stays);
+        unsure.zip(alive).for_each(|(stays, is_alive)| *stays = is_alive);
+        Ok(stays)
     }
 
     /// The rows that stayed, in the order drawn.

@@ -17,6 +17,7 @@ use drillcore_sample::rng::Rng;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::live_rows::LiveRows;
 use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::piece::{Members, Piece};
 use crate::pieces::weight_index::no_weight;
@@ -100,7 +101,7 @@ impl Weighted {
                 let sum = piece.weight_before(self.weight, part.to)? - before;
                 (PartWeight::Interval { before }, sum)
             }
-            Some(Members::Live { erased, .. }) => {
+            Some(Members::Live(LiveRows::Unerased { erased, .. })) => {
                 let weights = self.live_weights(piece, erased)?;
                 let before = |position: u64| -> Result<u128> {
                     if position == 0 {

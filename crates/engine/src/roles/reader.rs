@@ -578,7 +578,7 @@ impl Reader {
             let pieces: Vec<Piece> = window.iter().map(Piece::from).collect();
             let runs: Vec<_> = window.iter().map(|slot| slot.piece.clone()).collect();
             let compacted = jobs::compacted(&table.layout, &pieces, meter, examined)?;
-            let compacted = compacted.map(|run| Slot::new(Arc::new(run), None));
+            let compacted = compacted.as_ref().and_then(Slot::of_run);
             replace(&mut table.runs, &runs, compacted.into_iter().collect());
         }
         Ok(())
@@ -591,8 +591,7 @@ fn take_over(state: &mut State, before: &Version) -> bool {
     let mut taken: Vec<(TableId, Vec<Slot<Run>>, Vec<Piece>)> = Vec::new();
     for earlier in before.tables.values() {
         let Some(table) = state.tables.get(&earlier.id) else { continue };
-        let slot = |piece: &Piece| Some(Slot::new(piece.run()?.clone(), piece.erased.clone()));
-        let runs = earlier.pieces.iter().filter_map(slot);
+        let runs = earlier.pieces.iter().filter_map(Slot::of_run);
         let beyond = runs.filter(|slot| slot.piece.lsns().last > table.flushed);
         let beyond: Vec<Slot<Run>> = beyond.collect();
         if beyond.iter().any(|slot| slot.piece.lsns().first <= table.flushed) {

@@ -1,13 +1,16 @@
 //! Key ranges: what callers give, and the two places in the key order that it comes to.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use drillcore_format::key::{self, Bound};
+use drillcore_format::key::{self, Bound, RankSearch, search_together};
 use drillcore_format::schema::TableSchema;
 
 use crate::error::{Error, Result};
+use crate::pieces::piece::Piece;
 use crate::schema::conform::cast;
 
 /// A key range. An end is a key prefix, one array of length one per column; `None` is unbounded.
@@ -94,6 +97,28 @@ pub struct KeyRange {
 }
 
 impl KeyRange {
+    /// The rows of each piece that lie in the range. On disk one index page and one block for each end; runs are searched together.
+    pub fn ordinals(&self, pieces: &[Piece]) -> Result<Vec<Range<u64>>> {
+        let bounds = || self.low.iter().chain(&self.high);
+        let runs = || pieces.iter().filter_map(Piece::run);
+        let searches = runs().flat_map(|run| bounds().map(|bound| run.rank_search(bound)));
+        let mut searches: Vec<RankSearch<'_>> = searches.collect();
+        let mut compared = 0;
+        search_together(&mut searches, &mut compared);
+        runs().take(1).for_each(|run| run.note_examined(compared));
+        let mut ranks = searches.iter().map(|search| search.rank() as u64);
+        let mut rank = |piece: &Piece, bound: &Bound| match piece.run() {
+            Some(_) => Ok(ranks.next().expect("each end was searched in each run")),
+            None => piece.rank(bound),
+        };
+        let of_piece = |piece: &Piece| {
+            let from = self.low.as_ref().map_or(Ok(0), |bound| rank(piece, bound))?;
+            let to = self.high.as_ref().map_or(Ok(piece.rows()), |bound| rank(piece, bound))?;
+            Ok(from..to.max(from))
+        };
+        pieces.iter().map(of_piece).collect()
+    }
+
     /// Checks a range against a table's key. Ends in the wrong order are an error.
     pub fn new(schema: &TableSchema, between: &Between) -> Result<KeyRange> {
         let low = between.low.as_ref().map(|prefix| key_prefix(schema, prefix)).transpose()?;

@@ -14,6 +14,8 @@ use drillcore_sample::fences::Fences;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
+use crate::pieces::alive_rows::AliveRows;
+use crate::pieces::live_rows::LiveRows;
 use crate::pieces::piece::{Members, Piece};
 use crate::schema::conform::cast;
 use crate::select::key_range::{Between, KeyRange, SplitRange};
@@ -150,11 +152,9 @@ impl Scope {
         interrupt: &Interrupt,
     ) -> Result<Selected> {
         let mut parts = Vec::with_capacity(pieces.len());
-        for (number, piece) in pieces.iter().enumerate() {
-            let from = self.range.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
-            let to =
-                self.range.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
-            let to = to.max(from);
+        for (number, (piece, range)) in pieces.iter().zip(self.range.ordinals(&pieces)?).enumerate()
+        {
+            let Range { start: from, end: to } = range;
             let Some(sets) = &self.sets else {
                 parts.push(live_part(number, piece, from..to));
                 continue;
@@ -171,6 +171,48 @@ impl Scope {
                 let part = Part { piece: number, members: Some(members), from, to };
                 parts.push(without_erased(piece, part)?);
             }
+        }
+        Ok(Selected::of_parts(pieces, parts))
+    }
+}
+
+impl Scope {
+    /// Of what [`Scope::select`] finds the rows that are alive, in the order of their ordinals; `None` stands for all rows of a
+    /// piece. O(pieces); by set each member is looked at.
+    pub fn select_alive(
+        &self,
+        candidates: &Selected,
+        alive: &[Option<Arc<AliveRows>>],
+        interrupt: &Interrupt,
+    ) -> Result<Selected> {
+        let pieces = candidates.pieces().clone();
+        if self.is_by_set() {
+            let mut ordinals = vec![Vec::new(); pieces.len()];
+            for part in candidates.parts() {
+                interrupt.check()?;
+                part.ordinals(&pieces[part.piece], part.from..part.to, &mut ordinals[part.piece])?;
+            }
+            for (ordinals, alive) in ordinals.iter_mut().zip(alive) {
+                if let Some(alive) = alive {
+                    ordinals.retain(|&ordinal| alive.contains(ordinal));
+                }
+                ordinals.sort_unstable();
+            }
+            return Ok(Selected::listed(pieces, ordinals));
+        }
+        let mut parts = Vec::with_capacity(pieces.len());
+        for (number, (alive, range)) in alive.iter().zip(self.range.ordinals(&pieces)?).enumerate()
+        {
+            let Range { start: from, end: to } = range;
+            parts.push(match alive {
+                None => Part { piece: number, members: None, from, to },
+                Some(alive) => Part {
+                    piece: number,
+                    members: Some(Members::Live(LiveRows::Alive(alive.clone()))),
+                    from: alive.rank(from),
+                    to: alive.rank(to),
+                },
+            });
         }
         Ok(Selected::of_parts(pieces, parts))
     }
@@ -289,7 +331,10 @@ fn live_part(number: usize, piece: &Piece, ordinals: Range<u64>) -> Part {
     match &piece.erased {
         Some(erased) if erased.count_in(&ordinals) > 0 => Part {
             piece: number,
-            members: Some(Members::Live { rows: piece.rows(), erased: erased.clone() }),
+            members: Some(Members::Live(LiveRows::Unerased {
+                rows: piece.rows(),
+                erased: erased.clone(),
+            })),
             from: erased.live_before(from),
             to: erased.live_before(to),
         },

@@ -84,11 +84,12 @@ pub fn list_members(
     Ok((0..sets.len()).map(of_set).collect())
 }
 
-/// Counts the live rows of every set of a piece into `rows_of`, by encoded value. Reads the whole set column, with
-/// all cores.
+/// Counts the rows of every set of a piece that are live by their ordinals into `rows_of`, by encoded value. Reads the whole
+/// set column, with all cores.
 pub fn count_sets(
     layout: &Layout,
     piece: &Piece,
+    is_live: impl Fn(u32) -> bool + Sync,
     rows_of: &mut BTreeMap<Box<[u8]>, u64>,
     interrupt: &Interrupt,
 ) -> Result<()> {
@@ -97,9 +98,7 @@ pub fn count_sets(
         let mut rows_of: HashMap<Box<[u8]>, u64> = HashMap::new();
         let (mut by_code, mut nulls) = (vec![0u64; texts.as_ref().map_or(0, |t| t.len())], 0u64);
         for_each_chunk(layout, piece, step, None, interrupt, |chunk| {
-            let is_live = |ordinal: u64| {
-                !piece.erased.as_ref().is_some_and(|erased| erased.contains(ordinal as u32))
-            };
+            let is_live = |ordinal: u64| is_live(ordinal as u32);
             if let Chunk::Codes { first, codes, is_null } = chunk {
                 let live = codes.iter().enumerate().filter(|(row, _)| is_live(first + *row as u64));
                 for (row, &code) in live {

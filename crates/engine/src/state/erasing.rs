@@ -21,9 +21,10 @@ pub fn erased_by(
     interrupt: &Interrupt,
 ) -> Result<OrdinalIntervals> {
     if let Some(range) = question.key_range() {
-        let from = range.low.as_ref().map_or(Ok(0), |bound| piece.rank(bound))?;
-        let to = range.high.as_ref().map_or(Ok(piece.rows()), |bound| piece.rank(bound))?;
-        return Ok(OrdinalIntervals::of_range(from as u32..to.max(from) as u32));
+        let ordinals = range.ordinals(std::slice::from_ref(piece))?;
+        return Ok(OrdinalIntervals::new(
+            ordinals.into_iter().map(|range| range.start as u32..range.end as u32),
+        ));
     }
     let candidates = question.scope.select(layout, [piece.clone()].into(), interrupt)?;
     match &question.test {

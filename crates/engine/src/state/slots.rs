@@ -8,7 +8,9 @@ use drillcore_format::rows::Layout;
 use drillcore_format::schema::ExpiryLimit;
 
 use crate::pieces::erased_rows::ErasedRows;
+use crate::pieces::liveness::KnownLiveness;
 use crate::pieces::piece::Piece;
+use crate::pieces::run::Run;
 use crate::state::expiring::Expiring;
 
 /// A piece in its list; `taken` while somebody makes a larger one of it.
@@ -17,6 +19,8 @@ pub struct Slot<T> {
     pub taken: bool,
     /// Its rows that were erased.
     pub erased: Option<Arc<ErasedRows>>,
+    /// What is known of which are alive.
+    pub liveness: Arc<KnownLiveness>,
     /// Of those that were not, which expire next; `None` if that has to be found out.
     pub expiring: Option<Expiring>,
 }
@@ -24,7 +28,7 @@ pub struct Slot<T> {
 impl<T> Slot<T> {
     /// A piece in play.
     pub fn new(piece: Arc<T>, erased: Option<Arc<ErasedRows>>) -> Slot<T> {
-        Slot { piece, taken: false, erased, expiring: None }
+        Slot { piece, taken: false, erased, liveness: Arc::default(), expiring: None }
     }
 
     /// Whether it is known which rows have expired at `limit`.
@@ -58,12 +62,21 @@ where
     }
 }
 
+impl Slot<Run> {
+    /// A piece in play, with what is known of it, if it is a run.
+    pub fn of_run(piece: &Piece) -> Option<Slot<Run>> {
+        let Piece { erased, liveness, .. } = piece;
+        Some(Slot { liveness: liveness.clone(), ..Slot::new(piece.run()?.clone(), erased.clone()) })
+    }
+}
+
 impl<T> From<&Slot<T>> for Piece
 where
     Piece: From<Arc<T>>,
 {
     fn from(slot: &Slot<T>) -> Piece {
-        Piece { erased: slot.erased.clone(), ..Piece::from(slot.piece.clone()) }
+        let (erased, liveness) = (slot.erased.clone(), slot.liveness.clone());
+        Piece { erased, liveness, ..Piece::from(slot.piece.clone()) }
     }
 }
 

@@ -62,6 +62,8 @@ pub struct TableState {
     pub flush_calls: u32,
     /// Calls that are about to merge the segments: until they begin, no others merge any.
     pub compact_calls: u32,
+    /// Steps that reads have taken for want of knowing which rows are alive.
+    pub steps_taken: Arc<AtomicU64>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -112,6 +114,7 @@ impl TableState {
             merge_put_off: None,
             flush_calls: 0,
             compact_calls: 0,
+            steps_taken: Arc::default(),
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -290,7 +293,9 @@ impl TableState {
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
         let pieces = segments.chain(runs.map(Piece::from)).collect();
         let (name, layout, clock) = (self.name.clone(), self.layout.clone(), self.clock(clock));
-        TableVersion::new(id, name, layout, visible, clock, pieces)
+        let mut version = TableVersion::new(id, name, layout, visible, clock, pieces);
+        version.liveness.steps_taken = self.steps_taken.clone();
+        version
     }
 }
 

@@ -1,15 +1,19 @@
 //! All tables at one moment, as snapshots hold them.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::ids::{Lsn, TableId};
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::segments::segment::Segment;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
+use crate::merge::known_dead::KnownDead;
+use crate::pieces::alive_rows::AliveRows;
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
@@ -41,10 +45,23 @@ pub struct TableVersion {
     /// The selection of everything, made when first asked for.
     pub whole: OnceLock<Arc<Selected>>,
     pub resolved: ResolvedSelections,
+    /// Where keys fold.
+    pub liveness: TableLiveness,
     /// Rows of sets without an index that were looked for.
     pub passed: ResolvedSelections,
     /// Whether all pieces listed all sets when somebody wanted to know.
     pub lists_every_set: OnceLock<bool>,
+}
+
+/// What is found out of which rows of a version are alive.
+#[derive(Default)]
+pub struct TableLiveness {
+    /// What is known, once that was asked for.
+    pub known: Mutex<Option<Arc<KnownDead>>>,
+    /// The rows that are alive and were not erased, by piece; `None` for all rows of one.
+    pub alive: OnceLock<Vec<Option<Arc<AliveRows>>>>,
+    /// Steps that calls have taken, on all versions of the table, for want of knowing it.
+    pub steps_taken: Arc<AtomicU64>,
 }
 
 impl Version {
@@ -103,6 +120,7 @@ impl TableVersion {
             unexpired,
             whole,
             resolved,
+            liveness: TableLiveness::default(),
             passed,
             lists_every_set,
         }

@@ -208,7 +208,7 @@ fn find(
         let address = piece.array.address();
         if let Entry::Vacant(place) = found.entry(address) {
             let erased = piece.erased.clone().filter(|_| !again);
-            let piece = &Piece { array: piece.array.clone(), erased };
+            let piece = &Piece { erased, ..piece.clone() };
             let ordinals = erased_by(question, &shape.layout, piece, interrupt)?;
             place.insert((piece.array.clone(), ordinals));
         }

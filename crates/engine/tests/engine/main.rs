@@ -15,6 +15,7 @@ mod fixtures;
 mod heavy_tails;
 mod limits;
 mod levels;
+mod liveness;
 mod long_values;
 mod named_snapshot;
 mod names;

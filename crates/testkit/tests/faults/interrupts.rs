@@ -392,7 +392,12 @@ fn every_call_that_reads_ends_a_few_reads_after_its_caller_wants_out() {
         };
         assert!(whole > READS_BEFORE + beyond * 5 / 4, "{name}: {whole} reads tell nothing");
 
-        // What the first call found out is kept with the snapshot.
+        // What the first call found out is kept with the snapshot, and of a table whose keys fold with its pieces.
+        if name == "rows of an upsert table" {
+            db.copy_table("newest", "copy").unwrap();
+            db.drop_table("newest").unwrap();
+            db.rename_table("copy", "newest").unwrap();
+        }
         let next = READ_ROWS + call as i64;
         let one = batch(next..next + 1);
         db.append(&[("events", &one), ("newest", &one), ("folded", &one)]).unwrap();

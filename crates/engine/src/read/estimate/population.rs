@@ -23,8 +23,8 @@ pub enum Population {
 }
 
 impl Population {
-    /// The rows or events in a scope. Rows that are not resolved yet are left so, if `is_read_then`: to find them costs about what
-    /// it costs to read them.
+    /// The rows or events in a scope. Rows that are not resolved yet are left so, if `is_read_then` and to find them costs about
+    /// what it costs to read them.
     pub fn of(
         table: &TableSnapshot,
         scope: Scope,
@@ -40,7 +40,12 @@ impl Population {
         }
         let question: Question = table.shown(scope);
         if is_read_then && !table.is_resolved(&question) {
-            return Ok(Population::Unresolved(table.candidates(&question.scope, interrupt)?));
+            let candidates = table.candidates(&question.scope, interrupt)?;
+            if question.test.is_some()
+                || table.alive_if_worth(candidates.len(), interrupt)?.is_none()
+            {
+                return Ok(Population::Unresolved(candidates));
+            }
         }
         Ok(Population::Rows(table.resolved(question, interrupt)?))
     }

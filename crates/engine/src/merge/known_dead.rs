@@ -1,0 +1,106 @@
+//! What is known of which rows of a table are dead at one commit, and what has to be looked for.
+
+use drillcore_format::ids::Lsn;
+use drillcore_format::rows::Layout;
+
+use crate::pieces::liveness::Liveness;
+use crate::pieces::piece::Piece;
+use crate::select::selection::Place;
+
+/// Of more pieces it is not listed which hold keys that may be in which others: that takes as many looks as there are pairs.
+const LISTED_MAX: usize = 512;
+
+/// What is known of the pieces of a table whose keys fold, oldest first.
+pub struct KnownDead {
+    of: Vec<Option<Liveness>>,
+    /// In what was committed up to there nothing newer than the rows of each piece is left to be found.
+    through: Vec<Lsn>,
+    pending: Option<Pending>,
+}
+
+/// What is left to be looked for.
+#[derive(Debug, Default)]
+pub struct Pending {
+    /// Each piece whose keys may be in older ones, with these.
+    pub keys: Vec<(usize, Vec<usize>)>,
+    /// Pieces on disk of which it is not known which rows are tombstones.
+    pub tombstones: Vec<usize>,
+}
+
+impl KnownDead {
+    /// What the pieces know at a commit, `is_kept` unless nothing is noted with them.
+    pub fn of(layout: &Layout, pieces: &[Piece], lsn: Lsn, is_kept: bool) -> KnownDead {
+        let known = |piece: &Piece| piece.liveness.at(lsn).filter(|_| is_kept);
+        let of: Vec<Option<Liveness>> = pieces.iter().map(known).collect();
+        // Nothing in a piece is replaced by what was committed before its first row.
+        let own = |piece: &Piece| Lsn(piece.lsns().first.0.saturating_sub(1));
+        let through = pieces.iter().zip(&of).map(|(piece, known)| {
+            known.as_ref().map_or_else(|| own(piece), |known| known.through.max(own(piece)))
+        });
+        let mut dead = KnownDead { through: through.collect(), of, pending: None };
+        dead.pending = (pieces.len() <= LISTED_MAX).then(|| dead.list_pending(layout, pieces));
+        dead
+    }
+
+    /// All that there is to know.
+    pub fn complete(found: Vec<Liveness>) -> KnownDead {
+        let through = found.iter().map(|found| found.through).collect();
+        let of = found.into_iter().map(Some).collect();
+        KnownDead { of, through, pending: Some(Pending::default()) }
+    }
+
+    fn list_pending(&self, layout: &Layout, pieces: &[Piece]) -> Pending {
+        let mut pending = Pending::default();
+        for newer in 0..pieces.len() {
+            let may_have = |&older: &usize| {
+                self.is_pending(pieces, older, newer) && overlap(&pieces[older], &pieces[newer])
+            };
+            let older: Vec<usize> = (0..newer).filter(may_have).collect();
+            if !older.is_empty() {
+                pending.keys.push((newer, older));
+            }
+            if self.of[newer].is_none() && layout.has_tombstones() && pieces[newer].run().is_none()
+            {
+                pending.tombstones.push(newer);
+            }
+        }
+        pending
+    }
+
+    /// What is known of one piece.
+    pub fn of_piece(&self, piece: usize) -> Option<&Liveness> {
+        self.of[piece].as_ref()
+    }
+
+    /// Whether it is known that a row is dead.
+    #[inline]
+    pub fn is_dead(&self, place: Place) -> bool {
+        self.of[place.piece].as_ref().is_some_and(|known| !known.alive.contains(place.ordinal))
+    }
+
+    /// Whether keys of an older piece have to be looked for in a newer one.
+    #[inline]
+    pub fn is_pending(&self, pieces: &[Piece], older: usize, newer: usize) -> bool {
+        older < newer && pieces[newer].lsns().last > self.through[older]
+    }
+
+    /// What has to be looked for; `None` if that is not listed.
+    pub fn pending(&self) -> Option<&Pending> {
+        self.pending.as_ref()
+    }
+
+    /// Whether all dead rows are known.
+    pub fn is_complete(&self, pieces: &[Piece]) -> bool {
+        let is_known = |(piece, known): (&Piece, &Option<Liveness>)| {
+            known.is_some() || piece.run().is_some_and(|run| run.tombstones() == 0)
+        };
+        self.pending.as_ref().is_some_and(|pending| pending.keys.is_empty())
+            && pieces.iter().zip(&self.of).all(is_known)
+    }
+}
+
+/// Whether keys of one piece may be in another. Reads nothing.
+fn overlap(a: &Piece, b: &Piece) -> bool {
+    let ((a_first, a_last), (b_first, b_last)) = (a.key_ends(), b.key_ends());
+    a_first <= b_last && b_first <= a_last
+}
