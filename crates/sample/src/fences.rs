@@ -5,6 +5,11 @@
 //! of the population and locating it gives each piece exactly its share of the draws, without an alias
 //! table: for the few dozen pieces of a snapshot a binary search is a handful of steps.
 
+/// Of many positions each is located by a table first, of about this many entries.
+const TABLE_BITS: u32 = 9;
+/// So many positions are worth a table.
+const TABLE_WORTH: usize = 1 << TABLE_BITS;
+
 /// Prefix sums of the pieces' counts.
 ///
 /// Built once for a selection and shared by all draws from it. Holds 8 bytes a piece.
@@ -61,6 +66,33 @@ impl Fences {
         (piece, position - self.start(piece))
     }
 
+    /// Calls `each` with the piece and the ordinal of each of some positions, in their order: [`Fences::locate`] of many. A table
+    /// says which piece the first of some neighbouring positions is in, and few steps lead from there.
+    ///
+    /// # Panics
+    /// If a position is not below [`Fences::total`].
+    pub fn locate_each(&self, positions: &[u64], mut each: impl FnMut(usize, u64)) {
+        if positions.len() < TABLE_WORTH {
+            return positions.iter().for_each(|&position| {
+                let (piece, ordinal) = self.locate(position);
+                each(piece, ordinal);
+            });
+        }
+        let total = self.total();
+        let shift = (u64::BITS - total.leading_zeros()).saturating_sub(TABLE_BITS);
+        let entries = (total >> shift) + 1;
+        let first = |entry: u64| self.ends.partition_point(|&end| end <= entry << shift) as u32;
+        let table: Vec<u32> = (0..entries).map(first).collect();
+        for &position in positions {
+            assert!(position < total, "position {position} outside a population of {total}");
+            let mut piece = table[(position >> shift) as usize] as usize;
+            while self.ends[piece] <= position {
+                piece += 1;
+            }
+            each(piece, position - self.start(piece));
+        }
+    }
+
     /// The position of the first row of `piece` (or where it would stand, if the piece is empty).
     ///
     /// # Panics
@@ -113,6 +145,16 @@ mod tests {
                     let (piece, ordinal) = fences.locate(position);
                     prop_assert_eq!((piece, ordinal), locate_by_walking(&counts, position));
                     prop_assert!(ordinal < fences.count(piece));
+                }
+                // Few, and so many that a table is made.
+                let step = (fences.total() / 700).max(1);
+                for len in [3, 2_000] {
+                    let positions: Vec<u64> =
+                        (0..len).map(|at| (at * step * 7 + at) % fences.total()).collect();
+                    let mut located = Vec::new();
+                    fences.locate_each(&positions, |piece, ordinal| located.push((piece, ordinal)));
+                    let each = positions.iter().map(|&position| fences.locate(position));
+                    prop_assert_eq!(located, each.collect::<Vec<_>>());
                 }
             }
         }

@@ -22,6 +22,9 @@ use crate::select::key_range::{Between, KeyRange, SplitRange};
 use crate::select::predicate::{Predicate, Test};
 use crate::select::unindexed_sets::list_members;
 
+/// Numbers that are made places between two looks at the interrupt, where nothing has to be looked up.
+const NUMBERS_AT_ONCE: usize = 1 << 14;
+
 /// Which rows a call is about. All of them by default.
 ///
 /// ```
@@ -266,17 +269,20 @@ impl Selected {
     /// The rows with some numbers, each below `len`, in that order. What has to be read of indexes is read together.
     pub fn places(&self, numbers: &[u64], interrupt: &Interrupt) -> Result<Vec<Place>> {
         let mut places = Vec::with_capacity(numbers.len());
-        for numbers in numbers.chunks(Interrupt::LOOKUPS) {
+        let at_once = match self.parts.iter().any(|part| part.members.is_some()) {
+            true => Interrupt::LOOKUPS,
+            false => NUMBERS_AT_ONCE,
+        };
+        for numbers in numbers.chunks(at_once) {
             interrupt.check()?;
-            let located = numbers.iter().map(|&number| self.fences.locate(number));
             let mut members = Vec::new();
-            for (part, position) in located {
+            self.fences.locate_each(numbers, |part, position| {
                 let Part { piece, members: of_set, from, .. } = &self.parts[part];
                 if of_set.is_some() {
                     members.push((part, from + position, places.len()));
                 }
                 places.push(Place { piece: *piece, ordinal: (from + position) as u32 });
-            }
+            });
             members.sort_unstable();
             for of_part in members.chunk_by(|a, b| a.0 == b.0) {
                 let part = &self.parts[of_part[0].0];
