@@ -42,6 +42,7 @@ const SORTED_ARRAY: &str = "sorted array";
 
 const TIME: Metric = Metric::time("time");
 const MEMORY: Metric = Metric::count("in memory", "bytes/row");
+const PIECES: Metric = Metric::count("sorted runs", "runs");
 
 pub fn ranges(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("ranges");
@@ -57,7 +58,9 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
                 let drawn = range.sample(&held.snapshot, n, weight, rng.next_u64())?;
                 Ok(range.count(&drawn))
             };
-            timed(draw).map(|outcome| outcome.with(MEMORY, held.bytes as f64 / rows as f64))
+            let bytes = held.bytes as f64 / rows as f64;
+            let pieces = held.snapshot.pieces() as f64;
+            timed(draw).map(|outcome| outcome.with(MEMORY, bytes).with(PIECES, pieces))
         };
         let of_array = |round: u64| {
             let mut rng = Rng::keyed(seed, round);
