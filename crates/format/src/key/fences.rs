@@ -140,11 +140,10 @@ enum End {
 /// Does some searches, a step of each in turn: the next search goes on while one waits for memory. `compared` grows by the number
 /// of keys that were compared.
 pub fn search_together(searches: &mut [RankSearch<'_>], compared: &mut usize) {
-    while searches.iter_mut().fold(false, |goes_on, search| search.step_among_fences() || goes_on) {
-    }
+    while searches.iter_mut().map(RankSearch::step_among_fences).sum::<usize>() > 0 {}
     searches.iter_mut().for_each(RankSearch::enter_keys);
     loop {
-        let steps: usize = searches.iter_mut().map(|search| search.step_among_keys()).sum();
+        let steps: usize = searches.iter_mut().map(RankSearch::step_among_keys).sum();
         *compared += steps;
         if steps == 0 {
             break;
@@ -158,17 +157,18 @@ impl RankSearch<'_> {
         self.low
     }
 
-    /// Halves what is left, without a branch that a processor would have to guess.
+    /// Halves what is left, without a branch that a processor would have to guess. Returns how many fences were compared, one or
+    /// none.
     #[inline]
-    fn step_among_fences(&mut self) -> bool {
+    fn step_among_fences(&mut self) -> usize {
         if self.left < 2 {
-            return false;
+            return 0;
         }
         let half = self.left / 2;
         let middle = self.base + half;
         self.base = if self.fences[middle - 1] < self.least { middle } else { self.base };
         self.left -= half;
-        true
+        1
     }
 
     /// From the fences to the keys between two.
