@@ -26,7 +26,7 @@ use crate::predicate::{check_plain, simplified};
 use crate::session;
 use crate::syntax;
 
-/// What an estimate is asked for: see [`drillcore::EstimateRequest`].
+/// What an estimate is asked for: see [`drillcore::EstimateRequest`]. [`aggregates`] has an example.
 #[derive(Debug, Default)]
 pub struct Aggregates {
     /// Each with the name that it has in the result.
@@ -41,6 +41,21 @@ pub struct Aggregates {
 const CALLED: &str = "aggregate_of";
 
 /// Reads aggregates, each with its name in the result, and what to group by: columns, or expressions on them.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::{EstimateRequest, Interrupt};
+/// use drillcore_sql::{Aggregates, aggregates};
+///
+/// let asked = [("hours".to_string(), "avg(delay / 60.0)".to_string())];
+/// let by = ["carrier".to_string()];
+/// let Aggregates { aggregates, by, computed } =
+///     aggregates(&flights.schema(), &asked, &by, &Interrupt::never())?;
+/// let request = EstimateRequest { aggregates, by, computed, ..EstimateRequest::default() };
+/// let estimate = flights.snapshot()?.estimate(&request)?;
+/// assert_eq!(estimate.aggregates[0].intervals.len(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 ///
 /// # Errors
 /// `InvalidArgument` for what is no aggregate of expressions on the table's rows; `NotFound` for unknown aggregates and columns.

@@ -17,6 +17,18 @@ use crate::syntax;
 /// Its condition is one as [`predicate`](crate::predicate) takes them. Parameters in it are numbers, strings, booleans and
 /// nulls.
 ///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::Interrupt;
+/// use drillcore_sql::{Parameters, delete};
+///
+/// let text = "delete from flights where carrier = 'UA'";
+/// let deleted = delete(flights.database(), text, &Parameters::None, &Interrupt::never())?;
+/// assert!(deleted.is_some());
+/// assert_eq!(flights.snapshot()?.rows()?, 70);
+/// # drillcore::Result::Ok(())
+/// ```
+///
 /// # Errors
 /// `InvalidArgument` for a delete without a condition, with another clause, or of several tables; else as
 /// [`Table::delete_selected`](drillcore::Table::delete_selected).

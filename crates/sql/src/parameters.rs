@@ -23,6 +23,22 @@ use drillcore::{Error, ErrorKind};
 use crate::error::to_datafusion;
 
 /// The values of a query's placeholders. Each is an array of one value.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::StringArray;
+/// use drillcore_sql::{Parameters, QueryOptions, query};
+///
+/// let carrier = Arc::new(StringArray::from(vec!["UA"])) as _;
+/// let parameters = Parameters::Named(vec![("carrier".to_string(), carrier)]);
+/// let options = QueryOptions { parameters, ..QueryOptions::default() };
+/// let snapshot = flights.database().snapshot()?;
+/// let mut rows = query(&snapshot, "select id from flights where carrier = $carrier", &options)?;
+/// assert_eq!(rows.next().expect("there are some")?.num_rows(), 30);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub enum Parameters {
     #[default]

@@ -41,6 +41,23 @@ const GROUPS_ENCODED_MAX: usize = 1;
 ///
 /// Parquet has no type for times in seconds, and none for dates in milliseconds: other programs would read numbers. The
 /// file has times in milliseconds, and dates in days.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::ScanRequest;
+/// use drillcore_sql::{ParquetCompression, ParquetWriter};
+///
+/// let rows = flights.snapshot()?.scan(ScanRequest::default())?;
+/// // Sorted by the first column, ascending; columns are encoded by two threads.
+/// let schema = rows.schema();
+/// let sorted = [(0, false)];
+/// let mut file = ParquetWriter::new(Vec::new(), &schema, &sorted, ParquetCompression::Zstd, 2).unwrap();
+/// for batch in rows {
+///     file.write(&batch?).unwrap();
+/// }
+/// assert!(file.finish().unwrap().starts_with(b"PAR1"));
+/// # drillcore::Result::Ok(())
+/// ```
 pub struct ParquetWriter<W: Write + Send> {
     file: Begun<W>,
     /// The columns as the file holds them.
@@ -58,6 +75,13 @@ pub struct ParquetWriter<W: Write + Send> {
 }
 
 /// How the pages of a file are compressed.
+///
+/// ```
+/// use drillcore_sql::ParquetCompression;
+///
+/// assert_eq!(ParquetCompression::named("zstd"), Some(ParquetCompression::Zstd));
+/// assert_eq!(ParquetCompression::named("zip"), None);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParquetCompression {
     None,
@@ -96,6 +120,13 @@ impl ParquetCompression {
 }
 
 /// Why rows are not written.
+///
+/// ```
+/// use drillcore_sql::ParquetWriteError;
+///
+/// let error = ParquetWriteError::from(std::io::Error::other("the disk is full"));
+/// assert_eq!(error.to_string(), "the disk is full");
+/// ```
 #[derive(Debug)]
 pub enum ParquetWriteError {
     /// The file cannot be written.
@@ -114,6 +145,12 @@ impl fmt::Display for ParquetWriteError {
 }
 
 impl Error for ParquetWriteError {}
+
+impl From<io::Error> for ParquetWriteError {
+    fn from(error: io::Error) -> ParquetWriteError {
+        ParquetWriteError::Io(error)
+    }
+}
 
 impl From<ParquetError> for ParquetWriteError {
     fn from(error: ParquetError) -> ParquetWriteError {

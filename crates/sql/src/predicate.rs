@@ -52,6 +52,17 @@ pub struct Condition {
 /// Comparisons with the first key columns, and with the set column, are answered by indexes. Conditions that
 /// give another answer when asked again (`random()`), aggregates and subqueries are errors.
 ///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::Selection;
+/// use drillcore_sql::predicate;
+///
+/// let condition = predicate(&flights.schema(), "carrier = 'UA' and delay > 15")?;
+/// let late = Selection { predicate: Some(condition), ..Selection::default() };
+/// assert_eq!(flights.snapshot()?.count(&late)?, 14);
+/// # drillcore::Result::Ok(())
+/// ```
+///
 /// The text may be as long as it likes, and then takes seconds: see [`predicate_interruptibly`].
 pub fn predicate(schema: &TableSchema, condition: &str) -> Result<Arc<dyn Predicate>> {
     let parse = || {

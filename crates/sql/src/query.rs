@@ -63,6 +63,18 @@ const WAITING_SHARE: usize = 16;
 pub const MEMORY_BYTES: u64 = 1 << 30;
 
 /// How a query runs.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore_sql::{QueryOptions, query};
+///
+/// // One thread, and at most 64 MiB for sorts and aggregates.
+/// let options = QueryOptions { threads: Some(1), memory_bytes: Some(64 << 20), ..QueryOptions::default() };
+/// let snapshot = flights.database().snapshot()?;
+/// let rows = query(&snapshot, "select * from flights order by delay desc limit 5", &options)?;
+/// assert_eq!(rows.map(|batch| Ok(batch?.num_rows())).sum::<drillcore::Result<usize>>()?, 5);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct QueryOptions {
     /// Threads that work at once; by default one per core.
@@ -78,6 +90,22 @@ pub struct QueryOptions {
 }
 
 /// The result of a query, streamed. Dropping it stops the query.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore_sql::{QueryOptions, query};
+///
+/// let snapshot = flights.database().snapshot()?;
+/// let mut counts = query(
+///     &snapshot,
+///     "select carrier, count(*) as n from flights group by carrier order by carrier",
+///     &QueryOptions::default(),
+/// )?;
+/// assert_eq!(counts.schema().field(1).name(), "n");
+/// let batch = counts.next().expect("there are two carriers")?;
+/// assert_eq!(batch.num_rows(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 pub struct Query {
     /// Batches on their way, and the task that sends them; `None` once there are no more.
     running: Option<Running>,
@@ -94,6 +122,19 @@ struct Running {
 
 /// Runs one SQL query, `EXPLAIN`, `SHOW TABLES` or `DESCRIBE` over the tables of a snapshot. Statements that
 /// would change something are errors.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/../engine/doc/flights.rs"));
+/// use drillcore::arrow_array::cast::AsArray;
+/// use drillcore::arrow_array::types::Int64Type;
+/// use drillcore_sql::{QueryOptions, query};
+///
+/// let snapshot = flights.database().snapshot()?;
+/// let mut late = query(&snapshot, "select count(*) from flights where delay > 50", &QueryOptions::default())?;
+/// let batch = late.next().expect("a count is one row")?;
+/// assert_eq!(batch.column(0).as_primitive::<Int64Type>().value(0), 9);
+/// # drillcore::Result::Ok(())
+/// ```
 ///
 /// Tables are scanned by the snapshot's own scans, in as many partitions as there are `threads` where they are
 /// large; joins, sorts and aggregates use them too. Memory is that of DataFusion: sorts and aggregates of many groups hold their state.

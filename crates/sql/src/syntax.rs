@@ -31,6 +31,13 @@ pub fn statement(
 }
 
 /// Whether a text begins with `DELETE`, behind comments at most. Of a text without the word this costs a look at it.
+///
+/// ```
+/// use drillcore_sql::is_delete;
+///
+/// assert!(is_delete("/* old rows */ delete from flights where id < 10"));
+/// assert!(!is_delete("select 'delete'"));
+/// ```
 pub fn is_delete(text: &str) -> bool {
     const WORD: &[u8] = b"delete";
     if !text.as_bytes().windows(WORD.len()).any(|part| part.eq_ignore_ascii_case(WORD)) {

@@ -43,6 +43,12 @@ const UNITS: [(&str, &str); 8] = [
 ];
 
 /// A message whose types have the names that schemas have for them. What stands in quotes stays: it is the user's.
+///
+/// ```
+/// use drillcore_sql::with_type_names;
+///
+/// assert_eq!(with_type_names("cannot cast 'Utf8' to Int64"), "cannot cast 'Utf8' to int64");
+/// ```
 pub fn with_type_names(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let (mut rest, mut quote) = (message, None);

@@ -68,6 +68,44 @@ pub trait Expression: fmt::Debug + Send + Sync {
 }
 
 /// A column of an estimate that the table does not have.
+///
+/// ```
+/// # let flights: drillcore::Table = include!(concat!(env!("CARGO_MANIFEST_DIR"), "/doc/flights.rs"));
+/// use std::sync::Arc;
+///
+/// use drillcore::arrow_array::{ArrayRef, BooleanArray, RecordBatch, cast::AsArray, types::Int64Type};
+/// use drillcore::arrow_schema::DataType;
+/// use drillcore::{Aggregate, Computed, EstimateRequest, Expression, Result};
+///
+/// #[derive(Debug)]
+/// struct IsLate([String; 1]);
+///
+/// impl Expression for IsLate {
+///     fn columns(&self) -> &[String] {
+///         &self.0
+///     }
+///
+///     fn data_type(&self) -> &DataType {
+///         &DataType::Boolean
+///     }
+///
+///     fn evaluate(&self, rows: &RecordBatch) -> Result<ArrayRef> {
+///         let delays = rows.column(0).as_primitive::<Int64Type>();
+///         Ok(Arc::new(delays.iter().map(|delay| delay.map(|delay| delay > 15)).collect::<BooleanArray>()))
+///     }
+/// }
+///
+/// // Delays of those that are late, and of those that are not.
+/// let late = Computed { name: "late".into(), expression: Arc::new(IsLate(["delay".to_string()])) };
+/// let request = EstimateRequest {
+///     aggregates: vec![("delay".into(), Aggregate::avg("delay"))],
+///     by: vec!["late".into()],
+///     computed: vec![late],
+///     ..EstimateRequest::default()
+/// };
+/// assert_eq!(flights.snapshot()?.estimate(&request)?.aggregates[0].intervals.len(), 2);
+/// # drillcore::Result::Ok(())
+/// ```
 #[derive(Debug, Clone)]
 pub struct Computed {
     /// What aggregates and `by` call it. No column of the table has this name.
