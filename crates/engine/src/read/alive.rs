@@ -1,14 +1,15 @@
 //! Which rows of a snapshot are alive, where keys fold.
 //!
-//! It is found out once calls have taken as many steps for want of knowing it as it takes: so they take at most twice as many as
-//! would have been enough. What is found stays with the pieces, and the next snapshot has to find out no more than what was
-//! committed in between.
+//! It is found out by a call that would take as many steps without, or by a thread once calls have taken as many together: so no
+//! more than twice as many are taken as would have been enough. What is found stays with the pieces, and the next snapshot has to
+//! find out no more than what was committed in between.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread::Builder;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::merge::finding_dead::{find_dead, steps};
 use crate::merge::known_dead::KnownDead;
 use crate::pieces::alive_rows::AliveRows;
@@ -16,6 +17,9 @@ use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::Piece;
 use crate::read::snapshot::TableSnapshot;
 use crate::state::version::TableVersion;
+
+/// The most steps that one call counts: their sum does not overflow.
+const STEPS_MAX: u64 = 1 << 40;
 
 impl TableSnapshot {
     /// What is known of which rows are dead.
@@ -26,30 +30,73 @@ impl TableSnapshot {
     }
 
     /// Which rows of each piece are alive and were not erased, `None` for all; or nothing, if that is not known and would take more
-    /// steps than calls have taken for want of it, this one with some.
+    /// steps than `steps_without`, which the call takes otherwise: they count as taken for want of it.
+    ///
+    /// # Errors
+    /// `Interrupted`. If pieces cannot be read it is not known, and the call goes on without.
     pub(crate) fn alive_if_worth(
         &self,
-        steps_here: u64,
+        steps_without: u64,
         interrupt: &Interrupt,
     ) -> Result<Option<&[Option<Arc<AliveRows>>]>> {
-        let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
+        let TableVersion { pieces, liveness, .. } = self.table();
         if let Some(alive) = liveness.alive.get() {
             return Ok(Some(alive));
         }
-        let known = self.known_dead();
-        let before = liveness.steps_taken.fetch_add(steps_here.min(1 << 40), Ordering::Relaxed);
-        if steps(pieces, &known) > before.saturating_add(steps_here) {
+        if steps(pieces, &self.known_dead()) > steps_without {
+            self.note_steps(steps_without);
             return Ok(None);
         }
-        let found = find_dead(layout, pieces, &known, *lsn, interrupt)?;
-        liveness.steps_taken.store(0, Ordering::Relaxed);
+        match self.alive(interrupt) {
+            Ok(alive) => Ok(Some(alive)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Which rows of each piece are alive and were not erased, `None` for all.
+    pub(crate) fn alive(&self, interrupt: &Interrupt) -> Result<&[Option<Arc<AliveRows>>]> {
+        let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
+        if let Some(alive) = liveness.alive.get() {
+            return Ok(alive);
+        }
+        let found = find_dead(layout, pieces, &self.known_dead(), *lsn, interrupt)?;
+        liveness.demand.steps.store(0, Ordering::Relaxed);
         let alive =
             pieces.iter().zip(&found).map(|(piece, found)| unerased(piece, found)).collect();
         if self.keeps_liveness() {
             pieces.iter().zip(&found).for_each(|(piece, found)| piece.liveness.note(found.clone()));
         }
         *liveness.known.lock() = Some(Arc::new(KnownDead::complete(found)));
-        Ok(Some(liveness.alive.get_or_init(|| alive)))
+        Ok(liveness.alive.get_or_init(|| alive))
+    }
+
+    /// Counts steps that a call takes for want of knowing which rows are alive. Once they are as many as finding it out takes, a
+    /// thread does that, beside calls that go on: none has to wait for what it can do without.
+    pub(crate) fn note_steps(&self, steps_taken: u64) {
+        let TableVersion { pieces, liveness, .. } = self.table();
+        let demand = &liveness.demand;
+        let before = demand.steps.fetch_add(steps_taken.min(STEPS_MAX), Ordering::Relaxed);
+        if liveness.alive.get().is_some()
+            || !self.keeps_liveness()
+            || before.saturating_add(steps_taken) < steps(pieces, &self.known_dead())
+            || demand.is_served.swap(true, Ordering::Acquire)
+        {
+            return;
+        }
+        let snapshot = self.clone();
+        let find = move || {
+            // What cannot be read now is tried once as many steps more were taken, as is what was found out for a snapshot that
+            // is no longer the newest.
+            let _ = snapshot.alive(&Interrupt::never());
+            let demand = &snapshot.table().liveness.demand;
+            demand.steps.store(0, Ordering::Relaxed);
+            demand.is_served.store(false, Ordering::Release);
+        };
+        if Builder::new().name("drillcore-liveness".into()).spawn(find).is_err() {
+            demand.steps.store(0, Ordering::Relaxed);
+            demand.is_served.store(false, Ordering::Release);
+        }
     }
 
     /// Whether what is found out holds for other snapshots. Not where rows expire: those at another time may show more of them.

@@ -72,11 +72,14 @@ impl TableSnapshot {
         let selected = match &question.test {
             None => {
                 let candidates = self.candidates(scope, interrupt)?;
-                let steps = match scope.is_everything() {
-                    true => u64::MAX,
-                    false => candidates.len().saturating_mul(RESOLVING_STEPS),
+                let alive = match scope.is_everything() {
+                    true => Some(self.alive(interrupt)?),
+                    false => {
+                        let steps = candidates.len().saturating_mul(RESOLVING_STEPS);
+                        self.alive_if_worth(steps, interrupt)?
+                    }
                 };
-                if let Some(alive) = self.alive_if_worth(steps, interrupt)? {
+                if let Some(alive) = alive {
                     // To ask again is as cheap, but where members were looked at.
                     let selected = Arc::new(scope.select_alive(&candidates, alive, interrupt)?);
                     return Ok(match scope.is_by_set() {

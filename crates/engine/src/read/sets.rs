@@ -46,7 +46,7 @@ impl TableSnapshot {
         let is_folded = !self.indexes_suffice(None);
         // A scan would merge the keys, too.
         let alive = match is_folded && unexpired.is_none() {
-            true => self.alive_if_worth(u64::MAX, interrupt)?,
+            true => Some(self.alive(interrupt)?),
             false => None,
         };
         if is_folded && alive.is_none() {

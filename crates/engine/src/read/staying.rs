@@ -19,7 +19,7 @@ use crate::select::fetch::{fetch, gather, no_rows};
 use crate::select::predicate::Test;
 use crate::select::selection::{Place, Selected};
 
-/// Steps that it takes to look for a row's key in a newer piece, by the measure of [`TableSnapshot::alive_if_worth`].
+/// Steps that it takes to look for a row's key in a newer piece, by the measure of [`TableSnapshot::note_steps`].
 const LOOKUP_STEPS: u64 = 2;
 
 /// Tells the rows that stay from those that are dropped, and keeps what it read of them.
@@ -43,7 +43,7 @@ impl<'t> Staying<'t> {
         let interrupt = &request.interrupt;
         if TablePolicy::of(&table.table().layout).deletes() {
             let pieces = candidates.pieces().len() as u64;
-            table.alive_if_worth(request.n.saturating_mul(pieces * LOOKUP_STEPS), interrupt)?;
+            table.note_steps(request.n.saturating_mul(pieces * LOOKUP_STEPS));
         }
         let known = table.known_dead();
         // What must be tested drops more, and several threads read what stays faster than it is read along the way. Nothing

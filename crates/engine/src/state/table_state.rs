@@ -20,7 +20,7 @@ use crate::state::expiring::Expiring;
 use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
 use crate::state::slots::Slot;
-use crate::state::version::TableVersion;
+use crate::state::version::{LivenessDemand, TableVersion};
 
 /// One table's pieces. Segments hold the commits up to `flushed`, runs those above. Both lists begin with the oldest: where
 /// the keys of two pieces overlap, the rows of the later one in the list are newer.
@@ -62,8 +62,8 @@ pub struct TableState {
     pub flush_calls: u32,
     /// Calls that are about to merge the segments: until they begin, no others merge any.
     pub compact_calls: u32,
-    /// Steps that reads have taken for want of knowing which rows are alive.
-    pub steps_taken: Arc<AtomicU64>,
+    /// How much knowing which rows are alive would have saved reads.
+    pub liveness_demand: Arc<LivenessDemand>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -114,7 +114,7 @@ impl TableState {
             merge_put_off: None,
             flush_calls: 0,
             compact_calls: 0,
-            steps_taken: Arc::default(),
+            liveness_demand: Arc::default(),
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -294,7 +294,7 @@ impl TableState {
         let pieces = segments.chain(runs.map(Piece::from)).collect();
         let (name, layout, clock) = (self.name.clone(), self.layout.clone(), self.clock(clock));
         let mut version = TableVersion::new(id, name, layout, visible, clock, pieces);
-        version.liveness.steps_taken = self.steps_taken.clone();
+        version.liveness.demand = self.liveness_demand.clone();
         version
     }
 }

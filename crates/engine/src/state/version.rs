@@ -1,7 +1,7 @@
 //! All tables at one moment, as snapshots hold them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::ids::{Lsn, TableId};
@@ -60,8 +60,17 @@ pub struct TableLiveness {
     pub known: Mutex<Option<Arc<KnownDead>>>,
     /// The rows that are alive and were not erased, by piece; `None` for all rows of one.
     pub alive: OnceLock<Vec<Option<Arc<AliveRows>>>>,
-    /// Steps that calls have taken, on all versions of the table, for want of knowing it.
-    pub steps_taken: Arc<AtomicU64>,
+    /// By calls on all versions of the table.
+    pub demand: Arc<LivenessDemand>,
+}
+
+/// How much knowing which rows of a table are alive would have saved.
+#[derive(Default)]
+pub struct LivenessDemand {
+    /// Steps that calls have taken for want of it.
+    pub steps: AtomicU64,
+    /// A thread is finding it out.
+    pub is_served: AtomicBool,
 }
 
 impl Version {

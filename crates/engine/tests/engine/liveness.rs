@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use drillcore::arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use drillcore::arrow_schema::DataType;
@@ -235,7 +237,15 @@ fn draws_find_out_which_rows_are_alive_once_they_have_looked_often_enough() {
     };
     let (first, looked) = draw(7);
     (0..200).for_each(|seed| drop(draw(seed)));
-    let (again, known) = draw(7);
+    // A thread finds it out.
+    let give_up = Instant::now() + Duration::from_secs(30);
+    let (again, known) = loop {
+        let (again, known) = draw(7);
+        if known <= 110 || Instant::now() > give_up {
+            break (again, known);
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
     assert_eq!(first, again);
     // Once it is known, only what is drawn is read.
     assert!(known <= 110 && looked > 2 * known, "{looked} rows, then {known}");
@@ -290,4 +300,23 @@ fn rows_of_a_rollup_table_are_counted_as_they_fold() {
             }
         }
     }
+}
+
+#[test]
+fn a_count_that_was_ended_makes_no_draw_do_its_work() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", spec()).unwrap();
+    for batch in 0..10 {
+        let of: Vec<(i64, usize, f64)> = (0..5_000).map(|at| (at * 3 + batch, 0, 1.0)).collect();
+        table.append(&rows(&of), OnError::Raise).unwrap();
+    }
+    let snapshot = table.snapshot().unwrap();
+    let ended = Interrupt::new(Arc::new(|| true));
+    let error = snapshot.count_interruptibly(&Selection::default(), &ended).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted);
+    let request =
+        SampleRequest { n: 10, selection: of_keys(0, 100), seed: Some(1), ..Default::default() };
+    let (_, looked) = examined(&db, || snapshot.sample(&request).unwrap());
+    assert!(looked < 2_000, "{looked} rows");
 }
