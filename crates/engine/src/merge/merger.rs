@@ -41,6 +41,8 @@ pub struct Merger<S> {
     losers: Vec<Contender>,
     /// Whether rows that are handed out have no keys.
     drops_keys: bool,
+    /// Whether batches of the only source are handed on.
+    passes_through: bool,
     /// Batches that output rows not yet handed out lie in.
     parts: Vec<Rows>,
     picked: Vec<(usize, usize)>,
@@ -104,6 +106,7 @@ impl<S: RowSource> Merger<S> {
         let mut merger = Merger {
             losers: vec![NO_CONTENDER; heads.len()],
             drops_keys: false,
+            passes_through: true,
             sources: heads,
             direction,
             fold,
@@ -123,6 +126,7 @@ impl<S: RowSource> Merger<S> {
     /// Puts all rows of a source into one batch, however long they are. The caller knows that they fit one array.
     pub fn in_one_batch(mut self) -> Merger<S> {
         (self.batch_rows, self.batch_bytes) = (usize::MAX, usize::MAX);
+        self.passes_through = false;
         self
     }
 
@@ -135,7 +139,7 @@ impl<S: RowSource> Merger<S> {
     /// The next rows, at least one, in order; `None` at the end.
     pub fn next_rows(&mut self) -> Result<Option<Rows>> {
         while let Some(winner) = self.winner() {
-            if self.picked.is_empty() && self.sources.len() == 1 {
+            if self.passes_through && self.picked.is_empty() && self.sources.len() == 1 {
                 return self.pass_through(winner).map(Some);
             }
             if self.fold.compares_keys() && self.repeats_last_key(winner) {
