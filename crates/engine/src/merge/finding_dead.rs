@@ -15,12 +15,14 @@ use crate::merge::known_dead::{KnownDead, Pending};
 use crate::merge::merger::Direction;
 use crate::merge::piece_source::PieceSource;
 use crate::merge::resolving::for_each_live;
-use crate::pieces::alive_rows::RowBits;
+use crate::pieces::alive_rows::{AliveRows, RowBits};
 use crate::pieces::liveness::Liveness;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::policy::tombstones::flags;
 use crate::select::selection::Selected;
 
+/// Rows whose bits are copied and counted in a step.
+const ROWS_PER_STEP: u64 = 512;
 /// Steps of the merge of one key, of the search of one in a run, and of one in a segment.
 const MERGE_STEPS: u64 = 4;
 const RUN_STEPS: u64 = 2;
@@ -28,15 +30,19 @@ const SEGMENT_STEPS: u64 = 32;
 
 /// How many steps it takes to find which rows are alive.
 pub fn steps(pieces: &[Piece], known: &KnownDead) -> u64 {
-    let lookups = known.pending().map_or(u64::MAX, |pending| steps_of(pieces, pending));
-    lookups.min(merge_steps(pieces))
+    let count = || {
+        let lookups =
+            known.pending().map_or(u64::MAX, |pending| lookup_steps(pieces, known, pending));
+        lookups.min(merge_steps(pieces))
+    };
+    *known.steps.get_or_init(count)
 }
 
 fn merge_steps(pieces: &[Piece]) -> u64 {
     pieces.iter().map(Piece::rows).sum::<u64>().saturating_mul(MERGE_STEPS)
 }
 
-fn steps_of(pieces: &[Piece], pending: &Pending) -> u64 {
+fn lookup_steps(pieces: &[Piece], known: &KnownDead, pending: &Pending) -> u64 {
     if !pending.tombstones.is_empty() {
         return u64::MAX;
     }
@@ -48,7 +54,13 @@ fn steps_of(pieces: &[Piece], pending: &Pending) -> u64 {
         let steps: u64 = older.iter().map(of_older).sum();
         pieces[*newer].rows().saturating_mul(steps)
     };
-    pending.keys.iter().map(of_newer).fold(0, u64::saturating_add)
+    let mut is_copied: Vec<bool> = (0..pieces.len())
+        .map(|piece| pieces[piece].erased.is_some() || known.of_piece(piece).is_none())
+        .collect();
+    pending.keys.iter().flat_map(|(_, older)| older).for_each(|&older| is_copied[older] = true);
+    let copied = pieces.iter().zip(is_copied).filter(|(_, is_copied)| *is_copied);
+    let copied: u64 = copied.map(|(piece, _)| piece.rows()).sum();
+    pending.keys.iter().map(of_newer).fold(copied / ROWS_PER_STEP, u64::saturating_add)
 }
 
 /// Finds which rows of each piece are alive at a commit; of erased rows it may say either.
@@ -59,22 +71,24 @@ pub fn find_dead(
     lsn: Lsn,
     interrupt: &Interrupt,
 ) -> Result<Vec<Liveness>> {
-    let pending =
-        known.pending().filter(|pending| steps_of(pieces, pending) <= merge_steps(pieces));
-    let bits = match pending {
+    let is_less = |pending: &&Pending| lookup_steps(pieces, known, pending) <= merge_steps(pieces);
+    let alive = match known.pending().filter(is_less) {
         Some(pending) => by_lookups(layout, pieces, known, pending, interrupt)?,
         None => by_merge(layout, pieces, interrupt)?,
     };
-    let found =
-        |bits: RowBits| Liveness { alive: Arc::new(bits.counted()), through: lsn, since: lsn };
-    Ok(bits.into_iter().map(found).collect())
+    let found = |alive| Liveness { alive, through: lsn, since: lsn };
+    Ok(alive.into_iter().map(found).collect())
 }
 
-fn by_merge(layout: &Layout, pieces: &Arc<[Piece]>, interrupt: &Interrupt) -> Result<Vec<RowBits>> {
+fn by_merge(
+    layout: &Layout,
+    pieces: &Arc<[Piece]>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Arc<AliveRows>>> {
     let mut alive: Vec<RowBits> = pieces.iter().map(|piece| RowBits::none(piece.rows())).collect();
     let all = Selected::whole(pieces.clone());
     for_each_live(layout, &all, interrupt, |piece, ordinal| alive[piece].set(ordinal))?;
-    Ok(alive)
+    Ok(alive.into_iter().map(|bits| Arc::new(bits.counted())).collect())
 }
 
 fn by_lookups(
@@ -83,14 +97,13 @@ fn by_lookups(
     known: &KnownDead,
     pending: &Pending,
     interrupt: &Interrupt,
-) -> Result<Vec<RowBits>> {
-    let mut alive = Vec::with_capacity(pieces.len());
-    for (number, piece) in pieces.iter().enumerate() {
-        alive.push(match known.of_piece(number) {
-            Some(known) => known.alive.bits(),
-            None => without_tombstones(layout, piece),
-        });
-    }
+) -> Result<Vec<Arc<AliveRows>>> {
+    // Of those in which nothing dies, what is known is handed on.
+    let mut changed: Vec<Option<RowBits>> = pieces.iter().map(|_| None).collect();
+    let bits_of = |piece: usize| match known.of_piece(piece) {
+        Some(known) => known.alive.bits(),
+        None => without_tombstones(layout, &pieces[piece]),
+    };
     let only_keys = Projection { keys: true, ..Projection::default() };
     for (newer, older) in &pending.keys {
         let newer = pieces[*newer].clone();
@@ -99,17 +112,27 @@ fn by_lookups(
         while let Some((rows, _)) = source.next_placed()? {
             interrupt.check()?;
             for (&older, start) in older.iter().zip(&mut starts) {
-                let dies = |ordinal| alive[older].clear(ordinal);
+                let mut dies = |ordinal| {
+                    if known.of_piece(older).is_none_or(|known| known.alive.contains(ordinal)) {
+                        changed[older].get_or_insert_with(|| bits_of(older)).clear(ordinal);
+                    }
+                };
                 match &pieces[older].array {
-                    SortedArray::Run(run) => run.find_ascending(rows.keys(), start, dies),
+                    SortedArray::Run(run) => run.find_ascending(rows.keys(), start, &mut dies),
                     SortedArray::Segment(_) => {
-                        for_each_found(&pieces[older], rows.keys(), interrupt, dies)?;
+                        for_each_found(&pieces[older], rows.keys(), interrupt, &mut dies)?;
                     }
                 }
             }
         }
     }
-    Ok(alive)
+    let alive = changed.into_iter().enumerate().map(|(number, changed)| {
+        match (changed, known.of_piece(number)) {
+            (None, Some(known)) => known.alive.clone(),
+            (changed, _) => Arc::new(changed.unwrap_or_else(|| bits_of(number)).counted()),
+        }
+    });
+    Ok(alive.collect())
 }
 
 /// The rows of a run that are no tombstones.

@@ -1,5 +1,7 @@
 //! What is known of which rows of a table are dead at one commit, and what has to be looked for.
 
+use std::sync::OnceLock;
+
 use drillcore_format::ids::Lsn;
 use drillcore_format::rows::Layout;
 
@@ -16,6 +18,8 @@ pub struct KnownDead {
     /// In what was committed up to there nothing newer than the rows of each piece is left to be found.
     through: Vec<Lsn>,
     pending: Option<Pending>,
+    /// What it takes to look for that, once asked for.
+    pub steps: OnceLock<u64>,
 }
 
 /// What is left to be looked for.
@@ -37,7 +41,8 @@ impl KnownDead {
         let through = pieces.iter().zip(&of).map(|(piece, known)| {
             known.as_ref().map_or_else(|| own(piece), |known| known.through.max(own(piece)))
         });
-        let mut dead = KnownDead { through: through.collect(), of, pending: None };
+        let (through, steps) = (through.collect(), OnceLock::new());
+        let mut dead = KnownDead { through, of, pending: None, steps };
         dead.pending = (pieces.len() <= LISTED_MAX).then(|| dead.list_pending(layout, pieces));
         dead
     }
@@ -46,7 +51,7 @@ impl KnownDead {
     pub fn complete(found: Vec<Liveness>) -> KnownDead {
         let through = found.iter().map(|found| found.through).collect();
         let of = found.into_iter().map(Some).collect();
-        KnownDead { of, through, pending: Some(Pending::default()) }
+        KnownDead { of, through, pending: Some(Pending::default()), steps: OnceLock::new() }
     }
 
     fn list_pending(&self, layout: &Layout, pieces: &[Piece]) -> Pending {

@@ -61,6 +61,25 @@ impl RowBits {
         self.words[ordinal as usize / 64] &= !(1 << (ordinal % 64));
     }
 
+    /// Takes out some rows side by side.
+    pub fn clear_range(&mut self, ordinals: Range<u32>) {
+        let Range { start, end } = ordinals;
+        if start >= end {
+            return;
+        }
+        let (first, last) = (start as usize / 64, (end as usize - 1) / 64);
+        for number in first..=last {
+            let mut cleared = u64::MAX;
+            if number == first {
+                cleared &= u64::MAX << (start % 64);
+            }
+            if number == last && !end.is_multiple_of(64) {
+                cleared &= (1 << (end % 64)) - 1;
+            }
+            self.words[number] &= !cleared;
+        }
+    }
+
     /// Counts the rows. O(rows / 64).
     pub fn counted(self) -> AliveRows {
         let RowBits { words, rows } = self;
@@ -228,6 +247,11 @@ mod tests {
                     alive.iter().copied().filter(|ordinal| range.contains(ordinal)).collect();
                 assert_eq!(found, expected);
             }
+            let (from, to) = (random(rows + 1) as u32, random(rows + 1) as u32);
+            let (mut by_range, mut one_by_one) = (known.bits(), known.bits());
+            by_range.clear_range(from..to);
+            (from..to).for_each(|ordinal| one_by_one.clear(ordinal));
+            assert_eq!(by_range.counted(), one_by_one.counted());
             let mut same = RowBits::all(rows);
             (0..rows as u32)
                 .filter(|&ordinal| !known.contains(ordinal))

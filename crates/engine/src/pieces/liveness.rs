@@ -10,6 +10,7 @@ use drillcore_format::ids::Lsn;
 use parking_lot::Mutex;
 
 use crate::pieces::alive_rows::AliveRows;
+use crate::pieces::erased_rows::ErasedRows;
 
 /// Which rows of a piece were alive at one commit.
 #[derive(Debug, Clone)]
@@ -23,12 +24,23 @@ pub struct Liveness {
 
 /// The newest that is known of a piece, shared by all snapshots and jobs that have it.
 #[derive(Debug, Default)]
-pub struct KnownLiveness(Mutex<Option<Liveness>>);
+pub struct KnownLiveness {
+    known: Mutex<Option<Liveness>>,
+    unerased: Mutex<Option<Unerased>>,
+}
+
+/// Rows that are alive and were not erased, and what they were made of.
+#[derive(Debug)]
+struct Unerased {
+    alive: Arc<AliveRows>,
+    erased: Arc<ErasedRows>,
+    rows: Arc<AliveRows>,
+}
 
 impl KnownLiveness {
     /// Keeps what was found out, unless what is known is newer.
     pub fn note(&self, found: Liveness) {
-        let mut known = self.0.lock();
+        let mut known = self.known.lock();
         if known.as_ref().is_none_or(|known| known.through < found.through) {
             *known = Some(found);
         }
@@ -36,6 +48,26 @@ impl KnownLiveness {
 
     /// What is known, if it holds for a snapshot at a commit.
     pub fn at(&self, lsn: Lsn) -> Option<Liveness> {
-        self.0.lock().as_ref().filter(|known| known.since <= lsn).cloned()
+        self.known.lock().as_ref().filter(|known| known.since <= lsn).cloned()
+    }
+
+    /// Those of some rows that were not erased. O(rows / 64) and the intervals erased, unless the last call asked the same.
+    pub fn without_erased(
+        &self,
+        alive: &Arc<AliveRows>,
+        erased: &Arc<ErasedRows>,
+    ) -> Arc<AliveRows> {
+        let mut last = self.unerased.lock();
+        let is_it =
+            |last: &Unerased| Arc::ptr_eq(&last.alive, alive) && Arc::ptr_eq(&last.erased, erased);
+        if let Some(same) = last.as_ref().filter(|last| is_it(last)) {
+            return same.rows.clone();
+        }
+        let mut bits = alive.bits();
+        erased.iter().for_each(|interval| bits.clear_range(interval));
+        let rows = Arc::new(bits.counted());
+        let (alive, erased) = (alive.clone(), erased.clone());
+        *last = Some(Unerased { alive, erased, rows: rows.clone() });
+        rows
     }
 }

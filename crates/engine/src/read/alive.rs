@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::Builder;
+use std::time::Duration;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{ErrorKind, Result};
@@ -18,6 +19,8 @@ use crate::pieces::piece::Piece;
 use crate::read::snapshot::TableSnapshot;
 use crate::state::version::TableVersion;
 
+/// How often a call that waits for another looks at its interrupt.
+const WAIT: Duration = Duration::from_millis(5);
 /// The most steps that one call counts: their sum does not overflow.
 const STEPS_MAX: u64 = 1 << 40;
 
@@ -57,6 +60,16 @@ impl TableSnapshot {
     /// Which rows of each piece are alive and were not erased, `None` for all.
     pub(crate) fn alive(&self, interrupt: &Interrupt) -> Result<&[Option<Arc<AliveRows>>]> {
         let TableVersion { layout, pieces, lsn, liveness, .. } = self.table();
+        if let Some(alive) = liveness.alive.get() {
+            return Ok(alive);
+        }
+        // One call finds it out, and others wait for that.
+        let _only_one = loop {
+            if let Some(only_one) = liveness.finding.try_lock_for(WAIT) {
+                break only_one;
+            }
+            interrupt.check()?;
+        };
         if let Some(alive) = liveness.alive.get() {
             return Ok(alive);
         }
@@ -107,10 +120,8 @@ impl TableSnapshot {
 
 /// The rows of a piece that are alive and were not erased; `None` for all.
 fn unerased(piece: &Piece, found: &Liveness) -> Option<Arc<AliveRows>> {
-    let Some(erased) = &piece.erased else {
-        return (!found.alive.is_all()).then(|| found.alive.clone());
-    };
-    let mut bits = found.alive.bits();
-    erased.iter().flatten().for_each(|ordinal| bits.clear(ordinal));
-    Some(Arc::new(bits.counted()))
+    match &piece.erased {
+        Some(erased) => Some(piece.liveness.without_erased(&found.alive, erased)),
+        None => (!found.alive.is_all()).then(|| found.alive.clone()),
+    }
 }

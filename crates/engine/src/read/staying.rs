@@ -42,8 +42,9 @@ impl<'t> Staying<'t> {
     ) -> Result<Staying<'t>> {
         let interrupt = &request.interrupt;
         if TablePolicy::of(&table.table().layout).deletes() {
-            let pieces = candidates.pieces().len() as u64;
-            table.note_steps(request.n.saturating_mul(pieces * LOOKUP_STEPS));
+            let pending = table.known_dead();
+            let newer = pending.pending().map_or(candidates.pieces().len(), |of| of.keys.len());
+            table.note_steps(request.n.saturating_mul(newer as u64 * LOOKUP_STEPS));
         }
         let known = table.known_dead();
         // What must be tested drops more, and several threads read what stays faster than it is read along the way. Nothing

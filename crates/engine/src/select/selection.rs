@@ -203,20 +203,21 @@ impl Scope {
             }
             return Ok(Selected::listed(pieces, ordinals));
         }
-        let mut parts = Vec::with_capacity(pieces.len());
-        for (number, (alive, range)) in alive.iter().zip(self.range.ordinals(&pieces)?).enumerate()
-        {
-            let Range { start: from, end: to } = range;
-            parts.push(match alive {
-                None => Part { piece: number, members: None, from, to },
-                Some(alive) => Part {
-                    piece: number,
-                    members: Some(Members::Live(LiveRows::Alive(alive.clone()))),
-                    from: alive.rank(from),
-                    to: alive.rank(to),
-                },
-            });
-        }
+        let of_alive = |part: &Part| {
+            let Some(alive) = &alive[part.piece] else { return part.clone() };
+            // What was erased at the ends is not alive.
+            let (first, last) = match &part.members {
+                Some(Members::Live(live)) => (live.ordinal(part.from), live.ordinal(part.to - 1)),
+                _ => (part.from, part.to - 1),
+            };
+            Part {
+                piece: part.piece,
+                members: Some(Members::Live(LiveRows::Alive(alive.clone()))),
+                from: alive.rank(first),
+                to: alive.rank(last + 1),
+            }
+        };
+        let parts = candidates.parts().iter().map(of_alive).collect();
         Ok(Selected::of_parts(pieces, parts))
     }
 }

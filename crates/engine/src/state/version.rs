@@ -58,6 +58,8 @@ pub struct TableVersion {
 pub struct TableLiveness {
     /// What is known, once that was asked for.
     pub known: Mutex<Option<Arc<KnownDead>>>,
+    /// Held while that is found out.
+    pub finding: Mutex<()>,
     /// The rows that are alive and were not erased, by piece; `None` for all rows of one.
     pub alive: OnceLock<Vec<Option<Arc<AliveRows>>>>,
     /// By calls on all versions of the table.

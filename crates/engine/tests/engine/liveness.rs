@@ -11,7 +11,9 @@ use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 
-use crate::fixtures::{all_ids, between, ids, integers, of_keys, of_set, schema_of};
+use crate::fixtures::{
+    all_ids, between, ids, integers, of_keys, of_set, schema_of, value_rows, values_spec,
+};
 
 const KEYS: u64 = 3_000;
 const PLACES: [&str; 3] = ["Oslo", "Rome", "Turin"];
@@ -319,4 +321,31 @@ fn a_count_that_was_ended_makes_no_draw_do_its_work() {
         SampleRequest { n: 10, selection: of_keys(0, 100), seed: Some(1), ..Default::default() };
     let (_, looked) = examined(&db, || snapshot.sample(&request).unwrap());
     assert!(looked < 2_000, "{looked} rows");
+}
+
+#[test]
+fn runs_of_which_all_but_one_were_erased_are_compacted() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options { memory_bytes: 1 << 30, ..Options::default() };
+    let db = Database::open(folder.path(), options).unwrap();
+    let table = db.create_table("t", values_spec(Merge::Upsert)).unwrap();
+    let hold = db.hold_maintenance();
+    for _ in 0..7 {
+        table.append(&value_rows(0..20_000, 0), OnError::Raise).unwrap();
+    }
+    table.delete_selected(&of_keys(0, 20_000)).unwrap();
+    table.append(&value_rows(30_000..50_000, 0), OnError::Raise).unwrap();
+    drop(hold);
+    let give_up = Instant::now() + Duration::from_secs(30);
+    loop {
+        let stats = db.stats().unwrap();
+        let writer = stats.writer.unwrap();
+        assert_eq!(writer.failure, None);
+        if stats.tables[0].runs == 1 {
+            break;
+        }
+        assert!(Instant::now() < give_up, "nothing is compacted");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(table.snapshot().unwrap().rows().unwrap(), 20_000);
 }
