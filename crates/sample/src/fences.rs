@@ -7,7 +7,7 @@
 
 /// Of many positions each is located by a table first, of about this many entries.
 const TABLE_BITS: u32 = 9;
-/// So many positions are worth a table.
+/// A table is worth making for at least this many positions.
 const TABLE_WORTH: usize = 1 << TABLE_BITS;
 
 /// Prefix sums of the pieces' counts.
@@ -146,7 +146,7 @@ mod tests {
                     prop_assert_eq!((piece, ordinal), locate_by_walking(&counts, position));
                     prop_assert!(ordinal < fences.count(piece));
                 }
-                // Few, and so many that a table is made.
+                // A few, and enough for a table.
                 let step = (fences.total() / 700).max(1);
                 for len in [3, 2_000] {
                     let positions: Vec<u64> =

@@ -1,7 +1,7 @@
 //! Carrying through a merge what is known of which rows are alive.
 //!
 //! A merge drops rows that die in it. Of the others it is known of the pieces that are merged which of them newer pieces have
-//! replaced, so that nobody has to look for all of them anew.
+//! replaced, so that no read has to look for them a second time.
 
 use std::sync::Arc;
 

@@ -77,9 +77,7 @@ enum Ordinals {
 impl PieceSource {
     /// All rows of a piece but those that were erased.
     pub fn whole(piece: Piece, projection: Projection, direction: Direction) -> PieceSource {
-        let rest = Rest::interval(0..piece.rows());
-        let erased = piece.erased.clone();
-        let live = erased.map(|erased| LiveRows::Unerased { rows: piece.rows(), erased });
+        let (rest, live) = (Rest::interval(0..piece.rows()), piece.unerased());
         PieceSource { live, ..PieceSource::new(piece, projection, direction, rest) }
     }
 

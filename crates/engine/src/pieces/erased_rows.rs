@@ -1,6 +1,6 @@
 //! Rows of a piece that were erased. They stay where they are until the piece is merged, and nothing shows them.
 
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
@@ -43,12 +43,6 @@ impl ErasedRows {
     /// How many live rows lie before an ordinal.
     pub fn live_before(&self, ordinal: u64) -> u64 {
         ordinal - self.rank(ordinal)
-    }
-
-    /// The smallest interval with all live rows of one; `None` if it has none.
-    pub fn trimmed(&self, ordinals: Range<u64>) -> Option<Range<u64>> {
-        let (from, to) = (self.live_before(ordinals.start), self.live_before(ordinals.end));
-        (from < to).then(|| self.outside(from)..self.outside(to - 1) + 1)
     }
 
     /// The running sums of one of `columns` weight columns, which `find` makes when they are first asked for.

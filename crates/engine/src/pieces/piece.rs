@@ -101,6 +101,12 @@ impl Piece {
         self.erased.as_ref().map_or(0, |erased| erased.len().into())
     }
 
+    /// The rows that were not erased, if some were.
+    pub fn unerased(&self) -> Option<LiveRows> {
+        let erased = self.erased.clone()?;
+        Some(LiveRows::Unerased { rows: self.rows(), erased })
+    }
+
     /// The number of the segment, if it is one, with its rows that were erased, if there are some.
     pub fn erased_of_segment(&self) -> Option<(SegmentId, OrdinalIntervals)> {
         Some((self.segment()?.id(), self.erased.as_ref()?.ordinals().clone()))
@@ -166,8 +172,8 @@ impl Piece {
         bytes_max: usize,
         interrupt: &Interrupt,
     ) -> Result<Vec<Hits>> {
-        if let Some(erased) = &self.erased {
-            return self.get_live(erased, keys, wanted, projection, bytes_max, interrupt);
+        if let Some(live) = self.unerased() {
+            return self.get_live(&live, keys, wanted, projection, bytes_max, interrupt);
         }
         let asked = Asked::new(interrupt);
         let go_on = || asked.go_on_shortly();
@@ -192,7 +198,7 @@ impl Piece {
     /// [`Piece::get`] where rows were erased: the newest of those that were not.
     fn get_live(
         &self,
-        erased: &ErasedRows,
+        live: &LiveRows,
         keys: &Keys,
         wanted: &[u32],
         projection: &Projection,
@@ -202,7 +208,7 @@ impl Piece {
         let mut found = Vec::new();
         for &key in wanted {
             interrupt.check()?;
-            let ordinal = self.find_live(erased, keys.value(key as usize))?;
+            let ordinal = self.find_live(live, keys.value(key as usize))?;
             found.extend(ordinal.map(|ordinal| (key, ordinal)));
         }
         let mut ordinals: Vec<u32> = found.iter().map(|(_, ordinal)| *ordinal).collect();
@@ -223,18 +229,18 @@ impl Piece {
     }
 
     /// The newest row with a key that was not erased. On disk two index pages and two blocks.
-    fn find_live(&self, erased: &ErasedRows, key: &[u8]) -> Result<Option<u32>> {
+    fn find_live(&self, live: &LiveRows, key: &[u8]) -> Result<Option<u32>> {
         if !self.spans(key) {
             return Ok(None);
         }
         let range = self.rank(&Bound::at_key(key))?..self.rank(&Bound::past_key(key))?;
-        Ok(erased.trimmed(range).map(|range| range.end as u32 - 1))
+        Ok(live.trimmed(range).map(|range| range.end as u32 - 1))
     }
 
     /// Whether any row has this key. The cost of [`Piece::get`].
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        if let Some(erased) = &self.erased {
-            return Ok(self.find_live(erased, key)?.is_some());
+        if let Some(live) = self.unerased() {
+            return Ok(self.find_live(&live, key)?.is_some());
         }
         match &self.array {
             SortedArray::Run(run) => Ok(run.find(key).is_some()),

@@ -93,23 +93,16 @@ impl TableSnapshot {
         if liveness.alive.get().is_some()
             || !self.keeps_liveness()
             || before.saturating_add(steps_taken) < steps(pieces, &self.known_dead())
-            || demand.is_served.swap(true, Ordering::Acquire)
         {
             return;
         }
+        let Some(serving) = demand.serve() else { return };
         let snapshot = self.clone();
-        let find = move || {
-            // What cannot be read now is tried once as many steps more were taken, as is what was found out for a snapshot that
-            // is no longer the newest.
+        // Whatever keeps the thread from it, it is tried again once calls have taken as many steps more.
+        let _ = Builder::new().name("drillcore-liveness".into()).spawn(move || {
+            let _serving = serving;
             let _ = snapshot.alive(&Interrupt::never());
-            let demand = &snapshot.table().liveness.demand;
-            demand.steps.store(0, Ordering::Relaxed);
-            demand.is_served.store(false, Ordering::Release);
-        };
-        if Builder::new().name("drillcore-liveness".into()).spawn(find).is_err() {
-            demand.steps.store(0, Ordering::Relaxed);
-            demand.is_served.store(false, Ordering::Release);
-        }
+        });
     }
 
     /// Whether what is found out holds for other snapshots. Not where rows expire: those at another time may show more of them.

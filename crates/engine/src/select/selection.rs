@@ -335,17 +335,12 @@ impl Part {
 /// The rows of an interval that were not erased, in the piece with some number.
 fn live_part(number: usize, piece: &Piece, ordinals: Range<u64>) -> Part {
     let Range { start: from, end: to } = ordinals;
-    match &piece.erased {
-        Some(erased) if erased.count_in(&ordinals) > 0 => Part {
-            piece: number,
-            members: Some(Members::Live(LiveRows::Unerased {
-                rows: piece.rows(),
-                erased: erased.clone(),
-            })),
-            from: erased.live_before(from),
-            to: erased.live_before(to),
-        },
-        _ => Part { piece: number, members: None, from, to },
+    match piece.unerased().filter(|live| !live.are_all(&(from..to))) {
+        Some(live) => {
+            let (from, to) = (live.rank(from), live.rank(to));
+            Part { piece: number, members: Some(Members::Live(live)), from, to }
+        }
+        None => Part { piece: number, members: None, from, to },
     }
 }
 

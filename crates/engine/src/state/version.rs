@@ -1,7 +1,7 @@
 //! All tables at one moment, as snapshots hold them.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use drillcore_format::ids::{Lsn, TableId};
@@ -72,7 +72,24 @@ pub struct LivenessDemand {
     /// Steps that calls have taken for want of it.
     pub steps: AtomicU64,
     /// A thread is finding it out.
-    pub is_served: AtomicBool,
+    is_served: AtomicBool,
+}
+
+/// Held by the one thread that finds out which rows of a table are alive. Once it is dropped, steps are counted anew.
+pub struct Serving(Arc<LivenessDemand>);
+
+impl LivenessDemand {
+    /// Has the caller find it out, unless another does.
+    pub fn serve(self: &Arc<LivenessDemand>) -> Option<Serving> {
+        (!self.is_served.swap(true, Ordering::Acquire)).then(|| Serving(self.clone()))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.steps.store(0, Ordering::Relaxed);
+        self.0.is_served.store(false, Ordering::Release);
+    }
 }
 
 impl Version {

@@ -120,9 +120,9 @@ pub struct RankSearch<'k> {
     base: usize,
     /// ... and as many come after these that may be.
     left: usize,
-    /// So many keys lie before the place, ...
+    /// At least this many keys lie before the place, ...
     low: usize,
-    /// ... and all from there on behind it.
+    /// ... and all from this one on behind it.
     high: usize,
 }
 
