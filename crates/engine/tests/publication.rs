@@ -55,6 +55,13 @@ struct LogWrites {
 struct LogFile {
     file: Box<dyn WriteFile>,
     log: Arc<LogWrites>,
+    /// The commit that it begins with.
+    first: u64,
+    bytes: Mutex<LogBytes>,
+}
+
+#[derive(Default)]
+struct LogBytes {
     unsynced: Vec<u8>,
     /// All that the file holds.
     held: Vec<u8>,
@@ -95,7 +102,9 @@ impl Directory for LogFolder {
             return Ok(file);
         }
         let log = self.log.clone();
-        Ok(Box::new(LogFile { file, log, unsynced: Vec::new(), held: Vec::new() }))
+        let first = name.trim_end_matches(".new").trim_end_matches(".log");
+        let first = first["wal-".len()..].parse().expect("no file becomes full here");
+        Ok(Box::new(LogFile { file, log, first, bytes: Mutex::default() }))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -117,28 +126,32 @@ impl Directory for LogFolder {
 
 impl LogFile {
     /// Brings the bytes that wait into the file; where writing fails, half of them.
-    fn land(&mut self) -> io::Result<()> {
+    fn land(&self) -> io::Result<()> {
+        // What is written beside a sync is none of its business.
+        let mut bytes = std::mem::take(&mut self.bytes.lock().unwrap().unsynced);
         thread::yield_now();
         let left = self.log.left.load(Ordering::SeqCst);
         self.log.left.store(left.saturating_sub(1), Ordering::SeqCst);
         if left == 0 {
             self.log.has_failed.store(true, Ordering::SeqCst);
-            self.unsynced.truncate(self.unsynced.len() / 2);
+            bytes.truncate(bytes.len() / 2);
         }
-        let bytes = std::mem::take(&mut self.unsynced);
         self.file.write_all(&bytes)?;
-        self.held.extend(bytes);
-        self.count_frames();
+        {
+            let held = &mut self.bytes.lock().unwrap().held;
+            held.extend(bytes);
+            self.count_frames(held);
+        }
         thread::yield_now();
         // Not for want of room: a file that cannot be begun for that is no failure, and the log goes on.
         if left == 0 { Err(io::Error::other("the disk broke")) } else { Ok(()) }
     }
 
-    fn count_frames(&mut self) {
-        if self.held.len() < FILE_HEADER_BYTES {
+    fn count_frames(&self, held: &[u8]) {
+        if held.len() < FILE_HEADER_BYTES {
             return;
         }
-        let (_, mut frames) = FrameReader::new(&self.held, LogKind::Wal).unwrap();
+        let (_, mut frames) = FrameReader::new(held, LogKind::Wal, self.first).unwrap();
         while let Some(frame) = frames.next_frame().unwrap() {
             self.log.logged.fetch_max(frame.sequence, Ordering::SeqCst);
         }
@@ -146,12 +159,12 @@ impl LogFile {
 }
 
 impl WriteFile for LogFile {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.unsynced.extend(bytes);
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+        self.bytes.lock().unwrap().unsynced.extend(bytes);
         if self.log.durability == Durability::Fsync { Ok(()) } else { self.land() }
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         self.land()
     }
 }

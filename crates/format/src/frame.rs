@@ -4,17 +4,17 @@
 //! was on stable storage when the frame was written: its *mark*. [`frame_reader`](crate::frame_reader) says what
 //! that is for. Drawn in `docs/format.md`, section "Log files".
 
-use crate::cursor::{put_u32, put_u64};
+use crate::cursor::put_u32;
 use crate::error::{FormatError, Result};
 
 /// The bytes before the first frame of a log file.
-pub const FILE_HEADER_BYTES: usize = 32;
+pub const FILE_HEADER_BYTES: usize = 24;
 /// The bytes before a frame's payload.
 pub const FRAME_HEADER_BYTES: usize = 28;
 /// The bytes a frame takes beside its payload.
 pub const FRAME_OVERHEAD_BYTES: usize = FRAME_HEADER_BYTES + 1;
 
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The first byte of a frame and its last. Neither is zero, so that a frame whose first or last bytes never
 /// reached the disk shows it.
@@ -54,19 +54,17 @@ pub struct FileHeader {
     /// Goes into the checksum of each frame's header, so that the bytes of another file's frames are no
     /// frame in this one, wherever they turn up.
     pub nonce: u32,
-    /// The number of the first frame. What is before it is on stable storage.
-    pub first: u64,
 }
 
 impl FileHeader {
-    fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the header, with which a log file begins.
+    pub fn put(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.kind.magic());
         put_u32(out, VERSION);
         let checksum = crc32c::crc32c(&out[start..]);
         put_u32(out, checksum);
         put_u32(out, self.nonce);
-        put_u64(out, self.first);
         let checksum = crc32c::crc32c(&out[start..]);
         put_u32(out, checksum);
     }
@@ -93,12 +91,72 @@ impl FileHeader {
         if version != VERSION {
             return Err(FormatError::Version { what, found: version, supported: VERSION });
         }
-        check(what, u32_at(header, 28), crc32c::crc32c(&header[..28]))?;
-        Ok(FileHeader { kind, nonce: u32_at(header, 16), first: u64_at(header, 20) })
+        check(what, u32_at(header, 20), crc32c::crc32c(&header[..20]))?;
+        Ok(FileHeader { kind, nonce: u32_at(header, 16) })
     }
 }
 
-/// Encodes the frames of one log file, one behind the other, and keeps count of what is synced of them.
+/// A payload under construction, with room before it for its frame's header.
+#[derive(Debug, Clone)]
+pub struct PayloadBuilder {
+    frame: Vec<u8>,
+}
+
+/// A payload in its frame, of which all is known but what depends on its place in a log. So little is left to do once it
+/// has one.
+#[derive(Debug, Clone)]
+pub struct Payload {
+    frame: Vec<u8>,
+    crc: u32,
+    /// Whether a sector of it may be zero, wherever it comes to lie.
+    may_have_zero_sectors: bool,
+}
+
+impl PayloadBuilder {
+    /// An empty one, with room for `capacity` bytes.
+    pub fn new(capacity: usize) -> PayloadBuilder {
+        let mut frame = Vec::with_capacity(capacity + FRAME_OVERHEAD_BYTES);
+        frame.resize(FRAME_HEADER_BYTES, 0);
+        PayloadBuilder { frame }
+    }
+
+    /// What the payload is appended to.
+    pub fn out(&mut self) -> &mut Vec<u8> {
+        &mut self.frame
+    }
+
+    /// The payload, which must not be empty. Costs as much as it is long.
+    pub fn finish(self) -> Payload {
+        let PayloadBuilder { mut frame } = self;
+        let payload = &frame[FRAME_HEADER_BYTES..];
+        assert!(!payload.is_empty(), "a frame without a payload is a closing one");
+        let crc = crc32c::crc32c(payload);
+        // A sector has one of these in it, wherever it begins.
+        let may_have_zero_sectors = payload.chunks_exact(SECTOR_BYTES / 2).any(is_zero);
+        frame.push(END_MARK);
+        Payload { frame, crc, may_have_zero_sectors }
+    }
+}
+
+impl Payload {
+    /// A payload of these bytes, of which there must be some.
+    pub fn of(bytes: &[u8]) -> Payload {
+        let mut payload = PayloadBuilder::new(bytes.len());
+        payload.out().extend_from_slice(bytes);
+        payload.finish()
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.frame[FRAME_HEADER_BYTES..self.frame.len() - 1]
+    }
+
+    /// The bytes of its frame.
+    pub fn frame_bytes(&self) -> usize {
+        self.frame.len()
+    }
+}
+
+/// Numbers the frames of one log file, places them one behind the other, and keeps count of what is synced of the log.
 #[derive(Debug, Clone)]
 pub struct FrameWriter {
     nonce: u32,
@@ -109,12 +167,11 @@ pub struct FrameWriter {
 }
 
 impl FrameWriter {
-    /// Begins a file: appends its header to `out`. All before `header.first` must be on stable storage.
-    pub fn begin(header: FileHeader, out: &mut Vec<u8>) -> FrameWriter {
-        header.put(out);
-        let FileHeader { nonce, first, .. } = header;
+    /// Of a file with this header, in which nothing is behind it yet: it goes on with frame `first`. All frames before
+    /// `synced_before` must be on stable storage.
+    pub fn new(header: FileHeader, first: u64, synced_before: u64) -> FrameWriter {
         let offset = FILE_HEADER_BYTES as u64;
-        FrameWriter { nonce, offset, next: first, synced_before: first }
+        FrameWriter { nonce: header.nonce, offset, next: first, synced_before }
     }
 
     /// The number of the next frame.
@@ -122,14 +179,33 @@ impl FrameWriter {
         self.next
     }
 
-    /// Whether all frames so far were noted as synced.
-    pub fn is_synced(&self) -> bool {
-        self.synced_before == self.next
+    /// Frames before this one are on stable storage, as far as that was noted.
+    pub fn synced_before(&self) -> u64 {
+        self.synced_before
     }
 
     /// Notes that all frames so far are on stable storage, for those that follow to say.
     pub fn note_synced(&mut self) {
         self.synced_before = self.next;
+    }
+
+    /// Notes that all frames before `sequence` are on stable storage, for those that follow to say.
+    pub fn note_synced_before(&mut self, sequence: u64) {
+        assert!(sequence <= self.next, "what is synced was written");
+        self.synced_before = self.synced_before.max(sequence);
+    }
+
+    /// The next frame, complete. It goes to the end of the file.
+    pub fn place<'a>(&mut self, payload: &'a mut Payload) -> &'a [u8] {
+        let zero_sectors = match payload.may_have_zero_sectors {
+            true => zero_sectors(payload.bytes(), self.payload_offset()),
+            false => 0,
+        };
+        let header = self.header(payload.bytes().len(), payload.crc, zero_sectors);
+        payload.frame[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+        self.next += 1;
+        self.offset += payload.frame.len() as u64;
+        &payload.frame
     }
 
     /// Appends the next frame to `out`, which goes to the end of the file. The payload is not empty.
@@ -141,25 +217,45 @@ impl FrameWriter {
 
     /// Appends a closing frame: it says that all before it is on stable storage, and nothing else.
     pub fn put_closing(&mut self, out: &mut Vec<u8>) {
-        assert!(self.is_synced(), "a closing frame says that all before it is synced");
+        assert!(
+            self.synced_before == self.next,
+            "a closing frame says that all before it is synced"
+        );
         self.put_frame(&[], out);
     }
 
     fn put_frame(&mut self, payload: &[u8], out: &mut Vec<u8>) {
-        let unsynced = self.next - self.synced_before;
-        let header = FrameHeader {
-            zero_sectors: zero_sectors(payload, self.offset + FRAME_HEADER_BYTES as u64),
-            payload_len: u32::try_from(payload.len()).expect("a frame is shorter than 4 GiB"),
-            sequence: self.next,
-            // A mark that is too low is true as well.
-            unsynced: u32::try_from(unsynced).unwrap_or(u32::MAX),
-            payload_crc: crc32c::crc32c(payload),
-        };
+        let zero_sectors = zero_sectors(payload, self.payload_offset());
+        let header = self.header(payload.len(), crc32c::crc32c(payload), zero_sectors);
         out.reserve(payload.len() + FRAME_OVERHEAD_BYTES);
-        out.extend_from_slice(&header.encode(self.nonce));
+        out.extend_from_slice(&header);
         out.extend_from_slice(payload);
         out.push(END_MARK);
         self.offset += (payload.len() + FRAME_OVERHEAD_BYTES) as u64;
+    }
+
+    /// Where in the file the payload of the next frame begins.
+    fn payload_offset(&self) -> u64 {
+        self.offset + FRAME_HEADER_BYTES as u64
+    }
+
+    /// The header of the next frame.
+    fn header(
+        &self,
+        payload_len: usize,
+        payload_crc: u32,
+        zero_sectors: u32,
+    ) -> [u8; FRAME_HEADER_BYTES] {
+        let unsynced = self.next - self.synced_before;
+        let header = FrameHeader {
+            zero_sectors,
+            payload_len: u32::try_from(payload_len).expect("a frame is shorter than 4 GiB"),
+            sequence: self.next,
+            // A mark that is too low is true as well.
+            unsynced: u32::try_from(unsynced).unwrap_or(u32::MAX),
+            payload_crc,
+        };
+        header.encode(self.nonce)
     }
 }
 

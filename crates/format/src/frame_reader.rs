@@ -52,10 +52,13 @@ struct Whole<'a> {
 }
 
 impl<'a> FrameReader<'a> {
-    /// Reads a log file, whose content is `bytes`, from its header on.
-    pub fn new(bytes: &'a [u8], kind: LogKind) -> Result<(FileHeader, FrameReader<'a>)> {
+    /// Reads a log file, whose content is `bytes` and whose first frame is `first`, from its header on.
+    pub fn new(
+        bytes: &'a [u8],
+        kind: LogKind,
+        first: u64,
+    ) -> Result<(FileHeader, FrameReader<'a>)> {
         let header = FileHeader::read(bytes, kind)?;
-        let first = header.first;
         Ok((header, FrameReader::resume(&header, bytes, FILE_HEADER_BYTES, first)))
     }
 
@@ -63,7 +66,7 @@ impl<'a> FrameReader<'a> {
     /// to its end; the frame begins at byte `at` of them.
     pub fn resume(header: &FileHeader, bytes: &'a [u8], at: usize, next: u64) -> FrameReader<'a> {
         assert!(at <= bytes.len(), "byte {at} of a log of {}", bytes.len());
-        FrameReader { nonce: header.nonce, bytes, at, next, synced_before: header.first }
+        FrameReader { nonce: header.nonce, bytes, at, next, synced_before: 0 }
     }
 
     /// Takes it as known that all frames before `sequence` were synced, so one of them that does not check is
@@ -82,8 +85,8 @@ impl<'a> FrameReader<'a> {
         self.at
     }
 
-    /// All frames before this one were synced, as far as is known from what was read. At the end of the log that
-    /// includes what lies behind it.
+    /// All frames before this one were synced, as far as is known from what was read; 0 if nothing is known. At the end
+    /// of the log that includes what lies behind it.
     pub fn synced_before(&self) -> u64 {
         self.synced_before
     }

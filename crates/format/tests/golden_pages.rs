@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore_format::file_tail::{FileKind, TAIL_BYTES, read_tail, write_tail};
-use drillcore_format::frame::{FileHeader, FrameWriter, LogKind};
+use drillcore_format::frame::{FileHeader, FrameWriter, LogKind, PayloadBuilder};
 use drillcore_format::frame_reader::FrameReader;
 use drillcore_format::ids::{Lsn, LsnRange, SegmentId, TableId};
 use drillcore_format::index_page::{
@@ -18,7 +18,8 @@ use drillcore_format::index_page::{
 use drillcore_format::indexed_sets::IndexedSets;
 use drillcore_format::key::Bound;
 use drillcore_format::logged_commit::{
-    Erased, Erasure, LoggedCommit, SourcePosition, decode_commit, encode_commit,
+    Erased, Erasure, LoggedCommit, SourcePosition, decode_commit, put_batch, put_erasure,
+    put_source_position,
 };
 use drillcore_format::manifest_edit::{
     BackupMark, Edit, PinnedTable, PostingsMeta, SegmentMeta, decode_edits, encode_edits,
@@ -59,8 +60,8 @@ fn address(offset: u64) -> PageAddress {
 }
 
 /// The frames of a log file that ends with its last frame.
-fn frames(bytes: &[u8], kind: LogKind) -> Vec<(u64, &[u8])> {
-    let (_, mut reader) = FrameReader::new(bytes, kind).unwrap();
+fn frames(bytes: &[u8], kind: LogKind, first: u64) -> Vec<(u64, &[u8])> {
+    let (_, mut reader) = FrameReader::new(bytes, kind, first).unwrap();
     let mut frames = Vec::new();
     while let Some(frame) = reader.next_frame().unwrap() {
         frames.push((frame.sequence, frame.payload));
@@ -75,8 +76,10 @@ fn a_wal_keeps_its_bytes() {
     // The last one fills a sector with zeros.
     let second = [(TableId(7), &[0u8; 1200][..])];
     let mut bytes = Vec::new();
-    let header = FileHeader { kind: LogKind::Wal, nonce: 0x5eed, first: 5 };
-    let mut writer = FrameWriter::begin(header, &mut bytes);
+    let header = FileHeader { kind: LogKind::Wal, nonce: 0x5eed };
+    header.put(&mut bytes);
+    // Frame 4, in the file before, was not known to be synced.
+    let mut writer = FrameWriter::new(header, 5, 4);
     let range =
         Erased::Range { low: Some(Bound::at_key(b"low")), high: Some(Bound::past_key(b"up")) };
     let listed = vec![(SegmentId(3), OrdinalIntervals::new([0..7, 300..301]))];
@@ -89,15 +92,18 @@ fn a_wal_keeps_its_bytes() {
     ];
     let commits = [(&first[..], &[][..]), (&second[..], &[]), (&[], &erasures[..])];
     for (batches, erasures) in commits {
-        let mut payload = Vec::new();
-        encode_commit(batches, erasures, &[], &mut payload);
-        writer.put(&payload, &mut bytes);
+        let mut payload = PayloadBuilder::new(0);
+        for (table, block) in batches {
+            put_batch(*table, |out| out.extend_from_slice(block), payload.out());
+        }
+        erasures.iter().for_each(|erasure| put_erasure(erasure, payload.out()));
+        bytes.extend_from_slice(writer.place(&mut payload.finish()));
     }
     writer.note_synced();
     writer.put_closing(&mut bytes);
-    let pinned = golden("wal-v2.bin", &bytes);
+    let pinned = golden("wal-v3.bin", &bytes);
     assert_eq!(FileHeader::read(&pinned, LogKind::Wal), Ok(header));
-    let read: Vec<_> = frames(&pinned, LogKind::Wal)
+    let read: Vec<_> = frames(&pinned, LogKind::Wal, 5)
         .into_iter()
         .map(|(lsn, payload)| (lsn, decode_commit(payload).unwrap()))
         .collect();
@@ -113,20 +119,21 @@ fn a_wal_keeps_its_bytes() {
 fn a_manifest_keeps_its_bytes() {
     let lists = manifest_edits(1, true);
     let mut bytes = Vec::new();
-    let header = FileHeader { kind: LogKind::Manifest, nonce: 3, first: 0 };
-    let mut writer = FrameWriter::begin(header, &mut bytes);
+    let header = FileHeader { kind: LogKind::Manifest, nonce: 3 };
+    header.put(&mut bytes);
+    let mut writer = FrameWriter::new(header, 0, 0);
     for edits in &lists {
         let mut payload = Vec::new();
         encode_edits(edits, &mut payload);
         writer.put(&payload, &mut bytes);
         writer.note_synced();
     }
-    let pinned = golden("manifest-v2.bin", &bytes);
+    let pinned = golden("manifest-v3.bin", &bytes);
     assert_eq!(edits_of(&pinned), lists);
 }
 
 fn edits_of(manifest: &[u8]) -> Vec<Vec<Edit>> {
-    let payloads = frames(manifest, LogKind::Manifest);
+    let payloads = frames(manifest, LogKind::Manifest, 0);
     payloads.into_iter().map(|(_, payload)| decode_edits(payload).unwrap()).collect()
 }
 
@@ -226,11 +233,12 @@ fn positions_of_sources_keep_their_bytes() {
     };
     let positions = vec![position("topic-0", b"123"), position("forgotten", b"")];
     let mut commit = Vec::new();
-    encode_commit(&[(TableId(1), &b"rows"[..])], &[], &positions, &mut commit);
+    put_batch(TableId(1), |out| out.extend_from_slice(b"rows"), &mut commit);
+    positions.iter().for_each(|position| put_source_position(position, &mut commit));
     let edits: Vec<Edit> = positions.iter().cloned().map(Edit::SetPosition).collect();
     let mut bytes = Vec::new();
     encode_edits(&edits, &mut bytes);
-    let commit = golden("commit-with-positions-v1.bin", &commit);
+    let commit = golden("commit-with-positions-v2.bin", &commit);
     assert_eq!(decode_commit(&commit).map(|commit| commit.positions), Ok(positions));
     assert_eq!(decode_edits(&golden("position-edits-v1.bin", &bytes)), Ok(edits));
 }

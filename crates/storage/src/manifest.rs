@@ -136,8 +136,9 @@ impl Manifest {
         let name = file_name(number);
         let (mut bytes, mut payload) = (Vec::new(), Vec::new());
         // Another one than those of the files before.
-        let header = FileHeader { kind: LogKind::Manifest, nonce: number as u32, first: 0 };
-        let mut frames = FrameWriter::begin(header, &mut bytes);
+        let header = FileHeader { kind: LogKind::Manifest, nonce: number as u32 };
+        header.put(&mut bytes);
+        let mut frames = FrameWriter::new(header, 0, 0);
         encode_edits(&state.as_edits(), &mut payload);
         frames.put(&payload, &mut bytes);
         let file = create_whole(directory.as_ref(), &name, &bytes).context("create", &name)?;
@@ -539,7 +540,8 @@ fn read_state(
         offset: offset as u64,
         source,
     };
-    let (_, mut frames) = FrameReader::new(&bytes, LogKind::Manifest).map_err(|e| damaged(0, e))?;
+    let (_, mut frames) =
+        FrameReader::new(&bytes, LogKind::Manifest, 0).map_err(|e| damaged(0, e))?;
     // The file got its name with the first one in it.
     frames.expect_synced(1);
     let inconsistent = |detail| StorageError::Inconsistent { file: name.to_string(), detail };

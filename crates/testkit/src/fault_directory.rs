@@ -144,7 +144,7 @@ impl FaultDirectory {
             };
             let Some(file) = (if change_happened { now } else { synced }) else { continue };
             let bytes = file.lock().after_power_cut(unsynced, rng);
-            let mut copy = image.create(name).expect("each name comes once");
+            let copy = image.create(name).expect("each name comes once");
             copy.write_all(&bytes).expect("memory takes everything");
         }
         image
@@ -305,7 +305,7 @@ struct Writer {
 
 impl WriteFile for Writer {
     /// A write that fails has written half of its bytes, or those that there was room for.
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let room = self.directory.operate(Operation::Write).map(|shared| shared.room());
         let written = match &room {
             Ok(room) => bytes.len().min(*room),
@@ -321,7 +321,7 @@ impl WriteFile for Writer {
         }
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         let operated = self.directory.operate(Operation::Sync).map(drop);
         match operated {
             Ok(()) => self.file.lock().sync(),
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn an_image_holds_what_was_synced_and_the_rest_as_asked() {
         let (directory, mut rng) = (FaultDirectory::new(), Rng::keyed(1, 0));
-        let mut file = directory.create("kept").unwrap();
+        let file = directory.create("kept").unwrap();
         file.write_all(&[1; 600]).unwrap();
         file.sync().unwrap();
         directory.sync().unwrap();
@@ -377,7 +377,7 @@ mod tests {
         {
             let directory = FaultDirectory::new();
             directory.set_fault(Some(fault));
-            let mut file = directory.create("a").unwrap();
+            let file = directory.create("a").unwrap();
             assert!(file.write_all(&[1; 10]).is_err());
             assert_eq!(read_file(&directory, "a").unwrap().len(), 5);
             assert_eq!([file.sync().is_err(), file.write_all(&[1; 10]).is_err()], then_fail);

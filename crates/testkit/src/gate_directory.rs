@@ -129,7 +129,7 @@ struct SlowFile {
 }
 
 impl WriteFile for SlowFile {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let pause = self.gate.state.lock().pause;
         if !pause.is_zero() {
             thread::sleep(pause);
@@ -137,7 +137,7 @@ impl WriteFile for SlowFile {
         self.inner.write_all(bytes)
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         self.inner.sync()
     }
 }

@@ -150,12 +150,12 @@ struct Writer {
 }
 
 impl WriteFile for Writer {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.directory.write("write", &self.name);
         self.file.write_all(bytes)
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         self.directory.write("sync", &self.name);
         self.file.sync()
     }

@@ -14,7 +14,7 @@ use drillcore_format::manifest_edit::{BackupMark, Edit, PinnedTable};
 use drillcore_storage::error::StorageError;
 use drillcore_storage::files::directory::Directory;
 use drillcore_storage::files::lease::{Lease, ManifestVersion};
-use drillcore_storage::log::wal::Wal;
+use drillcore_storage::log::reading::read_log;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, ManifestTable, PinnedSnapshot};
 use drillcore_storage::postings::set_postings::SetPostings;
 use drillcore_storage::segments::segment::Segment;
@@ -241,7 +241,7 @@ fn read_folder<'a>(
     // The edits that commits need are in the manifest before they are in the log. So a manifest that is read
     // after the end of the log was found has those of all commits up to there.
     let needed_from = Manifest::read(source.as_ref())?.state.next_lsn;
-    let end = Wal::read(source.as_ref(), needed_from, Lsn(u64::MAX), None, go_on)?.last;
+    let end = read_log(source.as_ref(), needed_from, Lsn(u64::MAX), None, go_on)?.last;
     let found = Manifest::read(source.as_ref())?;
     let lease = lease(found.version)?;
     let state = found.state;
@@ -250,7 +250,7 @@ fn read_folder<'a>(
     let lsn = flushed.chain(pinned).chain(end).chain([Lsn(state.next_lsn.0 - 1)]).max();
     let lsn = lsn.unwrap_or_default();
     let mut log: Vec<(Lsn, Vec<u8>)> = Vec::new();
-    Wal::read(source.as_ref(), state.next_lsn, lsn, None, |at, payload| {
+    read_log(source.as_ref(), state.next_lsn, lsn, None, |at, payload| {
         interrupt.check()?;
         if at >= state.next_lsn {
             log.push((at, payload.to_vec()));

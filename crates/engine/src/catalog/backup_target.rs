@@ -18,7 +18,7 @@ use drillcore_storage::files::lease::{DeferredRemovals, ManifestVersion};
 use drillcore_storage::files::links::{Stored, copy_as, is_same, is_shared, store};
 use drillcore_storage::files::local_directory::LocalDirectory;
 use drillcore_storage::log::log_files::is_log_file;
-use drillcore_storage::log::wal::write_log;
+use drillcore_storage::log::recovery::write_log;
 use drillcore_storage::manifest::{self, Manifest, ManifestFound, ManifestState};
 use drillcore_storage::pages::paged_file::file_of;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use drillcore_format::ids::Lsn;
 use drillcore_format::schema::TableSchema;
-use drillcore_storage::log::wal::LogRead;
+use drillcore_storage::log::reading::LogRead;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
 

@@ -26,7 +26,7 @@ use drillcore_storage::files::directory::Directory;
 use drillcore_storage::files::lease::{Lease, ManifestVersion};
 use drillcore_storage::files::local_directory::LocalDirectory;
 use drillcore_storage::files::open_files::OpenFiles;
-use drillcore_storage::log::wal::{LogRead, Wal};
+use drillcore_storage::log::reading::{LogRead, read_log};
 use drillcore_storage::manifest::{Manifest, ManifestFound, ManifestState, PinnedSnapshot};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
@@ -404,7 +404,7 @@ impl Reader {
         }
         let before = before.map(|before| &before.log);
         let to = fixed.map_or(Lsn(u64::MAX), Moment::lsn);
-        let log = Wal::read(directory.as_ref(), needed_from, to, before, |lsn, payload| {
+        let log = read_log(directory.as_ref(), needed_from, to, before, |lsn, payload| {
             interrupt.check()?;
             match lsn {
                 lsn if lsn <= known => Ok(()),

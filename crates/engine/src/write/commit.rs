@@ -10,9 +10,10 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::NullBuffer;
 use drillcore_format::block;
+use drillcore_format::frame::{Payload, PayloadBuilder};
 use drillcore_format::ids::{Lsn, LsnRange, TableId};
 use drillcore_format::key::Keys;
-use drillcore_format::logged_commit::{SourcePosition, encode_commit};
+use drillcore_format::logged_commit::{SourcePosition, put_batch, put_source_position};
 use drillcore_format::rows::{Layout, Rows};
 use drillcore_format::schema::TableSchema;
 use drillcore_format::value_bytes::batch_bytes;
@@ -81,14 +82,11 @@ pub struct Prepared {
     pub rows: u64,
     pub rejected: Vec<Rejected>,
     runs: Vec<(TableId, UncommittedRun)>,
-    /// Of the runs, as the log has them, if there is a log.
-    blocks: Option<Vec<Block>>,
+    /// The runs, as the log has them, if there is a log.
+    logged: Option<PayloadBuilder>,
     /// The tables that need more columns for them.
     widenings: Vec<Widening>,
 }
-
-/// A run as the log has it.
-type Block = (TableId, Vec<u8>);
 
 impl TableShape {
     /// The table as it is now.
@@ -170,14 +168,14 @@ pub fn commit_prepared(
         let batches = batches.iter().map(again).collect::<Result<Vec<_>>>()?;
         prepared = prepare(core, &batches, options, interrupt)?;
     }
-    let Prepared { rows, rejected, runs, blocks, .. } = prepared;
+    let Prepared { rows, rejected, runs, logged, .. } = prepared;
     interrupt.check()?;
     if runs.is_empty() && positions.is_empty() {
         return Ok(AppendResult { rows, rejected, lsn: core.visible() });
     }
     let tables: Vec<(TableId, u64)> =
         runs.iter().map(|(table, run)| (*table, run.bytes())).collect();
-    let lsn = commit(core, runs, blocks, positions, false, interrupt)?;
+    let lsn = commit(core, runs, logged, positions, false, interrupt)?;
     if tables.is_empty() {
         // The log has become longer.
         core.wake_workers();
@@ -195,8 +193,8 @@ pub fn prepare(
     options: AppendOptions,
     interrupt: &Interrupt,
 ) -> Result<Prepared> {
-    let (rejected, runs, blocks, widenings) = Default::default();
-    let mut prepared = Prepared { rows: 0, rejected, runs, blocks, widenings };
+    let (rejected, runs, logged, widenings) = Default::default();
+    let mut prepared = Prepared { rows: 0, rejected, runs, logged, widenings };
     for (shape, batch) in batches {
         interrupt.check()?;
         let (shape, batch, widening) = with_discovered_columns(shape, batch)?;
@@ -212,7 +210,7 @@ pub fn prepare(
     }
     // Together, too: flushes start at half the budget, so a larger commit could wait for room for ever.
     check_size(core, prepared.runs.iter().map(|(_, run)| run.bytes()).sum())?;
-    prepared.blocks = logged_blocks(core, &prepared.runs);
+    prepared.logged = logged_runs(core, &prepared.runs);
     Ok(prepared)
 }
 
@@ -274,8 +272,8 @@ pub fn bury(
     let bytes = run.bytes();
     check_size(core, bytes)?;
     let runs = vec![(shape.table, run)];
-    let blocks = logged_blocks(core, &runs);
-    let lsn = commit(core, runs, blocks, &[], is_exclusive, interrupt)?;
+    let logged = logged_runs(core, &runs);
+    let lsn = commit(core, runs, logged, &[], is_exclusive, interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
@@ -292,8 +290,8 @@ pub fn replace(
     let run = encode(core, shape, rows)?;
     let bytes = run.bytes();
     let runs = vec![(shape.table, run)];
-    let blocks = logged_blocks(core, &runs);
-    let lsn = commit(core, runs, blocks, &[], true, interrupt)?;
+    let logged = logged_runs(core, &runs);
+    let lsn = commit(core, runs, logged, &[], true, interrupt)?;
     scheduler::compact_small_runs(core, shape.table, bytes)?;
     Ok(lsn)
 }
@@ -350,12 +348,12 @@ fn check_size(core: &Core, bytes: u64) -> Result<()> {
 fn commit(
     core: &Arc<Core>,
     runs: Vec<(TableId, UncommittedRun)>,
-    blocks: Option<Vec<Block>>,
+    logged: Option<PayloadBuilder>,
     positions: &[SourcePosition],
     is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
-    let frame = blocks.map(|blocks| encode_frame(&blocks, positions));
+    let payload = logged.map(|logged| with_positions(logged, positions));
     let bytes = runs.iter().map(|(_, run)| run.bytes()).sum();
     let tables: Vec<TableId> = runs.iter().map(|(table, _)| *table).collect();
     if is_exclusive {
@@ -364,10 +362,10 @@ fn commit(
     } else {
         admit(core, &tables, bytes, interrupt)?;
     }
-    let logged_bytes = frame.as_ref().map_or(0, |frame| frame.len() as u64);
+    let logged_bytes = payload.as_ref().map_or(0, |payload| payload.frame_bytes() as u64);
     let ready = LogBytes::reserve(core, logged_bytes).and_then(|reserved| {
         ready_to_log(core, interrupt)?;
-        Ok((publish(core, runs, positions, frame, is_exclusive, interrupt)?, reserved))
+        Ok((publish(core, runs, positions, payload, is_exclusive, interrupt)?, reserved))
     });
     let (lsn, reserved) = ready.inspect_err(|_| {
         core.state().buffered_bytes -= bytes;
@@ -457,24 +455,24 @@ pub fn ready_to_log(core: &Arc<Core>, interrupt: &Interrupt) -> Result<()> {
     })
 }
 
-fn logged_blocks(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<Vec<Block>> {
+/// The runs of a commit as the log has them, if there is a log.
+fn logged_runs(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<PayloadBuilder> {
     core.wal.get()?;
-    let block = |(table, run): &(TableId, UncommittedRun)| {
-        let mut bytes = Vec::new();
-        let nothing = block::Apart::default();
+    let bytes: u64 = runs.iter().map(|(_, run)| run.bytes()).sum();
+    let mut payload = PayloadBuilder::new(bytes as usize);
+    for (table, run) in runs {
         let rows = run.logged_rows();
-        block::encode(&rows, 0, rows.len(), nothing, &mut bytes);
-        (*table, bytes)
-    };
-    Some(runs.iter().map(block).collect())
+        let put = |out: &mut Vec<u8>| {
+            block::encode(&rows, 0, rows.len(), block::Apart::default(), out);
+        };
+        put_batch(*table, put, payload.out());
+    }
+    Some(payload)
 }
 
-fn encode_frame(blocks: &[Block], positions: &[SourcePosition]) -> Vec<u8> {
-    let borrowed: Vec<(TableId, &[u8])> =
-        blocks.iter().map(|(table, bytes)| (*table, bytes.as_slice())).collect();
-    let mut frame = Vec::new();
-    encode_commit(&borrowed, &[], positions, &mut frame);
-    frame
+fn with_positions(mut logged: PayloadBuilder, positions: &[SourcePosition]) -> Payload {
+    positions.iter().for_each(|position| put_source_position(position, logged.out()));
+    logged.finish()
 }
 
 /// The critical section: the next LSN, the frame in the log's queue, the runs in their tables' lists.
@@ -483,7 +481,7 @@ fn publish(
     core: &Core,
     runs: Vec<(TableId, UncommittedRun)>,
     positions: &[SourcePosition],
-    frame: Option<Vec<u8>>,
+    payload: Option<Payload>,
     is_exclusive: bool,
     interrupt: &Interrupt,
 ) -> Result<Lsn> {
@@ -502,8 +500,8 @@ fn publish(
     }
     let lsn = state.next_lsn;
     state.next_lsn = Lsn(lsn.0 + 1);
-    if let (Some(wal), Some(frame)) = (core.wal.get(), frame) {
-        wal.enqueue(lsn, frame);
+    if let (Some(wal), Some(payload)) = (core.wal.get(), payload) {
+        wal.enqueue(lsn, payload);
     }
     for (id, run) in runs {
         let table = state.tables.get_mut(&id).expect("checked above, under the same lock");

@@ -11,8 +11,9 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use drillcore_format::frame::{Payload, PayloadBuilder};
 use drillcore_format::ids::{Lsn, TableId};
-use drillcore_format::logged_commit::{self, Erased, encode_commit};
+use drillcore_format::logged_commit::{self, Erased, put_erasure};
 use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::files::lease::ManifestVersion;
@@ -70,13 +71,13 @@ pub fn erase_range(
     }
     let _underway = core.begin()?;
     let KeyRange { low, high } = range.clone();
-    let logged = Erased::Range { low, high };
+    let rows = Erased::Range { low, high };
     let erasing = Erasing { shape, question: &question, again: false };
     let mut found = Found::new();
     loop {
         find(core, erasing, &mut found, interrupt)?;
-        let frame = frame(shape, logged.clone());
-        if let Some(done) = publish(core, erasing, &mut found, frame, None, interrupt)? {
+        let logged = logged(shape, rows.clone());
+        if let Some(done) = publish(core, erasing, &mut found, logged, None, interrupt)? {
             return Ok(done);
         }
     }
@@ -136,9 +137,9 @@ fn erase_exclusively(
         // one and miss the others.
         let manifest = core.manifest();
         let ManifestVersion { file, edit } = manifest.version();
-        let frame = frame(shape, Erased::Listed { manifest: (file, edit), segments });
+        let logged = logged(shape, Erased::Listed { manifest: (file, edit), segments });
         let locked = Some(manifest);
-        if let Some(done) = publish(core, erasing, &mut found, frame, locked, interrupt)? {
+        if let Some(done) = publish(core, erasing, &mut found, logged, locked, interrupt)? {
             return Ok(done);
         }
     }
@@ -216,11 +217,11 @@ fn find(
     Ok(pieces)
 }
 
-fn frame(shape: &TableShape, rows: Erased) -> Vec<u8> {
-    let mut frame = Vec::new();
-    let erasure = logged_commit::Erasure { table: shape.table, rows };
-    encode_commit(&[], &[erasure], &[], &mut frame);
-    frame
+/// An erasure as the log has it.
+fn logged(shape: &TableShape, rows: Erased) -> Payload {
+    let mut payload = PayloadBuilder::new(0);
+    put_erasure(&logged_commit::Erasure { table: shape.table, rows }, payload.out());
+    payload.finish()
 }
 
 /// Publishes an erasure and shows it, for a caller with the manifest's lock as the only one who may; or `None` if pieces have come since, of which it must be found what is erased.
@@ -228,17 +229,16 @@ fn publish(
     core: &Arc<Core>,
     Erasing { shape, question, again }: Erasing<'_>,
     found: &mut Found,
-    frame: Vec<u8>,
+    logged: Payload,
     manifest: Option<MutexGuard<'_, Manifest>>,
     interrupt: &Interrupt,
 ) -> Result<Option<ErasedCommit>> {
-    let reserved =
-        LogBytes::reserve(core, if core.wal.get().is_some() { frame.len() as u64 } else { 0 })?;
-    if frame.len() as u64 > COMMIT_BYTES_MAX {
+    let bytes = logged.frame_bytes() as u64;
+    let reserved = LogBytes::reserve(core, if core.wal.get().is_some() { bytes } else { 0 })?;
+    if bytes > COMMIT_BYTES_MAX {
         return Err(Error::invalid(format!(
-            "the rows to delete take {} bytes in the log; the limit per commit is {COMMIT_BYTES_MAX}. Delete them in parts, \
-             by key range and condition",
-            frame.len()
+            "the rows to delete take {bytes} bytes in the log; the limit per commit is {COMMIT_BYTES_MAX}. Delete them in \
+             parts, by key range and condition"
         )));
     }
     ready_to_log(core, interrupt)?;
@@ -296,7 +296,7 @@ fn publish(
     entry.erasures.publish(Erasure { lsn, question, layout }, hidden);
     state.next_lsn = Lsn(lsn.0 + 1);
     if let Some(wal) = core.wal.get() {
-        wal.enqueue(lsn, frame);
+        wal.enqueue(lsn, logged);
     }
     state.changed();
     drop(state);

@@ -7,7 +7,7 @@ use crate::frame::FrameWriter;
 use crate::logged_commit::decode_commit;
 
 const FIRST: u64 = 40;
-const HEADER: FileHeader = FileHeader { kind: LogKind::Wal, nonce: 0xfeed, first: FIRST };
+const HEADER: FileHeader = FileHeader { kind: LogKind::Wal, nonce: 0xfeed };
 
 /// A log file in memory.
 struct Log {
@@ -21,7 +21,8 @@ struct Log {
 impl Log {
     fn new(header: FileHeader) -> Log {
         let mut bytes = Vec::new();
-        let frames = FrameWriter::begin(header, &mut bytes);
+        header.put(&mut bytes);
+        let frames = FrameWriter::new(header, FIRST, FIRST);
         Log { payloads: Vec::new(), ends: vec![bytes.len()], bytes, frames }
     }
 
@@ -58,9 +59,9 @@ impl Log {
 
 /// The payloads up to the end of the log.
 fn read(bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
-    let (header, mut frames) = FrameReader::new(bytes, LogKind::Wal)?;
+    let (_, mut frames) = FrameReader::new(bytes, LogKind::Wal, FIRST)?;
     let mut payloads = Vec::new();
-    for number in header.first.. {
+    for number in FIRST.. {
         let Some(frame) = frames.next_frame()? else { break };
         assert_eq!(frame.sequence, number);
         payloads.push(frame.payload.to_vec());
@@ -190,7 +191,7 @@ fn what_the_caller_knows_to_be_synced_is_damaged_where_it_does_not_check() {
     let log = Log::of(&payloads(), 0);
     let bytes = lose(&log, log.ends[2], |sector| sector == log.ends[2] / SECTOR_BYTES);
     for (expected, is_error) in [(FIRST + 2, false), (FIRST + 3, true)] {
-        let (_, mut frames) = FrameReader::new(&bytes, LogKind::Wal).unwrap();
+        let (_, mut frames) = FrameReader::new(&bytes, LogKind::Wal, FIRST).unwrap();
         frames.expect_synced(expected);
         assert!((0..2).all(|_| frames.next_frame().unwrap().is_some()));
         assert_eq!(frames.at(), log.ends[2]);
@@ -206,7 +207,7 @@ fn marks_say_how_far_the_log_was_synced_and_closing_frames_are_passed_over() {
     log.frames.note_synced();
     log.put(b"c".to_vec());
     let synced_before = |bytes: &[u8]| {
-        let (_, mut frames) = FrameReader::new(bytes, LogKind::Wal).unwrap();
+        let (_, mut frames) = FrameReader::new(bytes, LogKind::Wal, FIRST).unwrap();
         while frames.next_frame().unwrap().is_some() {}
         frames.synced_before() - FIRST
     };
@@ -244,7 +245,7 @@ fn frames_of_another_file_in_a_payload_are_no_frames() {
 fn a_frame_with_another_number_than_the_next_is_an_error() {
     let mut log = Log::new(HEADER);
     log.put(b"a".to_vec());
-    let (header, mut frames) = FrameReader::new(&log.bytes, LogKind::Wal).unwrap();
+    let (header, mut frames) = FrameReader::new(&log.bytes, LogKind::Wal, FIRST).unwrap();
     assert_eq!(header, HEADER);
     assert_eq!(frames.next_frame().unwrap(), Some(Frame { sequence: FIRST, payload: b"a" }));
     let mut resumed = FrameReader::resume(&header, &log.bytes, FILE_HEADER_BYTES, FIRST + 1);
@@ -272,14 +273,14 @@ fn a_log_of_the_other_kind_and_another_version_are_named() {
     let mut bytes = Log::new(FileHeader { kind: LogKind::Manifest, ..HEADER }).bytes;
     let error = FileHeader::read(&bytes, LogKind::Wal).unwrap_err();
     assert!(error.to_string().contains("DRILLMAN"), "{error}");
-    for version in [1, 3] {
+    for version in [1, 2, 4] {
         bytes[8] = version;
         let checksum = crc32c::crc32c(&bytes[..12]);
         bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
         let error = FileHeader::read(&bytes[..], LogKind::Manifest).unwrap_err();
         let found = u32::from(version);
         let what = "manifest file header";
-        assert_eq!(error, FormatError::Version { what, found, supported: 2 });
+        assert_eq!(error, FormatError::Version { what, found, supported: 3 });
     }
 }
 

@@ -62,11 +62,18 @@ pub trait Directory: Send + Sync {
     }
 }
 
-/// A file that is being written.
-pub trait WriteFile: Send {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes everything written so far durable.
-    fn sync(&mut self) -> io::Result<()>;
+/// A file that is being written, at its end, by one thread at a time.
+pub trait WriteFile: Send + Sync {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()>;
+    /// [`WriteFile::write_all`] of several parts, one behind the other.
+    fn write_all_of(&self, parts: &[&[u8]]) -> io::Result<()> {
+        match parts {
+            [bytes] => self.write_all(bytes),
+            _ => self.write_all(&parts.concat()),
+        }
+    }
+    /// Makes everything written before the call durable. Another thread may write meanwhile.
+    fn sync(&self) -> io::Result<()>;
 }
 
 /// Held while a database is open for writing.

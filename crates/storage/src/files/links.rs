@@ -50,7 +50,7 @@ pub fn copy_as(
 ) -> io::Result<()> {
     let file = source.open(name)?;
     let len = file.byte_len()?;
-    let mut written = target.create(target_name)?;
+    let written = target.create(target_name)?;
     let mut buffer = Vec::new();
     let mut at = 0;
     while at < len {

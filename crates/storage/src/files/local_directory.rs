@@ -1,7 +1,7 @@
 //! Files of the local file system.
 
 use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
@@ -253,6 +253,9 @@ impl Directory for LocalDirectory {
     }
 }
 
+/// A write takes no more parts than this; the system allows 1,024.
+const PARTS_OF_A_WRITE: usize = 1024;
+
 struct LocalFile {
     file: File,
     process: Process,
@@ -297,12 +300,29 @@ impl ReadFile for LocalFile {
 }
 
 impl WriteFile for LocalFile {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         self.process.check()?;
-        self.file.write_all(bytes)
+        (&self.file).write_all(bytes)
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn write_all_of(&self, parts: &[&[u8]]) -> io::Result<()> {
+        self.process.check()?;
+        let mut slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let mut left = &mut slices[..];
+        // Of parts without a byte.
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match (&self.file).write_vectored(&left[..left.len().min(PARTS_OF_A_WRITE)]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => IoSlice::advance_slices(&mut left, written),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
         self.process.check()?;
         self.file.sync_data()
     }

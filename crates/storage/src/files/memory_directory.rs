@@ -98,13 +98,13 @@ impl ReadFile for MemoryFile {
 struct MemoryWriter(Arc<MemoryFile>);
 
 impl WriteFile for MemoryWriter {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
         let mut file = self.0.bytes.write();
         file.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn sync(&mut self) -> io::Result<()> {
+    fn sync(&self) -> io::Result<()> {
         Ok(())
     }
 }
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_file_reads_back() {
         both(|directory| {
-            let mut file = directory.create("a").unwrap();
+            let file = directory.create("a").unwrap();
             file.write_all(b"hello ").unwrap();
             file.write_all(b"world").unwrap();
             file.sync().unwrap();

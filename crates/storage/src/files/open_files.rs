@@ -367,7 +367,7 @@ mod tests {
         fn new() -> Counting {
             let files = MemoryDirectory::new();
             for number in 0..FILES {
-                let mut file = files.create(&number.to_string()).unwrap();
+                let file = files.create(&number.to_string()).unwrap();
                 file.write_all(&[number as u8]).unwrap();
             }
             Counting { files, open: Arc::default() }

@@ -7,6 +7,9 @@ use drillcore_format::ids::Lsn;
 use crate::error::{IoContext, Result, StorageError};
 use crate::files::directory::{Directory, ReadFile};
 
+/// The name, as far as it has one, of the file that is to become the next one.
+pub const NEXT_FILE: &str = "wal-next.log";
+
 /// The name of the file that begins with a commit.
 pub fn file_name(first: Lsn) -> String {
     format!("wal-{:020}.log", first.0)
@@ -35,12 +38,7 @@ pub fn log_files(directory: &dyn Directory) -> Result<Vec<(Lsn, String)>> {
 /// The frames of a log file, whose content is `bytes`.
 pub fn frames_of<'a>(name: &str, first: Lsn, bytes: &'a [u8]) -> Result<FrameReader<'a>> {
     let damaged = |source| StorageError::Damaged { file: name.to_string(), offset: 0, source };
-    let (header, frames) = FrameReader::new(bytes, LogKind::Wal).map_err(damaged)?;
-    if header.first != first.0 {
-        let detail =
-            format!("its header names commit {} as the first, unlike its name", header.first);
-        return Err(StorageError::Inconsistent { file: name.to_string(), detail });
-    }
+    let (_, frames) = FrameReader::new(bytes, LogKind::Wal, first.0).map_err(damaged)?;
     Ok(frames)
 }
 

@@ -1,13 +1,16 @@
 //! The write-ahead log: every commit, in LSN order, until its rows are in segments.
 //!
-//! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. Whoever writes
-//! first takes all frames that wait, so threads that commit together share one write and one sync.
-//! A log that failed to write is finished: what its file holds is unknown, so it refuses all that
-//! follows.
+//! A commit is first *enqueued* (in memory, in LSN order) and then *written through*. Whoever writes first takes all frames
+//! that wait, so threads that commit together share one write. A sync, where it is needed, is a second step, also taken by
+//! one for all, and the writes of others go on beside it. A log that failed to write or to sync is finished: what its file
+//! holds is unknown, so it refuses all that follows.
 //!
-//! Files are named by their first LSN, and removed whole. A file is begun only once all before it is on stable
-//! storage, and it takes the place of what an older file holds from its first LSN on. So what lies behind the end
-//! of the log need not be cut off: the next file says that it is no part of it.
+//! Files are named by their first LSN, and removed whole. A file takes the place of what an older file holds from its first
+//! LSN on. So what lies behind the end of the log need not be cut off: the next file says that it is no part of it.
+//!
+//! A file is begun only once all before the file before it is on stable storage, with that file's name: only the newest two
+//! have bytes that a power cut may take. A thread of the log's own sees to that each half file, and makes the next file
+//! ready, so that no commit waits for a disk because a file is full. Where the thread lags, the file becomes larger.
 
 #[cfg(test)]
 mod tests;
@@ -15,57 +18,111 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use drillcore_format::frame::{FRAME_OVERHEAD_BYTES, FileHeader, FrameWriter, LogKind};
-use drillcore_format::frame_reader::FrameReader;
+use drillcore_format::frame::{FILE_HEADER_BYTES, FileHeader, FrameWriter, LogKind, Payload};
 use drillcore_format::ids::Lsn;
 
 use crate::error::{IoContext, Result, StorageError};
-use crate::files::directory::{Directory, WriteFile, read_file};
-use crate::files::whole_file::create_whole;
-use crate::log::log_files::{
-    check_starts, file_name, first_of, frames_of, header_of, log_files, next_commit,
-};
+use crate::files::directory::{Directory, WriteFile};
+use crate::files::whole_file::{UnnamedFile, create_whole};
+use crate::log::log_files::{NEXT_FILE, file_name, first_of};
+use crate::log::turns::Turns;
 use crate::sync::atomic::{self, AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard, thread};
 
-/// A file is closed once it is larger than this.
-const FILE_BYTES: u64 = 16 << 20;
-/// Where frames are read from, a multiple of this lies before them.
-const SECTOR_BYTES: u64 = 512;
-/// How often a writer that does not wait for a disk looks whether another thread's write is over.
-const TRIES_AT_ONCE: u32 = 32;
+/// How a log is written.
+#[derive(Debug, Clone, Copy)]
+pub struct LogOptions {
+    /// Whether a commit that is written through is on stable storage.
+    pub sync: bool,
+    /// A number that no other opening uses, so that what its files hold is told apart from what was there before.
+    pub nonce: u32,
+    /// A file is full once it is larger than this.
+    pub file_bytes: u64,
+}
+
+impl LogOptions {
+    /// Files of 16 MiB.
+    pub fn new(sync: bool, nonce: u32) -> LogOptions {
+        LogOptions { sync, nonce, file_bytes: 16 << 20 }
+    }
+
+    /// The log's thread works once for so many bytes of a file.
+    fn upkeep_bytes(&self) -> u64 {
+        self.file_bytes / 2
+    }
+}
 
 /// The log of one database.
 pub struct Wal {
+    shared: Arc<Shared>,
+    /// The thread that was last started for upkeep.
+    upkeep: Mutex<Option<thread::JoinHandle<()>>>,
+}
+
+/// What the log's thread also has.
+struct Shared {
     directory: Arc<dyn Directory>,
-    sync: bool,
-    nonce: u32,
-    queue: Mutex<Vec<(Lsn, Vec<u8>)>>,
+    options: LogOptions,
+    queue: Mutex<Queue>,
+    written: Turns,
+    synced: Turns,
+    /// Held while files are written, and not while they are synced.
     log: Mutex<Log>,
     /// Whether `log` has an open file.
     is_open: AtomicBool,
-    logged: AtomicU64,
+    has_upkeep: AtomicBool,
     bytes: AtomicU64,
     syncs: AtomicU64,
 }
 
+/// The commits that wait to be written.
+#[derive(Default)]
+struct Queue {
+    commits: Vec<(Lsn, Payload)>,
+    /// The last that was ever enqueued.
+    last: Lsn,
+}
+
+#[derive(Default)]
 struct Log {
-    /// The newest file, the only one with bytes not yet synced.
+    /// The newest file.
     open: Option<OpenFile>,
+    /// The file before it, as long as it, or the newest one's name, may not be on stable storage.
+    unsynced: Option<UnsyncedFile>,
+    /// What becomes the next file.
+    next: Option<NextFile>,
     /// Oldest first; the last one is `open`, if any is.
     files: VecDeque<LogFile>,
+    /// The last commit that was written.
+    last: Lsn,
+    begun: u32,
     failure: Option<String>,
 }
 
 struct OpenFile {
-    writer: Box<dyn WriteFile>,
+    writer: Arc<dyn WriteFile>,
     frames: FrameWriter,
+    /// The log's thread works once the file has so many bytes.
+    upkeep_at: u64,
 }
 
-struct LogFile {
+#[derive(Clone)]
+struct UnsyncedFile {
     name: String,
-    last: Lsn,
-    bytes: u64,
+    writer: Arc<dyn WriteFile>,
+}
+
+/// A file with a header and no name yet.
+struct NextFile {
+    header: FileHeader,
+    file: UnnamedFile,
+}
+
+/// A file of the log, as long as it is not removed.
+pub(super) struct LogFile {
+    pub name: String,
+    pub last: Lsn,
+    pub bytes: u64,
 }
 
 /// A file that the log needs no more.
@@ -76,175 +133,33 @@ pub struct Released {
     pub bytes: u64,
 }
 
-/// What [`Wal::read`] found, and how far it came.
-#[derive(Debug, Clone, Default)]
-pub struct LogRead {
-    /// The last commit, if there is one.
-    pub last: Option<Lsn>,
-    /// The bytes of all files.
-    pub bytes: u64,
-    /// Those that were read.
-    pub bytes_read: u64,
-    /// The file of the last commit, and where its frame ends there.
-    end: Option<(String, u64)>,
-}
-
 impl Wal {
-    /// Reads the log from `needed_from` on, hands every commit to `replay` in LSN order, and opens the
-    /// log for what follows. Returns it with the last LSN that it holds, if any. `nonce` should be a number that
-    /// no other opening uses.
-    ///
-    /// The log ends where [`FrameReader`] says; damage before that, and any gap, is an error. What is not known to be
-    /// synced is written anew, to a file of its own, before it is replayed: it may be in the system's cache only,
-    /// and where an earlier sync failed, no later one brings it to the disk. That is the end of the newest file at
-    /// most: those before it were synced.
-    ///
-    /// Memory: one file at a time, the newest twice.
-    pub fn recover<E: From<StorageError>>(
+    /// The log that goes on behind commit `last` of these files. All of them is on stable storage.
+    pub(super) fn behind(
         directory: Arc<dyn Directory>,
-        sync: bool,
-        nonce: u32,
-        needed_from: Lsn,
-        mut replay: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<(Wal, Option<Lsn>), E> {
-        let names = log_files(directory.as_ref())?;
-        let mut files = VecDeque::new();
-        let mut last: Option<Lsn> = None;
-        for (number, (first, name)) in names.iter().enumerate() {
-            let next_file = names.get(number + 1).map(|(first, _)| *first);
-            check_starts(name, last, needed_from, *first)?;
-            if let Some(next) = next_file.filter(|next| *next <= needed_from) {
-                // Only a reader needs it still, at an earlier moment.
-                let file = directory.open(name).context("open", name)?;
-                let bytes = file.byte_len().context("measure", name)?;
-                files.push_back(LogFile { name: name.clone(), last: Lsn(next.0 - 1), bytes });
-                continue;
-            }
-            let bytes = read_file(directory.as_ref(), name).context("read", name)?;
-            let mut frames = frames_of(name, *first, &bytes)?;
-            if let Some(next) = next_file.filter(|next| *next > needed_from) {
-                frames.expect_synced(next.0);
-            }
-            let mut commits: Vec<(Lsn, &[u8])> = Vec::new();
-            while let Some(commit) = next_commit(name, 0, next_file, &mut frames)? {
-                commits.push(commit);
-            }
-            let Some((file_last, _)) = commits.last().copied() else {
-                remove(directory.as_ref(), name)?;
-                continue;
-            };
-            last = Some(file_last);
-            // What is before `needed_from` is in segments.
-            let unproven = match next_file {
-                Some(_) => commits.len(),
-                None => {
-                    let unproven = frames.synced_before().max(needed_from.0);
-                    commits.partition_point(|(lsn, _)| lsn.0 < unproven)
-                }
-            };
-            if let Some((last, _)) = commits[..unproven].last() {
-                let (name, bytes) = (name.clone(), bytes.len() as u64);
-                files.push_back(LogFile { name, last: *last, bytes });
-            }
-            if let Some((first, _)) = commits.get(unproven) {
-                let header = FileHeader { kind: LogKind::Wal, nonce, first: first.0 };
-                files.push_back(write_anew(directory.as_ref(), header, &commits[unproven..])?);
-            }
-            commits.into_iter().try_for_each(|(lsn, payload)| replay(lsn, payload))?;
-        }
+        options: LogOptions,
+        files: VecDeque<LogFile>,
+        last: Lsn,
+    ) -> Wal {
         let bytes = files.iter().map(|file| file.bytes).sum();
-        let wal = Wal {
+        let shared = Shared {
             directory,
-            sync,
-            nonce,
+            options,
             queue: Mutex::default(),
-            log: Mutex::new(Log { open: None, files, failure: None }),
+            written: Turns::new(last),
+            synced: Turns::new(last),
+            log: Mutex::new(Log { files, last, ..Log::default() }),
             is_open: AtomicBool::new(false),
-            logged: AtomicU64::new(last.unwrap_or_default().0),
+            has_upkeep: AtomicBool::new(false),
             bytes: AtomicU64::new(bytes),
             syncs: AtomicU64::new(0),
         };
-        Ok((wal, last))
-    }
-
-    /// Reads a log that another process may be writing, from `needed_from` to `to`, and changes nothing. Ends at
-    /// the first frame that is not whole yet.
-    ///
-    /// `before` is how far an earlier call came: only what follows is read, unless the file that it ended in
-    /// is gone; then `each` hears commits again that it heard then. A file removed meanwhile is an error of a
-    /// missing file: the caller tries again.
-    pub fn read<E: From<StorageError>>(
-        directory: &dyn Directory,
-        needed_from: Lsn,
-        to: Lsn,
-        before: Option<&LogRead>,
-        mut each: impl FnMut(Lsn, &[u8]) -> std::result::Result<(), E>,
-    ) -> std::result::Result<LogRead, E> {
-        let names = log_files(directory)?;
-        let before = before.filter(|before| {
-            let end = before.end.as_ref();
-            end.is_some_and(|(file, _)| names.iter().any(|(_, name)| name == file))
-        });
-        let mut read = LogRead { bytes: 0, bytes_read: 0, ..before.cloned().unwrap_or_default() };
-        let start = read.end.clone();
-        for (number, (first, name)) in names.iter().enumerate() {
-            let next_file = names.get(number + 1).map(|(first, _)| *first);
-            // Of what lies before, and what a reader at an earlier moment needs still, nothing is opened.
-            if next_file.is_some_and(|next| next <= needed_from) || *first > to {
-                continue;
-            }
-            let file = directory.open(name).context("open", name)?;
-            let len = file.byte_len().context("measure", name)?;
-            read.bytes += len;
-            // An earlier call ended in the next file, or at its beginning: it takes the place of what is left here.
-            let known = read.last.map_or(0, |last| last.0 + 1);
-            if next_file.is_some_and(|next| next.0 <= known) {
-                continue;
-            }
-            check_starts(name, read.last, needed_from, *first)?;
-            let from = match &start {
-                Some((end_file, end)) if end_file == name => *end,
-                _ => 0,
-            };
-            if from > len {
-                let detail = format!(
-                    "the file has {len} bytes, but had {from} before: commits that were read are gone; open \
-                     the database again"
-                );
-                return Err(StorageError::Inconsistent { file: name.clone(), detail }.into());
-            }
-            let begin = from / SECTOR_BYTES * SECTOR_BYTES;
-            let mut bytes = vec![0; (len - begin) as usize];
-            file.read_exact_at(&mut bytes, begin).context("read", name)?;
-            read.bytes_read += len - from;
-            let mut frames = match from {
-                0 => frames_of(name, *first, &bytes)?,
-                _ => {
-                    let header = header_of(name, file.as_ref())?;
-                    FrameReader::resume(&header, &bytes, (from - begin) as usize, known)
-                }
-            };
-            if let Some(next) = next_file.filter(|next| *next > needed_from) {
-                frames.expect_synced(next.0);
-            }
-            while let Some((lsn, payload)) = next_commit(name, begin, next_file, &mut frames)? {
-                if lsn.0 >= known && lsn <= to {
-                    each(lsn, payload)?;
-                    read.last = Some(lsn);
-                    read.end = Some((name.clone(), begin + frames.at() as u64));
-                }
-                if lsn >= to {
-                    // What came behind it may have been removed.
-                    break;
-                }
-            }
-        }
-        Ok(read)
+        Wal { shared: Arc::new(shared), upkeep: Mutex::default() }
     }
 
     /// Whether a file is open, so that [`Wal::make_ready`] has nothing to do.
     pub fn is_open(&self) -> bool {
-        self.is_open.load(atomic::Ordering::Acquire)
+        self.shared.is_open.load(atomic::Ordering::Acquire)
     }
 
     /// Begins a file if none is open. `first` lies behind all that is logged.
@@ -256,16 +171,13 @@ impl Wal {
         if self.is_open() {
             return Ok(());
         }
-        let mut log = self.log();
-        if let Some(first) = &log.failure {
-            return Err(StorageError::LogFailed { first: first.clone() });
-        }
+        let mut log = self.shared.healthy_log()?;
         if log.open.is_some() {
             return Ok(());
         }
         // Others may have logged, and had it removed, since the caller looked.
         let first = first.max(Lsn(self.logged().0 + 1));
-        self.start_file(&mut log, first).inspect_err(|error| {
+        self.shared.begin_first_file(&mut log, first).inspect_err(|error| {
             if error.lack().is_none() {
                 log.failure = Some(error.to_string());
             }
@@ -273,71 +185,35 @@ impl Wal {
     }
 
     /// Hands over the next commit. The caller sees to it that LSNs arrive in order.
-    pub fn enqueue(&self, lsn: Lsn, payload: Vec<u8>) {
-        self.queue.lock().push((lsn, payload));
+    pub fn enqueue(&self, lsn: Lsn, payload: Payload) {
+        let mut queue = self.shared.queue.lock();
+        queue.commits.push((lsn, payload));
+        queue.last = lsn;
     }
 
     /// Returns once the commit `lsn`, enqueued before, has been handed to the operating system, or is on
     /// stable storage if the log syncs.
     pub fn write_through(&self, lsn: Lsn) -> Result<()> {
-        if self.logged() >= lsn {
-            return Ok(());
-        }
-        self.write_queue_through(&mut self.log(), lsn)
+        self.shared.written.reach(lsn, || self.write())?;
+        if self.shared.options.sync { self.sync_through(lsn) } else { Ok(()) }
     }
 
     /// [`Wal::write_through`] where no disk has to be waited for; says no, and has done nothing, where the log syncs
-    /// each write, is being synced, or goes on in another file.
+    /// each write, where others write for long, or where a file is to be begun.
     pub fn write_through_at_once(&self, lsn: Lsn) -> Result<bool> {
-        if self.logged() >= lsn {
-            return Ok(true);
+        if self.shared.options.sync {
+            return Ok(self.logged() >= lsn);
         }
-        if self.sync {
-            return Ok(false);
-        }
-        for _ in 0..TRIES_AT_ONCE {
-            let Some(mut log) = self.log.try_lock() else {
-                // Another thread's write takes microseconds.
-                thread::yield_now();
-                continue;
-            };
-            if log.is_full() {
-                return Ok(false);
-            }
-            return self.write_queue_through(&mut log, lsn).map(|()| true);
-        }
-        Ok(false)
+        self.shared.written.try_reach(lsn, || {
+            let is_ready = self.is_open();
+            if is_ready { self.write().map(Some) } else { Ok(None) }
+        })
     }
 
-    fn write_queue_through(&self, log: &mut Log, lsn: Lsn) -> Result<()> {
-        if self.logged() >= lsn {
-            return Ok(());
-        }
-        if let Some(first) = &log.failure {
-            return Err(StorageError::LogFailed { first: first.clone() });
-        }
-        let commits = std::mem::take(&mut *self.queue.lock());
-        let last = commits.last().expect("an LSN is enqueued before it is written through").0;
-        assert!(last >= lsn, "an LSN is enqueued before it is written through");
-        if let Err(error) = self.write(log, &commits) {
-            log.failure = Some(error.to_string());
-            return Err(error);
-        }
-        self.logged.store(last.0, atomic::Ordering::Release);
-        Ok(())
-    }
-
-    /// Makes all that is logged survive a power cut. Does nothing in a log that syncs each write; else
-    /// others who write through wait meanwhile.
+    /// Makes all that is written survive a power cut. Does nothing in a log that syncs each write. Others go on writing
+    /// meanwhile.
     pub fn make_durable(&self) -> Result<()> {
-        if self.sync {
-            return Ok(());
-        }
-        let mut log = self.log();
-        if let Some(first) = &log.failure {
-            return Err(StorageError::LogFailed { first: first.clone() });
-        }
-        log.sync_open_file()
+        self.sync_through(self.shared.written.reached())
     }
 
     /// Ends the log: writes what waits, makes it durable, and notes that behind it, so that nothing of it can be
@@ -347,13 +223,20 @@ impl Wal {
     /// The log could not be synced. Who enqueued what could not be written hears of that itself.
     pub fn close(&self) -> Result<()> {
         let _ = self.write_all_enqueued();
-        let mut log = self.log();
-        if log.failure.is_some() {
+        self.end_upkeep();
+        if self.shared.log().failure.is_some() {
             return Ok(());
         }
-        log.sync_open_file()?;
-        self.is_open.store(false, atomic::Ordering::Release);
-        if let Some(OpenFile { mut writer, mut frames }) = log.open.take() {
+        self.make_durable()?;
+        let mut log = self.shared.log();
+        self.shared.is_open.store(false, atomic::Ordering::Release);
+        if let Some(next) = log.next.take() {
+            // An opening removes it, if it is still there.
+            let _ = next.file.remove(self.shared.directory.as_ref());
+        }
+        if let Some(OpenFile { writer, mut frames, .. }) = log.open.take()
+            && frames.synced_before() == frames.next_sequence()
+        {
             let mut closing = Vec::new();
             frames.put_closing(&mut closing);
             // Where it is missing, the next opening writes anew what it speaks of.
@@ -364,153 +247,258 @@ impl Wal {
 
     /// Returns once nothing that was enqueued before waits to be written, or is being written.
     pub fn write_all_enqueued(&self) -> Result<()> {
-        let last = self.queue.lock().last().map(|f| f.0);
-        match last {
-            Some(lsn) => self.write_through(lsn),
-            // Whoever took the last frames holds the log until they are written.
-            None => {
-                drop(self.log());
-                Ok(())
-            }
-        }
+        let last = self.shared.queue.lock().last;
+        self.write_through(last)
     }
 
-    /// The last LSN that is logged.
+    /// The last LSN that is logged: on stable storage, if the log syncs.
     pub fn logged(&self) -> Lsn {
-        Lsn(self.logged.load(atomic::Ordering::Acquire))
+        if self.shared.options.sync {
+            self.shared.synced.reached()
+        } else {
+            self.shared.written.reached()
+        }
     }
 
     /// Lets go of the files whose commits all lie before `needed_from`. The caller removes them, now or later: one
     /// that is found at an opening is passed over.
     pub fn release_before(&self, needed_from: Lsn) -> Vec<Released> {
-        let mut log = self.log();
+        let mut log = self.shared.log();
         let mut released = Vec::new();
         while log.files.front().is_some_and(|file| file.last < needed_from) {
             let file = log.files.pop_front().expect("there is a first one");
-            self.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
+            self.shared.bytes.fetch_sub(file.bytes, atomic::Ordering::Relaxed);
             let first =
                 first_of(&file.name).expect("files of the log are named by their first commit");
             released.push(Released { name: file.name, first, bytes: file.bytes });
         }
         if log.files.is_empty() {
-            log.open = None;
-            self.is_open.store(false, atomic::Ordering::Release);
+            (log.open, log.unsynced) = (None, None);
+            self.shared.is_open.store(false, atomic::Ordering::Release);
         }
         released
     }
 
     /// The bytes of all log files.
     pub fn bytes(&self) -> u64 {
-        self.bytes.load(atomic::Ordering::Relaxed)
+        self.shared.bytes.load(atomic::Ordering::Relaxed)
     }
 
-    /// How often the log was synced.
+    /// How often commits were synced.
     pub fn syncs(&self) -> u64 {
-        self.syncs.load(atomic::Ordering::Relaxed)
+        self.shared.syncs.load(atomic::Ordering::Relaxed)
     }
 
+    /// Writes what waits, and has the log's thread look after the file where it is time. Returns the last commit of it.
+    fn write(&self) -> Result<Lsn> {
+        let mut commits = Vec::new();
+        let (last, needs_upkeep) = {
+            let mut log = self.shared.healthy_log()?;
+            commits.append(&mut self.shared.queue.lock().commits);
+            let last = commits.last().expect("an LSN is enqueued before it is written through").0;
+            if let Err(error) = self.shared.write(&mut log, &mut commits) {
+                log.failure = Some(error.to_string());
+                return Err(error);
+            }
+            (last, log.needs_upkeep(self.shared.options))
+        };
+        if needs_upkeep {
+            self.start_upkeep(last);
+        }
+        Ok(last)
+    }
+
+    /// Returns once commit `lsn`, which was written, is on stable storage.
+    fn sync_through(&self, lsn: Lsn) -> Result<()> {
+        self.shared.synced.reach(lsn, || self.shared.sync())
+    }
+
+    /// Has a thread sync what was written, up to a commit, and make the next file ready, if none is at it.
+    fn start_upkeep(&self, last: Lsn) {
+        if self.shared.has_upkeep.swap(true, atomic::Ordering::AcqRel) {
+            return;
+        }
+        let shared = self.shared.clone();
+        let work = move || {
+            shared.keep_up(last);
+            shared.has_upkeep.store(false, atomic::Ordering::Release);
+        };
+        // Without a thread the file becomes larger.
+        match thread::Builder::new().name("drillcore-log".into()).spawn(work) {
+            Ok(thread) => *self.upkeep.lock() = Some(thread),
+            Err(_) => self.shared.has_upkeep.store(false, atomic::Ordering::Release),
+        }
+    }
+
+    /// Waits for the log's thread, if it is at work.
+    pub fn end_upkeep(&self) {
+        let thread = self.upkeep.lock().take();
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Wal {
+    /// The thread makes files in a folder that another process may use then.
+    fn drop(&mut self) {
+        self.end_upkeep();
+    }
+}
+
+impl Shared {
     fn log(&self) -> MutexGuard<'_, Log> {
         self.log.lock()
     }
 
-    fn write(&self, log: &mut Log, commits: &[(Lsn, Vec<u8>)]) -> Result<()> {
-        if log.is_full() {
-            match self.start_file(log, commits[0].0) {
-                // The file that is open takes more than it should.
-                Err(error)
-                    if log.open.is_some() && log.failure.is_none() && error.lack().is_some() => {}
-                started => started?,
-            }
+    /// # Errors
+    /// `LogFailed`.
+    fn healthy_log(&self) -> Result<MutexGuard<'_, Log>> {
+        let log = self.log();
+        match &log.failure {
+            Some(first) => Err(StorageError::LogFailed { first: first.clone() }),
+            None => Ok(log),
         }
-        let Log { open, files, .. } = log;
-        let (Some(OpenFile { writer, frames }), Some(file)) = (open, files.back_mut()) else {
-            unreachable!("a file was started above");
+    }
+
+    fn write(&self, log: &mut Log, commits: &mut [(Lsn, Payload)]) -> Result<()> {
+        let first = commits[0].0;
+        if log.open.is_none() {
+            self.begin_first_file(log, first)?;
+        } else if log.may_begin_file(self.options) {
+            self.begin_file(log, first)?;
+        }
+        let (Some(open), Some(file)) = (&mut log.open, log.files.back_mut()) else {
+            unreachable!("a file was begun above");
         };
-        let payload_len: usize = commits.iter().map(|(_, payload)| payload.len()).sum();
-        let mut bytes = Vec::with_capacity(payload_len + commits.len() * FRAME_OVERHEAD_BYTES);
+        let mut frames: Vec<&[u8]> = Vec::with_capacity(commits.len());
         for (lsn, payload) in commits {
-            assert_eq!(lsn.0, frames.next_sequence(), "LSNs rise by one");
-            frames.put(payload, &mut bytes);
+            assert_eq!(lsn.0, open.frames.next_sequence(), "LSNs rise by one");
+            frames.push(open.frames.place(payload));
         }
-        writer.write_all(&bytes).context("append to", &file.name)?;
-        if self.sync {
-            writer.sync().context("sync", &file.name)?;
-            frames.note_synced();
-            self.syncs.fetch_add(1, atomic::Ordering::Relaxed);
-        }
-        file.bytes += bytes.len() as u64;
-        file.last = commits[commits.len() - 1].0;
-        self.bytes.fetch_add(bytes.len() as u64, atomic::Ordering::Relaxed);
+        open.writer.write_all_of(&frames).context("append to", &file.name)?;
+        let bytes: usize = frames.iter().map(|frame| frame.len()).sum();
+        file.bytes += bytes as u64;
+        log.last = Lsn(open.frames.next_sequence() - 1);
+        file.last = log.last;
+        self.bytes.fetch_add(bytes as u64, atomic::Ordering::Relaxed);
         Ok(())
     }
 
-    /// Begins a file with commit `first`, once all before it is on stable storage.
-    fn start_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
-        log.sync_open_file()?;
+    /// Begins a file where none is open: all before commit `first` is on stable storage.
+    fn begin_first_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
         let name = file_name(first);
-        let mut header = Vec::new();
-        let kind = LogKind::Wal;
-        let frames =
-            FrameWriter::begin(FileHeader { kind, nonce: self.nonce, first: first.0 }, &mut header);
+        let header = self.next_header(log);
+        let mut bytes = Vec::new();
+        header.put(&mut bytes);
         let writer =
-            create_whole(self.directory.as_ref(), &name, &header).context("create", &name)?;
-        let bytes = header.len() as u64;
-        self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
-        log.files.push_back(LogFile { name, last: first, bytes });
-        log.open = Some(OpenFile { writer, frames });
-        self.is_open.store(true, atomic::Ordering::Release);
+            create_whole(self.directory.as_ref(), &name, &bytes).context("create", &name)?;
+        self.open(log, name, writer.into(), FrameWriter::new(header, first.0, first.0));
         Ok(())
+    }
+
+    /// Goes on with commit `first` in the file that is ready.
+    fn begin_file(&self, log: &mut Log, first: Lsn) -> Result<()> {
+        let NextFile { header, file } = log.next.take().expect("a file may be begun");
+        let name = file_name(first);
+        let writer = match file.give_name(self.directory.as_ref(), &name).context("create", &name) {
+            // The file that is open takes more than it should.
+            Err(error) if error.lack().is_some() => return Ok(()),
+            named => named?,
+        };
+        let open = log.open.take().expect("a file may be begun");
+        let before = log.files.back().expect("the open file is one of them");
+        log.unsynced = Some(UnsyncedFile { name: before.name.clone(), writer: open.writer });
+        let synced_before = open.frames.synced_before();
+        self.open(log, name, writer.into(), FrameWriter::new(header, first.0, synced_before));
+        Ok(())
+    }
+
+    fn open(&self, log: &mut Log, name: String, writer: Arc<dyn WriteFile>, frames: FrameWriter) {
+        let (last, bytes) = (Lsn(frames.next_sequence()), FILE_HEADER_BYTES as u64);
+        self.bytes.fetch_add(bytes, atomic::Ordering::Relaxed);
+        log.files.push_back(LogFile { name, last, bytes });
+        log.open = Some(OpenFile { writer, frames, upkeep_at: self.options.upkeep_bytes() });
+        self.is_open.store(true, atomic::Ordering::Release);
+    }
+
+    fn next_header(&self, log: &mut Log) -> FileHeader {
+        log.begun += 1;
+        FileHeader { kind: LogKind::Wal, nonce: self.options.nonce.wrapping_add(log.begun) }
+    }
+
+    /// Makes all that is written survive a power cut, and returns the last commit of it. A failure is the log's end.
+    fn sync(&self) -> Result<Lsn> {
+        let (files, last) = {
+            let log = self.healthy_log()?;
+            let (Some(open), Some(file)) = (&log.open, log.files.back()) else {
+                // It is in segments.
+                return Ok(log.last);
+            };
+            let newest = UnsyncedFile { name: file.name.clone(), writer: open.writer.clone() };
+            let files: Vec<UnsyncedFile> = log.unsynced.iter().cloned().chain([newest]).collect();
+            (files, log.last)
+        };
+        let mut synced =
+            files.iter().try_for_each(|file| file.writer.sync().context("sync", &file.name));
+        if files.len() > 1 {
+            synced = synced
+                .and_then(|()| self.directory.sync().context("sync", "the database directory"));
+        }
+        let mut log = self.log();
+        if let Err(error) = synced {
+            log.failure.get_or_insert_with(|| error.to_string());
+            return Err(error);
+        }
+        if let Some(open) = &mut log.open {
+            open.frames.note_synced_before(last.0 + 1);
+        }
+        // A file that was full meanwhile is unsynced from then on, and was not among them.
+        let (before, _) = files.split_at(files.len() - 1);
+        log.unsynced.take_if(|file| before.iter().any(|synced| synced.name == file.name));
+        if self.options.sync {
+            self.syncs.fetch_add(1, atomic::Ordering::Relaxed);
+        }
+        Ok(last)
+    }
+
+    /// The work of the log's thread. What it is for want of comes up later, or never: the file becomes larger meanwhile.
+    fn keep_up(&self, last: Lsn) {
+        // A failure is the log's, and the next commit's.
+        if self.synced.reach(last, || self.sync()).is_err() {
+            return;
+        }
+        let header = {
+            let mut log = self.log();
+            if log.next.is_some() {
+                return;
+            }
+            self.next_header(&mut log)
+        };
+        let mut bytes = Vec::new();
+        header.put(&mut bytes);
+        let made = UnnamedFile::create(self.directory.as_ref(), NEXT_FILE, &bytes);
+        if let Ok(file) = made {
+            self.log().next = Some(NextFile { header, file });
+        }
     }
 }
 
 impl Log {
-    /// Whether what is written next begins a file.
-    fn is_full(&self) -> bool {
-        self.open.is_none() || self.files.back().is_none_or(|file| file.bytes > FILE_BYTES)
+    /// Whether the open file is full, and what follows can go to another one.
+    fn may_begin_file(&self, options: LogOptions) -> bool {
+        let is_full = self.files.back().is_some_and(|file| file.bytes > options.file_bytes);
+        // The next file may have been made ready for this one, and the one before is unsynced since.
+        is_full && self.unsynced.is_none() && self.next.is_some()
     }
 
-    /// Makes the newest file durable; its name is. A failure is the log's end.
-    fn sync_open_file(&mut self) -> Result<()> {
-        let (Some(open), Some(file)) = (&mut self.open, self.files.back()) else { return Ok(()) };
-        if open.frames.is_synced() {
-            return Ok(());
+    /// Whether it is time for the log's thread, once.
+    fn needs_upkeep(&mut self, options: LogOptions) -> bool {
+        let (Some(open), Some(file)) = (&mut self.open, self.files.back()) else { return false };
+        if file.bytes < open.upkeep_at {
+            return false;
         }
-        let synced = open.writer.sync().context("sync", &file.name);
-        match &synced {
-            Ok(()) => open.frames.note_synced(),
-            Err(error) => self.failure = Some(error.to_string()),
-        }
-        synced
+        open.upkeep_at = file.bytes + options.upkeep_bytes();
+        true
     }
-}
-
-/// Makes a log of consecutive commits in a folder without one, on stable storage when this returns.
-pub fn write_log(directory: &dyn Directory, nonce: u32, commits: &[(Lsn, &[u8])]) -> Result<()> {
-    let Some((first, _)) = commits.first() else { return Ok(()) };
-    let header = FileHeader { kind: LogKind::Wal, nonce, first: first.0 };
-    write_anew(directory, header, commits).map(drop)
-}
-
-/// Writes commits to a file of their own, on stable storage with its name when this returns. The file says so.
-fn write_anew(
-    directory: &dyn Directory,
-    header: FileHeader,
-    commits: &[(Lsn, &[u8])],
-) -> Result<LogFile> {
-    let mut bytes = Vec::new();
-    let mut frames = FrameWriter::begin(header, &mut bytes);
-    commits.iter().for_each(|(_, payload)| frames.put(payload, &mut bytes));
-    let name = file_name(Lsn(header.first));
-    let mut writer = create_whole(directory, &name, &bytes).context("create", &name)?;
-    frames.note_synced();
-    let mut closing = Vec::new();
-    frames.put_closing(&mut closing);
-    // Not before, although nothing of the file is seen before it is synced: its name may not be durable.
-    writer.write_all(&closing).context("append to", &name)?;
-    let last = commits.last().expect("there is something to write anew").0;
-    Ok(LogFile { name, last, bytes: (bytes.len() + closing.len()) as u64 })
-}
-
-fn remove(directory: &dyn Directory, name: &str) -> Result<()> {
-    directory.remove(name).context("remove", name)
 }

@@ -144,7 +144,7 @@ fn a_manifest_that_was_being_made_is_none_and_one_without_an_edit_is_an_error() 
     manifest.commit(&[create_table()]).unwrap();
     manifest.close();
     let unfinished = read_file(&directory, &manifest.name).unwrap()[..20].to_vec();
-    let mut left = directory.create("manifest-00000002.log.new").unwrap();
+    let left = directory.create("manifest-00000002.log.new").unwrap();
     left.write_all(&unfinished).unwrap();
     assert_eq!(open(&directory).unwrap().1.tables.len(), 1);
     for len in [0, 20] {

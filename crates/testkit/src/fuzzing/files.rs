@@ -46,9 +46,11 @@ impl File {
         let mut bytes = Vec::new();
         let nonce = at as u32;
         let mut log = |kind, first| {
+            let header = FileHeader { kind, nonce };
+            header.put(&mut bytes);
             // Room for the numbers of the frames that follow.
             let first = u64::min(first, u64::MAX / 2);
-            Some(FrameWriter::begin(FileHeader { kind, nonce, first }, &mut bytes))
+            Some(FrameWriter::new(header, first, first))
         };
         let ((name, paged), frames) = match mark {
             MANIFEST => ((format!("manifest-{at:08}.log"), None), log(LogKind::Manifest, 0)),
@@ -88,7 +90,7 @@ impl File {
             write_tail(kind, self.footer.0, self.footer.1, &mut self.bytes);
         }
         // Of two files of one name the first stays.
-        if let Ok(mut file) = directory.create(&self.name) {
+        if let Ok(file) = directory.create(&self.name) {
             file.write_all(&self.bytes).expect("memory is there");
         }
     }
@@ -153,10 +155,10 @@ pub fn take_apart(directory: &MemoryDirectory) -> Vec<Vec<u8>> {
             parts.extend(pages(&bytes, id));
         } else if let Some(number) = log("manifest-") {
             parts.push(mark(MANIFEST, number));
-            parts.extend(frames(&bytes, LogKind::Manifest));
+            parts.extend(frames(&bytes, LogKind::Manifest, 0));
         } else if let Some(number) = log("wal-") {
             parts.push(mark(WAL, number));
-            parts.extend(frames(&bytes, LogKind::Wal));
+            parts.extend(frames(&bytes, LogKind::Wal, number));
         }
     }
     parts
@@ -168,9 +170,9 @@ fn mark(mark: u8, number: u64) -> Vec<u8> {
     part
 }
 
-fn frames(bytes: &[u8], kind: LogKind) -> Vec<Vec<u8>> {
+fn frames(bytes: &[u8], kind: LogKind, first: u64) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
-    let (_, mut reader) = FrameReader::new(bytes, kind).expect("a whole log");
+    let (_, mut reader) = FrameReader::new(bytes, kind, first).expect("a whole log");
     while let Some(frame) = reader.next_frame().expect("a whole log") {
         let mut part = mark(FRAME, frame.sequence);
         part.extend_from_slice(frame.payload);

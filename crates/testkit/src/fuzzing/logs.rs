@@ -60,8 +60,9 @@ pub fn frames(parts: &[Vec<u8>]) -> Outcome {
     let kind =
         if byte(part(parts, 0), 0).is_multiple_of(2) { LogKind::Wal } else { LogKind::Manifest };
     let mut log = Vec::new();
-    let header = FileHeader { kind, nonce: 7, first: 1 };
-    let mut frames = FrameWriter::begin(header, &mut log);
+    let header = FileHeader { kind, nonce: 7 };
+    header.put(&mut log);
+    let mut frames = FrameWriter::new(header, 1, 1);
     for part in parts.iter().skip(1) {
         match part.split_first() {
             Some((0, payload)) => put_frame(&mut frames, payload, &mut log),
@@ -69,7 +70,9 @@ pub fn frames(parts: &[Vec<u8>]) -> Outcome {
             None => {}
         }
     }
-    let Some((_, mut reader)) = outcome.note(FrameReader::new(&log, kind)) else { return outcome };
+    let Some((_, mut reader)) = outcome.note(FrameReader::new(&log, kind, 1)) else {
+        return outcome;
+    };
     loop {
         let at = reader.at();
         let Some(Some(frame)) = outcome.note(reader.next_frame()) else { break };

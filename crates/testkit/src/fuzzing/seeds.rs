@@ -306,7 +306,7 @@ fn with_small_pages(files: &MemoryDirectory) -> MemoryDirectory {
         if name.starts_with("manifest-") {
             bytes = with_metas(&bytes, &metas);
         }
-        let mut file = rewritten.create(&name).expect("a new file");
+        let file = rewritten.create(&name).expect("a new file");
         file.write_all(&bytes).expect("memory is there");
     }
     rewritten
@@ -340,8 +340,9 @@ fn rewrite(
 fn with_metas(manifest: &[u8], metas: &BTreeMap<SegmentId, SegmentMeta>) -> Vec<u8> {
     let mut rewritten = Vec::new();
     let (header, mut reader) =
-        FrameReader::new(manifest, LogKind::Manifest).expect("a healthy manifest");
-    let mut frames = FrameWriter::begin(header, &mut rewritten);
+        FrameReader::new(manifest, LogKind::Manifest, 0).expect("a healthy manifest");
+    header.put(&mut rewritten);
+    let mut frames = FrameWriter::new(header, 0, 0);
     while let Some(frame) = reader.next_frame().expect("a healthy manifest") {
         let mut edits = decode_edits(frame.payload).expect("a healthy manifest");
         for edit in &mut edits {

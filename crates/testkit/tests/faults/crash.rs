@@ -4,7 +4,7 @@
 //! Maintenance is held, so the script's own thread does everything and operation n is the same one in
 //! each run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drillcore::arrow_array::cast::AsArray;
@@ -12,10 +12,13 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use drillcore::directory::{Directory, MemoryDirectory};
 use drillcore::*;
+use drillcore_format::frame::Payload;
 use drillcore_format::ids::Lsn;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::error::StorageError;
-use drillcore_storage::log::wal::Wal;
+use drillcore_storage::log::log_files::is_log_file;
+use drillcore_storage::log::recovery::recover_log;
+use drillcore_storage::log::wal::{LogOptions, Wal};
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Operation, Unsynced};
 use drillcore_testkit::numbered_batches::{
     TABLES, append, check_each_table, create_tables, last_batches, spec,
@@ -547,11 +550,9 @@ fn a_full_disk_turns_the_database_read_only_says_why_and_loses_nothing_acknowled
 }
 
 /// Opens a log that does not sync its writes, and says which commits it holds.
-fn recover_log(
-    directory: Arc<dyn Directory>,
-) -> std::result::Result<(Wal, Vec<u64>), StorageError> {
+fn open_log(directory: Arc<dyn Directory>) -> std::result::Result<(Wal, Vec<u64>), StorageError> {
     let mut commits = Vec::new();
-    let (wal, _) = Wal::recover(directory, false, 1, Lsn(1), |lsn, _| {
+    let (wal, _) = recover_log(directory, LogOptions::new(false, 1), Lsn(1), |lsn, _| {
         commits.push(lsn.0);
         Ok::<(), StorageError>(())
     })?;
@@ -561,29 +562,35 @@ fn recover_log(
 #[test]
 fn a_power_cut_once_the_log_goes_on_in_another_file_leaves_a_log_that_opens() {
     let directory = FaultDirectory::new();
-    let (wal, _) = recover_log(Arc::new(directory.clone())).unwrap();
-    // Two commits fill a file, so the third begins the next.
-    for lsn in 1..=3 {
-        wal.enqueue(Lsn(lsn), vec![7; 9 << 20]);
+    let (wal, _) = open_log(Arc::new(directory.clone())).unwrap();
+    // Two commits fill a file, so the third begins the next. The first was synced as the next file was made ready.
+    for (lsn, kibibytes) in [(1, 9 << 10), (2, 15 << 9), (3, 1)] {
+        wal.enqueue(Lsn(lsn), Payload::of(&vec![7; kibibytes << 10]));
         wal.write_through(Lsn(lsn)).unwrap();
+        wal.end_upkeep();
     }
-    assert_eq!(directory.list().unwrap().len(), 2);
+    let mut names = directory.list().unwrap();
+    names.retain(|name| is_log_file(name));
+    assert_eq!(names.len(), 2);
+    let mut lengths = BTreeSet::new();
     for seed in 0..5 {
         for (number, unsynced) in Unsynced::ALL.into_iter().enumerate() {
             let image = directory.crash_image(unsynced, &mut Rng::keyed(seed, number as u64));
-            let (_, commits) = recover_log(Arc::new(image))
+            let (_, commits) = open_log(Arc::new(image))
                 .unwrap_or_else(|error| panic!("seed {seed}, unsynced {unsynced:?}: {error}"));
-            assert!(commits.starts_with(&[1, 2]), "{unsynced:?}: {commits:?}");
+            assert!([1, 2, 3].starts_with(&commits), "{unsynced:?}: {commits:?}");
+            lengths.insert(commits.len());
         }
     }
+    assert!(lengths.contains(&1) && !lengths.contains(&0), "{lengths:?}");
 }
 
 #[test]
 fn a_commit_is_durable_before_it_is_replayed() {
     let directory = FaultDirectory::new();
-    let (wal, _) = recover_log(Arc::new(directory.clone())).unwrap();
+    let (wal, _) = open_log(Arc::new(directory.clone())).unwrap();
     for lsn in 1..=2 {
-        wal.enqueue(Lsn(lsn), vec![7; 1000]);
+        wal.enqueue(Lsn(lsn), Payload::of(&[7; 1000]));
         wal.write_through(Lsn(lsn)).unwrap();
     }
     drop(wal);
@@ -591,10 +598,10 @@ fn a_commit_is_durable_before_it_is_replayed() {
     directory.sync().unwrap();
     let mut replayed = 0;
     let shared: Arc<dyn Directory> = Arc::new(directory.clone());
-    Wal::recover(shared, false, 2, Lsn(1), |_, _| {
+    recover_log(shared, LogOptions::new(false, 2), Lsn(1), |_, _| {
         replayed += 1;
         let image = directory.crash_image(Unsynced::Dropped, &mut Rng::keyed(0, 0));
-        assert_eq!(recover_log(Arc::new(image)).unwrap().1, [1, 2]);
+        assert_eq!(open_log(Arc::new(image)).unwrap().1, [1, 2]);
         Ok::<(), StorageError>(())
     })
     .unwrap();

@@ -139,15 +139,13 @@ fn an_append_that_waits_for_memory_ends_when_its_caller_wants_out_and_has_append
 fn an_append_whose_log_is_being_synced_ends_when_its_caller_wants_out_and_is_committed() {
     let directory = StuckDirectory::new(Arc::new(MemoryDirectory::new()));
     let shared = Arc::new(directory.clone());
-    let db = Database::open_in(shared, options(Durability::Os)).unwrap();
+    let db = Database::open_in(shared, options(Durability::Fsync)).unwrap();
     prepare(&db).unwrap();
     let table = db.table("events").unwrap();
-    table.append(&batch(30..31), OnError::Raise).unwrap();
-    // What is in a segment must not be lost before the log, so a flush syncs it.
     directory.stick_on("sync wal-");
-    let flushed = db.clone();
-    let flushing = thread::spawn(move || flushed.flush());
-    wait_until(LIMIT, "the flush is stuck", || directory.is_stuck());
+    let first = table.clone();
+    let syncing = thread::spawn(move || first.append(&batch(30..31), OnError::Raise));
+    wait_until(LIMIT, "the first append is stuck", || directory.is_stuck());
     for row in 31..34 {
         let (interrupt, stop) = interrupt();
         let table = table.interrupted_by(interrupt);
@@ -161,10 +159,38 @@ fn an_append_whose_log_is_being_synced_ends_when_its_caller_wants_out_and_is_com
         assert!(directory.is_stuck());
     }
     directory.release();
-    flushing.join().unwrap().unwrap();
+    syncing.join().unwrap().unwrap();
     table.append(&batch(34..35), OnError::Raise).unwrap();
     assert_eq!(table.snapshot().unwrap().rows().unwrap(), ROWS + 5, "all have their places");
     check(&db, "after appends that waited for the log");
+    db.close().unwrap();
+}
+
+#[test]
+fn appends_go_on_beside_a_flush_whose_sync_of_the_log_takes_long() {
+    let directory = StuckDirectory::new(Arc::new(MemoryDirectory::new()));
+    let shared = Arc::new(directory.clone());
+    let db = Database::open_in(shared, options(Durability::Os)).unwrap();
+    prepare(&db).unwrap();
+    let table = db.table("events").unwrap();
+    table.append(&batch(30..31), OnError::Raise).unwrap();
+    // What is in a segment must not be lost before the log, so a flush syncs it.
+    directory.stick_on("sync wal-");
+    let flushed = db.clone();
+    let flushing = thread::spawn(move || flushed.flush());
+    wait_until(LIMIT, "the flush is stuck", || directory.is_stuck());
+    let appending = thread::spawn(move || {
+        for row in 31..34 {
+            table.append(&batch(row..row + 1), OnError::Raise).unwrap();
+        }
+        table.snapshot().unwrap().rows().unwrap()
+    });
+    let rows = within(LIMIT, "the appends", move || appending.join().unwrap());
+    assert_eq!(rows, ROWS + 4);
+    assert!(directory.is_stuck());
+    directory.release();
+    flushing.join().unwrap().unwrap();
+    check(&db, "after appends beside a sync");
     db.close().unwrap();
 }
 

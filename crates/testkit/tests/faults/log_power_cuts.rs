@@ -4,12 +4,18 @@
 use std::sync::Arc;
 
 use drillcore::directory::Directory;
+use drillcore_format::frame::Payload;
 use drillcore_format::ids::Lsn;
 use drillcore_sample::rng::Rng;
 use drillcore_storage::error::{Result, StorageError};
-use drillcore_storage::log::wal::Wal;
+use drillcore_storage::log::log_files::is_log_file;
+use drillcore_storage::log::recovery::recover_log;
+use drillcore_storage::log::wal::{LogOptions, Wal};
 use drillcore_testkit::fault_directory::{Fault, FaultDirectory, Unsynced};
 use drillcore_testkit::repetitions::repetitions;
+
+/// Files have some commits each, so that many are begun.
+const FILE_BYTES: u64 = 40_000;
 
 /// A log over its lives, and what it must still have.
 struct Lives {
@@ -25,6 +31,8 @@ struct Lives {
     needed_from: u64,
     /// Power cuts that took a commit.
     losses: u64,
+    /// Files that were begun because one was full.
+    begun: u64,
     story: Vec<String>,
 }
 
@@ -46,6 +54,7 @@ impl Lives {
             durable: 0,
             needed_from: 1,
             losses: 0,
+            begun: 0,
             story: vec![format!("seed {seed}")],
         }
     }
@@ -60,7 +69,8 @@ impl Lives {
         let mut found: Vec<(u64, Vec<u8>)> = Vec::new();
         let nonce = self.rng.next_u64() as u32;
         let shared: Arc<dyn Directory> = Arc::new(self.directory.clone());
-        let opened = Wal::recover(shared, sync, nonce, Lsn(self.needed_from), |lsn, payload| {
+        let options = LogOptions { file_bytes: FILE_BYTES, ..LogOptions::new(sync, nonce) };
+        let opened = recover_log(shared, options, Lsn(self.needed_from), |lsn, payload| {
             found.push((lsn.0, payload.to_vec()));
             Ok::<(), StorageError>(())
         });
@@ -116,7 +126,7 @@ impl Lives {
             for _ in 0..1 + self.rng.below(4) {
                 let payload = self.payload();
                 self.commits.push(payload.clone());
-                wal.enqueue(Lsn(self.commits.len() as u64), payload);
+                wal.enqueue(Lsn(self.commits.len() as u64), Payload::of(&payload));
             }
             let last = self.commits.len();
             if let Err(error) = wal.write_through(Lsn(last as u64)) {
@@ -124,6 +134,9 @@ impl Lives {
                 return;
             }
             self.acknowledged = last;
+            if self.rng.below(2) == 0 {
+                wal.end_upkeep();
+            }
             if sync {
                 self.durable = last;
             }
@@ -153,6 +166,11 @@ impl Lives {
         })
     }
 
+    fn log_files(&self) -> u64 {
+        let names = self.directory.list().unwrap_or_default();
+        names.iter().filter(|name| is_log_file(name)).count() as u64
+    }
+
     fn cut_power(&mut self) {
         let unsynced = Unsynced::ALL[self.rng.below(Unsynced::ALL.len() as u64) as usize];
         let image = self.directory.crash_image(unsynced, &mut self.rng);
@@ -169,7 +187,10 @@ impl Lives {
         let wal = self.open(sync);
         self.losses += u64::from(self.commits.len() < before);
         if let Some(wal) = wal {
+            let files = self.log_files();
             self.write(&wal, sync);
+            // Without a file an opening begins one.
+            self.begun += (self.log_files() - files).saturating_sub(1);
             if self.rng.below(4) == 0 {
                 let _ = self.shorten(&wal);
             }
@@ -186,12 +207,60 @@ impl Lives {
 
 #[test]
 fn whatever_pages_are_lost_and_syncs_fail_a_log_opens_to_a_prefix_with_all_it_promised() {
-    let mut losses = 0;
+    let (mut losses, mut begun) = (0, 0);
     for seed in 0..repetitions(400) {
         let mut lives = Lives::new(seed);
         (0..8).for_each(|_| lives.live());
         losses += lives.losses;
+        begun += lives.begun;
     }
-    println!("{losses} openings lacked commits that were not durable");
+    println!(
+        "{losses} openings lacked commits that were not durable; {begun} files followed on full ones"
+    );
     assert!(losses > 100, "{losses}");
+    assert!(begun > 100, "{begun}");
+}
+
+#[test]
+fn a_failed_sync_of_the_logs_thread_ends_the_log_and_loses_nothing_that_reads_saw() {
+    let directory = FaultDirectory::new();
+    let open = || {
+        let mut found = Vec::new();
+        let options = LogOptions { file_bytes: 4_000, ..LogOptions::new(false, 1) };
+        let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+        let (wal, _) = recover_log(shared, options, Lsn(1), |lsn, _| {
+            found.push(lsn.0);
+            Ok::<(), StorageError>(())
+        })
+        .unwrap();
+        (wal, found)
+    };
+    let commit = |wal: &Wal, lsn: u64| {
+        wal.enqueue(Lsn(lsn), Payload::of(&[7; 3_000]));
+        wal.write_through(Lsn(lsn))
+    };
+    let (wal, _) = open();
+    wal.make_ready(Lsn(1)).unwrap();
+    // The write of the commit, and then the thread's sync.
+    let sync = directory.operations().len() as u64 + 1;
+    directory.set_fault(Some(Fault::Once(sync)));
+    commit(&wal, 1).unwrap();
+    wal.end_upkeep();
+    let error = commit(&wal, 2).unwrap_err();
+    assert!(
+        matches!(&error, StorageError::LogFailed { first } if first.contains("injected")),
+        "{error}"
+    );
+    drop(wal);
+    // The pages count as clean, so no sync brings them to the disk: the opening writes them anew.
+    assert_eq!(open().1, [1]);
+    let image = directory.crash_image(Unsynced::Dropped, &mut Rng::keyed(0, 0));
+    assert!(image.list().unwrap().iter().any(|name| is_log_file(name)));
+    let mut found = Vec::new();
+    recover_log(Arc::new(image), LogOptions::new(false, 2), Lsn(1), |lsn, _| {
+        found.push(lsn.0);
+        Ok::<(), StorageError>(())
+    })
+    .unwrap();
+    assert_eq!(found, [1]);
 }

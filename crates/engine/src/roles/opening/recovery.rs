@@ -15,7 +15,9 @@ use drillcore_storage::files::lease::ManifestVersion;
 use drillcore_storage::files::open_files::OpenFiles;
 use drillcore_storage::files::whole_file::is_unfinished;
 use drillcore_storage::log::log_files::is_log_file;
-use drillcore_storage::log::wal::Wal;
+use drillcore_storage::log::reading::read_log;
+use drillcore_storage::log::recovery::recover_log;
+use drillcore_storage::log::wal::LogOptions;
 use drillcore_storage::manifest::{self, Manifest, ManifestState, PinnedSnapshot};
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::pages::paged_file::file_of;
@@ -80,14 +82,8 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
     let logged =
-        Wal::read(
-            directory.as_ref(),
-            needed_from,
-            Lsn(u64::MAX),
-            None,
-            |_, _| Ok::<(), Error>(()),
-        )?
-        .last;
+        read_log(directory.as_ref(), needed_from, Lsn(u64::MAX), None, |_, _| Ok::<(), Error>(()))?
+            .last;
     check_log_reaches(logged, needed_from, state.next_lsn)?;
     let last = logged.unwrap_or_default().max(Lsn(state.next_lsn.0 - 1));
     if !is_backup {
@@ -280,22 +276,23 @@ pub fn open_described(
 fn replay(core: &Core, needed_from: Lsn, nonce: u32) -> Result<()> {
     let sync = core.options.durability == Durability::Fsync;
     let directory = core.directory.clone();
-    let (wal, last) = Wal::recover(directory, sync, nonce, needed_from, |lsn, payload| {
-        let commit = logged_commit(lsn, payload)?;
-        for (table, block) in commit.batches {
-            replay_batch(core, table, lsn, block)?;
-        }
-        let mut state = core.state();
-        for erasure in commit.erasures {
-            erase_logged(&mut state, lsn, erasure)?;
-        }
-        state.positions.add(lsn, commit.positions);
-        state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
-        drop(state);
-        core.show(lsn);
-        core.options.interrupt.check()?;
-        make_room(core)
-    })?;
+    let (wal, last) =
+        recover_log(directory, LogOptions::new(sync, nonce), needed_from, |lsn, payload| {
+            let commit = logged_commit(lsn, payload)?;
+            for (table, block) in commit.batches {
+                replay_batch(core, table, lsn, block)?;
+            }
+            let mut state = core.state();
+            for erasure in commit.erasures {
+                erase_logged(&mut state, lsn, erasure)?;
+            }
+            state.positions.add(lsn, commit.positions);
+            state.next_lsn = state.next_lsn.max(Lsn(lsn.0 + 1));
+            drop(state);
+            core.show(lsn);
+            core.options.interrupt.check()?;
+            make_room(core)
+        })?;
     let expected = core.state().next_lsn;
     check_log_reaches(last, needed_from, expected)?;
     if core.options.durability == Durability::None {

@@ -1,7 +1,11 @@
 //! A log written, damaged and read again.
 
 use super::*;
+use crate::files::directory::read_file;
 use crate::files::memory_directory::MemoryDirectory;
+use crate::log::log_files::log_files;
+use crate::log::reading::{LogRead, read_log};
+use crate::log::recovery::{recover_log, write_log};
 
 /// To the end of the log.
 const ALL: Lsn = Lsn(u64::MAX);
@@ -13,15 +17,16 @@ fn recover(directory: &MemoryDirectory, needed_from: u64) -> Result<(Wal, Vec<Co
     let mut commits = Vec::new();
     let shared: Arc<dyn Directory> = Arc::new(directory.clone());
     let nonce = directory.list().unwrap().len() as u32;
-    let (wal, _) = Wal::recover(shared, true, nonce, Lsn(needed_from), |lsn, payload| {
-        commits.push((lsn.0, payload.to_vec()));
-        Ok::<(), StorageError>(())
-    })?;
+    let (wal, _) =
+        recover_log(shared, LogOptions::new(true, nonce), Lsn(needed_from), |lsn, payload| {
+            commits.push((lsn.0, payload.to_vec()));
+            Ok::<(), StorageError>(())
+        })?;
     Ok((wal, commits))
 }
 
 fn log(wal: &Wal, lsn: u64, payload: &[u8]) {
-    wal.enqueue(Lsn(lsn), payload.to_vec());
+    wal.enqueue(Lsn(lsn), Payload::of(payload));
     wal.write_through(Lsn(lsn)).unwrap();
 }
 
@@ -70,7 +75,7 @@ fn a_log_with_files_that_only_an_earlier_moment_needs_is_read_up_to_there_and_as
     directory.remove(&all[2]).unwrap();
     let read = |needed_from, to| {
         let mut found = Vec::new();
-        let read = Wal::read(&directory, Lsn(needed_from), Lsn(to), None, |lsn, _| {
+        let read = read_log(&directory, Lsn(needed_from), Lsn(to), None, |lsn, _| {
             found.push(lsn.0);
             Ok::<(), StorageError>(())
         });
@@ -92,8 +97,8 @@ fn writing_all_enqueued_leaves_nothing_to_whoever_enqueued_it() {
     let directory = MemoryDirectory::new();
     let (wal, _) = recover(&directory, 1).unwrap();
     wal.write_all_enqueued().unwrap();
-    wal.enqueue(Lsn(1), b"first".to_vec());
-    wal.enqueue(Lsn(2), b"second".to_vec());
+    wal.enqueue(Lsn(1), Payload::of(b"first"));
+    wal.enqueue(Lsn(2), Payload::of(b"second"));
     wal.write_all_enqueued().unwrap();
     assert_eq!(wal.logged(), Lsn(2));
     assert_eq!(recover(&directory, 1).unwrap().1.len(), 2);
@@ -146,13 +151,13 @@ fn a_missing_file_is_an_error_and_a_file_no_longer_needed_is_removed() {
 #[test]
 fn a_file_without_a_header_or_cut_short_before_another_one_is_an_error() {
     for (cut, left, expected) in
-        [(2, 50, Some(2)), (2, 3, None), (1, 3, None), (1, 50, None), (1, 32, None)]
+        [(2, 50, Some(2)), (2, 3, None), (1, 3, None), (1, 50, None), (1, 24, None)]
     {
         let directory = MemoryDirectory::new();
         for lsn in 1..=3 {
             log(&recover(&directory, 1).unwrap().0, lsn, b"a commit");
         }
-        let read = || Wal::read(&directory, Lsn(1), ALL, None, |_, _| Ok::<(), StorageError>(()));
+        let read = || read_log(&directory, Lsn(1), ALL, None, |_, _| Ok::<(), StorageError>(()));
         assert_eq!(read().unwrap().last, Some(Lsn(3)));
         let name = &names(&directory)[cut];
         let bytes = read_file(&directory, name).unwrap();
@@ -192,7 +197,7 @@ fn what_no_mark_covers_is_written_anew_once_and_a_closed_log_not_at_all() {
 fn what_is_in_segments_is_not_written_anew() {
     let directory = MemoryDirectory::new();
     let (wal, _) = recover(&directory, 1).unwrap();
-    (1..=3).for_each(|lsn| wal.enqueue(Lsn(lsn), b"a commit".to_vec()));
+    (1..=3).for_each(|lsn| wal.enqueue(Lsn(lsn), Payload::of(b"a commit")));
     wal.write_through(Lsn(3)).unwrap();
     assert_eq!(recover(&directory, 4).unwrap().1.len(), 3);
     assert_eq!(names(&directory).len(), 1);
@@ -210,7 +215,7 @@ fn a_reader_goes_on_over_a_new_opening_of_the_writer() {
         (1..=commits).for_each(|lsn| log(&wal, lsn, b"a commit"));
         let read = |before: Option<&LogRead>| {
             let mut heard = Vec::new();
-            let read = Wal::read(&directory, Lsn(1), ALL, before, |lsn, _| {
+            let read = read_log(&directory, Lsn(1), ALL, before, |lsn, _| {
                 heard.push(lsn.0);
                 Ok::<(), StorageError>(())
             });
@@ -259,7 +264,7 @@ fn threads_that_commit_together_all_see_their_commit_logged() {
                 for _ in 0..200 {
                     let lsn = {
                         let mut next = next.lock();
-                        wal.enqueue(Lsn(*next), next.to_le_bytes().to_vec());
+                        wal.enqueue(Lsn(*next), Payload::of(&next.to_le_bytes()));
                         *next += 1;
                         Lsn(*next - 1)
                     };
@@ -271,4 +276,75 @@ fn threads_that_commit_together_all_see_their_commit_logged() {
     });
     drop(wal);
     assert_eq!(recover(&directory, 1).unwrap().1.len(), 800);
+}
+
+/// A log of which the third commit begins another file, which does not know whether the second is on stable storage; or
+/// with `is_known`, a fourth commit there does.
+fn log_of_two_files(is_known: bool) -> MemoryDirectory {
+    let directory = MemoryDirectory::new();
+    let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+    let options = LogOptions { file_bytes: 190, ..LogOptions::new(false, 9) };
+    let replay = |_: Lsn, _: &[u8]| Ok::<(), StorageError>(());
+    let (wal, _) = recover_log(shared, options, Lsn(1), replay).unwrap();
+    for lsn in 1..=3 {
+        // The first two fill a file, and the log's thread is at work behind the first.
+        log(&wal, lsn, &[7; 60]);
+        wal.end_upkeep();
+    }
+    assert_eq!(names(&directory).len(), 2);
+    if is_known {
+        wal.make_durable().unwrap();
+        log(&wal, 4, b"with a mark");
+    }
+    directory
+}
+
+/// Changes the bytes of the log's first file.
+fn change_first(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
+    let name = names(directory).remove(0);
+    let mut bytes = read_file(directory, &name).unwrap();
+    change(&mut bytes);
+    directory.remove(&name).unwrap();
+    directory.create(&name).unwrap().write_all(&bytes).unwrap();
+}
+
+#[test]
+fn the_end_of_a_full_file_may_be_lost_and_takes_the_next_file_along() {
+    for lost in [1, 88, 89] {
+        let directory = log_of_two_files(false);
+        assert_eq!(recovered_numbers(&directory), [1, 2, 3]);
+        let directory = log_of_two_files(false);
+        change_first(&directory, |bytes| bytes.truncate(bytes.len() - lost));
+        assert_eq!(read_numbers(&directory).unwrap(), [1], "{lost} bytes");
+        assert_eq!(recovered_numbers(&directory), [1], "{lost} bytes");
+        assert_eq!(names(&directory).len(), 1, "nothing may follow later");
+    }
+}
+
+#[test]
+fn a_mark_in_the_next_file_makes_a_bad_frame_damage() {
+    for lost in [1, 88, 89] {
+        let directory = log_of_two_files(true);
+        assert_eq!(read_numbers(&directory).unwrap(), [1, 2, 3, 4]);
+        change_first(&directory, |bytes| bytes.truncate(bytes.len() - lost));
+        assert!(read_numbers(&directory).is_err(), "{lost} bytes");
+        assert!(recover(&directory, 1).is_err(), "{lost} bytes");
+        assert_eq!(names(&directory).len(), 2);
+    }
+    let directory = log_of_two_files(false);
+    change_first(&directory, |bytes| bytes[150] ^= 1);
+    assert!(recover(&directory, 1).is_err(), "no lost write looks like that");
+}
+
+fn recovered_numbers(directory: &MemoryDirectory) -> Vec<u64> {
+    recover(directory, 1).unwrap().1.into_iter().map(|(lsn, _)| lsn).collect()
+}
+
+fn read_numbers(directory: &MemoryDirectory) -> Result<Vec<u64>> {
+    let mut numbers = Vec::new();
+    read_log(directory, Lsn(1), ALL, None, |lsn, _| {
+        numbers.push(lsn.0);
+        Ok::<(), StorageError>(())
+    })?;
+    Ok(numbers)
 }
