@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::fixed::{Fixed, with_fixed_type};
+use crate::key::fixed::{Fixed, with_fixed_type};
 use crate::schema::list_of_strings;
 
 /// Any type that a column outside the key can have.

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use arrow_array::{Array, ArrayRef};
 
-use super::{encode_keys, encode_value};
 use crate::cursor::{Cursor, put_bytes};
 use crate::error::Result;
+use crate::key::encoding::{encode_keys, encode_value};
 
 /// A place between encoded keys.
 ///

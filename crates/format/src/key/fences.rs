@@ -2,8 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use super::bound::{Bound, BoundWithin};
-use super::keys::Keys;
+use crate::key::bound::{Bound, BoundWithin};
+use crate::key::encoding::shared_len;
+use crate::key::keys::Keys;
 
 /// Keys from one fence to the next: what is searched key by key lies together then, and fences take an eighth of a byte a
 /// key.
@@ -27,7 +28,10 @@ impl KeyFences {
     pub fn new(keys: &Keys) -> KeyFences {
         let shared = match keys.len() {
             0 => &[][..],
-            len => common_prefix(keys.value(0), keys.value(len - 1)),
+            len => {
+                let first = keys.value(0);
+                &first[..shared_len(first, keys.value(len - 1))]
+            }
         };
         let fence = |number: usize| word(&keys.value(number)[shared.len()..], 0x00);
         let fences = (0..keys.len()).step_by(STRIDE).map(fence).collect();
@@ -210,11 +214,6 @@ impl RankSearch<'_> {
             End::PastPrefix => tail > self.rest && !tail.starts_with(self.rest),
         }
     }
-}
-
-fn common_prefix<'k>(first: &'k [u8], last: &[u8]) -> &'k [u8] {
-    let shared = first.iter().zip(last).take_while(|(a, b)| a == b).count();
-    &first[..shared]
 }
 
 /// The first eight bytes as a number that orders like them; what is missing is filled up.

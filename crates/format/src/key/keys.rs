@@ -5,8 +5,6 @@ use std::ops::Range;
 use arrow_array::{Array, BinaryArray};
 use arrow_buffer::{Buffer, OffsetBuffer};
 
-use super::keys_builder::KeysBuilder;
-
 /// Encoded keys, one a row. Cheap to clone and to slice.
 ///
 /// Keys of one length, as those of numbers and times are, lie one behind the other, and a key is found by its number.
@@ -166,14 +164,6 @@ impl PartialEq for Keys {
 }
 
 impl Eq for Keys {}
-
-impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
-    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Keys {
-        let mut builder = KeysBuilder::default();
-        keys.into_iter().for_each(|key| builder.push(key.as_ref(), &[]));
-        builder.finish()
-    }
-}
 
 /// Copies keys into arrays of exact size.
 fn gather<'k, I: Iterator<Item = &'k [u8]>>(len: usize, keys: impl Fn() -> I) -> Keys {

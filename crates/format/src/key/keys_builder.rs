@@ -1,6 +1,6 @@
 //! Collects encoded keys.
 
-use super::keys::{Keys, offset};
+use crate::key::keys::{Keys, offset};
 
 /// Keys that come one by one, or some at a time. They stay without offsets as long as all have one length.
 #[derive(Debug, Default)]
@@ -75,5 +75,13 @@ impl KeysBuilder {
                 Keys::uneven(offsets, self.bytes)
             }
         }
+    }
+}
+
+impl<K: AsRef<[u8]>> FromIterator<K> for Keys {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Keys {
+        let mut builder = KeysBuilder::default();
+        keys.into_iter().for_each(|key| builder.push(key.as_ref(), &[]));
+        builder.finish()
     }
 }

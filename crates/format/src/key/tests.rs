@@ -1,10 +1,14 @@
-use arrow_array::{Int64Array, new_null_array};
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray, new_null_array};
+use arrow_schema::DataType;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::arbitrary::{Cell, cell, column, data_type, tuple};
 use super::*;
 use crate::cursor::{Cursor, put_bytes};
+use crate::key::encoding::PRESENT;
 
 /// Key columns of random types and up to 12 rows.
 fn key_columns() -> impl Strategy<Value = Vec<ArrayRef>> {

@@ -1,0 +1,452 @@
+//! One tuple of key columns as one byte string, and back.
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, BooleanArray, PrimitiveArray, StringArray};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+
+use crate::error::{FormatError, Result};
+use crate::key::fixed::{Fixed, with_fixed_type};
+use crate::key::keys::Keys;
+
+/// A null, or with nothing behind it the end of a shorter key.
+const NULL: u8 = 0x00;
+/// A value follows.
+pub(super) const PRESENT: u8 = 0x01;
+/// Ends a string.
+const END: u8 = 0x00;
+/// Stands before the substitute of a byte that is `END` or `ESCAPE` itself.
+const ESCAPE: u8 = 0x01;
+/// What follows `ESCAPE`, for the string bytes 0x00 and 0x01. Neither is `END`, so the end of a
+/// string is the first `END` in sight.
+const ESCAPED: [u8; 2] = [0x01, 0x02];
+
+/// Encodes one key a row from key columns of equal length, most significant first.
+///
+/// O(bytes), column by column: lengths first, unless they are all the same, then one buffer of exact size. Panics if the
+/// keys exceed 2 GiB.
+pub fn encode_keys(columns: &[ArrayRef]) -> Keys {
+    let row_count = columns.first().map_or(0, |column| column.len());
+    assert!(columns.iter().all(|column| column.len() == row_count), "key columns differ in length");
+    if let Some(widths) = even_widths(columns) {
+        return encode_even(columns, &widths, row_count);
+    }
+    let kept = kept_columns(columns, row_count);
+    let keeps = |row: usize, position: usize| kept.as_ref().is_none_or(|kept| kept[row] > position);
+
+    let mut lengths = vec![0usize; row_count];
+    for (position, column) in columns.iter().enumerate() {
+        add_lengths(column, &mut lengths, |row| keeps(row, position));
+    }
+    let mut offsets = Vec::with_capacity(row_count + 1);
+    offsets.push(0i32);
+    let mut total = 0usize;
+    for length in &mut lengths {
+        let start = total;
+        total += *length;
+        // From here on the row's place to write to.
+        *length = start;
+        offsets.push(i32::try_from(total).expect("the keys of one batch exceed 2 GiB"));
+    }
+    let mut places = lengths;
+    let mut bytes = vec![0u8; total];
+    for (position, column) in columns.iter().enumerate() {
+        fill(column, &mut bytes, &mut places, |row| keeps(row, position));
+    }
+    Keys::new(offsets, bytes)
+}
+
+/// The length of each column's values, tags included, where no value is a string or null.
+fn even_widths(columns: &[ArrayRef]) -> Option<Vec<usize>> {
+    let width = |column: &ArrayRef| match column.null_count() {
+        0 => payload_width(column.data_type()).map(|width| 1 + width),
+        _ => None,
+    };
+    columns.iter().map(width).collect()
+}
+
+/// [`encode_keys`] of columns with values of these lengths: no key needs its place looked up.
+fn encode_even(columns: &[ArrayRef], widths: &[usize], row_count: usize) -> Keys {
+    let width: usize = widths.iter().sum();
+    assert!(i32::try_from(row_count * width).is_ok(), "the keys of one batch exceed 2 GiB");
+    let mut bytes = vec![PRESENT; row_count * width];
+    let mut begin = 0;
+    for (column, column_width) in columns.iter().zip(widths) {
+        // Behind the tag.
+        let payload = begin + 1..begin + column_width;
+        let payloads = bytes.chunks_exact_mut(width).map(|key| &mut key[payload.clone()]);
+        match column.data_type() {
+            DataType::Boolean => {
+                let values = column.as_boolean().values();
+                payloads.zip(values).for_each(|(payload, value)| payload[0] = u8::from(value));
+            }
+            data_type => with_fixed_type!(data_type, T => {
+                let values = column.as_primitive::<T>().values();
+                payloads.zip(values).for_each(|(payload, value)| value.put_ordered(payload));
+            }, panic!("{data_type} is not a key type of one length")),
+        }
+        begin += column_width;
+    }
+    Keys::even(row_count, width, bytes)
+}
+
+/// How many columns each row's key keeps, or `None` where all rows keep all.
+fn kept_columns(columns: &[ArrayRef], row_count: usize) -> Option<Vec<usize>> {
+    columns.last().filter(|last| last.null_count() > 0)?;
+    let kept = |row| columns.iter().rposition(|column| column.is_valid(row)).map_or(0, |at| at + 1);
+    Some((0..row_count).map(kept).collect())
+}
+
+/// Adds the encoded length of each kept row's value.
+fn add_lengths(column: &ArrayRef, lengths: &mut [usize], keeps: impl Fn(usize) -> bool) {
+    let payload = payload_width(column.data_type());
+    let strings = payload.is_none().then(|| column.as_string::<i32>());
+    let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+    for (row, length) in lengths.iter_mut().enumerate() {
+        if !keeps(row) {
+            continue;
+        }
+        *length += match nulls {
+            Some(nulls) if nulls.is_null(row) => 1,
+            _ => {
+                1 + match strings {
+                    Some(strings) => string_len(strings.value(row).as_bytes()),
+                    None => payload.expect("a column that is no string has a width"),
+                }
+            }
+        };
+    }
+}
+
+/// Writes each kept row's value at its place and moves the place behind it.
+fn fill(column: &ArrayRef, out: &mut [u8], places: &mut [usize], keeps: impl Fn(usize) -> bool) {
+    match column.data_type() {
+        DataType::Boolean => {
+            let values = column.as_boolean();
+            fill_with(column, out, places, keeps, |row, out| {
+                out[0] = u8::from(values.value(row));
+                1
+            });
+        }
+        DataType::Utf8 => {
+            let values = column.as_string::<i32>();
+            fill_with(column, out, places, keeps, |row, out| {
+                put_string(values.value(row).as_bytes(), out)
+            });
+        }
+        data_type => with_fixed_type!(data_type, T => {
+            let values = column.as_primitive::<T>().values();
+            let width = <T as ArrowPrimitiveType>::Native::WIDTH;
+            fill_with(column, out, places, keeps, |row, out| {
+                values[row].put_ordered(&mut out[..width]);
+                width
+            });
+        }, panic!("{data_type} is not a key type")),
+    }
+}
+
+/// [`fill`] with the type known: `put` writes the payload of a row and returns its length.
+fn fill_with(
+    column: &ArrayRef,
+    out: &mut [u8],
+    places: &mut [usize],
+    keeps: impl Fn(usize) -> bool,
+    put: impl Fn(usize, &mut [u8]) -> usize,
+) {
+    let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+    for (row, place) in places.iter_mut().enumerate() {
+        if !keeps(row) {
+            continue;
+        }
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            out[*place] = NULL;
+            *place += 1;
+        } else {
+            out[*place] = PRESENT;
+            *place += 1 + put(row, &mut out[*place + 1..]);
+        }
+    }
+}
+
+/// Bytes of a value behind its tag, or `None` for strings.
+fn payload_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Boolean => Some(1),
+        DataType::Utf8 => None,
+        data_type => with_fixed_type!(data_type, T => {
+            Some(<T as ArrowPrimitiveType>::Native::WIDTH)
+        }, panic!("{data_type} is not a key type")),
+    }
+}
+
+fn needs_escape(byte: u8) -> bool {
+    byte <= ESCAPE
+}
+
+fn string_len(string: &[u8]) -> usize {
+    string.len() + string.iter().filter(|byte| needs_escape(**byte)).count() + 1
+}
+
+fn put_string(string: &[u8], out: &mut [u8]) -> usize {
+    let mut at = string.len();
+    if string.iter().any(|byte| needs_escape(*byte)) {
+        at = 0;
+        for &byte in string {
+            if needs_escape(byte) {
+                out[at..at + 2].copy_from_slice(&[ESCAPE, ESCAPED[usize::from(byte)]]);
+                at += 2;
+            } else {
+                out[at] = byte;
+                at += 1;
+            }
+        }
+    } else {
+        out[..at].copy_from_slice(string);
+    }
+    out[at] = END;
+    at + 1
+}
+
+/// Appends one value of a column: its tag and, unless null, its payload.
+pub fn encode_value(column: &dyn Array, row: usize, out: &mut Vec<u8>) {
+    if column.is_null(row) {
+        out.push(NULL);
+        return;
+    }
+    out.push(PRESENT);
+    let start = out.len();
+    match column.data_type() {
+        DataType::Boolean => out.push(u8::from(column.as_boolean().value(row))),
+        DataType::Utf8 => {
+            let string = column.as_string::<i32>().value(row).as_bytes();
+            out.resize(start + string_len(string), 0);
+            put_string(string, &mut out[start..]);
+        }
+        data_type => with_fixed_type!(data_type, T => {
+            let value = column.as_primitive::<T>().value(row);
+            out.resize(start + payload_width(data_type).expect("a fixed type has a width"), 0);
+            value.put_ordered(&mut out[start..]);
+        }, panic!("{data_type} is not a key type")),
+    }
+}
+
+/// The encoded bytes, tag and payload, of the key column at `position`.
+///
+/// `types` are those of all key columns. A null that was dropped from the key's end reads as a
+/// written one. O(bytes up to the column's end).
+pub fn split_column<'a>(key: &'a [u8], types: &[DataType], position: usize) -> Result<&'a [u8]> {
+    let mut rest = key;
+    for data_type in &types[..position] {
+        rest = &rest[column_len(rest, payload_width(data_type))?..];
+    }
+    first_column(rest, payload_width(&types[position]))
+}
+
+/// The column that `rest` begins with, of this [`payload_width`].
+#[inline]
+fn first_column(rest: &[u8], width: Option<usize>) -> Result<&[u8]> {
+    match column_len(rest, width)? {
+        0 => Ok(&[NULL]),
+        len => Ok(&rest[..len]),
+    }
+}
+
+/// Whether a key has a column behind those of `types`. O(bytes).
+pub fn has_more_columns(key: &[u8], types: &[DataType]) -> Result<bool> {
+    let mut rest = key;
+    for data_type in types {
+        rest = &rest[column_len(rest, payload_width(data_type))?..];
+    }
+    Ok(!rest.is_empty())
+}
+
+/// Bytes of the column that `rest` begins with; 0 at the end of a key.
+#[inline]
+fn column_len(rest: &[u8], width: Option<usize>) -> Result<usize> {
+    let len = match (rest.split_first(), width) {
+        (None, _) => 0,
+        (Some((&NULL, _)), _) => 1,
+        (Some((&PRESENT, _)), Some(width)) => 1 + width,
+        (Some((&PRESENT, payload)), None) => match payload.iter().position(|byte| *byte == END) {
+            Some(end) => 1 + end + 1,
+            None => return Err(malformed("a string has no end")),
+        },
+        (Some((tag, _)), _) => return Err(malformed(format!("unknown tag {tag:#04x}"))),
+    };
+    if len > rest.len() {
+        return Err(malformed(format!("{len} bytes expected, {} left", rest.len())));
+    }
+    Ok(len)
+}
+
+/// Decodes the key column at `position` of every key; `types` are those of all key columns.
+///
+/// O(bytes up to the column's end). Fails on bytes that no key has.
+pub fn decode_column(keys: &Keys, types: &[DataType], position: usize) -> Result<ArrayRef> {
+    let (width, data_type) = (payload_width(&types[position]), &types[position]);
+    if let Some(column) = decode_even(keys, types, position) {
+        return Ok(column);
+    }
+    match position {
+        0 => decode_each(keys.len(), |row| first_column(keys.value(row), width), data_type),
+        _ => {
+            decode_each(keys.len(), |row| split_column(keys.value(row), types, position), data_type)
+        }
+    }
+}
+
+/// [`decode_column`] of numbers and times, where all keys have them and those before them at the same places. Decides
+/// nothing of other keys.
+fn decode_even(keys: &Keys, types: &[DataType], position: usize) -> Option<ArrayRef> {
+    let (key_width, bytes) = keys.even_bytes()?;
+    let mut tags = Vec::with_capacity(position + 1);
+    let mut begin = 0;
+    for data_type in &types[..=position] {
+        tags.push(begin);
+        begin += 1 + payload_width(data_type)?;
+    }
+    let payload = tags[position] + 1..begin;
+    if begin > key_width {
+        return None;
+    }
+    let are_present = |key: &[u8]| tags.iter().all(|&tag| key[tag] == PRESENT);
+    if types[position] == DataType::Boolean || !bytes.chunks_exact(key_width).all(are_present) {
+        return None;
+    }
+    let data_type = &types[position];
+    with_fixed_type!(data_type, T => {
+        type Native = <T as ArrowPrimitiveType>::Native;
+        let payloads = bytes.chunks_exact(key_width).map(|key| &key[payload.clone()]);
+        let values: Vec<Native> = payloads.map(Native::from_ordered).collect();
+        let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), None);
+        Some(Arc::new(array.with_data_type(data_type.clone())))
+    }, None)
+}
+
+/// Decodes single values written by [`encode_value`].
+pub fn decode_values(encoded: &[&[u8]], data_type: &DataType) -> Result<ArrayRef> {
+    let whole = |row: usize| {
+        let value: &[u8] = encoded[row];
+        if value.is_empty() || column_len(value, payload_width(data_type))? != value.len() {
+            return Err(malformed("a value has the wrong length"));
+        }
+        Ok(value)
+    };
+    decode_each(encoded.len(), whole, data_type)
+}
+
+/// Decodes `count` values, each exactly one tag and its payload.
+fn decode_each<'a>(
+    count: usize,
+    encoded: impl Fn(usize) -> Result<&'a [u8]>,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
+    let payload = |row: usize| {
+        let (tag, payload) = encoded(row)?.split_first().expect("a value has a tag");
+        Ok((*tag == PRESENT).then_some(payload))
+    };
+    let mut nulls = NullBufferBuilder::new(count);
+    match data_type {
+        DataType::Boolean => {
+            let mut values = BooleanBufferBuilder::new(count);
+            for row in 0..count {
+                let payload = payload(row)?;
+                nulls.append(payload.is_some());
+                values.append(match payload {
+                    None | Some([0]) => false,
+                    Some([1]) => true,
+                    Some(other) => return Err(malformed(format!("{other:?} is not a boolean"))),
+                });
+            }
+            Ok(Arc::new(BooleanArray::new(values.finish(), nulls.finish())))
+        }
+        DataType::Utf8 => {
+            let mut bytes = Vec::new();
+            let mut offsets = Vec::with_capacity(count + 1);
+            offsets.push(0i32);
+            for row in 0..count {
+                let payload = payload(row)?;
+                nulls.append(payload.is_some());
+                if let Some(payload) = payload {
+                    take_string(payload, &mut bytes)?;
+                }
+                let end = i32::try_from(bytes.len());
+                offsets.push(end.map_err(|_| malformed("strings exceed 2 GiB"))?);
+            }
+            let offsets = OffsetBuffer::new(offsets.into());
+            let array = StringArray::try_new(offsets, Buffer::from_vec(bytes), nulls.finish());
+            Ok(Arc::new(array.map_err(|_| malformed("a string is not UTF-8"))?))
+        }
+        data_type => with_fixed_type!(data_type, T => {
+            type Native = <T as ArrowPrimitiveType>::Native;
+            let mut values: Vec<Native> = Vec::with_capacity(count);
+            for row in 0..count {
+                let payload = payload(row)?;
+                nulls.append(payload.is_some());
+                values.push(payload.map_or(Native::default(), Native::from_ordered));
+            }
+            let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls.finish());
+            Ok(Arc::new(array.with_data_type(data_type.clone())))
+        }, panic!("{data_type} is not a key type")),
+    }
+}
+
+/// Appends the string that `payload` encodes; its last byte is the end mark.
+fn take_string(payload: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    let encoded = &payload[..payload.len() - 1];
+    if !encoded.contains(&ESCAPE) {
+        out.extend_from_slice(encoded);
+        return Ok(());
+    }
+    let mut rest = encoded.iter();
+    while let Some(&byte) = rest.next() {
+        if byte != ESCAPE {
+            out.push(byte);
+            continue;
+        }
+        let substitute =
+            rest.next().and_then(|byte| ESCAPED.iter().position(|known| known == byte));
+        out.push(substitute.ok_or_else(|| malformed("a string has an unknown escape"))? as u8);
+    }
+    Ok(())
+}
+
+/// The shortest prefix `s` of `first` with `previous_last < s <= first`, or `first` itself where
+/// the two keys are equal.
+pub fn separator<'a>(previous_last: &[u8], first: &'a [u8]) -> &'a [u8] {
+    assert!(previous_last <= first, "a separator lies between keys in order");
+    let shared = shared_len(previous_last, first);
+    &first[..first.len().min(shared + 1)]
+}
+
+/// The first sixteen bytes as a number, with zeros behind the end: not above the word of a greater key. Keys of one length
+/// up to sixteen are equal where their words are.
+#[inline]
+pub fn leading_word(key: &[u8]) -> u128 {
+    if let Some(first) = key.first_chunk() {
+        return u128::from_be_bytes(*first);
+    }
+    match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => {
+            // The last eight bytes overlap the first, whose bits are moved out.
+            let behind = u64::from_be_bytes(*last).unbounded_shl(8 * (16 - key.len() as u32));
+            u128::from(u64::from_be_bytes(*first)) << 64 | u128::from(behind)
+        }
+        _ => {
+            let mut bytes = [0; 16];
+            bytes[..key.len()].copy_from_slice(key);
+            u128::from_be_bytes(bytes)
+        }
+    }
+}
+
+/// Bytes that two byte strings have in common at their beginning.
+pub(crate) fn shared_len(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+fn malformed(detail: impl Into<String>) -> FormatError {
+    FormatError::malformed("key", detail)
+}
