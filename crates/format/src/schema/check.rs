@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 
 use arrow_schema::{DataType, Field, Fields};
 
-use super::{MergePolicy, Retired, Rollup, Streams, TableSchema, is_key_type, is_supported};
+use crate::schema::columns::{is_key_type, is_supported};
+use crate::schema::rollup::Rollup;
+use crate::schema::stored_columns::Retired;
+use crate::schema::table_schema::{MergePolicy, Streams, TableSchema};
+use crate::schema::time_to_live::{TimeToLive, is_time_type};
 use crate::weight::is_weight_type;
 use crate::widening::is_wider;
 
@@ -51,6 +55,18 @@ impl TableSchema {
             },
             MergePolicy::Rollup(rollup) => self.check_rollup(rollup),
         }
+    }
+
+    /// What is wrong with the time to live.
+    fn check_ttl(&self) -> Result<(), String> {
+        let Some(TimeToLive { column, seconds }) = self.ttl else { return Ok(()) };
+        let field = self.columns.fields().get(column).map(AsRef::as_ref);
+        let is_time = field.is_some_and(|field| is_time_type(field.data_type()));
+        let is_stored = self.rollup().is_none() || self.key.contains(&column);
+        if is_time && is_stored && (1..=TimeToLive::SECONDS_MAX).contains(&seconds) {
+            return Ok(());
+        }
+        Err(format!("rows live for {seconds} s after the time in column {column}"))
     }
 
     /// Columns outside the key get wider types, each from one place.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::{MergePolicy, Metric, SetColumn, Streams, TableSchema, TimeToLive};
+use crate::schema::rollup::Metric;
+use crate::schema::table_schema::{MergePolicy, SetColumn, Streams, TableSchema};
+use crate::schema::time_to_live::TimeToLive;
 use crate::widening::is_wider;
 
 impl TableSchema {

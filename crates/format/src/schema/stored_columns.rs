@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field};
 
-use super::{Metric, put_column, read_column};
 use crate::cursor::{Cursor, put_varint};
 use crate::error::Result;
+use crate::schema::columns::{put_column, read_column};
+use crate::schema::rollup::Metric;
 
 /// The numbers of a table's columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
