@@ -6,11 +6,12 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, SchemaRef};
 
-use super::lists::{decode_lists, encode_lists};
-use super::set_codes::Compared;
-use super::{Rows, SetCodes, take_array};
 use crate::error::{FormatError, Result};
 use crate::key::{Keys, decode_column, encode_keys};
+use crate::rows::lists::{decode_lists, encode_lists};
+use crate::rows::projection::Projection;
+use crate::rows::set_codes::{Compared, SetCodes};
+use crate::rows::stored_rows::{Rows, take_array};
 use crate::schema::{MergePolicy, Metric, MetricKind, Rollup, TableSchema};
 use crate::value_bytes::value_bytes;
 
@@ -41,34 +42,6 @@ enum Place {
     Key(usize),
     /// Index among the values.
     Value(usize),
-}
-
-/// What must be fetched to decode some columns; by default nothing.
-///
-/// It says all that is needed to read rows that were written before columns were added.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Projection {
-    /// Whether encoded keys are needed.
-    pub keys: bool,
-    /// Indexes into [`Layout::value_types`], ascending.
-    pub values: Vec<usize>,
-    /// The type of each of these values. `Null` of one that stores no column any more: it is not read, and null.
-    pub types: Vec<DataType>,
-    /// Of values that got wider types, where older rows have them, with the type there; the last one first.
-    pub earlier: Vec<(usize, usize, DataType)>,
-}
-
-impl Projection {
-    /// Whether some of the values can be so long that they lie apart from their rows' blocks.
-    pub fn has_strings(&self) -> bool {
-        self.types.iter().any(|of| matches!(of, DataType::Utf8 | DataType::Binary))
-    }
-
-    /// Where rows have a value that were written before it got its type, with the type there; the last one first.
-    pub fn earlier(&self, value: usize) -> impl Iterator<Item = (usize, &DataType)> {
-        let of_value = self.earlier.iter().filter(move |(of, ..)| *of == value);
-        of_value.map(|(_, at, data_type)| (*at, data_type))
-    }
 }
 
 impl Layout {

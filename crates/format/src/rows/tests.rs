@@ -1,6 +1,9 @@
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    new_null_array,
+};
 use arrow_schema::{DataType, Field, Schema};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::arbitrary::{cell, column, data_type, tuple, value_type};
 use crate::key::{decode_values, encode_keys};
+use crate::rows::stored_rows::take_array;
 use crate::schema::{SetColumn, TableSchema};
 
 /// A table of random shape and a batch of it.

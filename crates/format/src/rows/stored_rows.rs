@@ -1,0 +1,349 @@
+//! Rows in memory: encoded keys beside arrays.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow_schema::DataType;
+use arrow_select::interleave::interleave;
+use arrow_select::take::take;
+
+use crate::byte_bounds;
+use crate::key::{Keys, leading_word, shared_len};
+use crate::narrowing::{narrowed, restored};
+use crate::rows::projection::Projection;
+use crate::value_bytes::string_offsets;
+use crate::widening::widen;
+
+/// What must hold of rows that are put together.
+const OVERFULL: &str = "parts have the same types, and strings that fit an array";
+
+/// Some rows of a table, or some columns of them.
+///
+/// Rows do not know which columns they hold: whoever passes them on says so by the
+/// [`Projection`] they were made with. The strings of one `Rows` stay below 2 GiB a column.
+#[derive(Debug, Clone)]
+pub struct Rows {
+    len: usize,
+    keys: Option<Keys>,
+    /// Columns of the key with their positions in it, of rows that were read by columns.
+    key_columns: Vec<(usize, ArrayRef)>,
+    values: Vec<ArrayRef>,
+}
+
+impl Rows {
+    /// Panics if an array has another length.
+    pub fn new(len: usize, keys: Option<Keys>, values: Vec<ArrayRef>) -> Rows {
+        assert!(keys.as_ref().is_none_or(|keys| keys.len() == len), "one key a row");
+        assert!(values.iter().all(|array| array.len() == len), "one value a row and column");
+        Rows { len, keys, key_columns: Vec::new(), values }
+    }
+
+    /// Rows without keys, that hold columns of the key instead, each with its position there. Who compares keys cannot
+    /// use them. Panics if an array has another length.
+    pub fn of_columns(
+        len: usize,
+        key_columns: Vec<(usize, ArrayRef)>,
+        values: Vec<ArrayRef>,
+    ) -> Rows {
+        let all = key_columns.iter().map(|(_, array)| array).chain(&values);
+        assert!(all.into_iter().all(|array| array.len() == len), "one value a row and column");
+        Rows { len, keys: None, key_columns, values }
+    }
+
+    /// The column at a position of the key, of rows that were read by columns.
+    pub fn key_column(&self, position: usize) -> Option<&ArrayRef> {
+        self.key_columns.iter().find(|(at, _)| *at == position).map(|(_, column)| column)
+    }
+
+    /// The same key columns, or keys, beside other values.
+    pub fn with_values(&self, values: Vec<ArrayRef>) -> Rows {
+        assert!(values.iter().all(|array| array.len() == self.len), "one value a row and column");
+        Rows {
+            len: self.len,
+            keys: self.keys.clone(),
+            key_columns: self.key_columns.clone(),
+            values,
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn has_keys(&self) -> bool {
+        self.keys.is_some()
+    }
+
+    /// Panics if the rows were fetched without keys.
+    pub fn keys(&self) -> &Keys {
+        self.keys.as_ref().expect("the rows were fetched without keys")
+    }
+
+    pub fn key(&self, row: usize) -> &[u8] {
+        self.keys().value(row)
+    }
+
+    pub fn values(&self) -> &[ArrayRef] {
+        &self.values
+    }
+
+    /// The value array at a position among those held.
+    pub fn value(&self, position: usize) -> &ArrayRef {
+        &self.values[position]
+    }
+
+    /// The projected columns of the rows in `range`, of rows that hold all.
+    ///
+    /// Values that the rows lack at the end, because they were written before a column was added,
+    /// are null. Shares the arrays.
+    pub fn project(&self, projection: &Projection, range: Range<usize>) -> Rows {
+        if range == (0..self.len) {
+            // A slice would count the nulls of all rows.
+            return self.projected(projection, self.len, || self.keys().clone(), Arc::clone);
+        }
+        let keys = || self.keys().slice(range.start, range.len());
+        let pick = |array: &ArrayRef| array.slice(range.start, range.len());
+        self.projected(projection, range.len(), keys, pick)
+    }
+
+    /// [`Rows::project`] of all rows, if it copies none: the columns are held as they are to be shown.
+    pub fn shared(&self, projection: &Projection) -> Option<Rows> {
+        let mut columns = projection.values.iter().zip(&projection.types);
+        let is_held = |(&index, data_type): (&usize, &DataType)| {
+            self.values.get(index).is_some_and(|array| array.data_type() == data_type)
+        };
+        columns.all(is_held).then(|| self.project(projection, 0..self.len))
+    }
+
+    /// [`Rows::project`] of the rows at `indices`, copied in that order into arrays of exact size.
+    pub fn project_rows(&self, projection: &Projection, indices: &[u32]) -> Rows {
+        let keys = || self.keys().take(indices);
+        self.projected(projection, indices.len(), keys, |array| take_array(array, indices))
+    }
+
+    fn projected(
+        &self,
+        projection: &Projection,
+        len: usize,
+        keys: impl Fn() -> Keys,
+        pick: impl Fn(&ArrayRef) -> ArrayRef,
+    ) -> Rows {
+        let value = |(&index, data_type): (&usize, &DataType)| match self.values.get(index) {
+            // Of a column that was dropped since.
+            Some(_) if *data_type == DataType::Null => new_null_array(data_type, len),
+            Some(array) => restored(&pick(array), data_type),
+            None => {
+                let mut earlier = projection.earlier(index);
+                let earlier = earlier.find_map(|(at, of)| Some((self.values.get(at)?, of)));
+                match earlier {
+                    Some((array, of)) => widen(&restored(&pick(array), of), data_type),
+                    None => new_null_array(data_type, len),
+                }
+            }
+        };
+        Rows {
+            len,
+            keys: projection.keys.then(keys),
+            key_columns: Vec::new(),
+            values: projection.values.iter().zip(&projection.types).map(value).collect(),
+        }
+    }
+
+    /// The same rows with each column of numbers in the narrowest type that holds them, to be kept. Columns that are
+    /// projected are as they were.
+    pub fn narrowed(self) -> Rows {
+        Rows { values: self.values.iter().map(narrowed).collect(), ..self }
+    }
+
+    /// The columns of `to` out of those of `from`, which the rows hold. Shares the arrays.
+    pub fn narrow(&self, from: &Projection, to: &Projection) -> Rows {
+        let place =
+            |index: &usize| from.values.binary_search(index).expect("`to` lies within `from`");
+        Rows {
+            len: self.len,
+            keys: self.keys.clone().filter(|_| to.keys),
+            key_columns: self.key_columns.clone(),
+            values: to.values.iter().map(|index| self.values[place(index)].clone()).collect(),
+        }
+    }
+
+    /// The same rows without keys. Shares the arrays.
+    pub fn without_keys(&self) -> Rows {
+        let (key_columns, values) = (self.key_columns.clone(), self.values.clone());
+        Rows { len: self.len, keys: None, key_columns, values }
+    }
+
+    /// Shares the arrays: the slice keeps the whole buffers alive.
+    pub fn slice(&self, offset: usize, len: usize) -> Rows {
+        assert!(offset + len <= self.len, "{len} rows from {offset} of {}", self.len);
+        Rows {
+            len,
+            keys: self.keys.as_ref().map(|keys| keys.slice(offset, len)),
+            key_columns: self.each_key_column(|array| array.slice(offset, len)),
+            values: self.values.iter().map(|array| array.slice(offset, len)).collect(),
+        }
+    }
+
+    /// Copies the rows at `indices`, in that order, into arrays of exact size.
+    pub fn take(&self, indices: &[u32]) -> Rows {
+        Rows {
+            len: indices.len(),
+            keys: self.keys.as_ref().map(|keys| keys.take(indices)),
+            key_columns: self.each_key_column(|array| take_array(array, indices)),
+            values: self.values.iter().map(|array| take_array(array, indices)).collect(),
+        }
+    }
+
+    /// Copies the rows at `indices`, pairs of part and row, into arrays of exact size. All parts
+    /// hold the same columns.
+    pub fn interleave(parts: &[&Rows], indices: &[(usize, usize)]) -> Rows {
+        let first = parts.first().expect("at least one part");
+        for part in parts {
+            assert_eq!(part.has_keys(), first.has_keys(), "parts hold different columns");
+            assert_eq!(part.values.len(), first.values.len(), "parts hold different columns");
+        }
+        let column = |of: &dyn Fn(&Rows) -> &dyn Array| {
+            let arrays: Vec<&dyn Array> = parts.iter().map(|part| of(part)).collect();
+            interleave(&arrays, indices).expect(OVERFULL)
+        };
+        let keys = || {
+            let keys: Vec<&Keys> = parts.iter().map(|part| part.keys()).collect();
+            Keys::interleave(&keys, indices)
+        };
+        let rows = Rows {
+            len: indices.len(),
+            keys: first.has_keys().then(keys),
+            key_columns: Vec::new(),
+            values: (0..first.values.len()).map(|at| column(&|part| part.value(at))).collect(),
+        };
+        assert!(rows.string_spans().all(|bytes| bytes <= byte_bounds::array()), "{OVERFULL}");
+        rows
+    }
+
+    fn each_key_column(&self, pick: impl Fn(&ArrayRef) -> ArrayRef) -> Vec<(usize, ArrayRef)> {
+        self.key_columns.iter().map(|(position, array)| (*position, pick(array))).collect()
+    }
+
+    /// The row numbers in key order; rows with equal keys stay in their order.
+    ///
+    /// O(n) comparisons if the rows are sorted already, else one sort, which mostly compares the
+    /// eight or sixteen bytes behind what all keys have in common, as a number.
+    pub fn sort_permutation(&self) -> Vec<u32> {
+        let row_count = u32::try_from(self.len).expect("row numbers fit 32 bits");
+        let keys = self.keys();
+        if (1..self.len).all(|row| keys.value(row - 1) <= keys.value(row)) {
+            return (0..row_count).collect();
+        }
+        let first = keys.value(0);
+        let shared = (1..self.len)
+            .fold(first.len(), |shared, row| shared_len(&first[..shared], keys.value(row)));
+        let rest = |row: u32| &keys.value(row as usize)[shared..];
+        let word = |row: u32| leading_word(rest(row));
+        match keys.width().map(|width| width - shared) {
+            // Words of half the length are sorted in less time, and say all.
+            Some(0..=8) => sorted(row_count, |row| (word(row) >> 64) as u64),
+            Some(9..=16) => sorted(row_count, word),
+            _ => {
+                let mut order: Vec<(u128, u32)> =
+                    (0..row_count).map(|row| (word(row), row)).collect();
+                order.sort_unstable_by(|left, right| {
+                    left.0
+                        .cmp(&right.0)
+                        .then_with(|| rest(left.1).cmp(rest(right.1)))
+                        .then(left.1.cmp(&right.1))
+                });
+                order.into_iter().map(|(_, row)| row).collect()
+            }
+        }
+    }
+
+    /// The first row whose key does not stand behind that of the row before: is less or, where keys are to be
+    /// `distinct`, the same. O(rows).
+    pub fn first_out_of_order(&self, distinct: bool) -> Option<usize> {
+        let keys = self.keys();
+        let in_order = |row: usize| match keys.value(row - 1).cmp(keys.value(row)) {
+            Ordering::Less => true,
+            Ordering::Equal => !distinct,
+            Ordering::Greater => false,
+        };
+        (1..self.len).find(|row| !in_order(*row))
+    }
+
+    /// Bytes of the keys and strings of these rows alone, whatever buffers they share. O(columns).
+    pub fn string_bytes(&self) -> usize {
+        self.string_spans().sum()
+    }
+
+    /// Bytes of the key and the strings of each row. O(rows * columns of strings).
+    pub fn string_bytes_by_row(&self) -> Vec<usize> {
+        let mut bytes = vec![0; self.len];
+        if let Some(keys) = &self.keys {
+            bytes.iter_mut().zip(keys.iter()).for_each(|(bytes, key)| *bytes += key.len());
+        }
+        for offsets in self.offsets() {
+            for (bytes, ends) in bytes.iter_mut().zip(offsets.windows(2)) {
+                *bytes += (ends[1] - ends[0]) as usize;
+            }
+        }
+        bytes
+    }
+
+    /// Bytes of the keys and strings of some rows. O(columns).
+    pub fn string_bytes_in(&self, rows: Range<usize>) -> usize {
+        string_bytes(self.keys.as_ref(), self.values.iter(), &rows)
+    }
+
+    /// Bytes of those keys and strings of some rows that are projected, of rows that hold all. O(columns).
+    pub fn projected_string_bytes_in(&self, projection: &Projection, rows: Range<usize>) -> usize {
+        let keys = self.keys.as_ref().filter(|_| projection.keys);
+        let columns = projection.values.iter().filter_map(|&index| self.values.get(index));
+        string_bytes(keys, columns, &rows)
+    }
+
+    /// Bytes of the keys, then of each column of strings.
+    pub fn string_spans(&self) -> impl Iterator<Item = usize> {
+        let strings = self.offsets().map(|offsets| match offsets {
+            [first, .., last] => (last - first) as usize,
+            _ => 0,
+        });
+        self.keys.iter().map(|keys| keys.bytes()).chain(strings)
+    }
+
+    /// The offsets of each column of strings.
+    fn offsets(&self) -> impl Iterator<Item = &[i32]> {
+        self.values.iter().filter_map(|array| string_offsets(array))
+    }
+
+    /// Bytes of the buffers held. A buffer that other rows share counts whole.
+    pub fn allocated_bytes(&self) -> usize {
+        let keys = self.keys.as_ref().map_or(0, |keys| keys.allocated_bytes());
+        keys + self.values.iter().map(|array| array.get_buffer_memory_size()).sum::<usize>()
+    }
+}
+
+fn string_bytes<'r>(
+    keys: Option<&Keys>,
+    columns: impl Iterator<Item = &'r ArrayRef>,
+    rows: &Range<usize>,
+) -> usize {
+    let strings = columns.filter_map(|array| string_offsets(array));
+    let bytes = strings.map(|offsets| (offsets[rows.end] - offsets[rows.start]) as usize);
+    keys.map_or(0, |keys| keys.bytes_in(rows.clone())) + bytes.sum::<usize>()
+}
+
+/// Row numbers in the order of words, and where these are equal in their own.
+fn sorted<W: Ord>(row_count: u32, word: impl Fn(u32) -> W) -> Vec<u32> {
+    let mut order: Vec<(W, u32)> = (0..row_count).map(|row| (word(row), row)).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, row)| row).collect()
+}
+
+pub(super) fn take_array(array: &dyn Array, indices: &[u32]) -> ArrayRef {
+    take(array, &UInt32Array::from(indices.to_vec()), None).expect("strings stay below 2 GiB")
+}
