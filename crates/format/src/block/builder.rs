@@ -7,17 +7,17 @@ use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BinaryArray, BooleanArray, PrimitiveArray, StringArray,
     new_null_array,
 };
-use arrow_buffer::{
-    BooleanBuffer, BooleanBufferBuilder, Buffer, NullBuffer, NullBufferBuilder, OffsetBuffer,
-};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBufferBuilder, OffsetBuffer};
 use arrow_schema::DataType;
 
-use super::byte_list::ListView;
-use super::section::{
+use crate::block::byte_list::ListView;
+use crate::block::encoding_byte::{EXTENTS, malformed};
+use crate::block::picked::Picked;
+use crate::block::section::{
     BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, PackedView, Presence, Section, StringValues,
     bit, check_code,
 };
-use super::{BlockView, EXTENTS, malformed};
+use crate::block::view::BlockView;
 use crate::byte_bounds;
 use crate::error::Result;
 use crate::key::KeysBuilder;
@@ -215,55 +215,6 @@ struct Apart<'a, 'v> {
     dictionary: Option<&'a StringArray>,
     /// The values that lie apart, of this column and those behind it.
     extents: &'v mut Iter<'a, Arc<[u8]>>,
-}
-
-/// Some rows of a block.
-#[derive(Debug, Clone, Copy)]
-pub enum Picked<'r> {
-    /// From the one up to the other.
-    Range(usize, usize),
-    /// In any order.
-    Rows(&'r [u32]),
-}
-
-impl Picked<'_> {
-    fn len(self) -> usize {
-        match self {
-            Picked::Range(from, to) => to - from,
-            Picked::Rows(rows) => rows.len(),
-        }
-    }
-
-    fn append_presence(self, presence: Presence<'_>, nulls: &mut NullBufferBuilder) {
-        match (presence, self) {
-            (Presence::All, _) => nulls.append_n_non_nulls(self.len()),
-            (Presence::None, _) => nulls.append_n_nulls(self.len()),
-            (Presence::Bitmap(bits), Picked::Range(from, to)) => {
-                let bytes = Buffer::from(&bits[from / 8..to.div_ceil(8)]);
-                let bits = BooleanBuffer::new(bytes, from % 8, to - from);
-                nulls.append_buffer(&NullBuffer::new(bits));
-            }
-            (Presence::Bitmap(_), Picked::Rows(rows)) => {
-                rows.iter().for_each(|row| nulls.append(presence.holds(*row as usize)));
-            }
-        }
-    }
-
-    /// Calls `each` with every row number.
-    fn for_each(self, mut each: impl FnMut(usize)) {
-        match self {
-            Picked::Range(from, to) => (from..to).for_each(each),
-            Picked::Rows(rows) => rows.iter().for_each(|row| each(*row as usize)),
-        }
-    }
-
-    /// [`Picked::for_each`] that stops at the first error.
-    pub(super) fn try_for_each(self, mut each: impl FnMut(usize) -> Result<()>) -> Result<()> {
-        match self {
-            Picked::Range(from, to) => (from..to).try_for_each(each),
-            Picked::Rows(rows) => rows.iter().try_for_each(|row| each(*row as usize)),
-        }
-    }
 }
 
 /// Collects one column.

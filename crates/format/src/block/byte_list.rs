@@ -2,8 +2,9 @@
 //!
 //! The smallest form is chosen by [`ListSize`], which knows the length before anything is written.
 
+use crate::block::encoding_byte::malformed;
 use crate::cursor::{put_u16, put_u32};
-use crate::error::{FormatError, Result};
+use crate::error::Result;
 
 /// All strings have the same length, at least one byte: no ends are written.
 const SAME_LEN: u8 = 1;
@@ -192,8 +193,4 @@ fn end_u16(bytes: [u8; 2]) -> usize {
 
 fn end_u32(bytes: [u8; 4]) -> usize {
     u32::from_le_bytes(bytes) as usize
-}
-
-fn malformed(detail: impl Into<String>) -> FormatError {
-    FormatError::malformed("block", detail)
 }

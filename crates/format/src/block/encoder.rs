@@ -12,8 +12,8 @@ use arrow_array::{
 };
 use arrow_schema::DataType;
 
-use super::byte_list::ListSize;
-use super::{
+use crate::block::byte_list::ListSize;
+use crate::block::encoding_byte::{
     ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED,
 };
 use crate::cursor::{put_bytes, varint_len};

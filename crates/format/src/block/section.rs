@@ -2,8 +2,8 @@
 
 use arrow_array::{Array, StringArray};
 
-use super::byte_list::ListView;
-use super::{
+use crate::block::byte_list::ListView;
+use crate::block::encoding_byte::{
     ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, NULL_MASK, PACKED, PLAIN, SCALED,
     SHARED, malformed,
 };

@@ -12,11 +12,17 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::block::byte_list::ListView;
+use crate::block::encoder::{ColumnEncoder, KeyEncoder, column_encoder};
+use crate::block::encoding_byte::{
+    ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, PACKED, PLAIN, SCALED,
+};
+use crate::error::Result;
 use crate::extents::reference;
-use crate::key::Keys;
 use crate::key::fixed::{Fixed, Scaling};
-use crate::rows::Projection;
+use crate::key::{Bound, Keys};
 use crate::rows::tests::table;
+use crate::rows::{Layout, Projection, Rows};
 use crate::schema::{TableSchema, list_of_strings};
 use crate::weight::stored_units;
 

@@ -3,8 +3,9 @@
 use arrow_array::ArrowPrimitiveType;
 use arrow_schema::DataType;
 
-use super::section::{FixedValues, Presence, Section};
-use super::{BlockView, malformed};
+use crate::block::encoding_byte::malformed;
+use crate::block::section::{FixedValues, Presence, Section};
+use crate::block::view::BlockView;
 use crate::error::Result;
 use crate::key::fixed::Fixed;
 use crate::rows::Projection;

@@ -1,0 +1,130 @@
+//! The length of a block before it is written, and writing it.
+
+use crate::block::encoder::{ColumnEncoder, KeyEncoder, column_encoder, section_size};
+use crate::cursor::{put_u32, put_varint, varint_len};
+use crate::dictionary::TextCodes;
+use crate::extents::Extents;
+use crate::rows::Rows;
+
+/// Rows whose size is worked out at a time ...
+const SIZING_STEP: usize = 32;
+/// ... unless their keys and strings are longer: one that is too many is looked at for nothing.
+const SIZING_STEP_BYTES: usize = 64 << 10;
+
+/// What of some rows' values is not in their blocks, but named there.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Apart<'a> {
+    /// Of texts that a dictionary has.
+    pub codes: &'a TextCodes,
+    /// Of long values.
+    pub extents: &'a Extents,
+}
+
+/// The exact encoded length of a block that grows row by row.
+///
+/// Costs O(columns) a row, in one typed loop a column and call.
+pub struct BlockSizer<'a> {
+    from: usize,
+    to: usize,
+    row_count: usize,
+    /// The keys, then the values.
+    columns: Vec<Box<dyn ColumnEncoder + 'a>>,
+}
+
+impl<'a> BlockSizer<'a> {
+    /// A block that begins with row `from` of `rows` and is empty so far. `apart` is that of all rows, or nothing.
+    pub fn new(rows: &'a Rows, from: usize, apart: Apart<'a>) -> BlockSizer<'a> {
+        let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys()));
+        let codes = |value: usize| apart.codes.get(value).and_then(|codes| codes.as_deref());
+        let extents =
+            |value: usize| apart.extents.get(value).and_then(|extents| extents.as_deref());
+        let values = rows.values().iter().enumerate();
+        let values =
+            values.map(|(value, array)| column_encoder(array, codes(value), extents(value)));
+        let columns = std::iter::once(keys).chain(values).collect();
+        BlockSizer { from, to: from, row_count: rows.len(), columns }
+    }
+
+    /// Lets the block end before row `to`, which must not lie before its present end.
+    pub fn extend_to(&mut self, to: usize) {
+        self.extend(to, &mut []);
+    }
+
+    fn extend(&mut self, to: usize, record: &mut [usize]) {
+        assert!(self.to <= to && to <= self.row_count, "rows end at {}", self.row_count);
+        for column in &mut self.columns {
+            column.extend(self.to..to, record);
+        }
+        self.to = to;
+    }
+
+    /// Bytes that the block takes.
+    pub fn encoded_len(&self) -> usize {
+        let sections = self.columns.iter().map(|column| section_size(column.form()));
+        self.preamble_len() + sections.sum::<usize>()
+    }
+
+    fn preamble_len(&self) -> usize {
+        4 + varint_len(self.value_count())
+    }
+
+    fn value_count(&self) -> u64 {
+        self.columns.len() as u64 - 1
+    }
+
+    /// Appends the block.
+    fn write(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let encoded_len = self.encoded_len();
+        out.reserve(encoded_len);
+        put_u32(out, u32::try_from(self.to - self.from).expect("a block's rows fit 32 bits"));
+        put_varint(out, self.value_count());
+        for column in &self.columns {
+            let (encoding, len) = column.form();
+            out.push(encoding);
+            put_varint(out, len as u64);
+        }
+        for column in &self.columns {
+            column.write(self.from..self.to, out);
+        }
+        assert_eq!(out.len() - start, encoded_len, "a section has another length than foreseen");
+    }
+}
+
+/// How many rows from `from` on fit in a block of `budget` bytes; at least one, which may be
+/// larger than the budget.
+///
+/// O(rows taken * columns).
+pub fn rows_that_fit(rows: &Rows, from: usize, apart: Apart<'_>, budget: usize) -> usize {
+    assert!(from < rows.len(), "row {from} of {}", rows.len());
+    let mut sizer = BlockSizer::new(rows, from, apart);
+    let mut start = from;
+    while start < rows.len() {
+        let mut end = rows.len().min(start + SIZING_STEP);
+        while end - start > 1 && rows.string_bytes_in(start..end) > SIZING_STEP_BYTES {
+            end = start + (end - start).div_ceil(2);
+        }
+        let mut sizes = [sizer.preamble_len(); SIZING_STEP];
+        sizer.extend(end, &mut sizes);
+        // The first size that is too large ends the block: sizes rise, but for a byte at times.
+        if let Some(over) = sizes[..end - start].iter().position(|size| *size > budget) {
+            return (start + over - from).max(1);
+        }
+        start = end;
+    }
+    rows.len() - from
+}
+
+/// Appends the block of the rows `from..to`, which hold all columns. `apart` is that of all rows, or nothing.
+pub fn encode(rows: &Rows, from: usize, to: usize, apart: Apart<'_>, out: &mut Vec<u8>) {
+    let mut sizer = BlockSizer::new(rows, from, apart);
+    sizer.extend_to(to);
+    sizer.write(out);
+}
+
+/// Bytes that [`encode`] appends where nothing lies apart.
+pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
+    let mut sizer = BlockSizer::new(rows, from, Apart::default());
+    sizer.extend_to(to);
+    sizer.encoded_len()
+}
