@@ -1,9 +1,14 @@
 //! Some ascending ordinals, bit-packed over the first of them (*frame of reference*).
 
-use super::{CHUNK, item_at};
 use crate::cursor::{Cursor, put_u16, put_u32};
 use crate::error::Result;
 use crate::packed::{self, packed_at, packed_len, put_packed};
+use crate::postings::item_place::item_at;
+
+/// The ordinals of a chunk; only the last chunk of a list may have fewer.
+///
+/// At 256 the widest chunk takes a quarter of a page, so pages close with little space left over.
+pub const CHUNK: usize = 256;
 
 const HEADER_BYTES: usize = 7;
 

@@ -1,10 +1,12 @@
 //! The set directory: how many members each set has and where they are listed.
 
-use super::weights::WeightTables;
-use super::{CHUNK, ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS, page_number, place_of};
 use crate::cursor::{Cursor, put_bytes, put_u16, put_u32, put_varint};
 use crate::error::{FormatError, Result};
 use crate::page::{HEADER_BYTES, PAGE_BYTES};
+use crate::postings::chunk::CHUNK;
+use crate::postings::item_place::{page_number, place_of};
+use crate::postings::skip_table::{ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS};
+use crate::postings::weights::WeightTables;
 
 /// A directory page is closed before its payload exceeds this; only a page of one entry, with a long
 /// value or a long list, is longer.

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
-use super::{CHUNK, ItemPlace, ListPlace, PostingChunk, SetEntry, SkipTable, TABLE_MEMBERS};
 use crate::error::FormatError;
+use crate::postings::chunk::{CHUNK, PostingChunk};
+use crate::postings::directory::SetEntry;
+use crate::postings::item_place::ItemPlace;
+use crate::postings::skip_table::{ListPlace, SkipTable, TABLE_MEMBERS};
 
 impl SetEntry {
     /// The chunk that holds member `member` (counted from 0, less than the set's count), and the

@@ -4,8 +4,10 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cursor::put_u16;
+use crate::error::Result;
 use crate::ids::SegmentId;
-use crate::page::{PageAddress, PageKind, read_page};
+use crate::page::{PAGE_BYTES, PageAddress, PageKind, read_page};
+use crate::postings::skip_table::put_place_entry;
 
 const SEGMENT: SegmentId = SegmentId(3);
 const START: u64 = 5 * PAGE_BYTES as u64;

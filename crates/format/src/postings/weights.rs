@@ -5,9 +5,9 @@
 //! one table; and a member is drawn from it in proportion to its weight by drawing any of the group and accepting it with its
 //! weight over the largest. Drawn in `docs/format.md`, section "Weights of sets".
 
-use super::{ItemPlace, item_at, page_number, place_of};
 use crate::cursor::{Cursor, put_u16, put_u32};
 use crate::error::{FormatError, Result};
+use crate::postings::item_place::{ItemPlace, item_at, page_number, place_of};
 
 /// The members of a group; only the last group of a list may have fewer.
 pub const WEIGHT_GROUP: u64 = 128;

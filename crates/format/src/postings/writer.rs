@@ -1,14 +1,17 @@
 //! Writing the postings of a segment in one pass, set by set.
 
-use super::chunk::{chunk_len, put_chunk};
-use super::directory::{DirectoryBuilder, SetDirectorySummary};
-use super::weights::{GroupWeight, TABLE_GROUPS, WEIGHT_GROUP, WeightTables, put_table, table_len};
-use super::{
-    CHUNK, ENTRY_BYTES, ItemPlace, ListPlace, ListRoot, SetEntry, TABLE_CHUNKS, put_place_entry,
-};
 use crate::cursor::put_u16;
 use crate::ids::SegmentId;
 use crate::page::{HEADER_BYTES, PAGE_BYTES, PageAddress, PageKind, write_page};
+use crate::postings::chunk::{CHUNK, chunk_len, put_chunk};
+use crate::postings::directory::{DirectoryBuilder, SetDirectorySummary, SetEntry};
+use crate::postings::item_place::ItemPlace;
+use crate::postings::skip_table::{
+    ENTRY_BYTES, ListPlace, ListRoot, TABLE_CHUNKS, first_of_entry, put_place_entry,
+};
+use crate::postings::weights::{
+    GroupWeight, TABLE_GROUPS, WEIGHT_GROUP, WeightTables, put_table, table_len,
+};
 
 const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
 
@@ -136,7 +139,7 @@ impl PostingsWriter {
                 put_u16(page, (entries.len() / ENTRY_BYTES) as u16);
                 page.extend_from_slice(entries);
             });
-            put_place_entry(&mut root, super::first_of_entry(entries, 0), place);
+            put_place_entry(&mut root, first_of_entry(entries, 0), place);
         }
         ListRoot::from_entries(&root)
     }
