@@ -1,8 +1,13 @@
 use std::cmp::Ordering;
+use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type};
-use arrow_array::{Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
+use arrow_schema::{DataType, Field, Schema};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,6 +16,8 @@ use super::*;
 use crate::error::Result;
 use crate::key::arbitrary::{Cell, cell};
 use crate::rows::tests::table;
+use crate::rows::{Layout, Rows};
+use crate::schema::TableSchema;
 
 /// Strings around the length at which bounds are cut, of characters of one to four bytes, many of them
 /// before a gap or the end of the code points.

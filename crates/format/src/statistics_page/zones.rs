@@ -7,10 +7,12 @@ use arrow_array::types::UInt64Type;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array, make_array, new_null_array};
 use arrow_select::zip::zip;
 
-use super::{BLOCKS, ColumnPlace, ROWS, StatisticsLayout, ZoneSpan};
 use crate::block::{BlockView, RowsBuilder};
 use crate::error::{FormatError, Result};
 use crate::rows::{Layout, Projection, Rows};
+use crate::statistics_page::statistics_layout::{
+    BLOCKS, ColumnPlace, ROWS, StatisticsLayout, ZoneSpan,
+};
 use crate::widening::widen;
 
 /// Some consecutive zones of a segment, for pruning with vectorised comparisons.
