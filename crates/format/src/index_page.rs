@@ -7,15 +7,17 @@
 //! [`Summary`]. Reading pages is left to the storage floor. Drawn in `docs/format.md`, section
 //! "Index pages".
 
+mod search;
 mod filter;
 mod summary;
 
 use crate::cursor::{Cursor, put_u32, put_u64};
 use crate::error::Result;
-use crate::key::Bound;
+use crate::key::{Bound, shared_len};
 use crate::page::PAGE_BYTES;
 
 pub use filter::{FilterPlace, key_hash, may_contain};
+use search::{last_before, partition_point};
 pub use summary::Summary;
 
 const FIXED_BYTES: usize = 33;
@@ -78,7 +80,7 @@ impl IndexPageBuilder {
             None => separator.len(),
             Some(_) => {
                 assert!(self.last_separator() <= separator, "a separator falls");
-                common_prefix(&self.separators[..self.prefix_len], separator)
+                shared_len(&self.separators[..self.prefix_len], separator)
             }
         };
         self.separators.extend_from_slice(separator);
@@ -548,29 +550,6 @@ fn entry_width(max: u32) -> u8 {
 
 fn put_entry(out: &mut Vec<u8>, value: u32, width: u8) {
     out.extend_from_slice(&value.to_le_bytes()[..usize::from(width)]);
-}
-
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// The last of `len` separators that does not lie behind a bound, else the first.
-fn last_before(len: usize, lies_behind: impl FnMut(usize) -> bool) -> usize {
-    partition_point(len, lies_behind).saturating_sub(1)
-}
-
-/// The first of `0..len` for which `past` holds, else `len`; `past` must not turn false again.
-fn partition_point(len: usize, mut past: impl FnMut(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if past(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }
 
 #[cfg(test)]

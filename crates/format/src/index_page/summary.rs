@@ -2,6 +2,7 @@
 
 use crate::cursor::{Cursor, put_bytes, put_varint, put_varint_u128};
 use crate::error::Result;
+use crate::index_page::search::last_before;
 use crate::key::Bound;
 
 /// The number of a table's weight columns is a byte in its index pages.
@@ -198,7 +199,7 @@ impl Summary {
     /// The index page in which the first row behind a bound lies, or at whose end it would: the last
     /// whose first separator is not behind the bound, else the first.
     pub fn page_of_bound(&self, bound: &Bound) -> usize {
-        super::last_before(self.len(), |page| bound.lies_before(self.separator(page)))
+        last_before(self.len(), |page| bound.lies_before(self.separator(page)))
     }
 
     /// File offset and bytes of an index page.
