@@ -1,6 +1,5 @@
 //! What a database holds and does, in numbers.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use drillcore_format::ids::Lsn;
@@ -8,6 +7,8 @@ use drillcore_format::schema::TableSchema;
 use drillcore_storage::log::reading::LogRead;
 use drillcore_storage::pages::page_cache::PageCache;
 use drillcore_storage::segments::segment::Segment;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::pieces::memory_meter::MemoryMeter;
@@ -30,12 +31,13 @@ use crate::state::version::{TableVersion, Version};
 /// println!("{}", stats.to_json());
 /// # drillcore::Result::Ok(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// One per table, in order of their names.
     pub tables: Vec<TableStats>,
     /// The newest visible commit.
+    #[serde(serialize_with = "number")]
     pub lsn: Lsn,
     /// Rows in memory that new snapshots see; of a writer also appends and compactions under way.
     pub buffered_bytes: u64,
@@ -77,6 +79,7 @@ pub struct Stats {
     /// Blocks that scans left out because statistics say that no row of theirs passes.
     pub blocks_pruned: u64,
     /// `None` of a reader.
+    #[serde(flatten, serialize_with = "or_nulls")]
     pub writer: Option<WriterStats>,
 }
 
@@ -90,7 +93,7 @@ pub struct Stats {
 /// assert_eq!((writer.flushes, writer.rows_written, writer.failure), (1, 100, None));
 /// # drillcore::Result::Ok(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct WriterStats {
     /// The option `memory_bytes`.
@@ -123,6 +126,7 @@ pub struct WriterStats {
     pub snapshot_row_bytes: u64,
     /// The commit of the oldest snapshot held in this process, if there were commits or maintenance since; named
     /// snapshots do not count.
+    #[serde(serialize_with = "number_or_null")]
     pub oldest_snapshot_lsn: Option<Lsn>,
     /// Rows in memory that it holds and new snapshots do not.
     pub oldest_snapshot_row_bytes: u64,
@@ -141,7 +145,7 @@ pub struct WriterStats {
 /// assert_eq!((table.name.as_str(), table.rows, table.segments), ("flights", 100, 0));
 /// # drillcore::Result::Ok(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TableStats {
     /// The table's name.
@@ -185,7 +189,7 @@ pub struct TableStats {
 /// assert!(indexed.all && indexed.rows_to_index == 0);
 /// # drillcore::Result::Ok(())
 /// ```
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct IndexedSetsStats {
     /// Whether all are but the exceptions, not only these.
@@ -323,59 +327,32 @@ impl Stats {
     /// The numbers as one JSON object, field by field, those of the writer among the others; null is what a
     /// reader does not know.
     pub fn to_json(&self) -> String {
-        let tables: Vec<String> = self.tables.iter().map(TableStats::to_json).collect();
-        let writer = self.writer.as_ref();
-        let of_writer = |number: fn(&WriterStats) -> u64| json(writer.map(number));
-        let failure = writer.and_then(|writer| writer.failure.as_deref());
-        let messages = |of: fn(&WriterStats) -> &[String]| {
-            let listed = |writer: &WriterStats| {
-                let messages: Vec<String> =
-                    of(writer).iter().map(|text| json_string(text)).collect();
-                format!("[{}]", messages.join(","))
-            };
-            json(writer.map(listed))
-        };
-        json_object(&[
-            ("tables", format!("[{}]", tables.join(","))),
-            ("lsn", self.lsn.to_string()),
-            ("memory_bytes_limit", of_writer(|writer| writer.memory_bytes_limit)),
-            ("buffered_bytes", self.buffered_bytes.to_string()),
-            ("row_bytes", self.row_bytes.to_string()),
-            ("cache_bytes", self.cache_bytes.to_string()),
-            ("cache_index_bytes", self.cache_index_bytes.to_string()),
-            ("cache_bytes_limit", self.cache_bytes_limit.to_string()),
-            ("held_back_bytes", of_writer(|writer| writer.held_back_bytes)),
-            ("untried_leases", messages(|writer| &writer.untried_leases)),
-            ("unremoved_files", messages(|writer| &writer.unremoved_files)),
-            ("wal_bytes", self.wal_bytes.to_string()),
-            ("refresh_bytes", json(self.refresh_bytes)),
-            ("wal_syncs", of_writer(|writer| writer.wal_syncs)),
-            ("memory_compactions", of_writer(|writer| writer.memory_compactions)),
-            ("flushes", of_writer(|writer| writer.flushes)),
-            ("merges", of_writer(|writer| writer.merges)),
-            ("segments_indexed", of_writer(|writer| writer.segments_indexed)),
-            ("rows_written", of_writer(|writer| writer.rows_written)),
-            ("rows_examined", self.rows_examined.to_string()),
-            ("index_pages_read", self.index_pages_read.to_string()),
-            ("filter_pages_read", self.filter_pages_read.to_string()),
-            ("blocks_read", self.blocks_read.to_string()),
-            ("set_pages_read", self.set_pages_read.to_string()),
-            ("statistics_pages_read", self.statistics_pages_read.to_string()),
-            ("stream_pages_read", self.stream_pages_read.to_string()),
-            ("long_values_read", self.long_values_read.to_string()),
-            ("reads_by", json_string(self.reads_by)),
-            ("bytes_read", self.bytes_read.to_string()),
-            ("filter_false_positives", self.filter_false_positives.to_string()),
-            ("blocks_pruned", self.blocks_pruned.to_string()),
-            ("snapshot_row_bytes", of_writer(|writer| writer.snapshot_row_bytes)),
-            ("oldest_snapshot_lsn", json(writer.and_then(|writer| writer.oldest_snapshot_lsn))),
-            ("oldest_snapshot_row_bytes", of_writer(|writer| writer.oldest_snapshot_row_bytes)),
-            ("oldest_snapshot_file_bytes", of_writer(|writer| writer.oldest_snapshot_file_bytes)),
-            ("stall_seconds", json(writer.map(|writer| writer.stall_seconds))),
-            ("merge_stall_seconds", json(writer.map(|writer| writer.merge_stall_seconds))),
-            ("failure", json(failure.map(json_string))),
-        ])
+        serde_json::to_string(self).expect("numbers and texts have a form in JSON")
     }
+}
+
+fn number<S: Serializer>(lsn: &Lsn, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    lsn.0.serialize(serializer)
+}
+
+fn number_or_null<S: Serializer>(
+    lsn: &Option<Lsn>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    lsn.map(|lsn| lsn.0).serialize(serializer)
+}
+
+/// The fields of the writer by name, of a reader all with null.
+fn or_nulls<S: Serializer>(
+    writer: &Option<WriterStats>,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    let of_none = WriterStats::default();
+    let fields = serde_json::to_value(writer.as_ref().unwrap_or(&of_none));
+    let fields = fields.map_err(S::Error::custom)?;
+    let fields = fields.as_object().expect("a struct is an object");
+    serializer
+        .collect_map(fields.iter().map(|(name, value)| (name, writer.as_ref().map(|_| value))))
 }
 
 /// Bytes of the runs and of the segments in older versions of tables that the tables have no more.
@@ -414,15 +391,6 @@ impl IndexedSetsStats {
         let fault = fault.map(ToString::to_string);
         Some(IndexedSetsStats { all, exceptions, rows_to_index, fault })
     }
-
-    fn to_json(&self) -> String {
-        json_object(&[
-            ("all", self.all.to_string()),
-            ("exceptions", self.exceptions.to_string()),
-            ("rows_to_index", self.rows_to_index.to_string()),
-            ("fault", json(self.fault.as_deref().map(json_string))),
-        ])
-    }
 }
 
 impl TableStats {
@@ -449,52 +417,4 @@ impl TableStats {
             appended_batches: None,
         }
     }
-
-    fn to_json(&self) -> String {
-        json_object(&[
-            ("name", json_string(&self.name)),
-            ("rows", self.rows.to_string()),
-            ("erased_rows", self.erased_rows.to_string()),
-            ("runs", self.runs.to_string()),
-            ("run_bytes", self.run_bytes.to_string()),
-            ("segments", self.segments.to_string()),
-            ("levels", self.levels.to_string()),
-            ("segment_bytes", self.segment_bytes.to_string()),
-            ("segment_resident_bytes", self.segment_resident_bytes.to_string()),
-            ("indexed_sets", json(self.indexed_sets.as_ref().map(IndexedSetsStats::to_json))),
-            ("flush_put_off", json(self.flush_put_off.as_deref().map(json_string))),
-            ("merge_put_off", json(self.merge_put_off.as_deref().map(json_string))),
-            ("appended_rows", json(self.appended_rows)),
-            ("appended_batches", json(self.appended_batches)),
-        ])
-    }
-}
-
-fn json_object(fields: &[(&str, String)]) -> String {
-    let fields: Vec<String> =
-        fields.iter().map(|(name, value)| format!("{}:{value}", json_string(name))).collect();
-    format!("{{{}}}", fields.join(","))
-}
-
-/// A value, or null.
-fn json(value: Option<impl ToString>) -> String {
-    value.map_or("null".to_string(), |value| value.to_string())
-}
-
-fn json_string(text: &str) -> String {
-    let mut json = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => {
-                json.push('\\');
-                json.push(c);
-            }
-            c if (c as u32) < 0x20 => {
-                let _ = write!(json, "\\u{:04x}", c as u32);
-            }
-            c => json.push(c),
-        }
-    }
-    json.push('"');
-    json
 }
