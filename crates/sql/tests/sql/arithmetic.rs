@@ -7,10 +7,12 @@ use datafusion::arrow::compute::cast;
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Decimal128Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_schema::DataType;
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 use drillcore_sql::{QueryOptions, predicate, query};
+
+use crate::fixtures::*;
 
 const SEED: u64 = 20;
 const EXPRESSIONS: usize = 250;
@@ -32,27 +34,12 @@ const ROWS: [(Option<i64>, Option<i64>, Option<i32>); 12] = [
 ];
 
 fn database() -> Database {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("a", DataType::Int64, true),
-        Field::new("b", DataType::Int64, true),
-        Field::new("c", DataType::Int32, true),
-    ]));
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(Int64Array::from_iter_values(0..ROWS.len() as i64)),
-        Arc::new(ROWS.iter().map(|row| row.0).collect::<Int64Array>()),
-        Arc::new(ROWS.iter().map(|row| row.1).collect::<Int64Array>()),
-        Arc::new(ROWS.iter().map(|row| row.2).collect::<Int32Array>()),
-    ];
-    database_of(RecordBatch::try_new(columns, arrays).unwrap())
-}
-
-/// A table `t` of these rows, with the first column as its key.
-fn database_of(rows: RecordBatch) -> Database {
-    let db = Database::in_memory(Options::default()).unwrap();
-    let spec = TableSpec::new(rows.schema(), vec![rows.schema().field(0).name().clone()]);
-    db.create_table("t", spec).unwrap().append(&rows, OnError::Raise).unwrap();
-    db
+    database_of(&rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(0..ROWS.len() as i64)), false),
+        ("a", Arc::new(ROWS.iter().map(|row| row.0).collect::<Int64Array>()), true),
+        ("b", Arc::new(ROWS.iter().map(|row| row.1).collect::<Int64Array>()), true),
+        ("c", Arc::new(ROWS.iter().map(|row| row.2).collect::<Int32Array>()), true),
+    ]))
 }
 
 /// An expression, and what it is computed in.
@@ -186,14 +173,16 @@ type Answer = std::result::Result<Vec<Option<i128>>, Error>;
 
 /// Whole numbers of the first column, whatever their type.
 fn numbers(db: &Database, text: &str) -> Answer {
-    let batches: Vec<RecordBatch> =
-        query(&db.snapshot()?, text, &QueryOptions::default())?.collect::<Result<_>>()?;
+    Ok(exact(&answer(db, text, &QueryOptions::default())?))
+}
+
+fn exact(batches: &[RecordBatch]) -> Vec<Option<i128>> {
     let decimal = DataType::Decimal128(38, 0);
     let of_batch = |batch: &RecordBatch| {
         let numbers = cast(batch.column(0), &decimal).unwrap();
         numbers.as_primitive::<Decimal128Type>().iter().collect::<Vec<_>>()
     };
-    Ok(batches.iter().flat_map(of_batch).collect())
+    batches.iter().flat_map(of_batch).collect()
 }
 
 /// What is wrong with the answer, if anything: a number other than the exact one, an error without a reason, or one
@@ -401,21 +390,13 @@ fn columns_keep_the_names_that_the_text_gives_them() {
 fn sums_may_leave_their_type_on_the_way() {
     let n = 3_000_i64;
     let x: Vec<i64> = (0..n).map(|i| if i < n / 2 { i64::MAX } else { -i64::MAX }).collect();
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("x", DataType::Int64, false),
+    let db = database_of(&rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(0..n)), false),
+        ("x", Arc::new(Int64Array::from(x)), false),
     ]));
-    let arrays: Vec<ArrayRef> =
-        vec![Arc::new(Int64Array::from_iter_values(0..n)), Arc::new(Int64Array::from(x))];
-    let db = database_of(RecordBatch::try_new(columns, arrays).unwrap());
     let options = QueryOptions { threads: Some(3), partition_rows: Some(20), ..Default::default() };
     let sums = |text: &str| -> Result<Vec<i128>> {
-        let found = query(&db.snapshot().unwrap(), text, &options)?.collect::<Result<Vec<_>>>()?;
-        let cast =
-            |batch: &RecordBatch| cast(batch.column(0), &DataType::Decimal128(38, 0)).unwrap();
-        let of_batch =
-            |batch: &RecordBatch| cast(batch).as_primitive::<Decimal128Type>().values().to_vec();
-        Ok(found.iter().flat_map(of_batch).collect())
+        Ok(exact(&answer(&db, text, &options)?).into_iter().flatten().collect())
     };
     assert_eq!(sums("select sum(x) from t").unwrap(), [0]);
     assert_eq!(sums("select sum(x) from t group by k % 1").unwrap(), [0]);

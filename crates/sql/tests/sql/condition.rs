@@ -13,6 +13,8 @@ use drillcore::*;
 use drillcore_sample::rng::Rng;
 use drillcore_sql::{QueryOptions, predicate};
 
+use crate::fixtures::*;
+
 fn columns() -> SchemaRef {
     let stamp = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
     Arc::new(Schema::new(vec![
@@ -123,12 +125,7 @@ fn with_one_zero(batch: &RecordBatch) -> RecordBatch {
 }
 
 fn query_of(db: &Database, text: &str) -> Vec<String> {
-    shown(batches_of(db, text, &QueryOptions::default()))
-}
-
-fn batches_of(db: &Database, text: &str, options: &QueryOptions) -> Vec<RecordBatch> {
-    let found = drillcore_sql::query(&db.snapshot().unwrap(), text, options);
-    found.unwrap().map(Result::unwrap).collect()
+    shown(run(db, text))
 }
 
 #[test]
@@ -138,21 +135,11 @@ fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
     let decimals = Decimal128Array::from(values.clone()).with_precision_and_scale(12, 2).unwrap();
     let keys = Int64Array::from_iter_values(0..2_000);
     for (key, set) in [("k", None), ("d", Some("d"))] {
-        let spec = TableSpec {
-            set: set.map(str::to_string),
-            ..TableSpec::new(
-                Arc::new(Schema::new(vec![
-                    Field::new("k", DataType::Int64, false),
-                    Field::new("d", DataType::Decimal128(12, 2), false),
-                ])),
-                [key],
-            )
-        };
-        let table = db.create_table(key, spec.clone()).unwrap();
-        let columns: Vec<ArrayRef> = vec![Arc::new(keys.clone()), Arc::new(decimals.clone())];
-        let batch = RecordBatch::try_new(spec.columns, columns).unwrap();
-        table.append(&batch, OnError::Raise).unwrap();
-        let snapshot = table.snapshot().unwrap();
+        let (keys, decimals) = (Arc::new(keys.clone()), Arc::new(decimals.clone()));
+        let rows = rows_of([("k", keys, false), ("d", decimals, false)]);
+        let spec =
+            TableSpec { set: set.map(str::to_string), ..TableSpec::new(rows.schema(), [key]) };
+        let snapshot = add_table_of(&db, key, spec, &rows).snapshot().unwrap();
         let count = |condition: &str| {
             let predicate = drillcore_sql::predicate(&snapshot.schema(), condition).unwrap();
             let predicate = Some(predicate);
@@ -167,11 +154,8 @@ fn a_number_compared_with_a_decimal_is_the_decimal_that_it_spells() {
                 let sql = format!(
                     "select count(*), d = {text} from {key} where d in (-0.5, {text}) group by 2"
                 );
-                let options = QueryOptions::default();
-                let result = drillcore_sql::query(&db.snapshot().unwrap(), &sql, &options).unwrap();
-                let rows: Vec<RecordBatch> = result.map(Result::unwrap).collect();
-                let counts = rows[0].column(0).as_primitive::<types::Int64Type>();
-                assert_eq!(counts.values(), &[1], "{text}");
+                let rows = run(&db, &sql);
+                assert_eq!(numbers(&rows), [1], "{text}");
                 assert!(rows[0].column(1).as_boolean().value(0), "{text}");
                 assert!(
                     rows[0].schema().field(1).name().contains(text.trim_end_matches('0')),
@@ -240,11 +224,11 @@ fn a_scan_shows_what_a_filter_keeps() {
             let cut =
                 QueryOptions { threads: Some(3), partition_rows: Some(15), ..Default::default() };
             let query = format!("select *, day is null as no_day from t where {text}");
-            let found = batches_of(&db, &query, &cut);
+            let found = run_with(&db, &query, &cut);
             let kept: Vec<usize> = (0..columns().fields().len()).collect();
             let found = shown(found.iter().map(|batch| batch.project(&kept).unwrap()).collect());
             assert_eq!(found, expected, "{query} with key {key:?} and set {set}");
-            let plan = shown(batches_of(&db, &format!("explain {query}"), &cut)).concat();
+            let plan = shown(run_with(&db, &format!("explain {query}"), &cut)).concat();
             in_partitions += u32::from(plan.contains("key_partitions="));
             assert_eq!(snapshot.count(&selection).unwrap(), expected.len() as u64, "{text}");
         }
@@ -282,12 +266,8 @@ fn times_of_all_years_are_compared_as_they_are() {
         };
         let times = Int64Array::from_iter_values(YEARS.map(|year| noon(year) * per_second));
         let times = datafusion::arrow::compute::cast(&times, &data_type).unwrap();
-        let columns = Arc::new(Schema::new(vec![Field::new(name, data_type, false)]));
-        let spec = TableSpec::new(columns.clone(), [name]);
-        let db = Database::in_memory(Options::default()).unwrap();
-        let table = db.create_table("t", spec).unwrap();
-        table.append(&RecordBatch::try_new(columns, vec![times]).unwrap(), OnError::Raise).unwrap();
-        let snapshot = table.snapshot().unwrap();
+        let db = database_of(&rows_of([(name, times, false)]));
+        let snapshot = db.table("t").unwrap().snapshot().unwrap();
         let check = |condition: String, expected: usize| {
             let predicate = Some(predicate(&snapshot.schema(), &condition).unwrap());
             let found = snapshot.count(&Selection { predicate, ..Default::default() }).unwrap();
@@ -330,11 +310,8 @@ fn times_of_all_years_are_compared_as_they_are() {
 fn table() -> (Database, TableSnapshot) {
     let db = Database::in_memory(Options::default()).unwrap();
     let spec = TableSpec::new(columns(), ["place", "number"]).set("DepDelay");
-    let snapshot = {
-        let table = db.create_table("t", spec).unwrap();
-        table.append(&batch(&mut Rng::keyed(1, 1), 100), OnError::Raise).unwrap();
-        table.snapshot().unwrap()
-    };
+    let table = add_table_of(&db, "t", spec, &batch(&mut Rng::keyed(1, 1), 100));
+    let snapshot = table.snapshot().unwrap();
     (db, snapshot)
 }
 
@@ -442,9 +419,7 @@ fn deep_and_wide_conditions_are_answered_or_refused() {
         let error = selection(&joined(1_001, by)).unwrap_err().to_string();
         assert!(error.contains("2001 operators"), "{error}");
         let query = format!("select * from t where {}", joined(1_001, by));
-        let refused =
-            drillcore_sql::query(&db.snapshot().unwrap(), &query, &QueryOptions::default());
-        assert!(refused.is_err());
+        assert!(answer(&db, &query, &QueryOptions::default()).is_err());
     }
     let deep = format!("{}number > 0{}", "(".repeat(10_000), ")".repeat(10_000));
     assert!(selection(&deep).is_err());

@@ -2,21 +2,20 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use drillcore::arrow_schema::{DataType, Field, Schema};
+use drillcore::arrow_array::{ArrayRef, Int64Array, StringArray};
 use drillcore::*;
 use drillcore_sql::Parameters;
 
+use crate::fixtures::*;
+
 fn flights() -> Database {
     let db = Database::in_memory(Options::default()).unwrap();
-    let fields =
-        vec![Field::new("id", DataType::Int64, false), Field::new("carrier", DataType::Utf8, true)];
-    let spec = TableSpec::new(Arc::new(Schema::new(fields)), ["id"]).set("carrier");
-    let table = db.create_table("flights", spec).unwrap();
     let carriers: StringArray = (0..100).map(|id| Some(["UA", "DL"][id % 2])).collect();
-    let ids = Arc::new(Int64Array::from_iter_values(0..100)) as ArrayRef;
-    let batch = RecordBatch::try_from_iter([("id", ids), ("carrier", Arc::new(carriers) as _)]);
-    table.append(&batch.unwrap(), OnError::Raise).unwrap();
+    let rows = rows_of([
+        ("id", Arc::new(Int64Array::from_iter_values(0..100)), false),
+        ("carrier", Arc::new(carriers), true),
+    ]);
+    add_table_of(&db, "flights", TableSpec::new(rows.schema(), ["id"]).set("carrier"), &rows);
     db
 }
 

@@ -5,22 +5,16 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
-use drillcore_sql::{QueryOptions, query};
+use drillcore_sql::QueryOptions;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
+use crate::fixtures::*;
+
 fn database() -> Database {
-    let db = Database::in_memory(Options::default()).unwrap();
-    let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
-    let table = db.create_table("t", TableSpec::new(columns.clone(), ["id"])).unwrap();
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
-    table.append(&RecordBatch::try_new(columns, vec![ids]).unwrap(), OnError::Raise).unwrap();
-    db
+    database_of(&rows_of([("id", Arc::new(Int64Array::from_iter_values(0..100)), false)]))
 }
 
 /// Numbers from 0 to `rows` with their halves, 10,000 to a row group.
@@ -37,24 +31,16 @@ fn write_parquet(path: &Path, rows: i64) {
     writer.close().unwrap();
 }
 
-fn answer(db: &Database, text: &str) -> Result<Vec<RecordBatch>> {
-    query(&db.snapshot().unwrap(), text, &QueryOptions::default())?.collect()
+fn ask(db: &Database, text: &str) -> Result<Vec<RecordBatch>> {
+    answer(db, text, &QueryOptions::default())
 }
 
 fn ints(db: &Database, text: &str) -> Vec<i64> {
-    let batches = answer(db, text).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let column =
-        |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-    batches.iter().flat_map(column).collect()
+    numbers(&run(db, text))
 }
 
 fn plan(db: &Database, text: &str) -> String {
-    let batches = answer(db, &format!("explain {text}")).unwrap();
-    let texts = |batch: &RecordBatch| {
-        let column = batch.column(1).as_string::<i32>();
-        column.iter().flatten().map(str::to_string).collect::<Vec<_>>()
-    };
-    batches.iter().flat_map(texts).collect()
+    texts(&run(db, &format!("explain {text}")), 1)
 }
 
 #[test]
@@ -89,7 +75,7 @@ fn a_quote_that_is_not_closed_does_not_take_the_file_into_memory() {
         file.write_all(b"\n").unwrap();
     }
     file.into_inner().unwrap().sync_all().unwrap();
-    let error = answer(&db, &format!("select * from read_csv('{}')", path.display())).unwrap_err();
+    let error = ask(&db, &format!("select * from read_csv('{}')", path.display())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     let message = error.to_string();
     assert!(message.contains("open.csv") && message.contains("not closed"), "{message}");
@@ -108,7 +94,7 @@ fn a_quote_that_is_never_closed_is_an_error_that_names_the_line_that_opens_it() 
     ] {
         std::fs::write(&path, text).unwrap();
         let text = format!("select * from read_csv('{}')", path.display());
-        let error = answer(&db, &text).unwrap_err();
+        let error = ask(&db, &text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let message = error.to_string();
         let said = format!("line {line}: the quote that opens here is not closed; add");
@@ -138,7 +124,7 @@ fn a_damaged_csv_file_is_refused_by_line_with_what_to_do() {
     ] {
         std::fs::write(&path, text).unwrap();
         let text = format!("select * from read_csv('{}')", path.display());
-        let error = answer(&db, &text).unwrap_err();
+        let error = ask(&db, &text).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         let message = error.to_string();
         assert!(message.contains("bad.csv") && message.contains(said), "{message}");
@@ -168,7 +154,7 @@ fn what_is_no_file_is_refused_at_once() {
         ("/dev/zero", ErrorKind::Io, "not a regular file"),
     ] {
         for function in ["read_csv", "read_parquet"] {
-            let error = answer(&db, &format!("select * from {function}('{path}')")).unwrap_err();
+            let error = ask(&db, &format!("select * from {function}('{path}')")).unwrap_err();
             assert_eq!(error.kind(), kind, "{error}");
             assert!(error.to_string().contains(wanted), "{error}");
         }

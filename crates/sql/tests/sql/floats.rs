@@ -9,6 +9,8 @@ use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
 use drillcore_sql::{QueryOptions, predicate, query};
 
+use crate::fixtures::run_with;
+
 /// A NaN with its sign set, as x86 computes it, one with a payload, and the zeros and infinities.
 const FLOATS: [u64; 9] = [
     0xfff8 << 48,
@@ -70,8 +72,7 @@ fn databases() -> [Database; 4] {
 
 fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
     let options = QueryOptions { threads: Some(2), ..Default::default() };
-    let rows = query(&db.snapshot().unwrap(), text, &options).and_then(Iterator::collect);
-    rows.unwrap_or_else(|error| panic!("{text}: {error}"))
+    run_with(db, text, &options)
 }
 
 /// The rows of a column of integers, nulls left out, in order.

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
-use drillcore_sql::{QueryOptions, query};
+use drillcore_sql::QueryOptions;
+
+use crate::fixtures::*;
 
 type Row = (Option<i64>, Option<i64>);
 
@@ -19,28 +18,19 @@ fn row(k: i64, seed: i64) -> Row {
 fn database(tables: &[(&str, &[Row])]) -> Database {
     let db = Database::in_memory(Options::default()).unwrap();
     for (name, rows) in tables {
-        let columns = Arc::new(Schema::new(vec![
-            Field::new("k", DataType::Int64, false),
-            Field::new("a", DataType::Int64, true),
-            Field::new("b", DataType::Int64, true),
-        ]));
-        let spec = TableSpec::new(columns.clone(), ["k"]);
-        let arrays: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(0..rows.len() as i64)),
-            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.0))),
-            Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.1))),
-        ];
-        let table = db.create_table(name, spec).unwrap();
-        table.append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
+        let rows = rows_of([
+            ("k", Arc::new(Int64Array::from_iter_values(0..rows.len() as i64)), false),
+            ("a", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.0))), true),
+            ("b", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.1))), true),
+        ]);
+        add_table(&db, name, &rows);
     }
     db
 }
 
 fn count(db: &Database, text: &str) -> i64 {
     let options = QueryOptions { threads: Some(1), ..Default::default() };
-    let batches = query(&db.snapshot().unwrap(), text, &options).unwrap();
-    let batches: Vec<RecordBatch> = batches.collect::<Result<_>>().unwrap();
-    batches[0].column(0).as_primitive::<Int64Type>().value(0)
+    numbers(&run_with(db, text, &options))[0]
 }
 
 fn equal(x: Option<i64>, y: Option<i64>) -> bool {
@@ -108,9 +98,6 @@ fn nulls_are_equal_to_is_not_distinct_from_and_to_no_other_comparison() {
         assert_eq!(count(&db, &format!("select count(*) from {query}")), expected, "{query}");
     }
     let plan = "explain select l.k from l join r on l.a is not distinct from r.a";
-    let options = QueryOptions::default();
-    let plan: Vec<RecordBatch> =
-        query(&db.snapshot().unwrap(), plan, &options).unwrap().collect::<Result<_>>().unwrap();
-    let plan = format!("{plan:?}");
+    let plan = texts(&run(&db, plan), 1);
     assert!(plan.contains("HashJoin") && !plan.contains("NestedLoop"), "{plan}");
 }

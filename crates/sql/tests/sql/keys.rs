@@ -2,38 +2,28 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
-use drillcore_sql::{QueryOptions, query};
+use drillcore_sql::QueryOptions;
+
+use crate::fixtures::*;
 
 const ROWS: i64 = 3_000;
 
 /// `t`, of numbers, floats, decimals and texts, of which some are null.
 fn database() -> Database {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("i", DataType::Int64, true),
-        Field::new("h", DataType::Float64, true),
-        Field::new("d", DataType::Decimal128(18, 2), true),
-        Field::new("s", DataType::Utf8, true),
-    ]));
-    let spec = TableSpec::new(columns.clone(), ["k"]);
     let of = |k: i64, n: i64| (k % 11 != 0).then_some(k * 7_919 % n);
+    let i: Int64Array = (0..ROWS).map(|k| of(k, 13)).collect();
+    let h: Float64Array = (0..ROWS).map(|k| Some(of(k, 40)? as f64 / 4.0 - 4.0)).collect();
     let d: Decimal128Array = (0..ROWS).map(|k| of(k, 300).map(i128::from)).collect();
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(Int64Array::from_iter_values(0..ROWS)),
-        Arc::new((0..ROWS).map(|k| of(k, 13)).collect::<Int64Array>()),
-        Arc::new((0..ROWS).map(|k| Some(of(k, 40)? as f64 / 4.0 - 4.0)).collect::<Float64Array>()),
-        Arc::new(d.with_precision_and_scale(18, 2).unwrap()),
-        Arc::new((0..ROWS).map(|k| Some("x".repeat(of(k, 5)? as usize))).collect::<StringArray>()),
-    ];
-    let db = Database::in_memory(Options::default()).unwrap();
-    let table = db.create_table("t", spec).unwrap();
-    table.append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
-    db
+    let s: StringArray = (0..ROWS).map(|k| Some("x".repeat(of(k, 5)? as usize))).collect();
+    database_of(&rows_of([
+        ("k", Arc::new(Int64Array::from_iter_values(0..ROWS)), false),
+        ("i", Arc::new(i), true),
+        ("h", Arc::new(h), true),
+        ("d", Arc::new(d.with_precision_and_scale(18, 2).unwrap()), true),
+        ("s", Arc::new(s), true),
+    ]))
 }
 
 /// Has several threads read even small tables.
@@ -42,15 +32,7 @@ fn options(threads: usize) -> QueryOptions {
 }
 
 fn batches(db: &Database, text: &str, threads: usize) -> Vec<RecordBatch> {
-    let found = query(&db.snapshot().unwrap(), text, &options(threads));
-    found.and_then(Iterator::collect).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-/// The numbers of a column.
-fn numbers(batches: &[RecordBatch], column: usize) -> Vec<i64> {
-    let values =
-        |batch: &RecordBatch| batch.column(column).as_primitive::<Int64Type>().values().to_vec();
-    batches.iter().flat_map(values).collect()
+    run_with(db, text, &options(threads))
 }
 
 const KEYS: [&str; 19] = [
@@ -88,7 +70,7 @@ fn rows_are_in_the_order_of_computed_keys() {
             );
             let found = batches(&db, &ranked, 1);
             let mut expected: Vec<(i64, i64)> =
-                numbers(&found, 1).into_iter().zip(numbers(&found, 0)).collect();
+                numbers_in(&found, 1).into_iter().zip(numbers_in(&found, 0)).collect();
             expected.sort();
             let expected: Vec<i64> = expected.into_iter().map(|(_, k)| k).collect();
             assert!(expected.len() > 500);
@@ -105,12 +87,12 @@ fn rows_are_in_the_order_of_computed_keys() {
                 (format!("select unnest(array_agg(k order by {key} {way}, k)) {rows}"), 0),
             ] {
                 for threads in [1, 3] {
-                    let found = numbers(&batches(&db, &text, threads), column);
+                    let found = numbers_in(&batches(&db, &text, threads), column);
                     assert!(found == expected, "{text}\n on {threads} threads");
                 }
             }
             let first = format!("select k {rows} order by {key} {way}, k limit 7");
-            assert_eq!(numbers(&batches(&db, &first, 3), 0), expected[..7], "{first}");
+            assert_eq!(numbers_in(&batches(&db, &first, 3), 0), expected[..7], "{first}");
         }
     }
 }
@@ -132,7 +114,7 @@ fn windows_may_compute_all_their_parts() {
             );
             let (apart, at_once) = (batches(&db, &apart, 1), batches(&db, &at_once, 3));
             for column in 0..3 {
-                let (expected, found) = (numbers(&apart, column), numbers(&at_once, column));
+                let (expected, found) = (numbers_in(&apart, column), numbers_in(&at_once, column));
                 assert!(found == expected, "partition by {part} order by {key}, column {column}");
             }
         }
@@ -161,7 +143,7 @@ fn a_shuffle_favours_no_thread() {
     let db = database();
     let text =
         "select k from t where k >= 2000 or (k < 1000 and k % 100 = 0) order by random() limit 10";
-    let shown = (0..40).flat_map(|_| numbers(&batches(&db, text, 3), 0));
+    let shown = (0..40).flat_map(|_| numbers_in(&batches(&db, text, 3), 0));
     let early = shown.filter(|&k| k < 1000).count();
     assert!(early <= 24, "{early} of 400 are of the first rows");
 }

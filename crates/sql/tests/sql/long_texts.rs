@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use drillcore::arrow_array::{Int64Array, RecordBatch};
+use drillcore::arrow_array::Int64Array;
 use drillcore::*;
 use drillcore_sql::{QueryOptions, predicate_interruptibly, query};
 
+use crate::fixtures::{database_of, rows_of};
+
 fn table() -> (Database, Table) {
-    let db = Database::in_memory(Options::default()).unwrap();
-    let rows = Int64Array::from_iter_values(0..100);
-    let rows = RecordBatch::try_from_iter([("a", Arc::new(rows) as _)]).unwrap();
-    let spec = TableSpec::new(rows.schema(), ["a"]);
-    let table = db.create_table("t", spec).unwrap();
-    table.append(&rows, OnError::Raise).unwrap();
+    let db = database_of(&rows_of([("a", Arc::new(Int64Array::from_iter_values(0..100)), false)]));
+    let table = db.table("t").unwrap();
     (db, table)
 }
 

@@ -1,5 +1,6 @@
 //! Conditions and queries, a theme each. One program, as linking one takes longer than running it.
 
+mod fixtures;
 mod arithmetic;
 mod condition;
 mod deletes;

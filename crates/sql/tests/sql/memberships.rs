@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::*;
-use drillcore_sql::{QueryOptions, predicate, query};
+use drillcore_sql::{QueryOptions, predicate};
+
+use crate::fixtures::*;
 
 const ROWS: i64 = 40;
 
@@ -16,16 +15,9 @@ fn i_of(k: i64) -> Option<i64> {
 }
 
 fn table_of(db: &Database, name: &str, rows: impl Iterator<Item = (i64, Option<i64>)>) -> Table {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("i", DataType::Int64, true),
-    ]));
-    let spec = TableSpec::new(columns.clone(), ["k"]);
     let (k, i): (Vec<i64>, Vec<Option<i64>>) = rows.unzip();
-    let arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(k)), Arc::new(Int64Array::from(i))];
-    let table = db.create_table(name, spec).unwrap();
-    table.append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
-    table
+    let (k, i) = (Arc::new(Int64Array::from(k)), Arc::new(Int64Array::from(i)));
+    add_table(db, name, &rows_of([("k", k, false), ("i", i, true)]))
 }
 
 /// `t` of `ROWS` rows, a quarter of whose `i` are null, and `u` with all kinds of members.
@@ -38,10 +30,7 @@ fn database() -> (Database, Table) {
 
 fn ks(db: &Database, text: &str) -> Result<Vec<i64>> {
     let options = QueryOptions { threads: Some(1), ..Default::default() };
-    let batches: Vec<RecordBatch> =
-        query(&db.snapshot()?, text, &options)?.collect::<Result<_>>()?;
-    let ks = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values());
-    let mut ks: Vec<i64> = ks.copied().collect();
+    let mut ks = numbers(&answer(db, text, &options)?);
     ks.sort();
     Ok(ks)
 }

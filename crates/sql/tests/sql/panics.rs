@@ -4,30 +4,17 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::*;
 use drillcore_sample::rng::Rng;
 use drillcore_sql::{QueryOptions, predicate, query};
+
+use crate::fixtures::{self, database_of, rows_of, texts};
 
 const ROWS: i64 = 300;
 
 /// Rows of extreme values of many types.
 fn table() -> (Database, Table) {
-    let stamp = DataType::Timestamp(TimeUnit::Nanosecond, None);
-    let list = DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)));
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("n", DataType::Int64, true),
-        Field::new("f", DataType::Float64, true),
-        Field::new("s", DataType::Utf8, true),
-        Field::new("ts", stamp, true),
-        Field::new("day", DataType::Date32, true),
-        Field::new("price", DataType::Decimal128(38, 2), true),
-        Field::new("words", list, true),
-        Field::new("b", DataType::Binary, true),
-    ]));
     let ids = || 0..ROWS;
     let pick = |i: i64, n: usize| (i as usize / 2) % n;
     let ints = [i64::MIN, -1, 0, 1, 2_000_000, i64::MAX];
@@ -50,21 +37,18 @@ fn table() -> (Database, Table) {
     let day: Date32Array = ids().map(|i| (i % 11 != 0).then(|| days[pick(i, 5)])).collect();
     let price: Decimal128Array = ids().map(|i| Some(prices[pick(i, 4)])).collect();
     let b: BinaryArray = ids().map(|i| Some(texts[pick(i, texts.len())].as_bytes())).collect();
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(Int64Array::from_iter_values(ids())),
-        Arc::new(n),
-        Arc::new(f),
-        Arc::new(s),
-        Arc::new(ts),
-        Arc::new(day),
-        Arc::new(price.with_precision_and_scale(38, 2).unwrap()),
-        Arc::new(words.finish()),
-        Arc::new(b),
-    ];
-    let db = Database::in_memory(Options::default()).unwrap();
-    let spec = TableSpec::new(columns.clone(), ["id"]);
-    let table = db.create_table("t", spec).unwrap();
-    table.append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
+    let db = database_of(&rows_of([
+        ("id", Arc::new(Int64Array::from_iter_values(ids())), false),
+        ("n", Arc::new(n), true),
+        ("f", Arc::new(f), true),
+        ("s", Arc::new(s), true),
+        ("ts", Arc::new(ts), true),
+        ("day", Arc::new(day), true),
+        ("price", Arc::new(price.with_precision_and_scale(38, 2).unwrap()), true),
+        ("words", Arc::new(words.finish()), true),
+        ("b", Arc::new(b), true),
+    ]));
+    let table = db.table("t").unwrap();
     (db, table)
 }
 
@@ -162,14 +146,8 @@ fn no_function_panics_across_the_face_whatever_it_is_given() {
     let (db, table) = table();
     let names = "select distinct routine_name from information_schema.routines \
                  where function_type = 'SCALAR' order by 1";
-    let options = QueryOptions::default();
-    let batches: Vec<RecordBatch> = query(&db.snapshot().unwrap(), names, &options)
-        .and_then(Iterator::collect)
-        .unwrap_or_else(|error| panic!("{names}: {error}"));
-    let names: Vec<String> = batches
-        .iter()
-        .flat_map(|batch| batch.column(0).as_string::<i32>().iter().flatten().map(String::from))
-        .collect();
+    let names = texts(&fixtures::run(&db, names), 0);
+    let names: Vec<&str> = names.lines().collect();
     assert!(names.len() > 100, "{} functions", names.len());
     let arguments = [
         "id",

@@ -2,36 +2,25 @@
 
 use std::sync::Arc;
 
-use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
-use drillcore::arrow_schema::{DataType, Field, Schema, TimeUnit};
 use drillcore::*;
-use drillcore_sql::{Parameters, QueryOptions, query};
+use drillcore_sql::{Parameters, QueryOptions};
+
+use crate::fixtures::*;
 
 fn database() -> Database {
     let db = Database::in_memory(Options::default()).unwrap();
-    let second = DataType::Timestamp(TimeUnit::Second, None);
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("carrier", DataType::Utf8, true),
-        Field::new("at", second, true),
-        Field::new("price", DataType::Decimal128(10, 2), true),
-        Field::new("raw", DataType::Binary, true),
-    ]));
-    let table = db.create_table("t", TableSpec::new(columns.clone(), ["id"]).set("carrier"));
-    let ids = Int64Array::from_iter_values(0..100);
     let carriers: StringArray =
         (0..100).map(|i| (i % 4 > 0).then(|| format!("c{}", i % 4))).collect();
     let prices = Decimal128Array::from_iter_values(0..100).with_precision_and_scale(10, 2).unwrap();
-    let arrays: Vec<ArrayRef> = vec![
-        Arc::new(ids),
-        Arc::new(carriers),
-        Arc::new(TimestampSecondArray::from_iter_values(0..100)),
-        Arc::new(prices),
-        Arc::new(BinaryArray::from_iter_values((0..100).map(|i| [i as u8]))),
-    ];
-    table.unwrap().append(&RecordBatch::try_new(columns, arrays).unwrap(), OnError::Raise).unwrap();
+    let rows = rows_of([
+        ("id", array(Int64Array::from_iter_values(0..100)), false),
+        ("carrier", array(carriers), true),
+        ("at", array(TimestampSecondArray::from_iter_values(0..100)), true),
+        ("price", array(prices), true),
+        ("raw", array(BinaryArray::from_iter_values((0..100).map(|i| [i as u8]))), true),
+    ]);
+    add_table_of(&db, "t", TableSpec::new(rows.schema(), ["id"]).set("carrier"), &rows);
     db
 }
 
@@ -55,21 +44,17 @@ fn named(values: Vec<(&str, ArrayRef)>) -> Parameters {
     Parameters::Named(values.into_iter().map(|(name, value)| (name.to_string(), value)).collect())
 }
 
-fn answer(db: &Database, text: &str, parameters: Parameters) -> Result<Vec<RecordBatch>> {
-    let options = QueryOptions { parameters, ..Default::default() };
-    query(&db.snapshot().unwrap(), text, &options)?.collect()
+fn with(parameters: Parameters) -> QueryOptions {
+    QueryOptions { parameters, ..Default::default() }
 }
 
 /// The first column of the answer, whole numbers.
 fn ints(db: &Database, text: &str, parameters: Parameters) -> Vec<i64> {
-    let batches = answer(db, text, parameters).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let column =
-        |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
-    batches.iter().flat_map(column).collect()
+    numbers(&run_with(db, text, &with(parameters)))
 }
 
 fn refused(db: &Database, text: &str, parameters: Parameters) -> String {
-    let error = answer(db, text, parameters).expect_err(text);
+    let error = answer(db, text, &with(parameters)).expect_err(text);
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     error.to_string()
 }
@@ -171,12 +156,7 @@ fn a_time_finer_than_a_list_is_compared_with_is_refused() {
 fn parameters_narrow_key_ranges_and_sets() {
     let db = database();
     let plan = |text: &str, parameters: Parameters| -> String {
-        let batches = answer(&db, &format!("explain {text}"), parameters).unwrap();
-        let column = |batch: &RecordBatch| {
-            let texts = batch.column(1).as_string::<i32>();
-            texts.iter().flatten().map(str::to_string).collect::<Vec<_>>()
-        };
-        batches.iter().flat_map(column).collect()
+        texts(&run_with(&db, &format!("explain {text}"), &with(parameters)), 1)
     };
     let text_of = "select * from t where id >= ? and carrier = ?";
     let shown = plan(text_of, listed(vec![int(90), text("c1")]));

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use drillcore::arrow_array::cast::AsArray;
-use drillcore::arrow_array::types::{Int64Type, UInt64Type};
+use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::*;
 use drillcore::arrow_schema::{DataType, Field, Schema, SchemaRef};
 use drillcore::*;
 use drillcore_sql::{QueryOptions, query};
+
+use crate::fixtures::*;
 
 fn columns() -> SchemaRef {
     Arc::new(Schema::new(vec![
@@ -35,37 +37,13 @@ fn spec(merge: Merge) -> TableSpec {
 
 fn database(rows: i64) -> Database {
     let db = Database::in_memory(Options::default()).unwrap();
-    let names = columns();
-    let airlines: Vec<ArrayRef> = vec![
-        Arc::new(StringArray::from(vec!["AA", "DL", "XX"])),
-        Arc::new(StringArray::from(vec!["American", "Delta", "None"])),
-    ];
-    let airline_columns = Arc::new(Schema::new(vec![
-        names.field(0).clone(),
-        Field::new("name", DataType::Utf8, false),
-    ]));
-    let airline_spec = TableSpec {
-        columns: airline_columns.clone(),
-        key: vec!["carrier".into()],
-        set: None,
-        ..spec(Merge::Append)
-    };
-    let table = db.create_table("airlines", airline_spec).unwrap();
-    table
-        .append(&RecordBatch::try_new(airline_columns, airlines).unwrap(), OnError::Raise)
-        .unwrap();
-    let table = db.create_table("flights", spec(Merge::Append)).unwrap();
-    table.append(&flights(rows), OnError::Raise).unwrap();
+    let airlines = rows_of([
+        ("carrier", Arc::new(StringArray::from(vec!["AA", "DL", "XX"])), false),
+        ("name", Arc::new(StringArray::from(vec!["American", "Delta", "None"])), false),
+    ]);
+    add_table(&db, "airlines", &airlines);
+    add_table_of(&db, "flights", spec(Merge::Append), &flights(rows));
     db
-}
-
-fn run_with(db: &Database, text: &str, options: &QueryOptions) -> Vec<RecordBatch> {
-    let found = query(&db.snapshot().unwrap(), text, options);
-    found.and_then(Iterator::collect).unwrap_or_else(|error| panic!("{text}: {error}"))
-}
-
-fn run(db: &Database, text: &str) -> Vec<RecordBatch> {
-    run_with(db, text, &QueryOptions::default())
 }
 
 /// Has three threads read even small tables.
@@ -74,34 +52,10 @@ fn in_partitions() -> QueryOptions {
 }
 
 fn refused(db: &Database, text: &str) -> Error {
-    let found = query(&db.snapshot().unwrap(), text, &QueryOptions::default());
-    match found.and_then(Iterator::collect::<Result<Vec<_>>>) {
+    match answer(db, text, &QueryOptions::default()) {
         Ok(_) => panic!("{text} was answered"),
         Err(error) => error,
     }
-}
-
-/// The numbers of the first column.
-fn numbers(batches: &[RecordBatch]) -> Vec<i64> {
-    let of_batch = |batch: &RecordBatch| match batch.column(0).as_primitive_opt::<Int64Type>() {
-        Some(numbers) => numbers.values().to_vec(),
-        None => batch
-            .column(0)
-            .as_primitive::<UInt64Type>()
-            .values()
-            .iter()
-            .map(|&n| n as i64)
-            .collect(),
-    };
-    batches.iter().flat_map(of_batch).collect()
-}
-
-fn texts(batches: &[RecordBatch], column: usize) -> String {
-    let of_batch = |batch: &RecordBatch| -> Vec<String> {
-        let texts = batch.column(column).as_string::<i32>();
-        texts.iter().map(|text| text.unwrap_or_default().to_string()).collect()
-    };
-    batches.iter().flat_map(of_batch).collect::<Vec<_>>().join("\n")
 }
 
 /// The physical plan.
@@ -250,8 +204,7 @@ fn check_answers(db: &Database, options: &QueryOptions) {
     assert!(numbers(&run(db, "select flight from flights where false")).is_empty());
     // One thread gives what many give.
     let options = QueryOptions { threads: Some(1), ..Default::default() };
-    let one = query(&db.snapshot().unwrap(), by_carrier, &options).unwrap();
-    assert_eq!(numbers(&one.map(Result::unwrap).collect::<Vec<_>>()), [334, 333, 333]);
+    assert_eq!(numbers(&run_with(db, by_carrier, &options)), [334, 333, 333]);
 }
 
 #[test]
@@ -459,7 +412,7 @@ fn a_query_keeps_to_its_memory() {
     let run_within = |text: &str, memory_bytes: u64| -> Result<Vec<RecordBatch>> {
         let memory_bytes = Some(memory_bytes);
         let options = QueryOptions { memory_bytes, ..Default::default() };
-        query(&db.snapshot().unwrap(), text, &options)?.collect()
+        answer(&db, text, &options)
     };
     // By what no index orders; the bytes of one column alone are 1.6 MB.
     let sorted = "select flight from flights order by flight % 1000, flight";
