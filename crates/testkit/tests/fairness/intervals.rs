@@ -14,8 +14,8 @@ use drillcore::arrow_array::types::Int64Type;
 use drillcore::arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use drillcore::arrow_schema::{DataType, Field, Schema};
 use drillcore::{
-    Aggregate, Database, Estimate, EstimateRequest, Granularity, Interval, Merge, Metric, OnError,
-    Options, RollupSpec, Selection, Stop, Table, TableSpec,
+    Aggregate, Database, Estimate, EstimateRequest, Interval, Merge, Metric, OnError, Options,
+    RollupSpec, Selection, Stop, Table, TableSpec,
 };
 use drillcore_testkit::event_table::{Events, Kind, id_range};
 use drillcore_testkit::repetitions::repetitions;
@@ -120,37 +120,45 @@ fn a_grouped_average_holds_the_truth_of_a_group_in_95_of_100_runs() {
     }
 }
 
-/// A rollup table of sums, and an upsert table of the same commits, which shows of each row the newest part
-/// only: 4,000 rows of three events in three commits, one of them on disk.
-fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
+/// Two tables with the same commits, of ids and values, of which the first `flushed` are on disk.
+fn tables_of_values(
+    merges: [(&str, Merge); 2],
+    commits: Vec<Vec<(i64, f64)>>,
+    flushed: usize,
+) -> (tempfile::TempDir, Database, [Table; 2]) {
     let columns = Arc::new(Schema::new(vec![
         Field::new("id", DataType::Int64, false),
         Field::new("value", DataType::Float64, false),
     ]));
-    let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
-    let rollup = RollupSpec {
-        time: None,
-        granularity: Granularity::NONE,
-        metrics: vec![("value".into(), Metric::sum("value"))],
-        discover: false,
-    };
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
-    let tables = [("folded", Merge::Rollup(rollup)), ("newest", Merge::Upsert)];
-    let tables = tables.map(|(name, merge)| db.create_table(name, spec(merge)).unwrap());
-    for part in 0..3 {
-        let values = (0..FOLDED).map(|id| Events::value(3 * id + part));
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(0..FOLDED)),
-            Arc::new(Float64Array::from_iter_values(values)),
-        ];
-        let batch = RecordBatch::try_new(spec(Merge::Append).columns, columns).unwrap();
-        tables.iter().for_each(|table| drop(table.append(&batch, OnError::Raise).unwrap()));
-        if part == 0 {
+    let tables = merges.map(|(name, merge)| {
+        let spec = TableSpec::new(columns.clone(), ["id"]).merge(merge);
+        db.create_table(name, spec).unwrap()
+    });
+    for (number, rows) in commits.into_iter().enumerate() {
+        if number == flushed {
             db.flush().unwrap();
         }
+        let (ids, values): (Vec<i64>, Vec<f64>) = rows.into_iter().unzip();
+        let arrays: Vec<ArrayRef> =
+            vec![Arc::new(Int64Array::from(ids)), Arc::new(Float64Array::from(values))];
+        let batch = RecordBatch::try_new(columns.clone(), arrays).unwrap();
+        tables.iter().for_each(|table| drop(table.append(&batch, OnError::Raise).unwrap()));
     }
     (folder, db, tables)
+}
+
+fn sums() -> Merge {
+    Merge::Rollup(RollupSpec::default().metric("value", Metric::sum("value")))
+}
+
+/// A rollup table of sums, and an upsert table of the same commits, which shows of each row the newest part
+/// only: 4,000 rows of three events in three commits, one of them on disk.
+fn folded_and_newest() -> (tempfile::TempDir, Database, [Table; 2]) {
+    let commit = |part| (0..FOLDED).map(move |id| (id, Events::value(3 * id + part))).collect();
+    let merges = [("folded", sums()), ("newest", Merge::Upsert)];
+    tables_of_values(merges, (0..3).map(commit).collect(), 1)
 }
 
 const FOLDED: i64 = 4_000;
@@ -361,34 +369,9 @@ fn spike(id: i64) -> f64 {
 
 /// The spikes as an append table, and as a rollup table of one event a row, whose sums have no bounds.
 fn spikes() -> (tempfile::TempDir, Database, [Table; 2]) {
-    let columns = Arc::new(Schema::new(vec![
-        Field::new("id", DataType::Int64, false),
-        Field::new("value", DataType::Float64, false),
-    ]));
-    let spec = |merge| TableSpec::new(columns.clone(), ["id"]).merge(merge);
-    let rollup = RollupSpec {
-        time: None,
-        granularity: Granularity::NONE,
-        metrics: vec![("value".into(), Metric::sum("value"))],
-        ..Default::default()
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let db = Database::open(folder.path().join("db"), Options::default()).unwrap();
-    let tables = [("plain", Merge::Append), ("folded", Merge::Rollup(rollup))];
-    let tables = tables.map(|(name, merge)| db.create_table(name, spec(merge)).unwrap());
-    for part in 0..4 {
-        let ids = || (0..SPIKES).filter(move |id| id % 4 == part);
-        let values: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from_iter_values(ids())),
-            Arc::new(Float64Array::from_iter_values(ids().map(spike))),
-        ];
-        let batch = RecordBatch::try_new(columns.clone(), values).unwrap();
-        tables.iter().for_each(|table| drop(table.append(&batch, OnError::Raise).unwrap()));
-        if part == 1 {
-            db.flush().unwrap();
-        }
-    }
-    (folder, db, tables)
+    let commit = |part| (0..SPIKES).filter(|id| id % 4 == part).map(|id| (id, spike(id))).collect();
+    let merges = [("plain", Merge::Append), ("folded", sums())];
+    tables_of_values(merges, (0..4).map(commit).collect(), 2)
 }
 
 /// At n = 500 of 20,000 rows, of which 60 samples in 100 meet no spike. Twin: t, which is all there is where nothing
