@@ -51,6 +51,7 @@
 #![warn(missing_docs)]
 
 mod error;
+pub mod directory;
 mod calls;
 mod schema;
 mod policy;
@@ -235,13 +236,3 @@ pub use drillcore_sample::interval::Method;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
-
-/// Where files are kept: the door to them, and the folders that come with the engine.
-pub mod directory {
-    pub use drillcore_storage::files::directory::*;
-    pub use drillcore_storage::files::local_directory::{LocalDirectory, ReadMode};
-    pub use drillcore_storage::files::memory_directory::MemoryDirectory;
-    pub use drillcore_storage::files::reads::{
-        ReadBytes, ReadRequest, read_in_turn, read_with_threads,
-    };
-}
