@@ -164,7 +164,11 @@ impl Aggregates {
                 FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
                     names.push(self.computed(schema, Some(expr), filter)?);
                 }
-                other => return Err(invalid(format!("{text:?}: {other} is no expression"))),
+                other => {
+                    return Err(invalid(format!(
+                        "{text:?}: {other} is neither a column nor an expression; write one of these"
+                    )));
+                }
             }
         }
         if list.args.is_empty() && filter.is_some() && name.eq_ignore_ascii_case("count") {

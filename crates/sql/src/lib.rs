@@ -7,6 +7,8 @@
 //!
 //! DataFusion's types stay inside this crate. Modules, from the ground up:
 
+#![warn(missing_docs)]
+
 mod type_names;
 mod error;
 mod parameters;

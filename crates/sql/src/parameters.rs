@@ -41,6 +41,7 @@ use crate::error::to_datafusion;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub enum Parameters {
+    /// The text has no placeholders.
     #[default]
     None,
     /// Those of each `?` from left to right, or of `$1`, `$2` and so on.

@@ -84,11 +84,17 @@ pub struct ParquetWriter<W: Write + Send> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParquetCompression {
+    /// Pages are not compressed.
     None,
+    /// Snappy, which has no levels.
     Snappy,
+    /// Gzip, at its default level.
     Gzip,
+    /// LZ4, in raw blocks.
     Lz4,
+    /// Brotli, at its default level.
     Brotli,
+    /// Zstandard, at its default level.
     Zstd,
 }
 

@@ -86,6 +86,7 @@ pub struct QueryOptions {
     pub partition_rows: Option<u64>,
     /// The values of the placeholders in the text: each must have one, and each must be used.
     pub parameters: Parameters,
+    /// Stops the query, while it is planned and while its rows are read.
     pub interrupt: Interrupt,
 }
 
