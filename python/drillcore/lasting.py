@@ -23,11 +23,13 @@ def check_ttl(ttl: Any) -> tuple[str, str | timedelta] | None:
         try:
             lasting = timedelta(seconds=lasting)
         except (OverflowError, ValueError):
-            raise InvalidArgumentError(f"ttl: {shown(lasting)} seconds are too many or no time") from None
+            raise InvalidArgumentError(
+                f"ttl: expected a number of seconds up to 9223372036, not {shown(lasting)}"
+            ) from None
     if not isinstance(lasting, timedelta):
         raise InvalidTypeError(f'ttl: expected a time such as "7d", seconds or a timedelta, not {shown(lasting)}')
     if lasting < timedelta(seconds=1):
-        raise InvalidArgumentError(f"ttl: rows live for a second at least, not {lasting}")
+        raise InvalidArgumentError(f"ttl: expected at least one second, not {lasting}")
     return column, lasting
 
 
