@@ -12,6 +12,9 @@ use arrow_schema::DataType;
 /// Units in a float weight of one.
 pub const FLOAT_STEPS: f64 = (1u64 << 32) as f64;
 
+/// The most weight columns of a table: their number is a byte in its index pages.
+pub const WEIGHTS_MAX: usize = u8::MAX as usize;
+
 /// Why a value is no weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoWeight {

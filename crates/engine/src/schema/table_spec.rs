@@ -10,7 +10,7 @@ use drillcore_format::schema::{
 };
 use drillcore_format::streams::page::is_streamable;
 use drillcore_format::type_name::type_name;
-use drillcore_format::weight::is_weight_type;
+use drillcore_format::weight::{WEIGHTS_MAX, is_weight_type};
 
 use crate::error::{Error, Result};
 use crate::schema::columns::{check_columns, check_is_scalar, stored_type, widest, with_dimension};
@@ -110,9 +110,6 @@ pub struct RollupSpec {
     /// one it is null.
     pub discover: bool,
 }
-
-/// The most weight columns of a table: their number is a byte on disk.
-const WEIGHTS_MAX: usize = 255;
 
 impl Merge {
     /// "append", "upsert" or "rollup".

@@ -4,9 +4,7 @@ use crate::cursor::{Cursor, put_bytes, put_varint, put_varint_u128};
 use crate::error::Result;
 use crate::index_page::search::last_before;
 use crate::key::Bound;
-
-/// The number of a table's weight columns is a byte in its index pages.
-const WEIGHTS_MAX: u64 = u8::MAX as u64;
+use crate::weight::WEIGHTS_MAX;
 
 /// First separator, first ordinal and place of every index page of a segment.
 ///
@@ -156,7 +154,7 @@ impl Summary {
             summary.push(separator, ordinal, bytes, statistics);
         }
         let weights = cursor.varint()?;
-        if weights > WEIGHTS_MAX {
+        if weights > WEIGHTS_MAX as u64 {
             return Err(cursor.error(format!("{weights} weight columns")));
         }
         for _ in 0..weights {

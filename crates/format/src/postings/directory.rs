@@ -7,6 +7,7 @@ use crate::postings::chunk::CHUNK;
 use crate::postings::item_place::{page_number, place_of};
 use crate::postings::skip_table::{ENTRY_BYTES, ListPlace, ListRoot, TABLE_MEMBERS};
 use crate::postings::weights::WeightTables;
+use crate::weight::WEIGHTS_MAX;
 
 /// A directory page is closed before its payload exceeds this; only a page of one entry, with a long
 /// value or a long list, is longer.
@@ -14,9 +15,6 @@ const PAYLOAD_BYTES_MAX: usize = PAGE_BYTES - HEADER_BYTES;
 
 /// Bytes of the end of an entry.
 const END_BYTES: usize = 4;
-
-/// A table has no more weight columns.
-const WEIGHTS_MAX: u64 = u8::MAX as u64;
 
 const PLACE_ALL: u8 = 0;
 const PLACE_CHUNK: u8 = 1;
@@ -275,7 +273,7 @@ impl SetDirectorySummary {
         let mut cursor = Cursor::new(payload, "set directory summary");
         let (sets, end) = (cursor.varint()?, cursor.varint()?);
         let weights = cursor.varint()?;
-        if weights > WEIGHTS_MAX {
+        if weights > WEIGHTS_MAX as u64 {
             return Err(cursor.error(format!("{weights} weight columns")));
         }
         let count = cursor.varint()?;

@@ -9,11 +9,8 @@ use crate::schema::rollup::Rollup;
 use crate::schema::stored_columns::Retired;
 use crate::schema::table_schema::{MergePolicy, Streams, TableSchema};
 use crate::schema::time_to_live::{TimeToLive, is_time_type};
-use crate::weight::is_weight_type;
+use crate::weight::{WEIGHTS_MAX, is_weight_type};
 use crate::widening::is_wider;
-
-/// The number of a table's weight columns is a byte in its index pages.
-pub const WEIGHTS_MAX: usize = u8::MAX as usize;
 
 impl TableSchema {
     /// What is wrong with the shape. `create_table` makes none that fails, nor do added columns. O(columns).
