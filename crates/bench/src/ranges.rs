@@ -1,7 +1,9 @@
 //! Bench `ranges`: random rows of narrow key ranges, of rows in memory as they arrived.
 //!
 //! Rows are two whole numbers, the least that an index can hold. They arrive with their keys in random order, in batches, so
-//! the engine holds them in several sorted runs. Each call asks for another range of a thousandth of all rows.
+//! the engine holds them in several sorted runs. Each call asks a new snapshot for another range of a thousandth of all rows: so
+//! the engine compacts runs beside the draws, once these have searched them for as long as that takes. A snapshot of before the
+//! first draw keeps the runs as they came.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -36,6 +38,8 @@ const BATCH_ROWS: usize = 10_000;
 const MEMORY_BYTES: u64 = 64 << 30;
 const WEIGHT_MAX: u64 = 1_000;
 
+/// A snapshot of before the first draw.
+const AS_IT_CAME: &str = "drillcore, as it came";
 const WITH_DELETES: &str = "drillcore, 5 % deleted";
 const BY_WEIGHT: &str = "drillcore, by weight";
 const SORTED_ARRAY: &str = "sorted array";
@@ -55,12 +59,22 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
             let mut rng = Rng::keyed(seed, round);
             let draw = || {
                 let range = Range::anywhere(&mut rng, rows);
-                let drawn = range.sample(&held.snapshot, n, weight, rng.next_u64())?;
+                let drawn = range.sample(&held.table.snapshot()?, n, weight, rng.next_u64())?;
                 Ok(range.count(&drawn))
             };
-            let bytes = held.bytes as f64 / rows as f64;
-            let pieces = held.snapshot.pieces() as f64;
-            timed(draw).map(|outcome| outcome.with(MEMORY, bytes).with(PIECES, pieces))
+            let drawn = timed(draw)?;
+            Ok(drawn.with(PIECES, held.table.snapshot()?.pieces() as f64))
+        };
+        let as_it_came = |round: u64| {
+            let mut rng = Rng::keyed(seed, round);
+            let draw = || {
+                let range = Range::anywhere(&mut rng, rows);
+                let drawn = range.sample(&append.as_it_came, n, None, rng.next_u64())?;
+                Ok(range.count(&drawn))
+            };
+            let bytes = append.bytes as f64 / rows as f64;
+            let pieces = append.as_it_came.pieces() as f64;
+            Ok(timed(draw)?.with(MEMORY, bytes).with(PIECES, pieces))
         };
         let of_array = |round: u64| {
             let mut rng = Rng::keyed(seed, round);
@@ -77,6 +91,7 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
         };
         let mut contenders = [
             Contender::new(DRILLCORE, 1, Role::Subject, |round| drawn_from(&append, None, round)),
+            Contender::new(AS_IT_CAME, 1, Role::Subject, as_it_came),
             Contender::new(WITH_DELETES, 1, Role::Subject, |round| {
                 drawn_from(&with_deletes, None, round)
             }),
@@ -97,7 +112,9 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
 /// A table in memory.
 struct Held {
     _db: Database,
-    snapshot: TableSnapshot,
+    table: Table,
+    as_it_came: TableSnapshot,
+    /// Of the rows when they had come.
     bytes: u64,
 }
 
@@ -120,10 +137,10 @@ impl Held {
                 table.delete(&[Arc::new(Int64Array::from(keys.to_vec()))])?;
             }
         }
-        let (snapshot, bytes) = (table.snapshot()?, db.stats()?.row_bytes);
+        let (as_it_came, bytes) = (table.snapshot()?, db.stats()?.row_bytes);
         // Now it is known which rows are alive, which some thousand draws would find out as well.
-        snapshot.rows()?;
-        Ok(Held { _db: db, snapshot, bytes })
+        as_it_came.rows()?;
+        Ok(Held { _db: db, table, as_it_came, bytes })
     }
 }
 

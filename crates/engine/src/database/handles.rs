@@ -595,11 +595,12 @@ impl Drop for MaintenanceHold {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OnError;
     use crate::maintenance::jobs::Picked;
     use crate::maintenance::scheduler::pick_flush;
+    use crate::{Durability, OnError};
     use arrow_array::Int64Array;
     use arrow_schema::{DataType, Field, Schema};
+    use drillcore_storage::files::memory_directory::MemoryDirectory;
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     fn with_row(db: &Database) {
@@ -633,10 +634,26 @@ mod tests {
         db.close().unwrap();
     }
 
+    #[test]
+    fn what_goes_with_the_last_handle_is_not_written_out_by_closing() {
+        let flushes = |db: Database| {
+            with_row(&db);
+            db.close().unwrap();
+            db.core().unwrap().state().counts.flushes
+        };
+        assert_eq!(flushes(Database::in_memory(Options::default()).unwrap()), 0);
+        let options = Options { durability: Durability::None, ..Options::default() };
+        assert_eq!(
+            flushes(Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap()),
+            1
+        );
+    }
+
     /// A call that waits for the rows, or for the job, fails with the reason.
     #[test]
     fn a_panic_between_picking_a_job_and_running_it_hangs_nobody() {
-        let db = Database::in_memory(Options::default()).unwrap();
+        let options = Options { durability: Durability::None, ..Options::default() };
+        let db = Database::open_in(Arc::new(MemoryDirectory::new()), options).unwrap();
         with_row(&db);
         let panics = || {
             let _picked = pick(db.core().unwrap());

@@ -48,10 +48,7 @@ pub fn close(core: &Core, workers: &Workers, nonce: u64) -> Result<()> {
     let shut = Shut(core);
     // Appends that wait at the memory limit give up.
     core.wake_all();
-    let flushed = match core.options.durability {
-        Durability::None => write_out(core),
-        Durability::Os | Durability::Fsync => Ok(()),
-    };
+    let flushed = if core.is_kept_by_closing() { write_out(core) } else { Ok(()) };
     core.state().closed = true;
     core.wake_all();
     for worker in mem::take(&mut *workers.lock()) {

@@ -5,8 +5,9 @@
 //! at once on disjoint inputs, and any thread may do any job.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use drillcore_format::ids::{Lsn, TableId};
@@ -21,7 +22,6 @@ use crate::maintenance::tiering::{Tiering, level_candidates, run_candidates, seg
 use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{groups_to_merge, hides_older, in_key_order, levels};
-use crate::state::options::Durability;
 use crate::state::put_off::PutOff;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
@@ -349,7 +349,7 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     state.settle(visible);
     let may_flush = |table: &TableState| is_due(&table.flush_put_off, now);
     if state.closing {
-        let is_needed = core.options.durability == Durability::None;
+        let is_needed = core.is_kept_by_closing();
         let tables = state.tables.iter().filter(|(_, table)| is_needed && may_flush(table));
         let tables: Vec<TableId> = tables.map(|(id, _)| *id).collect();
         return tables.iter().find_map(|&table| pick_flush(state, table, visible, u64::MAX));
@@ -387,6 +387,11 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
             return Some(job);
         }
     }
+    for &table in &tables {
+        if let Some(job) = pick_compaction_for_reads(core, state, table, visible) {
+            return Some(job);
+        }
+    }
     let largest = duty.largest_merge();
     if largest == 0 {
         return None;
@@ -421,13 +426,37 @@ pub fn compacted_run_bytes_max(memory_bytes: u64) -> u64 {
     (memory_bytes / COMPACTED_RUN_SHARE).min(COMPACTED_RUN_BYTES_MAX)
 }
 
-/// Runs of one table that should become one run. Reserves memory for the copy.
+/// Runs of one table that should become one run.
 fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u64) -> Option<Job> {
-    let table = state.tables.get_mut(&id).filter(|table| table.flush_calls == 0)?;
+    let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
     let window = run_tiering(largest).pick(&run_candidates(&table.runs, visible))?;
+    Some(compaction(state, id, window))
+}
+
+/// Runs of one table that reads have searched so often that they should become one run, where memory has room for the copy.
+fn pick_compaction_for_reads(
+    core: &Core,
+    state: &mut State,
+    id: TableId,
+    visible: Lsn,
+) -> Option<Job> {
+    let memory_bytes = core.options.memory_bytes;
+    let room = (memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes);
+    let largest = compacted_run_bytes_max(memory_bytes).min(room);
+    let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
+    let searches = table.searches.load(Ordering::Relaxed);
+    let candidates = run_candidates(&table.runs, visible);
+    let window = run_tiering(largest).pick_for_reads(&candidates, searches)?;
+    table.searches.store(0, Ordering::Relaxed);
+    Some(compaction(state, id, window))
+}
+
+/// The compaction of some runs, which it takes out of play. Reserves memory for the copy.
+fn compaction(state: &mut State, id: TableId, window: Range<usize>) -> Job {
+    let table = state.tables.get_mut(&id).expect("the window is of its runs");
     let runs = take(&mut table.runs[window]);
     state.buffered_bytes += runs.iter().map(|run| run.bytes()).sum::<u64>();
-    Some(Job::CompactRuns { table: id, runs })
+    Job::CompactRuns { table: id, runs }
 }
 
 /// The oldest visible runs of one table, up to about `chunk_bytes`; none while others work on them, since

@@ -138,6 +138,7 @@ impl TableSnapshot {
         let bytes_max = byte_bounds::array().saturating_mul(read.values.len() + 1);
         let mut bytes = 0;
         let pieces = &self.table().pieces;
+        self.table().note_searches(keys.len() as u64);
         for (older, piece) in pieces.iter().enumerate().rev() {
             let in_older = |key: &[u8]| pieces[..older].iter().any(|piece| piece.spans(key));
             for hits in piece.get(keys, &missing, &in_older, read, bytes_max - bytes, interrupt)? {

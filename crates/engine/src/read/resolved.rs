@@ -123,6 +123,7 @@ impl TableSnapshot {
         let TableVersion { layout, pieces, passed, .. } = self.table();
         let select = || Ok(Arc::new(scope.select(layout, pieces.clone(), interrupt)?));
         if !scope.takes_a_pass(pieces) {
+            self.table().note_searches(1);
             return select();
         }
         let question = Question { scope: scope.clone(), test: None };

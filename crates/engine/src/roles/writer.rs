@@ -61,7 +61,9 @@ impl Writer {
     /// See [`Database::in_memory`](crate::Database::in_memory).
     pub fn in_memory(options: Options) -> Result<Writer> {
         let options = Options { durability: Durability::None, ..options };
-        Writer::open_in(Arc::new(MemoryDirectory::new()), options)
+        let writer = Writer::open_in(Arc::new(MemoryDirectory::new()), options)?;
+        writer.core.die_with_handles();
+        Ok(writer)
     }
 
     /// See [`Database::open_in`](crate::Database::open_in).

@@ -25,7 +25,7 @@ use crate::pieces::rows_examined::RowsExamined;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
-use crate::state::options::Options;
+use crate::state::options::{Durability, Options};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;
@@ -54,13 +54,15 @@ pub struct Core {
     /// Signalled to calls that wait when pieces, holds or failures change, ...
     state_changed: Condvar,
     /// ... and to workers, when there may be more to do.
-    work_came: Condvar,
+    work_came: Arc<Condvar>,
     visible: AtomicU64,
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
     segments: parking_lot::Mutex<Vec<Weak<Segment>>>,
     /// Bytes of commits that are about to be logged.
     pub unlogged_bytes: std::sync::atomic::AtomicU64,
+    /// The files go with the last handle, so closing leaves in memory what is there.
+    dies_with_handles: OnceLock<()>,
     /// Held while the database is open for writing; freed by `close`.
     pub lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -117,15 +119,26 @@ impl Core {
             manifest: Mutex::new(manifest),
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),
+            work_came: state.work_came.clone(),
             state: Mutex::new(state),
             process: Process::current(),
             state_changed: Condvar::new(),
-            work_came: Condvar::new(),
             next_segment: AtomicU64::new(next_segment.0),
             segments: parking_lot::Mutex::default(),
             unlogged_bytes: std::sync::atomic::AtomicU64::new(0),
+            dies_with_handles: OnceLock::new(),
             lock: Mutex::new(Some(lock)),
         }
+    }
+
+    /// Has closing write nothing out: the files go with the last handle.
+    pub fn die_with_handles(&self) {
+        let _ = self.dies_with_handles.set(());
+    }
+
+    /// Whether closing has to write out what is in memory, as nothing else keeps it.
+    pub fn is_kept_by_closing(&self) -> bool {
+        self.options.durability == Durability::None && self.dies_with_handles.get().is_none()
     }
 
     pub fn state(&self) -> MutexGuard<'_, State> {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::schema::ExpiryLimit;
+use drillcore_storage::sync::Condvar;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
@@ -54,6 +55,8 @@ pub struct State {
     pub next_expiry: Instant,
     /// A thread does that now.
     pub is_expiring: bool,
+    /// Signalled to workers, when there may be more to do.
+    pub work_came: Arc<Condvar>,
     /// Tables as they were handed out in snapshots, oldest first, including those that were dropped since.
     handed_out: Vec<Weak<TableVersion>>,
 }
@@ -88,6 +91,7 @@ impl State {
             named: BTreeMap::new(),
             positions: Positions::default(),
             version: None,
+            work_came: Arc::new(Condvar::new()),
             clock: 0,
             next_expiry: Instant::now(),
             is_expiring: false,
@@ -246,7 +250,8 @@ impl State {
                 let known = before.tables.get(&table.name)?;
                 table.is_shown_by(known, before.clock, clock).then(|| known.clone())
             });
-            let version = known.unwrap_or_else(|| Arc::new(table.version(*id, visible, clock)));
+            let version = known
+                .unwrap_or_else(|| Arc::new(table.version(*id, visible, clock, &self.work_came)));
             (table.name.clone(), version)
         });
         let version = Arc::new(Version { lsn: visible, clock, tables: tables.collect() });

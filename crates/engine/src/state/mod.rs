@@ -8,6 +8,7 @@ pub mod expiring;
 pub mod slots;
 pub mod levels;
 pub mod put_off;
+pub mod run_demand;
 pub mod version;
 pub mod erasures;
 pub mod positions;

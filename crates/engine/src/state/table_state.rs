@@ -10,6 +10,7 @@ use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
 use drillcore_storage::segments::segment::Segment;
+use drillcore_storage::sync::Condvar;
 
 use crate::error::Error;
 use crate::pieces::erased_rows::ErasedRows;
@@ -19,6 +20,7 @@ use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::expiring::Expiring;
 use crate::state::levels::levels;
 use crate::state::put_off::PutOff;
+use crate::state::run_demand::RunDemand;
 use crate::state::slots::Slot;
 use crate::state::version::{LivenessDemand, TableVersion};
 
@@ -64,6 +66,8 @@ pub struct TableState {
     pub compact_calls: u32,
     /// How much knowing which rows are alive would have saved reads.
     pub liveness_demand: Arc<LivenessDemand>,
+    /// Searches of all runs since reads had some of them compacted last.
+    pub searches: Arc<AtomicU64>,
     pub appended_rows: u64,
     pub appended_batches: u64,
 }
@@ -115,6 +119,7 @@ impl TableState {
             flush_calls: 0,
             compact_calls: 0,
             liveness_demand: Arc::default(),
+            searches: Arc::default(),
             appended_rows: 0,
             appended_batches: 0,
         }
@@ -288,13 +293,22 @@ impl TableState {
             && slots.zip(version.pieces.iter()).all(|(now, shown)| erased(&now) == erased(shown))
     }
 
-    pub fn version(&self, id: TableId, visible: Lsn, clock: u64) -> TableVersion {
+    pub fn version(
+        &self,
+        id: TableId,
+        visible: Lsn,
+        clock: u64,
+        work_came: &Arc<Condvar>,
+    ) -> TableVersion {
         let segments = self.segments.iter().map(Piece::from);
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
         let pieces = segments.chain(runs.map(Piece::from)).collect();
         let (name, layout, clock) = (self.name.clone(), self.layout.clone(), self.clock(clock));
         let mut version = TableVersion::new(id, name, layout, visible, clock, pieces);
         version.liveness.demand = self.liveness_demand.clone();
+        let has_several = version.pieces.iter().filter(|piece| piece.run().is_some()).count() > 1;
+        let demand = || RunDemand::new(self.searches.clone(), work_came.clone());
+        version.run_demand = has_several.then(demand);
         version
     }
 }

@@ -22,6 +22,7 @@ use crate::select::predicate::Test;
 use crate::select::resolved_selections::ResolvedSelections;
 use crate::select::selection::Selected;
 use crate::state::expiring::Expiring;
+use crate::state::run_demand::RunDemand;
 
 /// All tables at one LSN. Immutable; holding it keeps its pieces alive.
 pub struct Version {
@@ -47,6 +48,8 @@ pub struct TableVersion {
     pub resolved: ResolvedSelections,
     /// Where keys fold.
     pub liveness: TableLiveness,
+    /// Where there are several runs that could be compacted.
+    pub run_demand: Option<RunDemand>,
     /// Rows of sets without an index that were looked for.
     pub passed: ResolvedSelections,
     /// Whether all pieces listed all sets when somebody wanted to know.
@@ -122,6 +125,11 @@ impl Version {
 }
 
 impl TableVersion {
+    /// Counts searches of all pieces, of which reads would have saved some, had the table fewer runs.
+    pub fn note_searches(&self, searches: u64) {
+        self.run_demand.iter().for_each(|demand| demand.note(searches));
+    }
+
     /// A table at one LSN, without the rows that have expired at `clock` but that stored rows tell of: who gives the pieces
     /// has these erased.
     pub fn new(
@@ -149,6 +157,7 @@ impl TableVersion {
             whole,
             resolved,
             liveness: TableLiveness::default(),
+            run_demand: None,
             passed,
             lists_every_set,
         }
@@ -180,7 +189,8 @@ impl TableVersion {
             }
         }
         let (name, layout) = (self.name.clone(), self.layout.clone());
-        let version = TableVersion::new(self.id, name, layout, self.lsn, clock, pieces.into());
+        let mut version = TableVersion::new(self.id, name, layout, self.lsn, clock, pieces.into());
+        version.run_demand = self.run_demand.clone();
         Ok(Arc::new(version))
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use drillcore::*;
 
 use crate::fixtures::{
-    integers, of_keys, of_set, place_rows, places_spec, value_rows, values_spec,
+    integers, key, of_keys, of_set, place_rows, places_spec, value_rows, values_spec,
 };
 
 const ROWS: i64 = 10_000;
@@ -92,4 +92,52 @@ fn what_fills_memory_or_the_log_is_flushed() {
     let position = SourcePosition { source: "topic".into(), position: vec![7; 30_000] };
     db.prepare(&[], OnError::Raise).unwrap().commit(&[position]).unwrap();
     wait_until("a long log of positions", || wal_bytes() < 20_000);
+}
+
+fn now(table: &Table) -> TableSnapshot {
+    table.snapshot().unwrap()
+}
+
+/// Reads of a table of several runs, `n` times.
+type Reads = fn(&Table, n: i64);
+
+#[test]
+fn runs_that_reads_search_often_are_compacted() {
+    let cases: [(&str, Reads); 4] = [
+        ("gets", |table, n| {
+            (0..n).for_each(|n| drop(now(table).get(&key(n % ROWS), None).unwrap()));
+        }),
+        ("one get of many keys", |table, n| drop(now(table).get(&[integers(0..n)], None).unwrap())),
+        ("counts", |table, n| {
+            for n in 0..n {
+                assert_eq!(now(table).count(&of_keys(n, n)).unwrap(), 1);
+            }
+        }),
+        ("samples", |table, n| {
+            for n in 0..n {
+                let selection = of_keys(n, n + 10);
+                let request = SampleRequest { n: 3, selection, ..SampleRequest::default() };
+                assert_eq!(now(table).sample(&request).unwrap().num_rows(), 3);
+            }
+        }),
+    ];
+    for merge in [Merge::Append, Merge::Upsert] {
+        for (what, read) in &cases {
+            let db = Database::in_memory(Options::default()).unwrap();
+            let table = db.create_table("t", values_spec(merge.clone())).unwrap();
+            // Fewer than are compacted for their number.
+            for run in 0..5 {
+                let ids = (run..ROWS).step_by(5);
+                table.append(&value_rows(ids, 1), OnError::Raise).unwrap();
+            }
+            let runs = || now(&table).pieces();
+            read(&table, 300);
+            let_sleep();
+            assert_eq!(runs(), 5, "{what}: that is not worth it");
+            // To merge all takes some 12,000 units, and a search fewer of four spares 16.
+            read(&table, 3_000);
+            wait_until(what, || runs() == 1);
+            assert_eq!(now(&table).rows().unwrap(), ROWS as u64);
+        }
+    }
 }

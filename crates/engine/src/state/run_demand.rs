@@ -1,0 +1,46 @@
+//! How much reads would have saved, had a table fewer runs.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use drillcore_storage::sync::Condvar;
+
+/// A thread counts so many searches for itself before it adds them to those of the others.
+const SEARCHES_TOGETHER: u64 = 64;
+/// Workers are woken for the first time once there were so many, and then each time there are twice as many.
+const SEARCHES_MIN: u64 = 1 << 10;
+
+/// Searches of all runs of a table since reads had some of them compacted last. Clones share the count.
+#[derive(Clone)]
+pub struct RunDemand {
+    searches: Arc<AtomicU64>,
+    /// Where workers wait.
+    work_came: Arc<Condvar>,
+}
+
+impl RunDemand {
+    pub fn new(searches: Arc<AtomicU64>, work_came: Arc<Condvar>) -> RunDemand {
+        RunDemand { searches, work_came }
+    }
+
+    /// Counts searches of all runs. Mostly that is an addition of the thread's own: what it has counted together counts for the
+    /// table that it searches then.
+    pub fn note(&self, searches: u64) {
+        thread_local! {
+            static COUNTED: Cell<u64> = const { Cell::new(0) };
+        }
+        let counted = COUNTED.get().saturating_add(searches);
+        if counted < SEARCHES_TOGETHER {
+            COUNTED.set(counted);
+            return;
+        }
+        COUNTED.set(0);
+        let before = self.searches.fetch_add(counted, Ordering::Relaxed);
+        let after = before.saturating_add(counted);
+        if after >= SEARCHES_MIN && (before.max(1).ilog2() < after.ilog2()) {
+            // One that is about to wait may miss it, and hears of the next.
+            self.work_came.notify_all();
+        }
+    }
+}
