@@ -69,11 +69,12 @@ pub fn recover_log<E: From<StorageError>>(
             remove(directory.as_ref(), name)?;
         }
         if is_end {
-            // What follows takes the numbers of their commits, so none of them may come back: the first file of the log
-            // is begun with a sync of the folder.
+            // None of them may come back: what follows takes the numbers of their commits, and they would stand alone once what
+            // is before them is removed.
             names[number + 1..]
                 .iter()
                 .try_for_each(|(_, name)| remove(directory.as_ref(), name))?;
+            directory.sync().context("sync", "the database directory")?;
             break;
         }
     }

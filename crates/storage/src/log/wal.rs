@@ -97,6 +97,8 @@ struct Log {
     last: Lsn,
     begun: u32,
     failure: Option<String>,
+    /// The failure, as long as no call was told of it.
+    untold: Option<StorageError>,
 }
 
 struct OpenFile {
@@ -176,7 +178,7 @@ impl Wal {
             return Ok(());
         }
         // Others may have logged, and had it removed, since the caller looked.
-        let first = first.max(Lsn(self.logged().0 + 1));
+        let first = first.max(Lsn(log.last.0 + 1));
         self.shared.begin_first_file(&mut log, first).inspect_err(|error| {
             if error.lack().is_none() {
                 log.failure = Some(error.to_string());
@@ -220,12 +222,15 @@ impl Wal {
     /// taken for the end of the log later. Does nothing in a log that failed.
     ///
     /// # Errors
-    /// The log could not be synced. Who enqueued what could not be written hears of that itself.
+    /// The log could not be synced, now or by its thread. Who enqueued what could not be written hears of that itself.
     pub fn close(&self) -> Result<()> {
         let _ = self.write_all_enqueued();
         self.end_upkeep();
-        if self.shared.log().failure.is_some() {
-            return Ok(());
+        {
+            let mut log = self.shared.log();
+            if log.failure.is_some() {
+                return log.untold.take().map_or(Ok(()), Err);
+            }
         }
         self.make_durable()?;
         let mut log = self.shared.log();
@@ -325,7 +330,11 @@ impl Wal {
         };
         // Without a thread the file becomes larger.
         match thread::Builder::new().name("drillcore-log".into()).spawn(work) {
-            Ok(thread) => *self.upkeep.lock() = Some(thread),
+            Ok(thread) => {
+                // The one before has done its work; it is waited for so that none is left behind.
+                let before = self.upkeep.lock().replace(thread);
+                before.into_iter().for_each(|before| drop(before.join()));
+            }
             Err(_) => self.shared.has_upkeep.store(false, atomic::Ordering::Release),
         }
     }
@@ -354,9 +363,12 @@ impl Shared {
     /// # Errors
     /// `LogFailed`.
     fn healthy_log(&self) -> Result<MutexGuard<'_, Log>> {
-        let log = self.log();
-        match &log.failure {
-            Some(first) => Err(StorageError::LogFailed { first: first.clone() }),
+        let mut log = self.log();
+        match log.failure.clone() {
+            Some(first) => {
+                log.untold = None;
+                Err(StorageError::LogFailed { first })
+            }
             None => Ok(log),
         }
     }
@@ -464,9 +476,15 @@ impl Shared {
 
     /// The work of the log's thread. What it is for want of comes up later, or never: the file becomes larger meanwhile.
     fn keep_up(&self, last: Lsn) {
-        // A failure is the log's, and the next commit's.
-        if self.synced.reach(last, || self.sync()).is_err() {
-            return;
+        match self.synced.reach(last, || self.sync()) {
+            Ok(()) => {}
+            // A call was told of it.
+            Err(StorageError::LogFailed { .. }) => return,
+            Err(error) => {
+                // The next commit is told, or else the close.
+                self.log().untold = Some(error);
+                return;
+            }
         }
         let header = {
             let mut log = self.log();

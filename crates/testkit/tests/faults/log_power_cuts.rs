@@ -188,7 +188,10 @@ impl Lives {
         self.losses += u64::from(self.commits.len() < before);
         if let Some(wal) = wal {
             let files = self.log_files();
-            self.write(&wal, sync);
+            // Else nothing is committed before files go.
+            if self.rng.below(4) > 0 {
+                self.write(&wal, sync);
+            }
             // Without a file an opening begins one.
             self.begun += (self.log_files() - files).saturating_sub(1);
             if self.rng.below(4) == 0 {
@@ -219,6 +222,22 @@ fn whatever_pages_are_lost_and_syncs_fail_a_log_opens_to_a_prefix_with_all_it_pr
     );
     assert!(losses > 100, "{losses}");
     assert!(begun > 100, "{begun}");
+}
+
+#[test]
+fn a_failed_sync_of_the_logs_thread_fails_the_close_if_no_commit_was_told() {
+    let directory = FaultDirectory::new();
+    let options = LogOptions { file_bytes: 4_000, ..LogOptions::new(false, 1) };
+    let replay = |_: Lsn, _: &[u8]| Ok::<(), StorageError>(());
+    let (wal, _) = recover_log(Arc::new(directory.clone()), options, Lsn(1), replay).unwrap();
+    wal.make_ready(Lsn(1)).unwrap();
+    // The write of the commit, and then the thread's sync.
+    directory.set_fault(Some(Fault::Once(directory.operations().len() as u64 + 1)));
+    wal.enqueue(Lsn(1), Payload::of(&[7; 3_000]));
+    wal.write_through(Lsn(1)).unwrap();
+    let error = wal.close().unwrap_err();
+    assert!(error.to_string().contains("injected"), "{error}");
+    wal.close().unwrap();
 }
 
 #[test]
@@ -263,4 +282,46 @@ fn a_failed_sync_of_the_logs_thread_ends_the_log_and_loses_nothing_that_reads_sa
     })
     .unwrap();
     assert_eq!(found, [1]);
+}
+
+#[test]
+fn what_lay_behind_the_end_of_a_log_does_not_come_back_without_what_was_before() {
+    let open = |directory: &FaultDirectory, needed_from: u64| {
+        let options =
+            LogOptions { file_bytes: 4_000, ..LogOptions::new(false, needed_from as u32) };
+        let shared: Arc<dyn Directory> = Arc::new(directory.clone());
+        let replay = |_: Lsn, _: &[u8]| Ok::<(), StorageError>(());
+        recover_log(shared, options, Lsn(needed_from), replay)
+    };
+    let log_files = |directory: &FaultDirectory| {
+        let names = directory.list().unwrap();
+        names.iter().filter(|name| is_log_file(name)).count()
+    };
+    let directory = FaultDirectory::new();
+    let (wal, _) = open(&directory, 1).unwrap();
+    // The second fills the file, whose end the thread has not synced when the third begins another.
+    for (lsn, bytes) in [(1, 2_500), (2, 1_800), (3, 100)] {
+        wal.enqueue(Lsn(lsn), Payload::of(&vec![7; bytes]));
+        wal.write_through(Lsn(lsn)).unwrap();
+        wal.end_upkeep();
+    }
+    assert_eq!(log_files(&directory), 2);
+    let mut tried = 0;
+    for seed in 0..100 {
+        let rng = &mut Rng::keyed(seed, 0);
+        let cut = FaultDirectory::restarted(&directory.crash_image(Unsynced::Sectors, rng));
+        let found = log_files(&cut);
+        let (wal, last) = open(&cut, 1).unwrap();
+        if found < 2 || last != Some(Lsn(1)) {
+            continue;
+        }
+        // What is flushed of it is in no segment, so nothing syncs the folder: rows that were erased.
+        for file in wal.release_before(Lsn(2)) {
+            cut.remove(&file.name).unwrap();
+        }
+        let image = cut.crash_image(Unsynced::Cut, rng);
+        open(&FaultDirectory::restarted(&image), 2).unwrap();
+        tried += 1;
+    }
+    assert!(tried > 10, "{tried}");
 }

@@ -348,3 +348,20 @@ fn read_numbers(directory: &MemoryDirectory) -> Result<Vec<u64>> {
     })?;
     Ok(numbers)
 }
+
+/// A commit of which nothing needs a file of the log may be written and not yet synced when all files are released.
+#[test]
+fn a_file_is_begun_behind_all_that_was_written() {
+    let directory = MemoryDirectory::new();
+    let (wal, _) = recover(&directory, 1).unwrap();
+    wal.make_ready(Lsn(1)).unwrap();
+    wal.enqueue(Lsn(1), Payload::of(b"how far a source was read"));
+    wal.shared.written.reach(Lsn(1), || wal.write()).unwrap();
+    remove_before(&directory, &wal, 2);
+    // For the next commit, while none is visible.
+    wal.make_ready(Lsn(1)).unwrap();
+    assert_eq!(names(&directory), [file_name(Lsn(2))]);
+    wal.write_through(Lsn(1)).unwrap();
+    log(&wal, 2, b"the next");
+    assert_eq!(recover(&directory, 2).unwrap().1, [(2, b"the next".to_vec())]);
+}
