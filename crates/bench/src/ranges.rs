@@ -1,9 +1,9 @@
 //! Bench `ranges`: random rows of narrow key ranges, of rows in memory as they arrived.
 //!
 //! Rows are two whole numbers, the least that an index can hold. They arrive with their keys in random order, in batches, so
-//! the engine holds them in several sorted runs. Each call asks a new snapshot for another range of a thousandth of all rows: so
-//! the engine compacts runs beside the draws, once these have searched them for as long as that takes. A snapshot of before the
-//! first draw keeps the runs as they came.
+//! the engine holds them in several sorted runs. Each call asks a new snapshot for another range of a thousandth of all rows.
+//! The engine compacts runs beside draws, once these have searched them for as long as that takes, so there are some before any
+//! is timed. A snapshot of before the first draw keeps the runs as they came.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -34,6 +34,8 @@ const KEYS_MIN: u64 = 100;
 /// One row of this many is deleted.
 const DELETED_SHARE: u64 = 20;
 const BATCH_ROWS: usize = 10_000;
+/// Before draws are timed, there is one for so many rows.
+const ROWS_PER_DRAW: u64 = 100;
 /// Enough that no row is written out.
 const MEMORY_BYTES: u64 = 64 << 30;
 const WEIGHT_MAX: u64 = 1_000;
@@ -53,6 +55,8 @@ pub fn ranges(setup: &Setup) -> Result<Report> {
     let (rows, seed) = (setup.arguments.rows, setup.arguments.seed);
     trial.announce("appending the rows")?;
     let (append, with_deletes) = (Held::new(rows, seed, false)?, Held::new(rows, seed, true)?);
+    trial.announce("drawing, until there are as few sorted runs as draws are worth")?;
+    [&append, &with_deletes].iter().try_for_each(|held| held.draw_often(rows, seed))?;
     let sorted: Vec<[i64; 2]> = (0..rows as i64).map(|key| [key, value(key)]).collect();
     for n in COUNTS {
         let drawn_from = |held: &Held, weight: Option<&str>, round: u64| {
@@ -141,6 +145,18 @@ impl Held {
         // Now it is known which rows are alive, which some thousand draws would find out as well.
         as_it_came.rows()?;
         Ok(Held { _db: db, table, as_it_came, bytes })
+    }
+}
+
+impl Held {
+    /// Draws 1,000 rows of a range, once for so many rows of the table.
+    fn draw_often(&self, rows: u64, seed: u64) -> Result<()> {
+        let mut rng = Rng::keyed(seed, u64::MAX);
+        for _ in 0..rows / ROWS_PER_DRAW {
+            let range = Range::anywhere(&mut rng, rows);
+            range.sample(&self.table.snapshot()?, 1_000, None, rng.next_u64())?;
+        }
+        Ok(())
     }
 }
 

@@ -179,7 +179,8 @@ fn ranges_measures_draws_with_deletes_and_by_weight_beside_a_sorted_array() {
     let (_, lines) = figures("ranges");
     let counts = ["1", "10", "100", "1,000", "10,000"].map(|n| format!("{n} of a range"));
     assert_eq!(names(lines.iter(), "case"), counts.iter().map(String::as_str).collect());
-    let ours = ["drillcore", "drillcore, 5 % deleted", "drillcore, by weight"];
+    let ours =
+        ["drillcore", "drillcore, as it came", "drillcore, 5 % deleted", "drillcore, by weight"];
     let engines = [&ours[..], &["sorted array"]].concat();
     assert_eq!(names(lines.iter(), "engine"), engines.into_iter().collect());
     assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|value| value > 0.0)));
