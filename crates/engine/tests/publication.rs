@@ -329,7 +329,7 @@ fn explore(scenario: Scenario, schedules: usize) {
 /// threads meet elsewhere.
 fn expect_found(fault: PublicationFault, complaints: &[&str]) {
     fault.inject();
-    let found = catch_unwind(AssertUnwindSafe(|| explore(IN_MEMORY, 2_000)));
+    let found = catch_unwind(AssertUnwindSafe(|| explore(IN_MEMORY, 20_000)));
     let found = found.expect_err("no schedule shows the fault");
     let text = found.downcast_ref::<String>().map(String::as_str).unwrap_or_default();
     let is_expected = complaints.iter().any(|complaint| text.contains(complaint));

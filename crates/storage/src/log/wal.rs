@@ -351,7 +351,9 @@ impl Wal {
 impl Drop for Wal {
     /// The thread makes files in a folder that another process may use then.
     fn drop(&mut self) {
-        self.end_upkeep();
+        if let Some(thread) = self.upkeep.get_mut().take() {
+            let _ = thread.join();
+        }
     }
 }
 
