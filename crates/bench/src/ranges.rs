@@ -34,7 +34,7 @@ const KEYS_MIN: u64 = 100;
 /// One row of this many is deleted.
 const DELETED_SHARE: u64 = 20;
 const BATCH_ROWS: usize = 10_000;
-/// Before draws are timed, there is one for so many rows.
+/// Rows of the table for each draw that comes before those that are timed.
 const ROWS_PER_DRAW: u64 = 100;
 /// Enough that no row is written out.
 const MEMORY_BYTES: u64 = 64 << 30;
@@ -149,7 +149,7 @@ impl Held {
 }
 
 impl Held {
-    /// Draws 1,000 rows of a range, once for so many rows of the table.
+    /// Draws 1,000 rows of a range, once per [`ROWS_PER_DRAW`] rows of the table.
     fn draw_often(&self, rows: u64, seed: u64) -> Result<()> {
         let mut rng = Rng::keyed(seed, u64::MAX);
         for _ in 0..rows / ROWS_PER_DRAW {

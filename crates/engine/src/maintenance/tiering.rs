@@ -14,9 +14,9 @@ use drillcore_storage::segments::segment::Segment;
 use crate::pieces::run::Run;
 use crate::state::slots::Slot;
 
-/// To search a piece takes as long as to merge so many rows, at least: 0.3 to 0.5 microseconds over 50 to 80 nanoseconds ...
+/// Rows whose merging counts as much as one search of a piece. A search takes about half a microsecond ...
 const ROWS_OF_A_SEARCH: u64 = 4;
-/// ... and to merge so many bytes as long as a row.
+/// ... and bytes whose merging counts as much as that of one row.
 const BYTES_AS_A_ROW: u64 = 64;
 
 /// Sizes and fan-out of a list of pieces.
@@ -74,7 +74,7 @@ impl Tiering {
     }
 
     /// The neighbours, as many as possible, that would have spared `searches` of all pieces as much work as it takes to merge
-    /// them: so reads have done no more of it in vain than twice what would have been enough. O(pieces²).
+    /// them. O(pieces²).
     pub fn pick_for_reads(&self, candidates: &[Candidate], searches: u64) -> Option<Range<usize>> {
         let mut best: Option<(Range<usize>, u64)> = None;
         for start in 0..candidates.len() {

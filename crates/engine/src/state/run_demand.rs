@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use drillcore_storage::sync::Condvar;
 
-/// A thread counts so many searches for itself before it adds them to those of the others.
+/// Searches that a thread counts for itself before it adds them to those of the others.
 const SEARCHES_TOGETHER: u64 = 64;
-/// Workers are woken for the first time once there were so many, and then each time there are twice as many.
+/// Workers are woken after this number of searches, and then each time it has doubled.
 const SEARCHES_MIN: u64 = 1 << 10;
 
 /// Searches of all runs of a table since reads had some of them compacted last. Clones share the count.

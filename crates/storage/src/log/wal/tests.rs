@@ -40,8 +40,9 @@ fn remove_before(directory: &MemoryDirectory, wal: &Wal, needed_from: u64) {
     }
 }
 
-fn rewrite(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
-    let name = names(directory).pop().unwrap();
+/// Changes the bytes of one of the log's files, the oldest of which has number 0.
+fn rewrite(directory: &MemoryDirectory, number: usize, change: impl FnOnce(&mut Vec<u8>)) {
+    let name = names(directory).swap_remove(number);
     let mut bytes = read_file(directory, &name).unwrap();
     change(&mut bytes);
     directory.remove(&name).unwrap();
@@ -111,7 +112,7 @@ fn a_torn_last_commit_is_dropped_and_the_log_goes_on_behind_it() {
     let (wal, _) = recover(&directory, 1).unwrap();
     log(&wal, 1, b"whole");
     log(&wal, 2, b"torn");
-    rewrite(&directory, |bytes| bytes.truncate(bytes.len() - 1));
+    rewrite(&directory, 0, |bytes| bytes.truncate(bytes.len() - 1));
     let (wal, commits) = recover(&directory, 1).unwrap();
     assert_eq!(commits, [(1, b"whole".to_vec())]);
     log(&wal, 2, b"again");
@@ -124,7 +125,7 @@ fn a_flipped_bit_in_an_acknowledged_commit_is_an_error() {
     let (wal, _) = recover(&directory, 1).unwrap();
     log(&wal, 1, b"first");
     log(&wal, 2, b"second");
-    rewrite(&directory, |bytes| {
+    rewrite(&directory, 0, |bytes| {
         let len = bytes.len();
         bytes[len - 2] ^= 0x10;
     });
@@ -299,22 +300,12 @@ fn log_of_two_files(is_known: bool) -> MemoryDirectory {
     directory
 }
 
-/// Changes the bytes of the log's first file.
-fn change_first(directory: &MemoryDirectory, change: impl FnOnce(&mut Vec<u8>)) {
-    let name = names(directory).remove(0);
-    let mut bytes = read_file(directory, &name).unwrap();
-    change(&mut bytes);
-    directory.remove(&name).unwrap();
-    directory.create(&name).unwrap().write_all(&bytes).unwrap();
-}
-
 #[test]
 fn the_end_of_a_full_file_may_be_lost_and_takes_the_next_file_along() {
     for lost in [1, 88, 89] {
         let directory = log_of_two_files(false);
-        assert_eq!(recovered_numbers(&directory), [1, 2, 3]);
-        let directory = log_of_two_files(false);
-        change_first(&directory, |bytes| bytes.truncate(bytes.len() - lost));
+        assert_eq!(read_numbers(&directory).unwrap(), [1, 2, 3]);
+        rewrite(&directory, 0, |bytes| bytes.truncate(bytes.len() - lost));
         assert_eq!(read_numbers(&directory).unwrap(), [1], "{lost} bytes");
         assert_eq!(recovered_numbers(&directory), [1], "{lost} bytes");
         assert_eq!(names(&directory).len(), 1, "nothing may follow later");
@@ -326,13 +317,13 @@ fn a_mark_in_the_next_file_makes_a_bad_frame_damage() {
     for lost in [1, 88, 89] {
         let directory = log_of_two_files(true);
         assert_eq!(read_numbers(&directory).unwrap(), [1, 2, 3, 4]);
-        change_first(&directory, |bytes| bytes.truncate(bytes.len() - lost));
+        rewrite(&directory, 0, |bytes| bytes.truncate(bytes.len() - lost));
         assert!(read_numbers(&directory).is_err(), "{lost} bytes");
         assert!(recover(&directory, 1).is_err(), "{lost} bytes");
         assert_eq!(names(&directory).len(), 2);
     }
     let directory = log_of_two_files(false);
-    change_first(&directory, |bytes| bytes[150] ^= 1);
+    rewrite(&directory, 0, |bytes| bytes[150] ^= 1);
     assert!(recover(&directory, 1).is_err(), "no lost write looks like that");
 }
 
