@@ -51,6 +51,8 @@ pub enum Bench {
     Upserts,
     /// What the log costs, and how fast it is read after a crash.
     Durability,
+    /// What a commit costs, by its rows and the tables there are.
+    Commits,
     /// Single rows by key.
     Reads,
     /// Single records by key, by many readers at once, past the system's cache.
@@ -68,12 +70,13 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 12] = [
+    pub const ALL: [Bench; 13] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
         Bench::Upserts,
         Bench::Durability,
+        Bench::Commits,
         Bench::Reads,
         Bench::Readers,
         Bench::Sets,

@@ -28,6 +28,7 @@ mod rocksdb_reads;
 mod load;
 mod upserts;
 mod durability;
+mod commits;
 mod reads;
 mod readers;
 mod sets;
@@ -86,6 +87,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Load => load::load(&setup)?,
             Bench::Upserts => upserts::upserts(&setup)?,
             Bench::Durability => durability::durability(&setup)?,
+            Bench::Commits => commits::commits(&setup)?,
             Bench::Reads => reads::reads(&setup)?,
             Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,

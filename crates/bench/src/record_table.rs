@@ -31,7 +31,16 @@ pub fn create(db: &Database) -> Result<Table> {
 
 /// Makes the table, with what equal keys mean.
 pub fn create_merged(db: &Database, merge: Merge) -> Result<Table> {
-    Ok(db.create_table(RECORDS, TableSpec::new(schema(), ["high", "low"]).merge(merge))?)
+    Ok(db.create_table(RECORDS, spec().merge(merge))?)
+}
+
+/// Makes a table like it, of another name.
+pub fn create_named(db: &Database, name: &str) -> Result<Table> {
+    Ok(db.create_table(name, spec())?)
+}
+
+fn spec() -> TableSpec {
+    TableSpec::new(schema(), ["high", "low"])
 }
 
 /// Makes a database with the table, and loads records into it; they are written out and merged.

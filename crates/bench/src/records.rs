@@ -54,10 +54,11 @@ impl Records {
 
     /// Keys and values, one after the other.
     pub fn batch(self, number: u64) -> Vec<[u8; RECORD_BYTES]> {
-        let mut records = self.noise(number);
+        let mut records = self.noise(number, self.rows_of_batch(number));
         let half = self.batches() / 2;
         if self.half_updated && number >= self.batches() - half {
-            let earlier = self.noise(number - (self.batches() - half));
+            let earlier = number - (self.batches() - half);
+            let earlier = self.noise(earlier, self.rows_of_batch(earlier));
             for (record, earlier) in records.iter_mut().zip(earlier) {
                 record[..KEY_BYTES].copy_from_slice(&earlier[..KEY_BYTES]);
             }
@@ -69,16 +70,17 @@ impl Records {
     pub fn keys(self) -> u64 {
         let updating = if self.half_updated { self.batches() / 2 } else { 0 };
         let of_batch = |number: u64| self.rows_of_batch(number);
-        self.rows - (self.batches() - updating..self.batches()).map(of_batch).sum::<u64>()
+        self.rows - (self.batches() - updating..self.batches()).map(of_batch).sum::<usize>() as u64
     }
 
-    fn rows_of_batch(self, number: u64) -> u64 {
-        (self.rows - number * BATCH_ROWS as u64).min(BATCH_ROWS as u64)
+    fn rows_of_batch(self, number: u64) -> usize {
+        (self.rows - number * BATCH_ROWS as u64).min(BATCH_ROWS as u64) as usize
     }
 
-    fn noise(self, number: u64) -> Vec<[u8; RECORD_BYTES]> {
+    /// As many records of random bytes, the same for the same number.
+    pub fn noise(self, number: u64, rows: usize) -> Vec<[u8; RECORD_BYTES]> {
         let mut rng = Rng::keyed(self.seed, number);
-        (0..self.rows_of_batch(number))
+        (0..rows)
             .map(|_| {
                 let mut record = [0; RECORD_BYTES];
                 for word in record.chunks_mut(8) {

@@ -50,14 +50,14 @@ pub fn back_up(
     let (shown, positions) = loop {
         let shown = core.version()?;
         // A flush may just have noted later ones.
-        if let Some(positions) = core.open_state()?.positions.as_of(shown.lsn) {
+        if let Some(positions) = core.open_state()?.positions.as_of(shown.lsn()) {
             break (shown, positions);
         }
     };
     let version = on_disk(core, &shown, interrupt)?;
     drop(shown);
     let state =
-        ManifestState { backup: Some(mark(version.lsn)), positions, ..ManifestState::empty() };
+        ManifestState { backup: Some(mark(version.lsn())), positions, ..ManifestState::empty() };
     let stored = store_version(core, &version, &named, state, target, copy, interrupt);
     discard(core, &version);
     stored
@@ -90,15 +90,15 @@ fn store_version(
             .map_err(Error::from)
             .inspect_err(|error| core.fail(error))?;
     }
-    state.next_lsn = Lsn(version.lsn.0 + 1);
+    state.next_lsn = Lsn(version.lsn().0 + 1);
     for table in version.tables.values() {
-        state.tables.insert(table.id, described(table));
+        state.tables.insert(table.id, described(table, version.lsn()));
     }
     for (name, version) in named {
         let tables = version.tables.values().map(|table| pinned(table)).collect();
         state.snapshots.insert(
             name.clone(),
-            PinnedSnapshot { lsn: version.lsn, clock: version.clock, tables },
+            PinnedSnapshot { lsn: version.lsn(), clock: version.clock, tables },
         );
     }
     let mut files: BTreeMap<String, u64> = BTreeMap::new();
@@ -113,15 +113,15 @@ fn store_version(
         }
     }
     let (source, files) = (core.directory.as_ref(), files.into_iter().collect());
-    let contents = Contents { source, state, files, log: Vec::new(), lsn: version.lsn };
+    let contents = Contents { source, state, files, log: Vec::new(), lsn: version.lsn() };
     target.fill(&contents, copy, interrupt)
 }
 
-fn described(table: &TableVersion) -> ManifestTable {
+fn described(table: &TableVersion, flushed: Lsn) -> ManifestTable {
     ManifestTable {
         name: table.name.to_string(),
         schema: (*table.schema).clone(),
-        flushed: table.lsn,
+        flushed,
         segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
         erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
     }

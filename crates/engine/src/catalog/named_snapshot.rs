@@ -53,7 +53,7 @@ fn wait_for_clocks(core: &Core, interrupt: &Interrupt) -> Result<()> {
 /// The names of all named snapshots with their LSNs, in order.
 pub fn list(core: &Core) -> Result<Vec<(String, Lsn)>> {
     let state = core.open_state()?;
-    Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn)).collect())
+    Ok(state.named.iter().map(|(name, version)| (name.clone(), version.lsn())).collect())
 }
 
 /// Forgets a named snapshot. Files that only it needed go once nobody reads them.
@@ -91,25 +91,21 @@ pub fn unpin(core: &Core, name: &str) -> Result<()> {
 
 /// The same rows, in segments alone. The new ones are in no table and not yet in the manifest.
 pub fn on_disk(core: &Core, version: &Version, interrupt: &Interrupt) -> Result<Version> {
-    let mut on_disk =
-        Version { lsn: version.lsn, clock: version.clock, tables: Default::default() };
-    match write_runs(core, version, &mut on_disk, interrupt) {
-        Ok(()) => Ok(on_disk),
-        Err(error) => {
-            discard(core, &on_disk);
-            Err(error)
-        }
-    }
+    let mut tables = Vec::new();
+    let written = write_runs(core, version, &mut tables, interrupt);
+    let on_disk = Version::of(version.lsn(), version.clock, tables);
+    written.inspect_err(|_| discard(core, &on_disk))?;
+    Ok(on_disk)
 }
 
 fn write_runs(
     core: &Core,
     version: &Version,
-    on_disk: &mut Version,
+    on_disk: &mut Vec<TableVersion>,
     interrupt: &Interrupt,
 ) -> Result<()> {
     let go_on = || jobs::go_on(core, interrupt);
-    for (name, table) in &version.tables {
+    for table in version.tables.values() {
         let is_run = |piece: &Piece| piece.run().is_some();
         let first_run = table.pieces.iter().position(is_run).unwrap_or(table.pieces.len());
         let (segments, runs) = table.pieces.split_at(first_run);
@@ -126,10 +122,9 @@ fn write_runs(
                 }
             }
         }
-        let layout = table.layout.clone();
-        let (lsn, clock) = (version.lsn, version.clock);
-        let table = TableVersion::new(table.id, name.clone(), layout, lsn, clock, pieces.into());
-        on_disk.tables.insert(name.clone(), Arc::new(table));
+        let (name, layout) = (table.name.clone(), table.layout.clone());
+        let (lsn, clock) = (version.lsn(), version.clock);
+        on_disk.push(TableVersion::new(table.id, name, layout, lsn, clock, pieces.into()));
     }
     Ok(())
 }
@@ -163,7 +158,7 @@ fn pin(core: &Core, name: &str, version: Version) -> Result<Option<Arc<Version>>
         segments: table.pieces.iter().filter_map(Piece::segment).map(|s| s.meta()).collect(),
         erased: table.pieces.iter().filter_map(Piece::erased_of_segment).collect(),
     });
-    let (lsn, clock) = (version.lsn, version.clock);
+    let (lsn, clock) = (version.lsn(), version.clock);
     let edit = Edit::PinSnapshot { name: name.to_string(), lsn, clock, tables: tables.collect() };
     manifest.commit(&[edit]).map_err(Error::from).inspect_err(|error| match error.kind() {
         ErrorKind::StorageFull => discard(core, &version),

@@ -48,7 +48,7 @@ pub fn change(
     let entry = state.tables.get_mut(&table);
     let entry = entry.expect("tables are dropped under the manifest's lock");
     entry.set_schema(entry.schema.with_indexed(indexed));
-    state.changed();
+    state.reshaped();
     drop(state);
     core.wake_all();
     Ok(())

@@ -77,7 +77,7 @@ pub fn create(core: &Core, name: &str, spec: &TableSpec) -> Result<Known> {
     let known = Known::of(id, &table);
     state.tables.insert(id, table);
     state.next_table = TableId(id.0 + 1);
-    state.changed();
+    state.reshaped();
     Ok(known)
 }
 
@@ -101,7 +101,7 @@ pub fn drop_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     // Runs that a job works on are given back by the job.
     let free = table.runs.iter().filter(|slot| !slot.taken);
     state.buffered_bytes -= free.map(|slot| slot.piece.bytes()).sum::<u64>();
-    state.changed();
+    state.reshaped();
     core.wake_all();
     drop(state);
     let segments = table.segments.iter().map(|slot| &slot.piece);
@@ -132,7 +132,7 @@ pub fn rename_table(core: &Core, id: TableId, name: &str) -> Result<()> {
     let mut state = core.state();
     let table = state.tables.get_mut(&id).expect("tables are dropped under the manifest's lock");
     table.name = Arc::from(name);
-    state.changed();
+    state.reshaped();
     Ok(())
 }
 
@@ -151,7 +151,7 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     check_name("table", name)?;
     let _underway = core.begin()?;
     let version = core.version()?;
-    let found = version.tables.values().find(|table| table.id == source);
+    let found = version.tables.get(&source);
     let dropped = || Error::new(ErrorKind::NotFound, "the table was dropped");
     let table = found.ok_or_else(dropped)?;
     // A number that another table gets meanwhile is in the way: taken from the start, it stays this call's.
@@ -174,7 +174,7 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     let mut manifest = core.manifest();
     let ready = check_copied(core, name).inspect_err(|_| discard_segments(core, &segments));
     ready?;
-    let (schema, lsn) = ((*table.schema).clone(), table.lsn);
+    let (schema, lsn) = ((*table.schema).clone(), version.lsn());
     let create = Edit::CreateTable { table: id, name: name.to_string(), schema: schema.clone() };
     let add = |segment: &Arc<Segment>| Edit::AddSegment { table: id, segment: segment.meta() };
     let mut edits = vec![create, Edit::Flushed { table: id, lsn }];
@@ -189,7 +189,7 @@ pub fn copy_table(core: &Core, source: TableId, name: &str, interrupt: &Interrup
     made.segments_changed();
     let mut state = core.state();
     state.tables.insert(id, made);
-    state.changed();
+    state.reshaped();
     drop(state);
     core.wake_all();
     Ok(())

@@ -553,20 +553,17 @@ impl Table {
     /// # Errors
     /// `NotFound` if it was dropped, `Closed`.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
-        let of_id = |table: &TableSnapshot| table.table().id == self.id;
         let snapshot = self.database.snapshot()?;
-        match snapshot.table(&self.name) {
-            Ok(table) if of_id(&table) => Ok(table),
-            // It may have another name by now.
-            Ok(_) => snapshot.table_of(self.id).ok_or_else(|| {
+        snapshot.table_of(self.id).ok_or_else(|| match snapshot.table(&self.name) {
+            Err(_) => self.dropped(),
+            Ok(_) => {
                 let name = &self.name;
                 let message = format!(
                     "table {name:?} was dropped and a new table has its name; open the new table"
                 );
                 Error::new(ErrorKind::NotFound, message)
-            }),
-            Err(_) => snapshot.table_of(self.id).ok_or_else(|| self.dropped()),
-        }
+            }
+        })
     }
 
     /// The table as it is now, for a commit.

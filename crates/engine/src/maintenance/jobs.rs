@@ -76,6 +76,16 @@ pub enum Job {
     },
 }
 
+impl Job {
+    fn table(&self) -> TableId {
+        let (Job::CompactRuns { table, .. }
+        | Job::Flush { table, .. }
+        | Job::Merge { table, .. }
+        | Job::Index { table, .. }) = self;
+        *table
+    }
+}
+
 /// Segments that become one level; no segment between them in their list has keys between theirs.
 pub struct MergeGroup {
     pub segments: Vec<Arc<Segment>>,
@@ -183,13 +193,21 @@ impl Drop for Picked<'_> {
         if !self.is_done {
             give_back(self.core, &job);
         }
+        // Who compacts runs in memory looks for more to do, or says that there is: that is every few commits.
+        let is_small = matches!(job, Job::CompactRuns { .. });
         // Files that were merged away go with their last user, so it has to be gone before closing goes on.
         drop(job);
         if thread::panicking() {
             self.core.fail(&Error::new(ErrorKind::ReadOnly, "a job of maintenance panicked"));
         }
-        self.core.state().underway -= 1;
-        self.core.wake_all();
+        let mut state = self.core.state();
+        state.underway -= 1;
+        let is_for_workers = !is_small || !self.is_done || state.closing;
+        drop(state);
+        self.core.wake_calls();
+        if is_for_workers {
+            self.core.wake_workers();
+        }
     }
 }
 
@@ -202,11 +220,15 @@ fn note(core: &Core, job: &Job, done: &Done) {
         Job::Merge { table, .. } | Job::Index { table, .. } => (table, false),
     };
     let Some(entry) = state.tables.get_mut(table) else { return };
+    let is_put_off = matches!(done, Done::PutOff(_));
     let noted = if is_flush { &mut entry.flush_put_off } else { &mut entry.merge_put_off };
     *noted = match done {
         Done::Installed => None,
         Done::PutOff(why) => Some(PutOff::again(noted.as_ref(), why.clone(), Instant::now())),
     };
+    if is_put_off {
+        state.worklist.add(*table);
+    }
 }
 
 /// Pieces that were taken for a job, and the newest erasure that they know of. None if the table was dropped.
@@ -243,7 +265,7 @@ fn compact_runs(core: &Core, table: TableId, runs: &[Arc<Run>]) -> Result<()> {
         let slot = compacted.map(|run| fresh.slot(0, run, entry));
         replace(&mut entry.runs, runs, slot.into_iter().collect());
     }
-    state.changed();
+    state.changed(table);
     Ok(())
 }
 
@@ -346,7 +368,7 @@ fn flush(
     let fresh = fresh.into_slots(entry, noted);
     entry.segments.extend(fresh);
     entry.segments_changed();
-    state.changed();
+    state.changed(table);
     drop(state);
     let version = manifest.version();
     drop(manifest);
@@ -447,7 +469,7 @@ fn merge(
         replace(&mut entry.segments, &group.segments, merged);
     }
     entry.segments_changed();
-    state.changed();
+    state.changed(table);
     drop(state);
     let removed = groups.iter().flat_map(|group| &group.segments);
     remove_unless_pinned(core, removed, manifest.version());
@@ -547,6 +569,7 @@ fn give_back(core: &Core, job: &Job) {
         return set_indexing::give_back(core, *table, segment);
     }
     let mut state = core.state();
+    state.worklist.add(job.table());
     match job {
         Job::Index { .. } => unreachable!("handled above"),
         Job::CompactRuns { table, runs } => {

@@ -4,7 +4,7 @@
 //! any lock, on immutable pieces; and its result is swapped in. Readers never notice, several jobs run
 //! at once on disjoint inputs, and any thread may do any job.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -255,6 +255,7 @@ impl Drop for Called<'_> {
         for id in &self.tables {
             if let Some(table) = state.tables.get_mut(id) {
                 *(self.calls)(table) -= 1;
+                state.worklist.add(*id);
             }
         }
         drop(state);
@@ -375,12 +376,15 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
             return Some(job);
         }
     }
-    let much_deleted = state.tables.iter().filter(|(_, table)| table.deleted_much_in_memory());
-    let much_deleted = much_deleted.filter(|(_, table)| may_flush(table)).map(|(id, _)| *id).next();
+    if core.work.take_by_reads() {
+        state.worklist.add_all();
+    }
+    let tables = state.tables_to_look_at();
+    let is_much = |table: &TableState| table.deleted_much_in_memory() && may_flush(table);
+    let much_deleted = tables.iter().copied().find(|id| is_much(&state.tables[id]));
     if let Some(job) = much_deleted.and_then(|id| pick_flush(state, id, visible, u64::MAX)) {
         return Some(job);
     }
-    let tables: Vec<TableId> = state.tables.keys().copied().collect();
     let compacted_bytes = compacted_run_bytes_max(core.options.memory_bytes);
     for &table in &tables {
         if let Some(job) = pick_run_compaction(state, table, visible, compacted_bytes) {
@@ -396,20 +400,36 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     if largest == 0 {
         return None;
     }
-    let due = |&table: &TableId| is_due(&state.tables[&table].merge_put_off, now);
-    let tables: Vec<TableId> = tables.into_iter().filter(due).collect();
-    let merge = tables.iter().find_map(|&table| pick_merge(core, state, table, largest, now));
+    let due = |&&table: &&TableId| is_due(&state.tables[&table].merge_put_off, now);
+    let due: Vec<TableId> = tables.iter().filter(due).copied().collect();
+    let merge = due.iter().find_map(|&table| pick_merge(core, state, table, largest, now));
     if duty != Duty::Everything {
         return merge;
     }
     // Last, so that what is about to be merged away is not indexed.
-    let job = merge.or_else(|| tables.iter().find_map(|&table| pick_index(state, table)));
+    let job = merge.or_else(|| due.iter().find_map(|&table| pick_index(state, table)));
     if job.is_none() {
-        // What was put off and is due is not wanted any more.
-        let stale = state.tables.values_mut().filter(|table| is_due(&table.merge_put_off, now));
-        stale.for_each(|table| table.merge_put_off = None);
+        leave_alone(state, tables, visible, now);
     }
     job
+}
+
+/// Has workers look at tables for which there is nothing to do no more, until they change, but at those of which there is
+/// something put off or not visible yet.
+fn leave_alone(state: &mut State, tables: BTreeSet<TableId>, visible: Lsn, now: Instant) {
+    let mut left = BTreeSet::new();
+    for id in tables {
+        let table = state.tables.get_mut(&id).expect("it is one of them");
+        if is_due(&table.merge_put_off, now) {
+            // What was put off and is due is not wanted any more.
+            table.merge_put_off = None;
+        }
+        let is_put_off = table.merge_put_off.is_some() || table.flush_put_off.is_some();
+        if is_put_off || !table.is_whole_at(visible) {
+            left.insert(id);
+        }
+    }
+    state.worklist.leave(left);
 }
 
 fn is_due(put_off: &Option<PutOff>, now: Instant) -> bool {

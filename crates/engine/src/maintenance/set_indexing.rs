@@ -113,5 +113,6 @@ pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
         entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
         release(&mut entry.segments, std::slice::from_ref(segment));
         entry.is_indexed = false;
+        state.worklist.add(table);
     }
 }

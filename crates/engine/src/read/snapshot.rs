@@ -45,6 +45,8 @@ pub struct Snapshot {
 #[derive(Clone)]
 pub struct TableSnapshot {
     table: Arc<TableVersion>,
+    /// The newest commit that is shown: that of the version it was taken from.
+    moment: Arc<Lsn>,
 }
 
 impl fmt::Debug for Snapshot {
@@ -67,34 +69,33 @@ impl Snapshot {
 
     /// The newest commit that the snapshot shows.
     pub fn lsn(&self) -> Lsn {
-        self.version.lsn
+        self.version.lsn()
     }
 
     /// The names of all tables, in order.
     pub fn tables(&self) -> Vec<String> {
-        self.version.tables.keys().map(|name| name.to_string()).collect()
+        self.version.names.keys().map(|name| name.to_string()).collect()
     }
 
-    /// The table of that number, whatever it is called. O(tables).
+    /// The table of that number, whatever it is called.
     pub(crate) fn table_of(&self, id: TableId) -> Option<TableSnapshot> {
-        let found = self.version.tables.values().find(|table| table.id == id)?;
-        Some(TableSnapshot { table: found.clone() })
+        let (table, moment) = (self.version.tables.get(&id)?, &self.version.moment);
+        Some(TableSnapshot { table: table.clone(), moment: moment.clone() })
     }
 
     /// One of the tables.
     pub fn table(&self, name: &str) -> Result<TableSnapshot> {
-        match self.version.tables.get(name) {
-            Some(table) => Ok(TableSnapshot { table: table.clone() }),
-            None => {
-                Err(Error::unknown("table", name, self.version.tables.keys().map(AsRef::as_ref)))
-            }
-        }
+        let names = &self.version.names;
+        let unknown = || Error::unknown("table", name, names.keys().map(AsRef::as_ref));
+        names.get(name).and_then(|id| self.table_of(*id)).ok_or_else(unknown)
     }
 }
 
 impl TableSnapshot {
-    pub(crate) fn new(table: Arc<TableVersion>) -> TableSnapshot {
-        TableSnapshot { table }
+    /// A table as it was, whatever the others were like.
+    pub(crate) fn alone(table: TableVersion) -> TableSnapshot {
+        let moment = Arc::new(table.lsn);
+        TableSnapshot { table: Arc::new(table), moment }
     }
 
     /// The table's name.
@@ -114,7 +115,7 @@ impl TableSnapshot {
 
     /// The newest commit that the snapshot shows.
     pub fn lsn(&self) -> Lsn {
-        self.table.lsn
+        *self.moment
     }
 
     /// The number of sorted arrays that hold the rows, in memory and on disk.

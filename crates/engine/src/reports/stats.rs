@@ -128,9 +128,9 @@ pub struct WriterStats {
     /// snapshots do not count.
     #[serde(serialize_with = "number_or_null")]
     pub oldest_snapshot_lsn: Option<Lsn>,
-    /// Rows in memory that it holds and new snapshots do not.
+    /// Rows in memory that it shows and new snapshots do not, as far as somebody holds them.
     pub oldest_snapshot_row_bytes: u64,
-    /// Files that it holds and new snapshots do not.
+    /// Files that are held of what it shows and new snapshots do not.
     pub oldest_snapshot_file_bytes: u64,
     /// Why the database is read-only, if it is.
     pub failure: Option<String>,
@@ -235,8 +235,9 @@ impl Stats {
                 )
             }
         });
-        let oldest = state.oldest_snapshot().unwrap_or_default();
-        let (oldest_row_bytes, oldest_file_bytes) = held_alone(&state, &oldest);
+        let oldest = state.oldest_snapshot();
+        let older = oldest.as_ref().map_or(&[][..], |oldest| &oldest.tables);
+        let (oldest_row_bytes, oldest_file_bytes) = held_alone(&state, older);
         let removals = core.removals.report();
         Ok(Stats {
             tables: tables.collect(),
@@ -260,7 +261,7 @@ impl Stats {
                     .meter
                     .bytes()
                     .saturating_sub(state.buffered_bytes + state.expiring_bytes()),
-                oldest_snapshot_lsn: oldest.first().map(|table| table.lsn),
+                oldest_snapshot_lsn: oldest.map(|oldest| oldest.lsn),
                 oldest_snapshot_row_bytes: oldest_row_bytes,
                 oldest_snapshot_file_bytes: oldest_file_bytes,
                 failure: state.failure.as_ref().map(ToString::to_string),
@@ -277,9 +278,7 @@ impl Stats {
         meter: &MemoryMeter,
         examined: &RowsExamined,
     ) -> Stats {
-        let mut in_order: Vec<_> = version.tables.values().collect();
-        in_order.sort_unstable_by_key(|table| table.id);
-        let tables = in_order.into_iter().map(|table| {
+        let tables = version.tables.values().map(|table| {
             let runs = table.pieces.iter().filter_map(Piece::run).map(AsRef::as_ref);
             let segments = table.pieces.iter().filter_map(Piece::segment).map(AsRef::as_ref);
             let rows_to_index = rows_to_index(&table.schema, segments.clone());
@@ -291,7 +290,7 @@ impl Stats {
         });
         let tables: Vec<TableStats> = tables.collect();
         Stats {
-            lsn: version.lsn,
+            lsn: version.lsn(),
             buffered_bytes: tables.iter().map(|table| table.run_bytes).sum(),
             wal_bytes: log.bytes,
             refresh_bytes: Some(log.bytes_read),

@@ -19,7 +19,7 @@ use crate::merge::resolving::are_live;
 use crate::pieces::piece::Piece;
 use crate::policy::refusals::check_tests_stored_rows;
 use crate::policy::table_policy::TablePolicy;
-use crate::read::snapshot::TableSnapshot;
+use crate::read::snapshot::{Snapshot, TableSnapshot};
 use crate::select::fetch::fetch;
 use crate::select::selection::{Part, Place, Question, Selected, Selection};
 use crate::state::core::Core;
@@ -89,7 +89,7 @@ pub fn delete_selected(
     let rows = match shown.indexes_suffice(None) || erased.stored_rows == 0 {
         true => erased.stored_rows,
         false => {
-            let before = TableSnapshot::new(Arc::new(erased.before));
+            let before = TableSnapshot::alone(erased.before);
             before.resolved(before.question(selection)?, interrupt)?.len()
         }
     };
@@ -178,9 +178,7 @@ pub fn select_exclusively<'a>(
 
 /// The table of that shape as it is now.
 pub fn table(core: &Core, shape: &TableShape) -> Result<TableSnapshot> {
-    let version = core.version()?;
-    let found = version.tables.values().find(|table| table.id == shape.table);
-    Ok(TableSnapshot::new(found.ok_or_else(table_dropped)?.clone()))
+    Snapshot::new(core.version()?).table_of(shape.table).ok_or_else(table_dropped)
 }
 
 /// Waits for commits of the table that are being logged.

@@ -174,7 +174,7 @@ impl Reader {
     /// The shape of a table, unless it was dropped.
     pub fn schema(&self, table: TableId) -> Option<Arc<TableSchema>> {
         let current = self.current().ok()?;
-        let found = current.version.tables.values().find(|found| found.id == table)?;
+        let found = current.version.tables.get(&table)?;
         Some(found.schema.clone())
     }
 
@@ -213,7 +213,7 @@ impl Reader {
         let moment = match &current.fixed {
             Some(fixed) => fixed.clone(),
             None => {
-                let moment = current.moment_of(shown.lsn)?;
+                let moment = current.moment_of(shown.lsn())?;
                 if shown.expires() { moment.at_clock(shown.clock) } else { moment }
             }
         };
@@ -246,7 +246,7 @@ impl Reader {
                 "a named snapshot has no positions of sources; ask a reader of the newest commit";
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        Ok(current.positions.at(current.version.lsn))
+        Ok(current.positions.at(current.version.lsn()))
     }
 
     /// Checks every segment of the last refresh, those of named snapshots too. The writer's merges remove nothing of
@@ -290,10 +290,10 @@ impl Reader {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let fresh = self.load(&At::Newest, Some(&before), interrupt)?;
-        let lsn = fresh.version.lsn;
+        let lsn = fresh.version.lsn();
         // Who closed it meanwhile wants no more of it.
         if let Some(current) =
-            self.shared.current.lock().as_mut().filter(|_| before.version.lsn <= lsn)
+            self.shared.current.lock().as_mut().filter(|_| before.version.lsn() <= lsn)
         {
             *current = Arc::new(fresh);
         }
@@ -390,7 +390,7 @@ impl Reader {
         };
         let mut state = open_tables(found, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
-        let known = before.map_or(Lsn(0), |before| before.version.lsn);
+        let known = before.map_or(Lsn(0), |before| before.version.lsn());
         let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
         for (lsn, erasure) in before.iter().flat_map(|before| &before.erasures) {
             // Segments that came since may not know of it, and the log is not read again.
@@ -612,7 +612,7 @@ fn take_over(state: &mut State, before: &Version) -> bool {
             let ordinals = piece.erased.as_ref()?.ordinals().clone();
             Some((piece.array, ordinals))
         });
-        table.erase(&erased.collect::<Vec<_>>(), before.lsn);
+        table.erase(&erased.collect::<Vec<_>>(), before.lsn());
     }
     true
 }

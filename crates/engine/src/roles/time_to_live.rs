@@ -87,7 +87,7 @@ pub fn set_ttl(
     let entry = entry.expect("tables are dropped under the manifest's lock");
     entry.flushed = entry.flushed.max(flushed.unwrap_or_default());
     entry.set_ttl(ttl);
-    state.changed();
+    state.reshaped();
     drop(state);
     drop((manifest, exclusive, stopped));
     core.wake_all();
@@ -274,7 +274,7 @@ impl Drop for StoppedClock<'_> {
             entry.clock_stopped = None;
         }
         // The newest snapshot may be of before.
-        state.changed();
+        state.reshaped();
         drop(state);
         self.core.wake_all();
     }

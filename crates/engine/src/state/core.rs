@@ -29,6 +29,7 @@ use crate::state::options::{Durability, Options};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;
+use crate::state::worklist::WorkSignal;
 
 /// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
 const FORK_TRIES: u32 = 100;
@@ -54,7 +55,7 @@ pub struct Core {
     /// Signalled to calls that wait when pieces, holds or failures change, ...
     state_changed: Condvar,
     /// ... and to workers, when there may be more to do.
-    work_came: Arc<Condvar>,
+    pub work: Arc<WorkSignal>,
     visible: AtomicU64,
     next_segment: AtomicU64,
     /// The segments that somebody may hold, also those that left their table.
@@ -119,7 +120,7 @@ impl Core {
             manifest: Mutex::new(manifest),
             wal: OnceLock::new(),
             visible: AtomicU64::new(state.next_lsn.0 - 1),
-            work_came: state.work_came.clone(),
+            work: state.work.clone(),
             state: Mutex::new(state),
             process: Process::current(),
             state_changed: Condvar::new(),
@@ -225,9 +226,9 @@ impl Core {
         state: MutexGuard<'a, State>,
         until: Option<Instant>,
     ) -> MutexGuard<'a, State> {
-        let Some(until) = until else { return self.work_came.wait(state) };
+        let Some(until) = until else { return self.work.came.wait(state) };
         let timeout = until.saturating_duration_since(Instant::now());
-        self.work_came.wait_timeout(state, timeout)
+        self.work.came.wait_timeout(state, timeout)
     }
 
     /// Wakes the calls that wait, after what gives workers nothing to do, or nothing yet.
@@ -236,7 +237,7 @@ impl Core {
     }
 
     pub fn wake_workers(&self) {
-        self.work_came.notify_all();
+        self.work.came.notify_all();
     }
 
     pub fn wake_all(&self) {

@@ -3,21 +3,22 @@
 //! The lock guards lists of shared, immutable pieces; it is held to look, to append one piece or to swap
 //! a few for one, never while rows are encoded, sorted, merged, read or written.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drillcore_format::ids::{Lsn, SegmentId, TableId};
 use drillcore_format::schema::ExpiryLimit;
-use drillcore_storage::sync::Condvar;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
 use crate::state::expiring::Expiring;
+use crate::state::newest_version::{NewestVersion, OldestSnapshot};
 use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
-use crate::state::version::{TableVersion, Version};
+use crate::state::version::Version;
+use crate::state::worklist::{WorkSignal, Worklist};
 
 /// The guarded part of a database.
 pub struct State {
@@ -47,18 +48,16 @@ pub struct State {
     pub named: BTreeMap<String, Arc<Version>>,
     /// How far sources of rows have been read.
     pub positions: Positions,
-    /// The newest snapshot, while it is current.
-    version: Option<Arc<Version>>,
+    newest: NewestVersion,
     /// The latest moment at which snapshots were told what had expired, in seconds since 1970.
     clock: u64,
     /// When rows that expire are looked for again, if some table has such.
     pub next_expiry: Instant,
     /// A thread does that now.
     pub is_expiring: bool,
-    /// Signalled to workers, when there may be more to do.
-    pub work_came: Arc<Condvar>,
-    /// Tables as they were handed out in snapshots, oldest first, including those that were dropped since.
-    handed_out: Vec<Weak<TableVersion>>,
+    /// Which tables workers look at, and what they wait for.
+    pub worklist: Worklist,
+    pub work: Arc<WorkSignal>,
 }
 
 /// How often which background work was done.
@@ -90,12 +89,12 @@ impl State {
             counts: MaintenanceCounts::default(),
             named: BTreeMap::new(),
             positions: Positions::default(),
-            version: None,
-            work_came: Arc::new(Condvar::new()),
+            newest: NewestVersion::default(),
+            worklist: Worklist::default(),
+            work: Arc::default(),
             clock: 0,
             next_expiry: Instant::now(),
             is_expiring: false,
-            handed_out: Vec::new(),
         }
     }
 
@@ -154,7 +153,7 @@ impl State {
 
     /// When the first work that was put off is to be tried, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
-        let tables = self.tables.values();
+        let tables = self.worklist.tables(&self.tables).into_iter().map(|id| &self.tables[&id]);
         let put_off = tables.flat_map(|table| [&table.flush_put_off, &table.merge_put_off]);
         put_off.flatten().map(PutOff::until).filter(|until| *until > now).min()
     }
@@ -167,12 +166,19 @@ impl State {
             .values_mut()
             .map(|table| (std::mem::take(&mut table.segments), std::mem::take(&mut table.runs)))
             .collect();
-        (of_tables, std::mem::take(&mut self.named), self.version.take())
+        (of_tables, std::mem::take(&mut self.named), self.newest.take())
     }
 
-    /// To be called after any change to `tables`.
-    pub fn changed(&mut self) {
-        self.version = None;
+    /// To be called after any change to a table's pieces. O(1).
+    pub fn changed(&mut self, table: TableId) {
+        self.newest.changed(table);
+        self.worklist.add(table);
+    }
+
+    /// To be called after a table has come, gone, or got another shape, name or time to live.
+    pub fn reshaped(&mut self) {
+        self.newest.reshaped();
+        self.worklist.add_all();
     }
 
     /// The log is needed from this commit on once the `flushed` oldest runs of `table` are in a segment. What the manifest
@@ -185,15 +191,21 @@ impl State {
         oldest.min().unwrap_or(self.next_lsn)
     }
 
-    /// Has the pieces of all tables know of the erasures that snapshots at `visible` show.
+    /// Has the pieces of all tables know of the erasures that snapshots at `visible` show. O(tables that have changed).
     pub fn settle(&mut self, visible: Lsn) {
-        self.tables.values_mut().for_each(|table| table.settle(visible));
+        match self.newest.changed_tables() {
+            None => self.tables.values_mut().for_each(|table| table.settle(visible)),
+            Some(changed) => {
+                for id in changed {
+                    self.tables.get_mut(id).into_iter().for_each(|table| table.settle(visible));
+                }
+            }
+        }
     }
 
     /// The newest snapshot, if it is one at `visible` and `clock`.
     pub fn known_version(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
-        let known = self.version.as_ref().filter(|version| version.lsn == visible)?;
-        (known.clock >= clock || !known.expires()).then(|| known.clone())
+        self.newest.known(visible, clock)
     }
 
     /// Erases what has expired at `clock` of the rows that snapshots at `visible` show. Returns the pieces of which that is not
@@ -202,10 +214,11 @@ impl State {
         self.clock = self.clock.max(clock);
         self.settle(visible);
         let mut unknown = Vec::new();
-        for (id, table) in &mut self.tables {
+        for id in self.expiring_tables() {
+            let table = self.tables.get_mut(&id).expect("it is one of them");
             let Some(limit) = table.expiry_limit(self.clock) else { continue };
             let pieces = table.expire(visible, limit);
-            unknown.extend(pieces.into_iter().map(|piece| (*id, limit, piece)));
+            unknown.extend(pieces.into_iter().map(|piece| (id, limit, piece)));
         }
         unknown
     }
@@ -232,45 +245,37 @@ impl State {
 
     /// Whether rows of some table expire.
     pub fn expires(&self) -> bool {
-        self.tables.values().any(|table| table.schema.ttl.is_some())
+        !self.expiring_tables().is_empty()
     }
 
-    /// All tables as of `visible` and the latest moment. O(pieces) after a change, else O(1). What has expired must be erased.
+    /// The tables that workers have to look at: what expires of a table is no change of its pieces.
+    pub fn tables_to_look_at(&self) -> BTreeSet<TableId> {
+        let mut tables = self.worklist.tables(&self.tables);
+        tables.extend(self.expiring_tables());
+        tables
+    }
+
+    /// The tables whose rows expire. O(1) for each of them, or once after a table has come or gone, for each of all.
+    fn expiring_tables(&self) -> Vec<TableId> {
+        let look = || {
+            let expires = |(_, table): &(&TableId, &TableState)| table.schema.ttl.is_some();
+            self.tables.iter().filter(expires).map(|(id, _)| *id).collect()
+        };
+        self.newest.expiring().map_or_else(look, <[TableId]>::to_vec)
+    }
+
+    /// All tables as of `visible` and the latest moment. O(pieces of tables that have changed), or O(1). What has expired must be erased.
     pub fn version(&mut self, visible: Lsn) -> Arc<Version> {
         if let Some(version) = self.known_version(visible, self.clock) {
             return version;
         }
         self.settle(visible);
-        let clock = self.clock;
-        // Only because time has passed, tables of which no more rows have expired are not made anew: what was found out of
-        // them stays.
-        let before = self.version.take().filter(|version| version.lsn == visible);
-        let tables = self.tables.iter().map(|(id, table)| {
-            let known = before.as_ref().and_then(|before| {
-                let known = before.tables.get(&table.name)?;
-                table.is_shown_by(known, before.clock, clock).then(|| known.clone())
-            });
-            let version = known
-                .unwrap_or_else(|| Arc::new(table.version(*id, visible, clock, &self.work_came)));
-            (table.name.clone(), version)
-        });
-        let version = Arc::new(Version { lsn: visible, clock, tables: tables.collect() });
-        self.version = Some(version.clone());
-        if self.handed_out.len() + version.tables.len() > self.handed_out.capacity() {
-            // Not at each snapshot: a look at all for as many new ones.
-            self.handed_out.retain(|table| table.strong_count() > 0);
-            self.handed_out.reserve(self.handed_out.len() + version.tables.len());
-        }
-        self.handed_out.extend(version.tables.values().map(Arc::downgrade));
-        version
+        self.newest.make(&self.tables, visible, self.clock, &self.work)
     }
 
-    /// The tables of the oldest snapshot that somebody holds, if it is not the newest.
-    pub fn oldest_snapshot(&self) -> Option<Vec<Arc<TableVersion>>> {
-        let newest = self.version.as_ref().map(|version| version.lsn);
-        let held = || self.handed_out.iter().filter_map(Weak::upgrade);
-        let oldest = held().map(|table| table.lsn).min().filter(|lsn| Some(*lsn) != newest)?;
-        Some(held().filter(|table| table.lsn == oldest).collect())
+    /// The oldest snapshot that somebody holds, if it is not the newest.
+    pub fn oldest_snapshot(&self) -> Option<OldestSnapshot> {
+        self.newest.oldest_held()
     }
 }
 

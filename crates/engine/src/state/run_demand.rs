@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use drillcore_storage::sync::Condvar;
+use crate::state::worklist::WorkSignal;
 
 /// Searches that a thread counts for itself before it adds them to those of the others.
 const SEARCHES_TOGETHER: u64 = 64;
@@ -16,12 +16,12 @@ const SEARCHES_MIN: u64 = 1 << 10;
 pub struct RunDemand {
     searches: Arc<AtomicU64>,
     /// Where workers wait.
-    work_came: Arc<Condvar>,
+    work: Arc<WorkSignal>,
 }
 
 impl RunDemand {
-    pub fn new(searches: Arc<AtomicU64>, work_came: Arc<Condvar>) -> RunDemand {
-        RunDemand { searches, work_came }
+    pub fn new(searches: Arc<AtomicU64>, work: Arc<WorkSignal>) -> RunDemand {
+        RunDemand { searches, work }
     }
 
     /// Counts searches of all runs. Mostly that is an addition of the thread's own: what it has counted together counts for the
@@ -39,8 +39,7 @@ impl RunDemand {
         let before = self.searches.fetch_add(counted, Ordering::Relaxed);
         let after = before.saturating_add(counted);
         if after >= SEARCHES_MIN && (before.max(1).ilog2() < after.ilog2()) {
-            // One that is about to wait may miss it, and hears of the next.
-            self.work_came.notify_all();
+            self.work.raise_by_reads();
         }
     }
 }

@@ -10,7 +10,6 @@ use drillcore_format::ordinal_intervals::OrdinalIntervals;
 use drillcore_format::rows::Layout;
 use drillcore_format::schema::{ExpiryLimit, TableSchema, TimeToLive};
 use drillcore_storage::segments::segment::Segment;
-use drillcore_storage::sync::Condvar;
 
 use crate::error::Error;
 use crate::pieces::erased_rows::ErasedRows;
@@ -23,6 +22,7 @@ use crate::state::put_off::PutOff;
 use crate::state::run_demand::RunDemand;
 use crate::state::slots::Slot;
 use crate::state::version::{LivenessDemand, TableVersion};
+use crate::state::worklist::WorkSignal;
 
 /// One table's pieces. Segments hold the commits up to `flushed`, runs those above. Both lists begin with the oldest: where
 /// the keys of two pieces overlap, the rows of the later one in the list are newer.
@@ -293,12 +293,18 @@ impl TableState {
             && slots.zip(version.pieces.iter()).all(|(now, shown)| erased(&now) == erased(shown))
     }
 
+    /// Whether a version at `visible` shows all commits that there are.
+    pub fn is_whole_at(&self, visible: Lsn) -> bool {
+        let shows = |slot: &Slot<Run>| slot.piece.lsns().last <= visible;
+        self.runs.last().is_none_or(shows) && self.erasures.first_unsettled().is_none()
+    }
+
     pub fn version(
         &self,
         id: TableId,
         visible: Lsn,
         clock: u64,
-        work_came: &Arc<Condvar>,
+        work: &Arc<WorkSignal>,
     ) -> TableVersion {
         let segments = self.segments.iter().map(Piece::from);
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
@@ -307,7 +313,7 @@ impl TableState {
         let mut version = TableVersion::new(id, name, layout, visible, clock, pieces);
         version.liveness.demand = self.liveness_demand.clone();
         let has_several = version.pieces.iter().filter(|piece| piece.run().is_some()).count() > 1;
-        let demand = || RunDemand::new(self.searches.clone(), work_came.clone());
+        let demand = || RunDemand::new(self.searches.clone(), work.clone());
         version.run_demand = has_several.then(demand);
         version
     }

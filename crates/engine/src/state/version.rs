@@ -9,6 +9,7 @@ use drillcore_format::rows::Layout;
 use drillcore_format::schema::TableSchema;
 use drillcore_storage::segments::segment::Segment;
 use parking_lot::Mutex;
+use rpds::RedBlackTreeMapSync;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::Result;
@@ -24,18 +25,25 @@ use crate::select::selection::Selected;
 use crate::state::expiring::Expiring;
 use crate::state::run_demand::RunDemand;
 
+/// The tables of a version, by number. Versions share what they have in common.
+pub type Tables = RedBlackTreeMapSync<TableId, Arc<TableVersion>>;
+
 /// All tables at one LSN. Immutable; holding it keeps its pieces alive.
 pub struct Version {
-    pub lsn: Lsn,
+    /// The newest commit that is shown. Every snapshot of this version holds it, also one of a single table.
+    pub moment: Arc<Lsn>,
     /// What had expired then is not shown, in seconds since 1970.
     pub clock: u64,
-    pub tables: BTreeMap<Arc<str>, Arc<TableVersion>>,
+    pub tables: Tables,
+    /// The tables by name.
+    pub names: Arc<BTreeMap<Arc<str>, TableId>>,
 }
 
 /// One table in a version: its pieces, oldest first.
 pub struct TableVersion {
     pub id: TableId,
     pub name: Arc<str>,
+    /// The commit at which it was first shown: versions show it until it changes.
     pub lsn: Lsn,
     pub layout: Layout,
     pub schema: Arc<TableSchema>,
@@ -96,6 +104,27 @@ impl Drop for Serving {
 }
 
 impl Version {
+    pub fn new(
+        lsn: Lsn,
+        clock: u64,
+        tables: Tables,
+        names: Arc<BTreeMap<Arc<str>, TableId>>,
+    ) -> Version {
+        Version { moment: Arc::new(lsn), clock, tables, names }
+    }
+
+    /// Some tables at one moment.
+    pub fn of(lsn: Lsn, clock: u64, tables: impl IntoIterator<Item = TableVersion>) -> Version {
+        let tables: Tables = tables.into_iter().map(|table| (table.id, Arc::new(table))).collect();
+        let names = tables.iter().map(|(id, table)| (table.name.clone(), *id)).collect();
+        Version::new(lsn, clock, tables, Arc::new(names))
+    }
+
+    /// The newest commit that is shown.
+    pub fn lsn(&self) -> Lsn {
+        *self.moment
+    }
+
     /// The segments of all tables.
     pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
@@ -116,11 +145,11 @@ impl Version {
         meter: &MemoryMeter,
         interrupt: &Interrupt,
     ) -> Result<Version> {
-        let tables = self.tables.iter().map(|(name, table)| {
-            let expiring = expiring.entry(table.id).or_default();
-            Ok((name.clone(), table.at_clock(clock, expiring, meter, interrupt)?))
+        let tables = self.tables.iter().map(|(id, table)| {
+            let expiring = expiring.entry(*id).or_default();
+            Ok((*id, table.at_clock(clock, expiring, meter, interrupt)?))
         });
-        Ok(Version { lsn: self.lsn, clock, tables: tables.collect::<Result<_>>()? })
+        Ok(Version::new(self.lsn(), clock, tables.collect::<Result<_>>()?, self.names.clone()))
     }
 }
 

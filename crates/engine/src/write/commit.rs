@@ -509,8 +509,8 @@ fn publish(
         table.appended_batches += 1;
         let piece = Arc::new(run.commit(LsnRange { first: lsn, last: lsn }));
         table.runs.push(Slot::new(piece, None));
+        state.changed(id);
     }
     state.positions.add(lsn, positions.iter().cloned());
-    state.changed();
     Ok(lsn)
 }

@@ -298,7 +298,7 @@ fn publish(
     if let Some(wal) = core.wal.get() {
         wal.enqueue(lsn, logged);
     }
-    state.changed();
+    state.changed(shape.table);
     drop(state);
     drop(manifest);
     log_and_show(core, lsn, reserved, interrupt)?;

@@ -82,7 +82,7 @@ fn reshape(
     let mut state = core.state();
     let entry = state.tables.get_mut(&table);
     entry.expect("tables are dropped under the manifest's lock").set_schema(schema);
-    state.changed();
+    state.reshaped();
     drop(state);
     drop(manifest);
     drop(exclusive);

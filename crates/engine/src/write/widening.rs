@@ -77,6 +77,6 @@ pub fn widen(core: &Core, widenings: &[Widening]) -> Result<bool> {
         let table = state.tables.get_mut(table);
         table.expect("tables are dropped under the manifest's lock").set_schema(to.clone());
     }
-    state.changed();
+    state.reshaped();
     Ok(true)
 }

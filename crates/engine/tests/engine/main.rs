@@ -30,6 +30,7 @@ mod reshaping;
 mod rollup;
 mod rollup_reshaping;
 mod set_indexes;
+mod several_tables;
 mod several_threads;
 mod sleeping_workers;
 mod splits;

@@ -235,8 +235,8 @@ pub fn open_snapshot(
     pinned: &PinnedSnapshot,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<Version> {
-    let mut version = Version { lsn: pinned.lsn, clock: pinned.clock, tables: Default::default() };
-    for table in &pinned.tables {
+    let (lsn, clock) = (pinned.lsn, pinned.clock);
+    let tables = pinned.tables.iter().map(|table| {
         let layout = Layout::new(&table.schema);
         let name: Arc<str> = Arc::from(table.name.as_str());
         let segments = table.segments.iter();
@@ -248,11 +248,9 @@ pub fn open_snapshot(
                 Ok(Piece { erased, ..segment.into() })
             })
             .collect::<Result<_>>()?;
-        let (lsn, clock) = (pinned.lsn, pinned.clock);
-        let opened = TableVersion::new(table.table, name.clone(), layout, lsn, clock, pieces);
-        version.tables.insert(name, Arc::new(opened));
-    }
-    Ok(version)
+        Ok(TableVersion::new(table.table, name, layout, lsn, clock, pieces))
+    });
+    Ok(Version::of(lsn, clock, tables.collect::<Result<Vec<_>>>()?))
 }
 
 /// A segment of a table as `open` finds it, if its file is the one that the manifest describes.
@@ -355,15 +353,15 @@ fn replay_batch(core: &Core, id: TableId, lsn: Lsn, block: &[u8]) -> Result<()> 
     state.buffered_bytes += run.bytes();
     let table = state.tables.get_mut(&id).expect("recovery drops no tables");
     table.runs.push(Slot::new(run, None));
-    state.changed();
+    state.changed(id);
     Ok(())
 }
 
 /// Erases what a logged commit erased of its table. A table that is gone was dropped, and segments that are gone were merged
 /// without these rows.
 pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()> {
-    let Erasure { table, rows } = erasure;
-    let Some(table) = state.tables.get_mut(&table) else { return Ok(()) };
+    let Erasure { table: id, rows } = erasure;
+    let Some(table) = state.tables.get_mut(&id) else { return Ok(()) };
     let older = table.segments.iter().map(Piece::from).chain(table.runs.iter().map(Piece::from));
     // Newer ones hold rows of later commits, and were written without those that this one erased.
     let older: Vec<Piece> = older.filter(|piece| piece.lsns().last < lsn).collect();
@@ -392,7 +390,7 @@ pub fn erase_logged(state: &mut State, lsn: Lsn, erasure: Erasure) -> Result<()>
         }
     };
     table.erase(&hidden, lsn);
-    state.changed();
+    state.changed(id);
     Ok(())
 }
 

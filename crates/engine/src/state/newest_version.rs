@@ -1,0 +1,170 @@
+//! The newest snapshot, and what of it the next one can take over.
+//!
+//! A commit changes a table or two of many, so snapshots share the others: their lists of pieces, and what reads have found out
+//! of them. The map of tables is persistent ([`rpds`]), which makes a snapshot cost the tables that have changed since the last
+//! one, and the logarithm of all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+
+use drillcore_format::ids::{Lsn, TableId};
+
+use crate::state::table_state::TableState;
+use crate::state::version::{TableVersion, Tables, Version};
+use crate::state::worklist::WorkSignal;
+
+/// See the module.
+#[derive(Default)]
+pub struct NewestVersion {
+    /// The newest snapshot, while it is current.
+    version: Option<Arc<Version>>,
+    /// What holds of all tables, unless which there are, or the shape of one, has changed since.
+    shared: Option<Shared>,
+    /// The clock of the last snapshot.
+    clock: u64,
+    handed_out: HandedOut,
+}
+
+/// What the next snapshot can take over.
+struct Shared {
+    /// Tables that have not changed since they were shown.
+    tables: Tables,
+    names: Arc<BTreeMap<Arc<str>, TableId>>,
+    /// The others, and those with commits that are not visible yet.
+    changed: BTreeSet<TableId>,
+    /// Tables whose rows expire.
+    expiring: Vec<TableId>,
+}
+
+/// What was handed out in snapshots, while somebody may hold it.
+#[derive(Default)]
+struct HandedOut {
+    moments: Vec<Weak<Lsn>>,
+    /// Tables as they were, including those that were dropped since.
+    tables: Vec<Weak<TableVersion>>,
+}
+
+/// The oldest snapshot that somebody holds.
+pub struct OldestSnapshot {
+    pub lsn: Lsn,
+    /// Tables of that moment that are held, also by later snapshots if they have not changed until these.
+    pub tables: Vec<Arc<TableVersion>>,
+}
+
+impl NewestVersion {
+    /// To be called after any change to a table's pieces: what the next snapshot shows of it is looked up anew. O(1).
+    pub fn changed(&mut self, id: TableId) {
+        self.version = None;
+        if let Some(shared) = &mut self.shared {
+            shared.tables.remove_mut(&id);
+            shared.changed.insert(id);
+        }
+    }
+
+    /// To be called after a table has come, gone, or got another shape, name or time to live.
+    pub fn reshaped(&mut self) {
+        self.version = None;
+        self.shared = None;
+    }
+
+    /// The newest snapshot, if it is one at `visible` and `clock`.
+    pub fn known(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
+        let known = self.version.as_ref().filter(|version| version.lsn() == visible)?;
+        (known.clock >= clock || !known.expires()).then(|| known.clone())
+    }
+
+    /// The tables that may hold erasures which their pieces do not know of; `None` for all.
+    pub fn changed_tables(&self) -> Option<&BTreeSet<TableId>> {
+        self.shared.as_ref().map(|shared| &shared.changed)
+    }
+
+    /// The tables whose rows expire, if they are known.
+    pub fn expiring(&self) -> Option<&[TableId]> {
+        self.shared.as_ref().map(|shared| shared.expiring.as_slice())
+    }
+
+    /// All tables at `visible` and `clock`, of which none was dropped or made since [`NewestVersion::reshaped`]. What had been
+    /// erased and had expired by then, the pieces know of. O(pieces of the tables that have changed, or whose rows expire).
+    pub fn make(
+        &mut self,
+        tables: &BTreeMap<TableId, TableState>,
+        visible: Lsn,
+        clock: u64,
+        work: &Arc<WorkSignal>,
+    ) -> Arc<Version> {
+        let shared = self.shared.get_or_insert_with(|| Shared::nothing_of(tables));
+        let then = self.clock;
+        let is_outdated = |id: &&TableId| {
+            let known = shared.tables.get(*id);
+            known.is_some_and(|known| !tables[*id].is_shown_by(known, then, clock))
+        };
+        let mut to_make = std::mem::take(&mut shared.changed);
+        // Where only time has passed, what reads found out is lost of no table but those whose rows have expired.
+        to_make.extend(shared.expiring.iter().filter(is_outdated));
+        let mut not_whole = BTreeSet::new();
+        for id in to_make {
+            // A job may have ended whose table was dropped.
+            let Some(table) = tables.get(&id) else { continue };
+            let made = Arc::new(table.version(id, visible, clock, work));
+            self.handed_out.note_table(&made);
+            shared.tables.insert_mut(id, made);
+            if !table.is_whole_at(visible) {
+                not_whole.insert(id);
+            }
+        }
+        shared.changed = not_whole;
+        let (of_all, names) = (shared.tables.clone(), shared.names.clone());
+        let version = Arc::new(Version::new(visible, clock, of_all, names));
+        self.handed_out.note_moment(&version.moment);
+        self.clock = clock;
+        self.version = Some(version.clone());
+        version
+    }
+
+    /// Gives up what it holds.
+    pub fn take(&mut self) -> NewestVersion {
+        std::mem::take(self)
+    }
+
+    /// The oldest snapshot that somebody holds, if it is not the newest. O(snapshots and tables held).
+    pub fn oldest_held(&self) -> Option<OldestSnapshot> {
+        let newest = self.version.as_ref().map(|version| Arc::as_ptr(&version.moment));
+        let moments = self.handed_out.moments.iter().filter_map(Weak::upgrade);
+        let lsn = *moments.filter(|moment| Some(Arc::as_ptr(moment)) != newest).min()?;
+        let tables = self.handed_out.tables.iter().filter_map(Weak::upgrade);
+        Some(OldestSnapshot { lsn, tables: tables.filter(|table| table.lsn <= lsn).collect() })
+    }
+}
+
+impl Shared {
+    /// All have to be looked up.
+    fn nothing_of(tables: &BTreeMap<TableId, TableState>) -> Shared {
+        let names = tables.iter().map(|(id, table)| (table.name.clone(), *id)).collect();
+        let expires = |(_, table): &(&TableId, &TableState)| table.schema.ttl.is_some();
+        Shared {
+            tables: Tables::default(),
+            names: Arc::new(names),
+            changed: tables.keys().copied().collect(),
+            expiring: tables.iter().filter(expires).map(|(id, _)| *id).collect(),
+        }
+    }
+}
+
+impl HandedOut {
+    fn note_moment(&mut self, moment: &Arc<Lsn>) {
+        push(&mut self.moments, moment);
+    }
+
+    fn note_table(&mut self, table: &Arc<TableVersion>) {
+        push(&mut self.tables, table);
+    }
+}
+
+/// Adds one that is held, and now and then forgets those that no longer are: a look at all for as many new ones.
+fn push<T>(held: &mut Vec<Weak<T>>, new: &Arc<T>) {
+    if held.len() == held.capacity() {
+        held.retain(|held| held.strong_count() > 0);
+        held.reserve(held.len() + 1);
+    }
+    held.push(Arc::downgrade(new));
+}

@@ -1,0 +1,119 @@
+//! What a commit to one table leaves the others.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use drillcore::*;
+
+use crate::fixtures::{all_ids, of_keys, pairs, value_rows, values_spec};
+
+fn rows_examined(db: &Database) -> u64 {
+    db.stats().unwrap().rows_examined
+}
+
+/// Two upsert tables, in each of which ten rows of a hundred were replaced.
+fn two_tables(db: &Database) -> [Table; 2] {
+    ["first", "second"].map(|name| {
+        let table = db.create_table(name, values_spec(Merge::Upsert)).unwrap();
+        table.append(&value_rows(0..100, 1), OnError::Raise).unwrap();
+        table.append(&value_rows(0..10, 2), OnError::Raise).unwrap();
+        table
+    })
+}
+
+#[test]
+fn what_was_found_out_of_a_table_outlives_commits_to_others() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let [first, second] = two_tables(&db);
+    let before = rows_examined(&db);
+    let selection = of_keys(5, 50);
+    let count = |table: &Table| table.snapshot().unwrap().count(&selection).unwrap();
+    assert_eq!(count(&first), 46);
+    let found_out = rows_examined(&db);
+    assert!(found_out > before, "it was not known");
+    for id in 100..110 {
+        second.append(&value_rows(id..id + 1, 1), OnError::Raise).unwrap();
+        assert_eq!(count(&first), 46);
+        assert_eq!(second.snapshot().unwrap().rows().unwrap(), id as u64 + 1);
+    }
+    let known = rows_examined(&db);
+    first.append(&value_rows(3..8, 3), OnError::Raise).unwrap();
+    assert_eq!(count(&first), 46);
+    assert!(rows_examined(&db) > known, "five rows are new");
+}
+
+#[test]
+fn a_table_shows_the_commit_of_its_snapshot_whenever_it_changed_last() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let _hold = db.hold_maintenance();
+    let [first, second] = two_tables(&db);
+    let before = first.snapshot().unwrap();
+    let lsn = second.append(&value_rows(0..1, 5), OnError::Raise).unwrap().lsn;
+    let of_first = first.snapshot().unwrap();
+    assert!(before.lsn() < lsn);
+    assert_eq!(of_first.lsn(), lsn);
+    let oldest = || db.stats().unwrap().writer.unwrap().oldest_snapshot_lsn;
+    assert_eq!(oldest(), Some(before.lsn()));
+    drop(before);
+    assert_eq!(oldest(), None, "the other is the newest");
+    second.append(&value_rows(0..1, 6), OnError::Raise).unwrap();
+    assert_eq!(oldest(), Some(lsn));
+    drop(of_first);
+    assert_eq!(oldest(), None);
+}
+
+/// Commits to two tables at once, shapes, names and tables that come and go: each snapshot shows all of it.
+#[test]
+fn snapshots_follow_tables_that_come_go_and_change() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let [first, second] = two_tables(&db);
+    let names = || db.snapshot().unwrap().tables();
+    let ids = |table: &Table| all_ids(&table.snapshot().unwrap());
+    let until = |last: i64| (0..last).collect::<Vec<i64>>();
+    assert_eq!((names(), ids(&first)), (vec!["first".into(), "second".into()], until(100)));
+    db.rename_table("second", "renamed").unwrap();
+    second.append(&value_rows(100..110, 1), OnError::Raise).unwrap();
+    assert_eq!((names(), ids(&second)), (vec!["first".into(), "renamed".into()], until(110)));
+    let third = db.create_table("second", values_spec(Merge::Append)).unwrap();
+    assert_eq!((names().len(), ids(&third)), (3, until(0)));
+    db.append(&[("first", &value_rows(100..120, 4)), ("second", &value_rows(0..5, 4))]).unwrap();
+    assert_eq!((ids(&first), ids(&third), ids(&second)), (until(120), until(5), until(110)));
+    db.flush().unwrap();
+    db.drop_table("renamed").unwrap();
+    first.delete_selected(&of_keys(0, 99)).unwrap();
+    let shown = db.snapshot().unwrap();
+    assert_eq!(shown.tables(), ["first", "second"]);
+    assert_eq!(
+        pairs(&shown.table("first").unwrap()),
+        (100..120).map(|id| (id, 4)).collect::<Vec<_>>()
+    );
+    assert_eq!(second.snapshot().unwrap_err().kind(), ErrorKind::NotFound);
+    third.set_ttl(Some(("id", Duration::from_secs(1)))).unwrap_err();
+    assert_eq!(ids(&third), until(5));
+}
+
+/// Workers look at tables that changed only. Here they have looked at all, and found nothing, before any of these does.
+#[test]
+fn workers_find_what_there_is_to_do_in_any_of_many_tables() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let tables: Vec<Table> = (0..50)
+        .map(|number| db.create_table(&format!("{number}"), values_spec(Merge::Append)).unwrap())
+        .collect();
+    thread::sleep(Duration::from_millis(100));
+    let segments = |table: &Table| {
+        let stats = db.stats().unwrap();
+        stats.tables.iter().find(|of| of.name == table.name()).unwrap().segments
+    };
+    for (number, table) in tables.iter().enumerate().step_by(7) {
+        for batch in 0..9 {
+            table.append(&value_rows(batch..batch + 100, number as i64), OnError::Raise).unwrap();
+            db.flush().unwrap();
+        }
+        let give_up = Instant::now() + Duration::from_secs(30);
+        while segments(table) > 4 {
+            assert!(Instant::now() < give_up, "its segments are never merged");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
