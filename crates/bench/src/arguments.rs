@@ -63,6 +63,8 @@ pub enum Bench {
     Sampling,
     /// Random rows of narrow key ranges, in memory as they arrived.
     Ranges,
+    /// The same while another thread appends.
+    Beside,
     /// Random records of a table that is larger than memory, from a database that was just opened.
     Draws,
     /// Rows that are in no cache, many in a call, beside as many reads of the device.
@@ -70,7 +72,7 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 13] = [
+    pub const ALL: [Bench; 14] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
@@ -82,6 +84,7 @@ impl Bench {
         Bench::Sets,
         Bench::Sampling,
         Bench::Ranges,
+        Bench::Beside,
         Bench::Draws,
         Bench::Cold,
     ];

@@ -1,21 +1,24 @@
-//! Bench `commits`: what a commit costs by the number of its rows, in a database of one table and of a thousand.
+//! Bench `commits`: what a commit costs by the number of its rows, in a database of one table and of many.
 
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use drillcore::{Database, Options, Table};
 
-use crate::error::Result;
+use crate::engine::DRILLCORE;
+use crate::error::{Error, Result};
 use crate::metric::{Metric, micros};
 use crate::record_table;
-use crate::records::{KEY_BYTES, RECORD_BYTES, Records, check_found};
+use crate::records::{RECORD_BYTES, Records};
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role};
 
 /// Rows of one commit.
 const BATCHES: [usize; 4] = [1, 10, 100, 1_000];
-const TABLES: usize = 1_000;
+/// Many tables are so many, or one for each hundred rows that the arguments ask for, if these are fewer.
+const TABLES_MAX: u64 = 1_000;
+const ROWS_PER_TABLE: u64 = 100;
 /// Rows of each table before those that are timed.
 const ROWS_BEFORE: usize = 10;
 /// One row of so many that the arguments ask for is appended in a round, ...
@@ -36,68 +39,85 @@ struct Way {
     reads: bool,
 }
 
-const WAYS: [Way; 6] = [
-    Way { name: "one table", tables: 1, in_turn: false, reads: false },
-    Way { name: "one of 1,000 tables", tables: TABLES, in_turn: false, reads: false },
-    Way { name: "1,000 tables in turn", tables: TABLES, in_turn: true, reads: false },
-    Way { name: "one table, with a get", tables: 1, in_turn: false, reads: true },
-    Way { name: "one of 1,000, with a get", tables: TABLES, in_turn: false, reads: true },
-    Way { name: "1,000 in turn, with a get", tables: TABLES, in_turn: true, reads: true },
-];
+/// Commits of a round, all of as many rows.
+#[derive(Clone, Copy)]
+struct Commits {
+    records: Records,
+    rows: usize,
+    commits: usize,
+}
+
+fn ways(many: usize) -> [Way; 6] {
+    let way = |name, tables, in_turn, reads| Way { name, tables, in_turn, reads };
+    [
+        way("one table", 1, false, false),
+        way("one of many tables", many, false, false),
+        way("many tables in turn", many, true, false),
+        way("one table, with a get", 1, false, true),
+        way("one of many, with a get", many, false, true),
+        way("many in turn, with a get", many, true, true),
+    ]
+}
 
 pub fn commits(setup: &Setup) -> Result<Report> {
     let mut trial = setup.trial("commits");
     let records = Records::of(setup.arguments);
+    let many = (records.rows / ROWS_PER_TABLE).min(TABLES_MAX) as usize;
     for rows in BATCHES {
         let [least, most] = COMMITS;
         let commits = (records.rows as usize / ROWS_SHARE / rows).clamp(least, most);
-        let mut contenders = WAYS.map(|way| {
+        let commits = Commits { records, rows, commits };
+        let mut contenders = ways(many).map(|way| {
             Contender::new(way.name, 1, Role::Subject, move |round| {
                 let folder = setup.fresh_folder()?;
                 let db = Database::open(folder.path(), Options::default())?;
-                let outcome = timed(&db, way, records, rows, commits, round)?;
+                let outcome = commits.timed(&db, way, round)?;
                 db.close()?;
                 Ok(outcome)
             })
         });
-        let case = format!("{} rows", grouped(rows as u64));
-        trial.compare(&case, None, &mut contenders)?;
+        trial.compare(&format!("{} rows", grouped(rows as u64)), None, &mut contenders)?;
     }
-    Ok(trial.finish(format!("commits of records of {RECORD_BYTES} bytes, durability os")))
+    let data = format!("records of {RECORD_BYTES} bytes, durability os; many tables are {many}");
+    Ok(trial.finish(data))
 }
 
-fn timed(
-    db: &Database,
-    way: Way,
-    records: Records,
-    rows: usize,
-    commits: usize,
-    round: u64,
-) -> Result<Outcome> {
-    let before = records.noise(round, ROWS_BEFORE);
-    let tables = (0..way.tables)
-        .map(|number| {
-            let table = record_table::create_named(db, &format!("records {number}"))?;
-            record_table::append(&table, &before)?;
-            Ok(table)
-        })
-        .collect::<Result<Vec<Table>>>()?;
-    let made = records.noise(round + 1, rows * commits);
-    let batches: Vec<RecordBatch> = made.chunks(rows).map(record_table::batch_of).collect();
-    let started = Instant::now();
-    for (number, batch) in batches.iter().enumerate() {
-        let table = &tables[if way.in_turn { number % way.tables } else { 0 }];
-        record_table::append_batch(table, batch)?;
-        if way.reads {
-            let key = made[number * rows][..KEY_BYTES].try_into().expect("a key");
-            record_table::get(&table.snapshot()?, key)?;
+impl Commits {
+    fn timed(self, db: &Database, way: Way, round: u64) -> Result<Outcome> {
+        let Commits { records, rows, commits } = self;
+        let before = records.noise(round, ROWS_BEFORE);
+        let tables = (0..way.tables)
+            .map(|number| {
+                let table = record_table::create_named(db, &format!("records {number}"))?;
+                record_table::append(&table, &before)?;
+                Ok(table)
+            })
+            .collect::<Result<Vec<Table>>>()?;
+        let made = records.noise(round + 1, rows * commits);
+        let batches: Vec<RecordBatch> = made.chunks(rows).map(record_table::batch_of).collect();
+        let started = Instant::now();
+        for (number, batch) in batches.iter().enumerate() {
+            let table = &tables[if way.in_turn { number % way.tables } else { 0 }];
+            record_table::append_batch(table, batch)?;
+            if way.reads {
+                let key = made[number * rows].first_chunk().expect("a record has a key");
+                record_table::get(&table.snapshot()?, key)?;
+            }
         }
+        let seconds = started.elapsed().as_secs_f64() / commits as f64;
+        let snapshot = db.snapshot()?;
+        let rows_of = |table: &Table| Ok(snapshot.table(table.name())?.rows()?);
+        let found = tables.iter().map(rows_of).sum::<Result<u64>>()?;
+        check_rows_found(found, (way.tables * ROWS_BEFORE + rows * commits) as u64)?;
+        Ok(Outcome { values: vec![(TIME, micros(seconds))], answer: None })
     }
-    let seconds = started.elapsed().as_secs_f64() / commits as f64;
-    let found = tables.iter().map(|table| Ok(table.snapshot()?.rows()?)).sum::<Result<u64>>()?;
-    check_found(
-        "drillcore",
-        u64::from(found == (way.tables * ROWS_BEFORE + rows * commits) as u64),
-    )?;
-    Ok(Outcome { values: vec![(TIME, micros(seconds))], answer: None })
+}
+
+fn check_rows_found(found: u64, expected: u64) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let (case, found) = ("rows of all tables".to_string(), found.to_string());
+    let expected = expected.to_string();
+    Err(Error::Disagreement { bench: "commits", case, engine: DRILLCORE, found, expected })
 }

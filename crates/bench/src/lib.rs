@@ -33,7 +33,9 @@ mod reads;
 mod readers;
 mod sets;
 mod sampling;
+mod pairs;
 mod ranges;
+mod beside;
 mod draws;
 mod writer;
 mod cold;
@@ -93,6 +95,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Sets => sets::sets(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
             Bench::Ranges => ranges::ranges(&setup)?,
+            Bench::Beside => beside::beside(&setup)?,
             Bench::Draws => draws::draws(&setup)?,
             Bench::Cold => cold::cold(&setup)?,
         };

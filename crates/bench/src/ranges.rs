@@ -6,39 +6,25 @@
 //! is timed. A snapshot of before the first draw keeps the runs as they came.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use drillcore::{
-    Between, Closed, Database, Durability, Merge, OnError, Options, SampleRequest, Selection,
-    Table, TableSnapshot, TableSpec,
-};
+use drillcore::{Database, Merge, Table, TableSnapshot};
 use drillcore_sample::rng::Rng;
 
 use crate::engine::DRILLCORE;
 use crate::error::Result;
 use crate::event::Answer;
 use crate::metric::{Metric, micros, quantile};
+use crate::pairs::{self, Range, value};
 use crate::report::{Report, grouped};
 use crate::setup::Setup;
 use crate::trial::{Contender, Outcome, Role, time_calls};
 
 /// Rows of a sample, drawn with replacement.
 const COUNTS: [u64; 5] = [1, 10, 100, 1_000, 10_000];
-/// One row of this many is in a range.
-const RANGE_SHARE: u64 = 1_000;
-const KEYS_MIN: u64 = 100;
 /// One row of this many is deleted.
 const DELETED_SHARE: u64 = 20;
-const BATCH_ROWS: usize = 10_000;
 /// Rows of the table for each draw that comes before those that are timed.
 const ROWS_PER_DRAW: u64 = 100;
-/// Enough that no row is written out.
-const MEMORY_BYTES: u64 = 64 << 30;
-const WEIGHT_MAX: u64 = 1_000;
 
 /// A snapshot of before the first draw.
 const AS_IT_CAME: &str = "drillcore, as it came";
@@ -125,21 +111,11 @@ struct Held {
 impl Held {
     /// All keys, by a table that appends; or by one whose rows can be deleted, and some are.
     fn new(rows: u64, seed: u64, deletes: bool) -> Result<Held> {
-        let options = Options {
-            durability: Durability::None,
-            memory_bytes: MEMORY_BYTES,
-            ..Options::default()
-        };
-        let db = Database::in_memory(options)?;
-        let spec = TableSpec::new(schema(), ["key"]).weights(["value"]);
-        let spec = if deletes { spec.merge(Merge::Upsert) } else { spec };
-        let table = db.create_table("pairs", spec)?;
-        append(&table, shuffled(rows, seed))?;
+        let (db, table) = pairs::create(if deletes { Merge::Upsert } else { Merge::Append })?;
+        pairs::append(&table, &pairs::shuffled(rows, seed))?;
         if deletes {
-            let gone = shuffled(rows, seed + 1).into_iter().take((rows / DELETED_SHARE) as usize);
-            for keys in gone.collect::<Vec<i64>>().chunks(BATCH_ROWS) {
-                table.delete(&[Arc::new(Int64Array::from(keys.to_vec()))])?;
-            }
+            let gone = (rows / DELETED_SHARE) as usize;
+            pairs::delete(&table, &pairs::shuffled(rows, seed + 1)[..gone])?;
         }
         let (as_it_came, bytes) = (table.snapshot()?, db.stats()?.row_bytes);
         // Now it is known which rows are alive, which some thousand draws would find out as well.
@@ -157,84 +133,6 @@ impl Held {
             range.sample(&self.table.snapshot()?, 1_000, None, rng.next_u64())?;
         }
         Ok(())
-    }
-}
-
-fn schema() -> SchemaRef {
-    let field = |name: &str| Field::new(name, DataType::Int64, false);
-    Arc::new(Schema::new(vec![field("key"), field("value")]))
-}
-
-/// The value of a key, which is its weight, too.
-fn value(key: i64) -> i64 {
-    1 + (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_shr(32) as i64 % WEIGHT_MAX as i64
-}
-
-fn shuffled(rows: u64, seed: u64) -> Vec<i64> {
-    let mut keys: Vec<i64> = (0..rows as i64).collect();
-    let mut rng = Rng::keyed(seed, 0);
-    for place in (1..keys.len()).rev() {
-        keys.swap(place, rng.below(place as u64 + 1) as usize);
-    }
-    keys
-}
-
-fn append(table: &Table, keys: Vec<i64>) -> Result<()> {
-    for keys in keys.chunks(BATCH_ROWS) {
-        let values = keys.iter().map(|&key| value(key));
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(Int64Array::from(keys.to_vec())),
-            Arc::new(Int64Array::from_iter_values(values)),
-        ];
-        let batch = RecordBatch::try_new(schema(), columns).expect("two arrays of one length");
-        table.append(&batch, OnError::Raise)?;
-    }
-    Ok(())
-}
-
-/// The keys of a range, first and last.
-struct Range {
-    first: i64,
-    last: i64,
-}
-
-impl Range {
-    /// A thousandth of the keys, or some more, so that not all of them are deleted.
-    fn anywhere(rng: &mut Rng, rows: u64) -> Range {
-        let keys = (rows / RANGE_SHARE).max(KEYS_MIN);
-        let first = rng.below(rows - keys + 1) as i64;
-        Range { first, last: first + keys as i64 - 1 }
-    }
-
-    fn sample(
-        &self,
-        table: &TableSnapshot,
-        n: u64,
-        weight: Option<&str>,
-        seed: u64,
-    ) -> Result<RecordBatch> {
-        let end = |key: i64| Some(vec![Arc::new(Int64Array::from(vec![key])) as ArrayRef]);
-        let between = Between { low: end(self.first), high: end(self.last), closed: Closed::Both };
-        let request = SampleRequest {
-            n,
-            selection: Selection { between: Some(between), ..Selection::default() },
-            weight: weight.map(String::from),
-            replace: true,
-            seed: Some(seed),
-            threads: Some(1),
-            ..SampleRequest::default()
-        };
-        Ok(table.sample(&request)?)
-    }
-
-    /// How many rows are of the range, and have the value of their key.
-    fn count(&self, rows: &RecordBatch) -> u64 {
-        let numbers = |column: usize| rows.column(column).as_primitive::<Int64Type>().values();
-        let pairs = numbers(0).iter().zip(numbers(1));
-        let is_right = |&(&key, &found): &(&i64, &i64)| {
-            (self.first..=self.last).contains(&key) && found == value(key)
-        };
-        pairs.filter(is_right).count() as u64
     }
 }
 

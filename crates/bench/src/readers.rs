@@ -1,7 +1,7 @@
 //! Bench `readers`: single records by key, asked for by many readers at once, past the cache of the system.
 //!
-//! The table is larger than the engine's cache, so almost every read asks the device. In the last case it is the other way
-//! round: a hundred readers want the same ten records, and nothing is kept; what they share are the reads under way.
+//! The table is larger than the engine's cache, so almost every read asks the device. Then a hundred readers want the same ten
+//! records, and nothing is kept; what they share are the reads under way. Last, everything is in the cache.
 
 use std::thread;
 use std::time::Instant;
@@ -30,6 +30,11 @@ const GETS_MAX: u64 = 20_000;
 /// Records that the readers of the last case share, and how many these are.
 const HOT: usize = 10;
 const SHARERS: u32 = 100;
+/// Readers at once where everything is in the cache, ...
+const CACHED_READERS: [u32; 4] = [1, 2, 8, 100];
+/// ... records of a round then, at most, and bytes of cache per byte of records.
+const CACHED_GETS_MAX: u64 = 1_000_000;
+const CACHE_FACTOR: u64 = 2;
 /// Keys that are asked for, at most: from all over the table.
 const KEYS_MAX: u64 = 1 << 20;
 
@@ -124,6 +129,34 @@ pub fn readers(setup: &Setup) -> Result<Report> {
         }));
     }
     trial.compare("ten records, nothing kept", None, &mut contenders)?;
+    drop(contenders);
+    let cache_bytes = records.rows * RECORD_BYTES as u64 * CACHE_FACTOR + (64 << 20);
+    let db = record_table::open_cold(&ours, cache_bytes)?;
+    let table = record_table::open(&db)?;
+    #[cfg(feature = "rocksdb")]
+    let peers = peers(setup, folder.path(), cache_bytes)?;
+    trial.announce("reading all records into the caches")?;
+    for key in &keys {
+        get(&table, key)?;
+        #[cfg(feature = "rocksdb")]
+        peers.iter().try_for_each(|peer| peer.get(key))?;
+    }
+    let gets = (records.rows / 2).clamp(100, CACHED_GETS_MAX);
+    for (case, keys) in [("any record, all cached", &keys), ("ten records, all cached", &hot)] {
+        for readers in CACHED_READERS {
+            let work = Work { keys, readers, gets, seed: setup.arguments.seed };
+            let mut contenders = vec![Contender::new(DRILLCORE, readers, Role::Subject, |round| {
+                measured(&db, work, round, |_| |key| get(&table, key))
+            })];
+            #[cfg(feature = "rocksdb")]
+            for peer in &peers {
+                contenders.push(Contender::new(peer.name, readers, Role::Peer, move |round| {
+                    work.run(round, |_| |key| peer.get(key))
+                }));
+            }
+            trial.compare(case, None, &mut contenders)?;
+        }
+    }
     let (rows, gets) = (grouped(records.rows), grouped(gets));
     Ok(trial.finish(format!("{rows} records of {RECORD_BYTES} bytes, {gets} reads a round")))
 }

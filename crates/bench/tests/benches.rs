@@ -128,6 +128,25 @@ fn durability_measures_appends_by_what_is_promised_and_the_way_back() {
 }
 
 #[test]
+fn commits_measures_one_table_and_many_with_and_without_reads() {
+    let (printed, lines) = figures("commits");
+    let cases = ["1 rows", "10 rows", "100 rows", "1,000 rows"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    assert_eq!(names(lines.iter(), "engine").len(), 6, "{printed}");
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|v| v > 0.0)), "{printed}");
+}
+
+#[test]
+fn beside_measures_samples_and_appends_at_once() {
+    let (printed, lines) = figures("beside");
+    let engines = ["no writer", "1,000 appends/s", "appends without pause"];
+    assert_eq!(names(lines.iter(), "engine"), engines.into());
+    let of_appends = lines.iter().filter(|line| line["metric"] == "append, 99.9th percentile");
+    assert_eq!(of_appends.count(), 2, "{printed}");
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|v| v > 0.0)), "{printed}");
+}
+
+#[test]
 fn reads_measures_gets_with_and_without_caches_and_a_scan() {
     let nothing_cached = if cfg!(target_os = "linux") { &["nothing cached"][..] } else { &[] };
     check("reads", &[nothing_cached, &["all cached", "scan of all rows"]].concat());
@@ -136,8 +155,13 @@ fn reads_measures_gets_with_and_without_caches_and_a_scan() {
 #[test]
 fn readers_measures_gets_past_the_systems_cache_and_what_sharing_gains() {
     let (printed, lines) = figures("readers");
-    let cases =
-        ["any record, 8 MiB of cache", "any record, 64 MiB of cache", "ten records, nothing kept"];
+    let cases = [
+        "any record, 8 MiB of cache",
+        "any record, 64 MiB of cache",
+        "ten records, nothing kept",
+        "any record, all cached",
+        "ten records, all cached",
+    ];
     assert_eq!(names(lines.iter(), "case"), cases.into());
     let value = |case: &str, engine: &str, metric: &str| {
         let is_it = |line: &&Value| {
@@ -149,6 +173,7 @@ fn readers_measures_gets_past_the_systems_cache_and_what_sharing_gains() {
     assert!((1.9..=2.1).contains(&alone), "an index page and a block: {alone}");
     assert!(value(cases[2], "drillcore", "pages a read") < alone);
     assert!(value(cases[0], "drillcore", "reads") > 0.0);
+    assert!(cases[3..].iter().all(|case| value(case, "drillcore", "pages a read") == 0.0));
 }
 
 #[test]

@@ -29,7 +29,7 @@ use crate::state::options::{Durability, Options};
 #[cfg(shuttle)]
 use crate::state::publication_fault::PublicationFault;
 use crate::state::version::Version;
-use crate::state::worklist::WorkSignal;
+use crate::state::work_signal::WorkSignal;
 
 /// How often a fork tries to take the state's lock, which its own threads hold for moments only ...
 const FORK_TRIES: u32 = 100;

@@ -18,7 +18,8 @@ use crate::state::positions::Positions;
 use crate::state::put_off::PutOff;
 use crate::state::table_state::TableState;
 use crate::state::version::Version;
-use crate::state::worklist::{WorkSignal, Worklist};
+use crate::state::work_signal::WorkSignal;
+use crate::state::worklist::Worklist;
 
 /// The guarded part of a database.
 pub struct State {

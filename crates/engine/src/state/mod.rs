@@ -8,12 +8,13 @@ pub mod expiring;
 pub mod slots;
 pub mod levels;
 pub mod put_off;
-pub mod worklist;
+pub mod work_signal;
 pub mod run_demand;
 pub mod version;
 pub mod erasures;
 pub mod positions;
 pub mod table_state;
+pub mod worklist;
 pub mod newest_version;
 pub mod guarded;
 #[cfg(shuttle)]

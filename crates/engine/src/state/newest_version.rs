@@ -11,7 +11,7 @@ use drillcore_format::ids::{Lsn, TableId};
 
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Tables, Version};
-use crate::state::worklist::WorkSignal;
+use crate::state::work_signal::WorkSignal;
 
 /// See the module.
 #[derive(Default)]

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::state::worklist::WorkSignal;
+use crate::state::work_signal::WorkSignal;
 
 /// Searches that a thread counts for itself before it adds them to those of the others.
 const SEARCHES_TOGETHER: u64 = 64;

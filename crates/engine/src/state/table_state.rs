@@ -22,7 +22,7 @@ use crate::state::put_off::PutOff;
 use crate::state::run_demand::RunDemand;
 use crate::state::slots::Slot;
 use crate::state::version::{LivenessDemand, TableVersion};
-use crate::state::worklist::WorkSignal;
+use crate::state::work_signal::WorkSignal;
 
 /// One table's pieces. Segments hold the commits up to `flushed`, runs those above. Both lists begin with the oldest: where
 /// the keys of two pieces overlap, the rows of the later one in the list are newer.

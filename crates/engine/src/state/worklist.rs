@@ -1,10 +1,8 @@
 //! Which tables workers have to look at for something to do, so that a thousand idle ones cost them nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use drillcore_format::ids::TableId;
-use drillcore_storage::sync::Condvar;
 
 use crate::state::table_state::TableState;
 
@@ -34,27 +32,5 @@ impl Worklist {
     /// After a look at all of [`Worklist::tables`] that found nothing: these are left.
     pub fn leave(&mut self, left: BTreeSet<TableId>) {
         self.0 = Some(left);
-    }
-}
-
-/// Where workers wait for something to do.
-#[derive(Default)]
-pub struct WorkSignal {
-    pub came: Condvar,
-    /// Reads have searched the runs of a table often enough that it is worth a look.
-    by_reads: AtomicBool,
-}
-
-impl WorkSignal {
-    /// Says that reads would gain by work on a table that may not have changed.
-    pub fn raise_by_reads(&self) {
-        self.by_reads.store(true, Ordering::Release);
-        // One that is about to wait may miss it, and hears of the next.
-        self.came.notify_all();
-    }
-
-    /// Whether that was said since this was last asked.
-    pub fn take_by_reads(&self) -> bool {
-        self.by_reads.load(Ordering::Acquire) && self.by_reads.swap(false, Ordering::AcqRel)
     }
 }
