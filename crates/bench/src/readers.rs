@@ -102,7 +102,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
         (0..SHARERS).map(|_| record_table::open_cold(&ours, 0)).collect::<Result<_>>()?;
     let tables: Vec<TableSnapshot> = alone.iter().map(record_table::open).collect::<Result<_>>()?;
     #[cfg(feature = "rocksdb")]
-    let peers = peers(setup, folder.path(), 0)?;
+    let past_caches = peers(setup, folder.path(), 0)?;
     let mut contenders = vec![
         Contender::new(DRILLCORE, SHARERS, Role::Subject, |round| {
             measured(&db, work, round, |_| |key| get(&table, key))
@@ -123,7 +123,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
         }),
     ];
     #[cfg(feature = "rocksdb")]
-    for peer in &peers {
+    for peer in &past_caches {
         contenders.push(Contender::new(peer.name, SHARERS, Role::Peer, move |round| {
             work.run(round, |_| |key| peer.get(key))
         }));
@@ -134,12 +134,12 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     let db = record_table::open_cold(&ours, cache_bytes)?;
     let table = record_table::open(&db)?;
     #[cfg(feature = "rocksdb")]
-    let peers = peers(setup, folder.path(), cache_bytes)?;
+    let cached = peers(setup, folder.path(), cache_bytes)?;
     trial.announce("reading all records into the caches")?;
     for key in &keys {
         get(&table, key)?;
         #[cfg(feature = "rocksdb")]
-        peers.iter().try_for_each(|peer| peer.get(key))?;
+        cached.iter().try_for_each(|peer| peer.get(key))?;
     }
     let gets = (records.rows / 2).clamp(100, CACHED_GETS_MAX);
     for (case, keys) in [("any record, all cached", &keys), ("ten records, all cached", &hot)] {
@@ -149,7 +149,7 @@ pub fn readers(setup: &Setup) -> Result<Report> {
                 measured(&db, work, round, |_| |key| get(&table, key))
             })];
             #[cfg(feature = "rocksdb")]
-            for peer in &peers {
+            for peer in &cached {
                 contenders.push(Contender::new(peer.name, readers, Role::Peer, move |round| {
                     work.run(round, |_| |key| peer.get(key))
                 }));
