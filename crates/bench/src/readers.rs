@@ -130,6 +130,8 @@ pub fn readers(setup: &Setup) -> Result<Report> {
     }
     trial.compare("ten records, nothing kept", None, &mut contenders)?;
     drop(contenders);
+    #[cfg(feature = "rocksdb")]
+    drop(past_caches);
     let cache_bytes = records.rows * RECORD_BYTES as u64 * CACHE_FACTOR + (64 << 20);
     let db = record_table::open_cold(&ours, cache_bytes)?;
     let table = record_table::open(&db)?;

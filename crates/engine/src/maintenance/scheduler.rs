@@ -23,6 +23,7 @@ use crate::state::core::Core;
 use crate::state::guarded::State;
 use crate::state::levels::{groups_to_merge, hides_older, in_key_order, levels};
 use crate::state::put_off::PutOff;
+use crate::state::run_demand::SEARCHES_MIN;
 use crate::state::slots::{Slot, take};
 use crate::state::table_state::{Indexing, TableState};
 
@@ -87,7 +88,9 @@ fn is_for_workers(core: &Core, state: &State, table: TableId, visible: Lsn) -> b
     let needs_one = |table: &TableState| {
         let tiering = run_tiering(compacted_run_bytes_max(core.options.memory_bytes));
         let candidates = run_candidates(&table.runs, visible);
-        table.deleted_much_in_memory() || tiering.pick(&candidates).is_some()
+        table.deleted_much_in_memory()
+            || tiering.pick(&candidates).is_some()
+            || window_for_reads(table, visible, largest_for_reads(core, state)).is_some()
     };
     is_memory_full(core, state)
         || is_log_full(core)
@@ -409,14 +412,21 @@ fn pick(core: &Core, state: &mut State, duty: Duty, now: Instant) -> Option<Job>
     // Last, so that what is about to be merged away is not indexed.
     let job = merge.or_else(|| due.iter().find_map(|&table| pick_index(state, table)));
     if job.is_none() {
-        leave_alone(state, tables, visible, now);
+        leave_alone(core, state, tables, visible, now);
     }
     job
 }
 
-/// Has workers look at tables for which there is nothing to do no more, until they change, but at those of which there is
-/// something put off or not visible yet.
-fn leave_alone(state: &mut State, tables: BTreeSet<TableId>, visible: Lsn, now: Instant) {
+/// Has workers look at tables for which there is nothing to do no more, until they change; but for those of which something is put
+/// off, not visible yet, or waits for room in memory.
+fn leave_alone(
+    core: &Core,
+    state: &mut State,
+    tables: BTreeSet<TableId>,
+    visible: Lsn,
+    now: Instant,
+) {
+    let largest = compacted_run_bytes_max(core.options.memory_bytes);
     let mut left = BTreeSet::new();
     for id in tables {
         let table = state.tables.get_mut(&id).expect("it is one of them");
@@ -424,8 +434,9 @@ fn leave_alone(state: &mut State, tables: BTreeSet<TableId>, visible: Lsn, now: 
             // What was put off and is due is not wanted any more.
             table.merge_put_off = None;
         }
+        let waits_for_room = window_for_reads(table, visible, largest).is_some();
         let is_put_off = table.merge_put_off.is_some() || table.flush_put_off.is_some();
-        if is_put_off || !table.is_whole_at(visible) {
+        if is_put_off || !table.is_whole_at(visible) || waits_for_room {
             left.insert(id);
         }
     }
@@ -453,20 +464,32 @@ fn pick_run_compaction(state: &mut State, id: TableId, visible: Lsn, largest: u6
     Some(compaction(state, id, window))
 }
 
-/// Runs of one table that reads have searched so often that they should become one run, where memory has room for the copy.
+/// Runs of a table, of `largest` bytes at most, that reads have searched so often that they should become one run.
+fn window_for_reads(table: &TableState, visible: Lsn, largest: u64) -> Option<Range<usize>> {
+    let searches = table.searches.load(Ordering::Relaxed);
+    if searches < SEARCHES_MIN {
+        return None;
+    }
+    run_tiering(largest).pick_for_reads(&run_candidates(&table.runs, visible), searches)
+}
+
+/// The most bytes of runs of whose copy reads may gain, as memory has room for it.
+fn largest_for_reads(core: &Core, state: &State) -> u64 {
+    let memory_bytes = core.options.memory_bytes;
+    let room = (memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes);
+    compacted_run_bytes_max(memory_bytes).min(room)
+}
+
+/// Takes what [`window_for_reads`] says.
 fn pick_compaction_for_reads(
     core: &Core,
     state: &mut State,
     id: TableId,
     visible: Lsn,
 ) -> Option<Job> {
-    let memory_bytes = core.options.memory_bytes;
-    let room = (memory_bytes / FLUSH_START_SHARE).saturating_sub(state.buffered_bytes);
-    let largest = compacted_run_bytes_max(memory_bytes).min(room);
+    let largest = largest_for_reads(core, state);
     let table = state.tables.get(&id).filter(|table| table.flush_calls == 0)?;
-    let searches = table.searches.load(Ordering::Relaxed);
-    let candidates = run_candidates(&table.runs, visible);
-    let window = run_tiering(largest).pick_for_reads(&candidates, searches)?;
+    let window = window_for_reads(table, visible, largest)?;
     table.searches.store(0, Ordering::Relaxed);
     Some(compaction(state, id, window))
 }

@@ -106,13 +106,13 @@ pub fn index(
     Ok(Done::Installed)
 }
 
-/// Puts a segment back into play.
+/// Puts a segment back into play, with what it lists now.
 pub fn give_back(core: &Core, table: TableId, segment: &Arc<Segment>) {
     let mut state = core.state();
     if let Some(entry) = state.tables.get_mut(&table) {
         entry.indexing.retain(|indexing| !Arc::ptr_eq(&indexing.segment, segment));
         release(&mut entry.segments, std::slice::from_ref(segment));
         entry.is_indexed = false;
-        state.worklist.add(table);
+        state.changed(table);
     }
 }

@@ -192,7 +192,7 @@ impl Reader {
     /// What is read, without what has expired.
     fn shown(&self, current: &Current, interrupt: &Interrupt) -> Result<Arc<Version>> {
         let clock = self.shared.clock.now();
-        if current.fixed.is_some() || !current.version.expires() {
+        if current.fixed.is_some() || !current.version.expires {
             return Ok(current.version.clone());
         }
         let mut shown = current.shown.lock();
@@ -214,7 +214,7 @@ impl Reader {
             Some(fixed) => fixed.clone(),
             None => {
                 let moment = current.moment_of(shown.lsn())?;
-                if shown.expires() { moment.at_clock(shown.clock) } else { moment }
+                if shown.expires { moment.at_clock(shown.clock) } else { moment }
             }
         };
         Ok((moment, Snapshot::new(shown)))
@@ -432,7 +432,7 @@ impl Reader {
         let identified =
             |moment: &Moment| identity.into_iter().fold(moment.clone(), Moment::of_database);
         let mut fixed = fixed.map(identified);
-        if let Some(moment) = fixed.as_mut().filter(|_| shown.expires()) {
+        if let Some(moment) = fixed.as_mut().filter(|_| shown.expires) {
             let clock = moment.clock().unwrap_or_else(|| self.shared.clock.now());
             *moment = moment.clone().at_clock(clock);
             let (expiring, meter) = (&mut BTreeMap::new(), &self.shared.meter);

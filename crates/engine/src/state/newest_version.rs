@@ -70,7 +70,7 @@ impl NewestVersion {
     /// The newest snapshot, if it is one at `visible` and `clock`.
     pub fn known(&self, visible: Lsn, clock: u64) -> Option<Arc<Version>> {
         let known = self.version.as_ref().filter(|version| version.lsn() == visible)?;
-        (known.clock >= clock || !known.expires()).then(|| known.clone())
+        (known.clock >= clock || !known.expires).then(|| known.clone())
     }
 
     /// The tables that may hold erasures which their pieces do not know of; `None` for all.
@@ -113,9 +113,15 @@ impl NewestVersion {
             }
         }
         shared.changed = not_whole;
-        let (of_all, names) = (shared.tables.clone(), shared.names.clone());
-        let version = Arc::new(Version::new(visible, clock, of_all, names));
-        self.handed_out.note_moment(&version.moment);
+        let before = self.version.take().filter(|before| before.lsn() == visible);
+        let moment = match before {
+            // Only time has passed.
+            Some(before) => before.moment.clone(),
+            None => self.handed_out.new_moment(visible),
+        };
+        let (tables, names) = (shared.tables.clone(), shared.names.clone());
+        let expires = !shared.expiring.is_empty();
+        let version = Arc::new(Version { moment, clock, tables, names, expires });
         self.clock = clock;
         self.version = Some(version.clone());
         version
@@ -151,8 +157,10 @@ impl Shared {
 }
 
 impl HandedOut {
-    fn note_moment(&mut self, moment: &Arc<Lsn>) {
-        push(&mut self.moments, moment);
+    fn new_moment(&mut self, lsn: Lsn) -> Arc<Lsn> {
+        let moment = Arc::new(lsn);
+        push(&mut self.moments, &moment);
+        moment
     }
 
     fn note_table(&mut self, table: &Arc<TableVersion>) {

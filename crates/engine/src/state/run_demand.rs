@@ -9,7 +9,7 @@ use crate::state::work_signal::WorkSignal;
 /// Searches that a thread counts for itself before it adds them to those of the others.
 const SEARCHES_TOGETHER: u64 = 64;
 /// Workers are woken after this number of searches, and then each time it has doubled.
-const SEARCHES_MIN: u64 = 1 << 10;
+pub const SEARCHES_MIN: u64 = 1 << 10;
 
 /// Searches of all runs of a table since reads had some of them compacted last. Clones share the count.
 #[derive(Clone)]

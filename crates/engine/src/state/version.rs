@@ -37,6 +37,8 @@ pub struct Version {
     pub tables: Tables,
     /// The tables by name.
     pub names: Arc<BTreeMap<Arc<str>, TableId>>,
+    /// Whether rows of some table expire.
+    pub expires: bool,
 }
 
 /// One table in a version: its pieces, oldest first.
@@ -104,20 +106,12 @@ impl Drop for Serving {
 }
 
 impl Version {
-    pub fn new(
-        lsn: Lsn,
-        clock: u64,
-        tables: Tables,
-        names: Arc<BTreeMap<Arc<str>, TableId>>,
-    ) -> Version {
-        Version { moment: Arc::new(lsn), clock, tables, names }
-    }
-
     /// Some tables at one moment.
     pub fn of(lsn: Lsn, clock: u64, tables: impl IntoIterator<Item = TableVersion>) -> Version {
         let tables: Tables = tables.into_iter().map(|table| (table.id, Arc::new(table))).collect();
         let names = tables.iter().map(|(id, table)| (table.name.clone(), *id)).collect();
-        Version::new(lsn, clock, tables, Arc::new(names))
+        let expires = tables.values().any(|table| table.schema.ttl.is_some());
+        Version { moment: Arc::new(lsn), clock, tables, names: Arc::new(names), expires }
     }
 
     /// The newest commit that is shown.
@@ -129,11 +123,6 @@ impl Version {
     pub fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
         let pieces = self.tables.values().flat_map(|table| table.pieces.iter());
         pieces.filter_map(Piece::segment)
-    }
-
-    /// Whether rows of some table expire.
-    pub fn expires(&self) -> bool {
-        self.tables.values().any(|table| table.schema.ttl.is_some())
     }
 
     /// The same tables at a later time. `expiring` is what is known of the pieces of each, in their order, and stays right
@@ -149,7 +138,9 @@ impl Version {
             let expiring = expiring.entry(*id).or_default();
             Ok((*id, table.at_clock(clock, expiring, meter, interrupt)?))
         });
-        Ok(Version::new(self.lsn(), clock, tables.collect::<Result<_>>()?, self.names.clone()))
+        let (moment, names) = (self.moment.clone(), self.names.clone());
+        let tables = tables.collect::<Result<_>>()?;
+        Ok(Version { moment, clock, tables, names, expires: self.expires })
     }
 }
 

@@ -1,6 +1,8 @@
 //! What the tests of several features make and read alike. What a feature's table is made of stays in its own file.
 
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use drillcore::arrow_array::cast::AsArray;
 use drillcore::arrow_array::types::Int64Type;
@@ -93,4 +95,13 @@ pub fn value_rows(ids: impl IntoIterator<Item = i64>, value: i64) -> RecordBatch
     let ids: Vec<i64> = ids.into_iter().collect();
     let values = integers(vec![value; ids.len()]);
     RecordBatch::try_from_iter([("id", integers(ids)), ("value", values)]).unwrap()
+}
+
+/// Looks again and again whether something is true, for half a minute.
+pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let give_up = Instant::now() + Duration::from_secs(30);
+    while !is_true() {
+        assert!(Instant::now() < give_up, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
 }

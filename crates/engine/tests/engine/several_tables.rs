@@ -1,11 +1,17 @@
 //! What a commit to one table leaves the others.
 
+use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, SystemTime};
 
+use drillcore::arrow_array::{ArrayRef, RecordBatch, TimestampSecondArray};
+use drillcore::arrow_schema::{DataType, TimeUnit};
 use drillcore::*;
 
-use crate::fixtures::{all_ids, of_keys, pairs, value_rows, values_spec};
+use crate::fixtures::{
+    all_ids, integers, key, of_keys, pairs, place_rows, places_spec, schema_of, value_rows,
+    values_spec, wait_until,
+};
 
 fn rows_examined(db: &Database) -> u64 {
     db.stats().unwrap().rows_examined
@@ -110,10 +116,84 @@ fn workers_find_what_there_is_to_do_in_any_of_many_tables() {
             table.append(&value_rows(batch..batch + 100, number as i64), OnError::Raise).unwrap();
             db.flush().unwrap();
         }
-        let give_up = Instant::now() + Duration::from_secs(30);
-        while segments(table) > 4 {
-            assert!(Instant::now() < give_up, "its segments are never merged");
-            thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("its segments are merged", || segments(table) <= 4);
     }
+}
+
+/// Reads of a table want its runs compacted, and memory has no room for the copy until rows of another are flushed.
+#[test]
+fn runs_that_reads_search_are_compacted_as_soon_as_there_is_room() {
+    let memory_bytes = 4 << 20;
+    let db = Database::in_memory(Options { memory_bytes, ..Options::default() }).unwrap();
+    let read = db.create_table("read", values_spec(Merge::Append)).unwrap();
+    let written = db.create_table("written", values_spec(Merge::Append)).unwrap();
+    for run in 0..5 {
+        read.append(&value_rows((run..10_000).step_by(5), 1), OnError::Raise).unwrap();
+    }
+    let mut next = 0;
+    let mut write = || {
+        written.append(&value_rows(next..next + 1_000, 1), OnError::Raise).unwrap();
+        next += 1_000;
+    };
+    while db.stats().unwrap().buffered_bytes < memory_bytes / 2 - 60_000 {
+        write();
+    }
+    let runs = || read.snapshot().unwrap().pieces();
+    for id in 0..3_300 {
+        read.snapshot().unwrap().get(&key(id), None).unwrap();
+    }
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(runs(), 5, "there is no room");
+    while db.stats().unwrap().writer.unwrap().flushes == 0 {
+        write();
+    }
+    wait_until("there is room by now", || runs() == 1);
+}
+
+/// A snapshot that was asked while sets were being listed is not what later ones go by.
+#[test]
+fn sizes_of_sets_are_known_once_they_are_listed() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let spec = places_spec(Merge::Append).without_set_index();
+    let table = db.create_table("t", spec).unwrap();
+    for place in ["Rome", "Oslo", "Bern"] {
+        table.append(&place_rows(0..50_000, place), OnError::Raise).unwrap();
+    }
+    db.flush().unwrap();
+    let are_exact = || {
+        let request = EstimateRequest {
+            aggregates: vec![("count".into(), Aggregate::Count)],
+            by: vec!["place".into()],
+            stop: Stop::Rows(2_000),
+            seed: Some(1),
+            ..EstimateRequest::default()
+        };
+        let estimate = table.snapshot().unwrap().estimate(&request).unwrap();
+        estimate.aggregates[0].intervals.iter().all(|interval| interval.low == interval.high)
+    };
+    let hold = db.hold_maintenance();
+    table.index_all_sets().unwrap();
+    assert!(!are_exact());
+    drop(hold);
+    table.wait_for_set_index().unwrap();
+    assert!(are_exact());
+}
+
+#[test]
+fn a_snapshot_is_not_old_because_time_passes() {
+    let db = Database::in_memory(Options::default()).unwrap();
+    let at = DataType::Timestamp(TimeUnit::Second, None);
+    let columns = schema_of(&[("id", DataType::Int64, false), ("at", at, false)]);
+    let spec = TableSpec::new(columns, ["id"]).ttl("at", Duration::from_secs(3_600));
+    let table = db.create_table("t", spec).unwrap();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let times: ArrayRef = Arc::new(TimestampSecondArray::from(vec![now as i64]));
+    let batch = RecordBatch::try_from_iter([("id", integers([1])), ("at", times)]).unwrap();
+    table.append(&batch, OnError::Raise).unwrap();
+    let held = table.snapshot().unwrap();
+    thread::sleep(Duration::from_millis(1_500));
+    table.snapshot().unwrap();
+    assert_eq!(db.stats().unwrap().writer.unwrap().oldest_snapshot_lsn, None);
+    table.append(&batch, OnError::Raise).unwrap();
+    assert_eq!(db.stats().unwrap().writer.unwrap().oldest_snapshot_lsn, Some(held.lsn()));
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use drillcore::*;
 
 use crate::fixtures::{
-    integers, key, of_keys, of_set, place_rows, places_spec, value_rows, values_spec,
+    integers, key, of_keys, of_set, place_rows, places_spec, value_rows, values_spec, wait_until,
 };
 
 const ROWS: i64 = 10_000;
@@ -15,14 +15,6 @@ const ROWS: i64 = 10_000;
 /// Long enough for workers that have nothing to do to fall asleep.
 fn let_sleep() {
     thread::sleep(Duration::from_millis(100));
-}
-
-fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
-    let give_up = Instant::now() + Duration::from_secs(30);
-    while !is_true() {
-        assert!(Instant::now() < give_up, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// What a case does to a table of rows on disk.
