@@ -124,7 +124,8 @@ fn write_runs(
         }
         let (name, layout) = (table.name.clone(), table.layout.clone());
         let (lsn, clock) = (version.lsn(), version.clock);
-        on_disk.push(TableVersion::new(table.id, name, layout, lsn, clock, pieces.into()));
+        let (pieces, lists) = (pieces.into(), table.resolved.memory().clone());
+        on_disk.push(TableVersion::new(table.id, name, layout, lsn, clock, pieces, lists));
     }
     Ok(())
 }

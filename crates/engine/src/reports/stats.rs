@@ -43,6 +43,9 @@ pub struct Stats {
     pub buffered_bytes: u64,
     /// All rows in memory, including those that only older snapshots hold, and the times of rows that expire next.
     pub row_bytes: u64,
+    /// Lists of rows that reads leave for later ones: of rows that meet a condition, of sets that are not indexed, and of rows
+    /// of such tables as fold keys. A quarter of `memory_bytes` at most, but for the longest; in a reader 128 MiB.
+    pub list_bytes: u64,
     /// Bytes of pages in the cache.
     pub cache_bytes: u64,
     /// Of these, index pages that stay while their segments are open.
@@ -243,6 +246,7 @@ impl Stats {
             tables: tables.collect(),
             lsn: visible,
             buffered_bytes: state.buffered_bytes,
+            list_bytes: state.lists.bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
                 memory_bytes_limit: core.options.memory_bytes,

@@ -54,11 +54,12 @@ use crate::roles::opening::recovery::{
     self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
     open_snapshot, open_tables,
 };
+use crate::select::list_memory::ListMemory;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
 use crate::state::moment::{At, Moment};
-use crate::state::options::ReadOptions;
+use crate::state::options::{READER_LIST_BYTES, ReadOptions};
 use crate::state::positions::Positions;
 use crate::state::slots::{Slot, replace};
 use crate::state::table_state::TableState;
@@ -79,6 +80,7 @@ struct Shared {
     cache: Arc<PageCache>,
     meter: MemoryMeter,
     examined: RowsExamined,
+    lists: Arc<ListMemory>,
     /// By which rows expire.
     clock: Clock,
     /// The segments that somebody reads, so that none is opened twice.
@@ -148,6 +150,7 @@ impl Reader {
                 directory,
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
+                lists: ListMemory::new(READER_LIST_BYTES),
                 clock: Clock::default(),
                 segments: Mutex::default(),
                 current: Mutex::new(None),
@@ -228,7 +231,7 @@ impl Reader {
         };
         let open =
             |id, layout: &Layout| self.segment(id, layout, &current.postings, &current.lease);
-        let version = open_snapshot(pinned, open)?;
+        let version = open_snapshot(pinned, &self.shared.lists, open)?;
         Ok(Snapshot::new(Arc::new(version)))
     }
 
@@ -274,8 +277,10 @@ impl Reader {
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.
     pub fn stats(&self) -> Result<Stats> {
         let current = self.current()?;
-        let Shared { cache, meter, examined, .. } = &*self.shared;
-        Ok(Stats::of_reader(&current.version, &current.log, cache, meter, examined))
+        let Shared { cache, meter, examined, lists, .. } = &*self.shared;
+        let list_bytes = lists.bytes();
+        let stats = Stats::of_reader(&current.version, &current.log, cache, meter, examined);
+        Ok(Stats { list_bytes, ..stats })
     }
 
     /// Takes what is there now for what is read, and returns its newest commit. Snapshots taken before stay as they
@@ -388,7 +393,7 @@ impl Reader {
             interrupt.check()?;
             self.segment(id, layout, &postings, &lease)
         };
-        let mut state = open_tables(found, open)?;
+        let mut state = open_tables(found, &self.shared.lists, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
         let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
@@ -480,7 +485,7 @@ impl Reader {
         }
         let postings = std::mem::take(&mut found.postings);
         let open = |id, layout: &Layout| self.segment(id, layout, &postings, &lease);
-        let shown = Arc::new(open_snapshot(pinned, open)?);
+        let shown = Arc::new(open_snapshot(pinned, &self.shared.lists, open)?);
         let directory = self.shared.directory.clone();
         let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
         Ok(Current {

@@ -5,30 +5,41 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::select::list_memory::{KeptList, ListMemory};
 use crate::select::selection::{Question, Selected};
 
 /// Selections kept a table and snapshot; each holds four bytes a row.
 const KEPT: usize = 4;
 
 /// Resolved selections, newest last.
-#[derive(Default)]
 pub struct ResolvedSelections {
-    kept: Mutex<VecDeque<(Question, Arc<Selected>)>>,
+    memory: Arc<ListMemory>,
+    kept: Mutex<VecDeque<Arc<KeptList>>>,
 }
 
 impl ResolvedSelections {
+    /// None yet; those that are kept count in `memory`.
+    pub fn new(memory: Arc<ListMemory>) -> ResolvedSelections {
+        ResolvedSelections { memory, kept: Mutex::default() }
+    }
+
+    /// What the selections count in.
+    pub fn memory(&self) -> &Arc<ListMemory> {
+        &self.memory
+    }
+
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {
-        let kept = self.kept.lock();
-        kept.iter().find(|(known, _)| known == question).map(|(_, selected)| selected.clone())
+        self.kept.lock().iter().find_map(|kept| kept.get(question))
     }
 
     /// Keeps a selection in place of the oldest one, and hands it back.
     pub fn keep(&self, question: Question, selected: Arc<Selected>) -> Arc<Selected> {
+        let list = self.memory.keep(question, selected.clone());
         let mut kept = self.kept.lock();
-        if kept.len() == KEPT {
-            kept.pop_front();
-        }
-        kept.push_back((question, selected.clone()));
+        let oldest = if kept.len() == KEPT { kept.pop_front() } else { None };
+        kept.push_back(list);
+        drop(kept);
+        drop(oldest);
         selected
     }
 }

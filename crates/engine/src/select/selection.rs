@@ -253,6 +253,15 @@ impl Selected {
         self.fences.total()
     }
 
+    /// What lists of ordinals take in memory, that are only this selection's.
+    pub fn list_bytes(&self) -> u64 {
+        let bytes = |part: &Part| match &part.members {
+            Some(Members::Listed(ordinals)) => size_of_val(&**ordinals) as u64,
+            _ => 0,
+        };
+        self.parts.iter().map(bytes).sum()
+    }
+
     pub fn pieces(&self) -> &Arc<[Piece]> {
         &self.pieces
     }

@@ -35,6 +35,10 @@ const CACHE_BYTES: u64 = 128 << 20;
 
 /// One for memory, which must not wait, and one for merges, which are long.
 const MAINTENANCE_THREADS_MIN: usize = 2;
+/// Lists of rows that reads leave for later ones take this share of `memory_bytes`, ...
+const LIST_SHARE: u64 = 4;
+/// ... and of a reader this.
+pub const READER_LIST_BYTES: u64 = 128 << 20;
 
 /// Options of [`Database::open`](crate::Database::open).
 ///
@@ -109,6 +113,11 @@ impl Options {
 
     pub(crate) fn read_mode(&self) -> ReadMode {
         ReadMode { direct_io: self.direct_io, io_uring: self.io_uring }
+    }
+
+    /// What lists of rows that reads leave for later ones may take.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        self.memory_bytes / LIST_SHARE
     }
 }
 

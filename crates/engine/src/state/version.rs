@@ -19,6 +19,7 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::select::expiry::unexpired;
+use crate::select::list_memory::ListMemory;
 use crate::select::predicate::Test;
 use crate::select::resolved_selections::ResolvedSelections;
 use crate::select::selection::Selected;
@@ -151,7 +152,7 @@ impl TableVersion {
     }
 
     /// A table at one LSN, without the rows that have expired at `clock` but that stored rows tell of: who gives the pieces
-    /// has these erased.
+    /// has these erased. What reads find out of it counts in `lists`.
     pub fn new(
         id: TableId,
         name: Arc<str>,
@@ -159,10 +160,11 @@ impl TableVersion {
         lsn: Lsn,
         clock: u64,
         pieces: Arc<[Piece]>,
+        lists: Arc<ListMemory>,
     ) -> TableVersion {
         let schema = Arc::new(layout.schema().clone());
-        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::default());
-        let passed = ResolvedSelections::default();
+        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::new(lists.clone()));
+        let passed = ResolvedSelections::new(lists);
         let lists_every_set = OnceLock::new();
         let limit = schema.expiry_limit(clock).filter(|_| !schema.expires_by_stored_row());
         let unexpired = limit.map(|limit| unexpired(&schema, limit).expect("the column is there"));
@@ -209,7 +211,9 @@ impl TableVersion {
             }
         }
         let (name, layout) = (self.name.clone(), self.layout.clone());
-        let mut version = TableVersion::new(self.id, name, layout, self.lsn, clock, pieces.into());
+        let (lsn, lists) = (self.lsn, self.resolved.memory().clone());
+        let mut version =
+            TableVersion::new(self.id, name, layout, lsn, clock, pieces.into(), lists);
         version.run_demand = self.run_demand.clone();
         Ok(Arc::new(version))
     }

@@ -9,8 +9,8 @@ use drillcore::arrow_schema::{DataType, TimeUnit};
 use drillcore::*;
 
 use crate::fixtures::{
-    all_ids, integers, key, of_keys, pairs, place_rows, places_spec, schema_of, value_rows,
-    values_spec, wait_until,
+    all_ids, ids, integers, key, of_keys, of_set, pairs, place_rows, places_spec, schema_of,
+    value_rows, values_spec, wait_until,
 };
 
 fn rows_examined(db: &Database) -> u64 {
@@ -196,4 +196,43 @@ fn a_snapshot_is_not_old_because_time_passes() {
     assert_eq!(db.stats().unwrap().writer.unwrap().oldest_snapshot_lsn, None);
     table.append(&batch, OnError::Raise).unwrap();
     assert_eq!(db.stats().unwrap().writer.unwrap().oldest_snapshot_lsn, Some(held.lsn()));
+}
+
+/// Ten tables that do not change, in each of which a set has to be looked for: there is room for six lists of its rows.
+#[test]
+fn lists_that_reads_leave_take_a_share_of_memory_whatever_the_tables() {
+    const MEMBERS: i64 = 10_000;
+    const LIST_BYTES: u64 = 4 * MEMBERS as u64;
+    let options = Options { memory_bytes: Options::MEMORY_BYTES_MIN, ..Options::default() };
+    let limit = options.memory_bytes / 4;
+    let db = Database::in_memory(options).unwrap();
+    let tables: Vec<Table> = (0..10)
+        .map(|number| {
+            let spec = places_spec(Merge::Append).without_set_index();
+            let table = db.create_table(&format!("{number}"), spec).unwrap();
+            table.append(&place_rows(0..1_000, "Oslo"), OnError::Raise).unwrap();
+            table.append(&place_rows(1_000..1_000 + MEMBERS, "Rome"), OnError::Raise).unwrap();
+            table
+        })
+        .collect();
+    db.compact().unwrap();
+    let (list_bytes, snapshot) = (|| db.stats().unwrap().list_bytes, db.snapshot().unwrap());
+    assert_eq!(list_bytes(), 0);
+    let draw = |table: &Table| {
+        let selection = of_set("Rome");
+        let request = SampleRequest { n: 10, selection, seed: Some(1), ..Default::default() };
+        ids(&snapshot.table(table.name()).unwrap().sample(&request).unwrap())
+    };
+    let drawn = draw(&tables[0]);
+    assert_eq!(list_bytes(), LIST_BYTES);
+    // The last two find their lists again.
+    for table in tables.iter().chain(&tables[8..]) {
+        assert_eq!(draw(table), drawn);
+        assert!(list_bytes() <= limit, "{} of {limit}", list_bytes());
+    }
+    assert_eq!(list_bytes(), limit / LIST_BYTES * LIST_BYTES);
+    tables[9].append(&place_rows(0..1, "Oslo"), OnError::Raise).unwrap();
+    drop(snapshot);
+    db.snapshot().unwrap();
+    assert_eq!(list_bytes(), (limit / LIST_BYTES - 1) * LIST_BYTES, "one goes with its version");
 }

@@ -33,6 +33,7 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
 use crate::select::key_range::KeyRange;
+use crate::select::list_memory::ListMemory;
 use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::erasing::erased_by;
@@ -55,6 +56,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
+    let lists = ListMemory::new(options.list_bytes());
     let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
@@ -75,9 +77,10 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
         opened.insert(id, segment.clone());
         Ok(segment)
     };
-    let mut state = open_tables(found, &mut open_segment)?;
+    let mut state = open_tables(found, &lists, &mut open_segment)?;
     for (name, pinned) in snapshots {
-        state.named.insert(name, Arc::new(open_snapshot(&pinned, &mut open_segment)?));
+        let pinned_version = open_snapshot(&pinned, &lists, &mut open_segment)?;
+        state.named.insert(name, Arc::new(pinned_version));
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
     }
@@ -208,10 +211,11 @@ fn check_no_edit_is_lost(
 /// The tables of a manifest, with their segments as `open` finds them.
 pub fn open_tables(
     found: ManifestState,
+    lists: &Arc<ListMemory>,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<State> {
     let mut last = found.next_lsn.0 - 1;
-    let mut state = State::new(Lsn(1));
+    let mut state = State::new(Lsn(1), lists.clone());
     state.next_table = found.next_table;
     state.positions = Positions::noted(found.positions, found.next_lsn);
     for (id, entry) in found.tables {
@@ -233,6 +237,7 @@ pub fn open_tables(
 /// A named snapshot as the manifest describes it, with its segments as `open` finds them.
 pub fn open_snapshot(
     pinned: &PinnedSnapshot,
+    lists: &Arc<ListMemory>,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<Version> {
     let (lsn, clock) = (pinned.lsn, pinned.clock);
@@ -248,7 +253,7 @@ pub fn open_snapshot(
                 Ok(Piece { erased, ..segment.into() })
             })
             .collect::<Result<_>>()?;
-        Ok(TableVersion::new(table.table, name, layout, lsn, clock, pieces))
+        Ok(TableVersion::new(table.table, name, layout, lsn, clock, pieces, lists.clone()))
     });
     Ok(Version::of(lsn, clock, tables.collect::<Result<Vec<_>>>()?))
 }
