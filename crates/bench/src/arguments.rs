@@ -59,6 +59,8 @@ pub enum Bench {
     Readers,
     /// All rows of one set.
     Sets,
+    /// One column of all rows, in key order.
+    Columns,
     /// Random rows of a table, a key range and a set.
     Sampling,
     /// Random rows of narrow key ranges, in memory as they arrived.
@@ -72,7 +74,7 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 14] = [
+    pub const ALL: [Bench; 15] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
@@ -82,6 +84,7 @@ impl Bench {
         Bench::Reads,
         Bench::Readers,
         Bench::Sets,
+        Bench::Columns,
         Bench::Sampling,
         Bench::Ranges,
         Bench::Beside,

@@ -34,6 +34,7 @@ mod readers;
 mod sets;
 mod sampling;
 mod pairs;
+mod columns;
 mod ranges;
 mod beside;
 mod draws;
@@ -93,6 +94,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Reads => reads::reads(&setup)?,
             Bench::Readers => readers::readers(&setup)?,
             Bench::Sets => sets::sets(&setup)?,
+            Bench::Columns => columns::columns(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
             Bench::Ranges => ranges::ranges(&setup)?,
             Bench::Beside => beside::beside(&setup)?,

@@ -27,9 +27,14 @@ pub fn create(merge: Merge) -> Result<(Database, Table)> {
     let options =
         Options { durability: Durability::None, memory_bytes: MEMORY_BYTES, ..Options::default() };
     let db = Database::in_memory(options)?;
-    let spec = TableSpec::new(schema(), ["key"]).weights(["value"]).merge(merge);
-    let table = db.create_table("pairs", spec)?;
+    let table = create_in(&db, merge)?;
     Ok((db, table))
+}
+
+/// The same table in another database.
+pub fn create_in(db: &Database, merge: Merge) -> Result<Table> {
+    let spec = TableSpec::new(schema(), ["key"]).weights(["value"]).merge(merge);
+    Ok(db.create_table("pairs", spec)?)
 }
 
 fn schema() -> SchemaRef {

@@ -192,6 +192,15 @@ fn sets_measures_three_sizes_with_and_without_an_index() {
 }
 
 #[test]
+fn columns_measures_scans_in_memory_and_on_disk_beside_a_copy() {
+    let (printed, lines) = figures("columns");
+    let cases =
+        ["the key, in memory", "the value, in memory", "the key, on disk", "the value, on disk"];
+    assert_eq!(names(lines.iter(), "case"), cases.into());
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|v| v > 0.0)), "{printed}");
+}
+
+#[test]
 fn sampling_measures_samples_that_fit_their_population() {
     let cases = ["table", "key range", "set"]
         .map(|of| [format!("1 of the {of}"), format!("100 of the {of}")]);
