@@ -124,8 +124,8 @@ fn write_runs(
         }
         let (name, layout) = (table.name.clone(), table.layout.clone());
         let (lsn, clock) = (version.lsn(), version.clock);
-        let (pieces, lists) = (pieces.into(), table.resolved.memory().clone());
-        on_disk.push(TableVersion::new(table.id, name, layout, lsn, clock, pieces, lists));
+        let (pieces, reads) = (pieces.into(), table.reads.clone());
+        on_disk.push(TableVersion::new(table.id, name, layout, lsn, clock, pieces, reads));
     }
     Ok(())
 }

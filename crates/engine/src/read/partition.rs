@@ -22,6 +22,7 @@ use crate::policy::table_policy::TablePolicy;
 use crate::select::partitioning::{partition_by_keys, partitions_worth};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
+use crate::select::read_memory::ReadMemory;
 use crate::select::selection::Selected;
 
 /// Rows of a batch, unless they are long.
@@ -45,6 +46,7 @@ pub struct ScanPlan {
     schema: SchemaRef,
     limit: Option<u64>,
     batch_rows: usize,
+    memory: Arc<ReadMemory>,
     interrupt: Interrupt,
 }
 
@@ -112,6 +114,7 @@ impl ScanPlan {
         test: Option<Test>,
         fold: Fold,
         direction: Direction,
+        memory: Arc<ReadMemory>,
         interrupt: Interrupt,
     ) -> ScanPlan {
         let schema = layout.schema().columns.project(&columns).expect("columns were resolved");
@@ -135,6 +138,7 @@ impl ScanPlan {
             schema: schema.into(),
             limit: None,
             batch_rows: BATCH_ROWS,
+            memory,
             interrupt,
         }
     }
@@ -168,6 +172,11 @@ impl KeyPartition {
     /// The schema of every batch.
     pub(crate) fn schema(&self) -> SchemaRef {
         self.plan.schema.clone()
+    }
+
+    /// What it may hold together with other reads.
+    pub(crate) fn memory(&self) -> &Arc<ReadMemory> {
+        &self.plan.memory
     }
 
     pub(crate) fn interrupt(&self) -> &Interrupt {

@@ -106,8 +106,8 @@ impl TableSnapshot {
             (self.candidates(&scope, &request.interrupt)?, policy.fold())
         };
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
-        let interrupt = request.interrupt.clone();
-        let plan = ScanPlan::new(layout, columns, test, fold, direction, interrupt);
+        let (memory, interrupt) = (self.table().reads.clone(), request.interrupt.clone());
+        let plan = ScanPlan::new(layout, columns, test, fold, direction, memory, interrupt);
         Ok(KeyPartition::new(selected, plan.limited(request.limit)))
     }
 }

@@ -1,8 +1,8 @@
 //! Several threads that scan partitions ahead of who reads them, in key order.
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
-//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is,
-//! and the partition that the reader waits for is always somebody's work. Nothing that is logged or visible
+//! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is; of many
+//! scans at once, it is bounded for all together, and each gets one partition at least ([`ReadMemory`]). And the partition that the reader waits for is always somebody's work. Nothing that is logged or visible
 //! depends on these threads, so they and their queues are the standard library's.
 
 use std::any::Any;
@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::read::partition::KeyPartition;
+use crate::select::read_memory::{Ahead, ReadMemory};
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
 const PARTITIONS_PER_THREAD: usize = 2;
@@ -44,7 +45,10 @@ pub struct ScanAhead {
     /// Rows that a partition should have.
     partition_rows: Option<u64>,
     /// What was handed out and not read to its end, in order.
-    queues: VecDeque<Receiver<Message>>,
+    queues: VecDeque<(Receiver<Message>, Ahead)>,
+    /// How many may be.
+    queues_max: usize,
+    memory: Arc<ReadMemory>,
     /// `None` once nothing more is handed out.
     scans: Option<Sender<PartitionToScan>>,
     workers: Vec<JoinHandle<()>>,
@@ -79,6 +83,8 @@ impl ScanAhead {
                 .into(),
             partition_rows,
             queues: VecDeque::new(),
+            queues_max: threads * PARTITIONS_PER_THREAD,
+            memory: whole.memory().clone(),
             scans: Some(sender),
             workers: Vec::with_capacity(threads),
             stop,
@@ -93,16 +99,14 @@ impl ScanAhead {
                 .map_err(|error| Error::io("cannot start a thread", error))?;
             scan.workers.push(worker);
         }
-        for _ in 0..threads * PARTITIONS_PER_THREAD {
-            scan.hand_out()?;
-        }
+        scan.hand_out()?;
         Ok(scan)
     }
 
     /// The next batch in the order of the scan; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.interrupt.check()?;
-        while let Some(queue) = self.queues.front() {
+        while let Some((queue, _)) = self.queues.front() {
             match queue.recv_timeout(POLL) {
                 Ok(Ok(None)) => {
                     self.queues.pop_front();
@@ -116,14 +120,17 @@ impl ScanAhead {
         Ok(None)
     }
 
-    /// Hands out the next partition, if there is one.
+    /// Hands out the next partitions, as many as there may be.
     fn hand_out(&mut self) -> Result<()> {
-        let Some(partition) = self.next_partition()? else { return Ok(()) };
-        let (batches, queue) = sync_channel(BATCHES_AHEAD);
-        let scans = self.scans.as_ref().expect("open until it is dropped");
-        // Nobody takes it if all threads panicked, which the reader learns from its queue.
-        let _ = scans.send(PartitionToScan { partition, batches });
-        self.queues.push_back(queue);
+        while self.queues.len() < self.queues_max {
+            let Some(ahead) = self.memory.read_ahead(!self.queues.is_empty()) else { break };
+            let Some(partition) = self.next_partition()? else { break };
+            let (batches, queue) = sync_channel(BATCHES_AHEAD);
+            let scans = self.scans.as_ref().expect("open until it is dropped");
+            // Nobody takes it if all threads panicked, which the reader learns from its queue.
+            let _ = scans.send(PartitionToScan { partition, batches });
+            self.queues.push_back((queue, ahead));
+        }
         Ok(())
     }
 

@@ -246,7 +246,7 @@ impl Stats {
             tables: tables.collect(),
             lsn: visible,
             buffered_bytes: state.buffered_bytes,
-            list_bytes: state.lists.bytes(),
+            list_bytes: state.reads.list_bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
                 memory_bytes_limit: core.options.memory_bytes,

@@ -54,7 +54,7 @@ use crate::roles::opening::recovery::{
     self, check_log_reaches, erase_logged, logged_commit, logged_rows, open_described,
     open_snapshot, open_tables,
 };
-use crate::select::list_memory::ListMemory;
+use crate::select::read_memory::ReadMemory;
 use crate::state::clock::Clock;
 use crate::state::expiring::Expiring;
 use crate::state::guarded::State;
@@ -80,7 +80,7 @@ struct Shared {
     cache: Arc<PageCache>,
     meter: MemoryMeter,
     examined: RowsExamined,
-    lists: Arc<ListMemory>,
+    reads: Arc<ReadMemory>,
     /// By which rows expire.
     clock: Clock,
     /// The segments that somebody reads, so that none is opened twice.
@@ -150,7 +150,7 @@ impl Reader {
                 directory,
                 meter: MemoryMeter::default(),
                 examined: RowsExamined::default(),
-                lists: ListMemory::new(READER_LIST_BYTES),
+                reads: ReadMemory::new(READER_LIST_BYTES),
                 clock: Clock::default(),
                 segments: Mutex::default(),
                 current: Mutex::new(None),
@@ -231,7 +231,7 @@ impl Reader {
         };
         let open =
             |id, layout: &Layout| self.segment(id, layout, &current.postings, &current.lease);
-        let version = open_snapshot(pinned, &self.shared.lists, open)?;
+        let version = open_snapshot(pinned, &self.shared.reads, open)?;
         Ok(Snapshot::new(Arc::new(version)))
     }
 
@@ -277,8 +277,8 @@ impl Reader {
     /// Sizes and counts of what this reader holds and has read. What the writer does is not in them.
     pub fn stats(&self) -> Result<Stats> {
         let current = self.current()?;
-        let Shared { cache, meter, examined, lists, .. } = &*self.shared;
-        let list_bytes = lists.bytes();
+        let Shared { cache, meter, examined, reads, .. } = &*self.shared;
+        let list_bytes = reads.list_bytes();
         let stats = Stats::of_reader(&current.version, &current.log, cache, meter, examined);
         Ok(Stats { list_bytes, ..stats })
     }
@@ -393,7 +393,7 @@ impl Reader {
             interrupt.check()?;
             self.segment(id, layout, &postings, &lease)
         };
-        let mut state = open_tables(found, &self.shared.lists, open)?;
+        let mut state = open_tables(found, &self.shared.reads, open)?;
         let before = before.filter(|before| take_over(&mut state, &before.version));
         let known = before.map_or(Lsn(0), |before| before.version.lsn());
         let mut erasures: Vec<(Lsn, Erasure)> = Vec::new();
@@ -485,7 +485,7 @@ impl Reader {
         }
         let postings = std::mem::take(&mut found.postings);
         let open = |id, layout: &Layout| self.segment(id, layout, &postings, &lease);
-        let shown = Arc::new(open_snapshot(pinned, &self.shared.lists, open)?);
+        let shown = Arc::new(open_snapshot(pinned, &self.shared.reads, open)?);
         let directory = self.shared.directory.clone();
         let for_others = Lease::take_moment(directory, version, moment.lsn(), fresh_seed())?;
         Ok(Current {

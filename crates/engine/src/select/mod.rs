@@ -5,7 +5,7 @@ pub mod key_range;
 pub mod predicate;
 pub mod selection;
 pub mod expiry;
-pub mod list_memory;
+pub mod read_memory;
 pub mod resolved_selections;
 pub mod fetch;
 pub mod partitioning;

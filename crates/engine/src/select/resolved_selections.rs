@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::select::list_memory::{KeptList, ListMemory};
+use crate::select::read_memory::{KeptList, ReadMemory};
 use crate::select::selection::{Question, Selected};
 
 /// Selections kept a table and snapshot; each holds four bytes a row.
@@ -13,19 +13,14 @@ const KEPT: usize = 4;
 
 /// Resolved selections, newest last.
 pub struct ResolvedSelections {
-    memory: Arc<ListMemory>,
+    memory: Arc<ReadMemory>,
     kept: Mutex<VecDeque<Arc<KeptList>>>,
 }
 
 impl ResolvedSelections {
     /// None yet; those that are kept count in `memory`.
-    pub fn new(memory: Arc<ListMemory>) -> ResolvedSelections {
+    pub fn new(memory: Arc<ReadMemory>) -> ResolvedSelections {
         ResolvedSelections { memory, kept: Mutex::default() }
-    }
-
-    /// What the selections count in.
-    pub fn memory(&self) -> &Arc<ListMemory> {
-        &self.memory
     }
 
     pub fn get(&self, question: &Question) -> Option<Arc<Selected>> {

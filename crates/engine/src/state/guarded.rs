@@ -12,7 +12,7 @@ use drillcore_format::schema::ExpiryLimit;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::piece::Piece;
-use crate::select::list_memory::ListMemory;
+use crate::select::read_memory::ReadMemory;
 use crate::state::expiring::Expiring;
 use crate::state::newest_version::{NewestVersion, OldestSnapshot};
 use crate::state::positions::Positions;
@@ -60,8 +60,8 @@ pub struct State {
     /// Which tables workers look at, and what they wait for.
     pub worklist: Worklist,
     pub work: Arc<WorkSignal>,
-    /// What lists that reads leave for later ones may take.
-    pub lists: Arc<ListMemory>,
+    /// What reads may hold in memory together.
+    pub reads: Arc<ReadMemory>,
 }
 
 /// How often which background work was done.
@@ -75,7 +75,7 @@ pub struct MaintenanceCounts {
 }
 
 impl State {
-    pub fn new(next_lsn: Lsn, lists: Arc<ListMemory>) -> State {
+    pub fn new(next_lsn: Lsn, reads: Arc<ReadMemory>) -> State {
         State {
             tables: BTreeMap::new(),
             next_lsn,
@@ -96,7 +96,7 @@ impl State {
             newest: NewestVersion::default(),
             worklist: Worklist::default(),
             work: Arc::default(),
-            lists,
+            reads,
             clock: 0,
             next_expiry: Instant::now(),
             is_expiring: false,
@@ -275,7 +275,7 @@ impl State {
             return version;
         }
         self.settle(visible);
-        self.newest.make(&self.tables, visible, self.clock, &self.work, &self.lists)
+        self.newest.make(&self.tables, visible, self.clock, &self.work, &self.reads)
     }
 
     /// The oldest snapshot that somebody holds, if it is not the newest.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use drillcore_format::ids::{Lsn, TableId};
 
-use crate::select::list_memory::ListMemory;
+use crate::select::read_memory::ReadMemory;
 use crate::state::table_state::TableState;
 use crate::state::version::{TableVersion, Tables, Version};
 use crate::state::work_signal::WorkSignal;
@@ -92,7 +92,7 @@ impl NewestVersion {
         visible: Lsn,
         clock: u64,
         work: &Arc<WorkSignal>,
-        lists: &Arc<ListMemory>,
+        reads: &Arc<ReadMemory>,
     ) -> Arc<Version> {
         let shared = self.shared.get_or_insert_with(|| Shared::nothing_of(tables));
         let then = self.clock;
@@ -107,7 +107,7 @@ impl NewestVersion {
         for id in to_make {
             // A job may have ended whose table was dropped.
             let Some(table) = tables.get(&id) else { continue };
-            let made = Arc::new(table.version(id, visible, clock, work, lists));
+            let made = Arc::new(table.version(id, visible, clock, work, reads));
             self.handed_out.note_table(&made);
             shared.tables.insert_mut(id, made);
             if !table.is_whole_at(visible) {

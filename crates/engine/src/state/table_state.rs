@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::{Piece, SortedArray};
 use crate::pieces::run::Run;
-use crate::select::list_memory::ListMemory;
+use crate::select::read_memory::ReadMemory;
 use crate::state::erasures::{Erasures, Unnoted};
 use crate::state::expiring::Expiring;
 use crate::state::levels::levels;
@@ -306,14 +306,14 @@ impl TableState {
         visible: Lsn,
         clock: u64,
         work: &Arc<WorkSignal>,
-        lists: &Arc<ListMemory>,
+        reads: &Arc<ReadMemory>,
     ) -> TableVersion {
         let segments = self.segments.iter().map(Piece::from);
         let runs = self.runs.iter().filter(|slot| slot.piece.lsns().last <= visible);
         let pieces = segments.chain(runs.map(Piece::from)).collect();
         let (name, layout, clock) = (self.name.clone(), self.layout.clone(), self.clock(clock));
         let mut version =
-            TableVersion::new(id, name, layout, visible, clock, pieces, lists.clone());
+            TableVersion::new(id, name, layout, visible, clock, pieces, reads.clone());
         version.liveness.demand = self.liveness_demand.clone();
         let has_several = version.pieces.iter().filter(|piece| piece.run().is_some()).count() > 1;
         let demand = || RunDemand::new(self.searches.clone(), work.clone());

@@ -19,8 +19,8 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::memory_meter::MemoryMeter;
 use crate::pieces::piece::Piece;
 use crate::select::expiry::unexpired;
-use crate::select::list_memory::ListMemory;
 use crate::select::predicate::Test;
+use crate::select::read_memory::ReadMemory;
 use crate::select::resolved_selections::ResolvedSelections;
 use crate::select::selection::Selected;
 use crate::state::expiring::Expiring;
@@ -63,6 +63,8 @@ pub struct TableVersion {
     pub run_demand: Option<RunDemand>,
     /// Rows of sets without an index that were looked for.
     pub passed: ResolvedSelections,
+    /// What all reads may hold together.
+    pub reads: Arc<ReadMemory>,
     /// Whether all pieces listed all sets when somebody wanted to know.
     pub lists_every_set: OnceLock<bool>,
 }
@@ -152,7 +154,7 @@ impl TableVersion {
     }
 
     /// A table at one LSN, without the rows that have expired at `clock` but that stored rows tell of: who gives the pieces
-    /// has these erased. What reads find out of it counts in `lists`.
+    /// has these erased. What reads find out of it counts in `reads`.
     pub fn new(
         id: TableId,
         name: Arc<str>,
@@ -160,11 +162,11 @@ impl TableVersion {
         lsn: Lsn,
         clock: u64,
         pieces: Arc<[Piece]>,
-        lists: Arc<ListMemory>,
+        reads: Arc<ReadMemory>,
     ) -> TableVersion {
         let schema = Arc::new(layout.schema().clone());
-        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::new(lists.clone()));
-        let passed = ResolvedSelections::new(lists);
+        let (whole, resolved) = (OnceLock::new(), ResolvedSelections::new(reads.clone()));
+        let passed = ResolvedSelections::new(reads.clone());
         let lists_every_set = OnceLock::new();
         let limit = schema.expiry_limit(clock).filter(|_| !schema.expires_by_stored_row());
         let unexpired = limit.map(|limit| unexpired(&schema, limit).expect("the column is there"));
@@ -181,6 +183,7 @@ impl TableVersion {
             liveness: TableLiveness::default(),
             run_demand: None,
             passed,
+            reads,
             lists_every_set,
         }
     }
@@ -211,9 +214,9 @@ impl TableVersion {
             }
         }
         let (name, layout) = (self.name.clone(), self.layout.clone());
-        let (lsn, lists) = (self.lsn, self.resolved.memory().clone());
+        let (lsn, reads) = (self.lsn, self.reads.clone());
         let mut version =
-            TableVersion::new(self.id, name, layout, lsn, clock, pieces.into(), lists);
+            TableVersion::new(self.id, name, layout, lsn, clock, pieces.into(), reads);
         version.run_demand = self.run_demand.clone();
         Ok(Arc::new(version))
     }

@@ -255,7 +255,7 @@ fn publish(
         }
         state = core.wait_or_stop(state, interrupt)?;
     }
-    let (lsn, clock, lists) = (state.next_lsn, state.clock(), state.lists.clone());
+    let (lsn, clock, reads) = (state.next_lsn, state.clock(), state.reads.clone());
     let entry = state.tables.get_mut(&shape.table).expect("looked up under the same lock");
     let pieces = entry.pieces();
     let (mut hidden, mut stored_rows) = (Vec::new(), 0);
@@ -285,7 +285,7 @@ fn publish(
     }
     let before = |lsn: Lsn| {
         let (name, layout) = (entry.name.clone(), entry.layout.clone());
-        TableVersion::new(shape.table, name, layout, lsn, clock, pieces.into(), lists)
+        TableVersion::new(shape.table, name, layout, lsn, clock, pieces.into(), reads)
     };
     if stored_rows == 0 && (!again || hidden.is_empty()) {
         let visible = core.visible();

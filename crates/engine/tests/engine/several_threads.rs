@@ -493,3 +493,52 @@ fn all_threads_count_the_rows_that_pass() {
         assert_eq!(counted, scanned(&snapshot, &request).num_rows() as u64);
     }
 }
+
+/// Scans whose readers take one batch and then pause: all of them together read a bounded number of partitions ahead.
+#[test]
+fn many_slow_scans_read_no_more_ahead_than_a_few() {
+    const SCANS: usize = 60;
+    let db = Database::in_memory(Options::default()).unwrap();
+    let snapshot = table_of(&db, |_| 2, 100_000);
+    let test = Arc::new(Thirds::new());
+    let request = ScanRequest {
+        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
+        threads: Some(2),
+        partition_rows: Some(2_000),
+        ..Default::default()
+    };
+    // The scans with the rows read of each, and how many rows were tested until all wait for their readers.
+    let begin = |scans: usize| {
+        let before = test.tested.load(Ordering::Relaxed);
+        let begun: Vec<(Scan, usize)> = (0..scans)
+            .map(|_| {
+                let mut scan = snapshot.scan(request.clone()).unwrap();
+                let rows = scan.next().unwrap().unwrap().num_rows();
+                (scan, rows)
+            })
+            .collect();
+        let mut tested = before;
+        while tested != test.tested.load(Ordering::Relaxed) {
+            tested = test.tested.load(Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(200));
+        }
+        (begun, tested - before)
+    };
+    let (alone, rows_of_one) = begin(1);
+    let rows: Vec<usize> = alone.into_iter().map(|(scan, first)| first + rest_of(scan)).collect();
+    let (begun, rows_of_all) = begin(SCANS);
+    // A scan by itself reads four partitions ahead, and all together some for each core, and each one.
+    let cores = thread::available_parallelism().unwrap().get();
+    let partitions = (4 * cores).max(16) + SCANS;
+    let most = rows_of_one * partitions as u64 / 4 * 5 / 4;
+    assert!(rows_of_all < most, "{rows_of_all} of {most} rows, of one scan {rows_of_one}");
+    assert!(most < rows_of_one * SCANS as u64 * 3 / 4, "else the test says nothing");
+    for (scan, first) in begun {
+        assert_eq!(first + rest_of(scan), rows[0]);
+    }
+}
+
+/// How many rows are left of a scan.
+fn rest_of(scan: Scan) -> usize {
+    scan.map(|batch| batch.unwrap().num_rows()).sum()
+}

@@ -33,7 +33,7 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::piece::Piece;
 use crate::pieces::run::UncommittedRun;
 use crate::select::key_range::KeyRange;
-use crate::select::list_memory::ListMemory;
+use crate::select::read_memory::ReadMemory;
 use crate::select::selection::Question;
 use crate::state::core::Core;
 use crate::state::erasing::erased_by;
@@ -56,7 +56,7 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
     // Whatever refuses the opening does so before anything is changed.
     let found = Manifest::read(directory.as_ref())?.state;
     let cache = Arc::new(PageCache::new(directory.clone(), options.cache_bytes));
-    let lists = ListMemory::new(options.list_bytes());
+    let reads = ReadMemory::new(options.list_bytes());
     let orphans = orphans(directory.as_ref(), &found)?;
     let needed_from = found.next_lsn;
     let next_segment = found.next_segment;
@@ -77,9 +77,9 @@ pub fn open(directory: Arc<dyn Directory>, options: Options, fresh: u128) -> Res
         opened.insert(id, segment.clone());
         Ok(segment)
     };
-    let mut state = open_tables(found, &lists, &mut open_segment)?;
+    let mut state = open_tables(found, &reads, &mut open_segment)?;
     for (name, pinned) in snapshots {
-        let pinned_version = open_snapshot(&pinned, &lists, &mut open_segment)?;
+        let pinned_version = open_snapshot(&pinned, &reads, &mut open_segment)?;
         state.named.insert(name, Arc::new(pinned_version));
         // The commits it shows may be in no table any more.
         state.next_lsn = state.next_lsn.max(Lsn(pinned.lsn.0 + 1));
@@ -211,11 +211,11 @@ fn check_no_edit_is_lost(
 /// The tables of a manifest, with their segments as `open` finds them.
 pub fn open_tables(
     found: ManifestState,
-    lists: &Arc<ListMemory>,
+    reads: &Arc<ReadMemory>,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<State> {
     let mut last = found.next_lsn.0 - 1;
-    let mut state = State::new(Lsn(1), lists.clone());
+    let mut state = State::new(Lsn(1), reads.clone());
     state.next_table = found.next_table;
     state.positions = Positions::noted(found.positions, found.next_lsn);
     for (id, entry) in found.tables {
@@ -237,7 +237,7 @@ pub fn open_tables(
 /// A named snapshot as the manifest describes it, with its segments as `open` finds them.
 pub fn open_snapshot(
     pinned: &PinnedSnapshot,
-    lists: &Arc<ListMemory>,
+    reads: &Arc<ReadMemory>,
     mut open: impl FnMut(SegmentId, &Layout) -> Result<Arc<Segment>>,
 ) -> Result<Version> {
     let (lsn, clock) = (pinned.lsn, pinned.clock);
@@ -253,7 +253,7 @@ pub fn open_snapshot(
                 Ok(Piece { erased, ..segment.into() })
             })
             .collect::<Result<_>>()?;
-        Ok(TableVersion::new(table.table, name, layout, lsn, clock, pieces, lists.clone()))
+        Ok(TableVersion::new(table.table, name, layout, lsn, clock, pieces, reads.clone()))
     });
     Ok(Version::of(lsn, clock, tables.collect::<Result<Vec<_>>>()?))
 }

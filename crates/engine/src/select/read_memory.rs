@@ -1,23 +1,35 @@
-//! Memory for lists of rows that reads leave for later ones.
+//! What the reads of a database may hold in memory together, beside their results.
 //!
 //! To find rows by a test, or by a set that is not indexed, takes a pass; the list of what it found takes four bytes a row. It
-//! is worth keeping with the version of the table, as long as all such lists of a database do not take too much.
+//! is worth keeping with the version of the table, as long as all such lists do not take too much. Threads scan partitions
+//! ahead of who reads them; of many scans that are read slowly, each gets fewer.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
 
 use parking_lot::Mutex;
 
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::select::selection::{Question, Selected};
 
-/// What all lists of a database may take together. Beyond it those that were kept first are forgotten, but never the last.
+/// Partitions that all scans together read ahead, by the number of cores, ...
+const PARTITIONS_PER_CORE: usize = 4;
+/// ... and at the least.
+const PARTITIONS_MIN: usize = 16;
+
+/// See the module.
 #[derive(Debug)]
-pub struct ListMemory {
-    limit: u64,
+pub struct ReadMemory {
+    /// What all lists may take together. Beyond it those that were kept first are forgotten, but never the last.
+    list_bytes_max: u64,
     held: MemoryMeter,
     /// In the order in which they were kept.
     lists: Mutex<VecDeque<Weak<KeptList>>>,
+    /// How many partitions are scanned ahead, and may be.
+    partitions: AtomicUsize,
+    partitions_max: usize,
 }
 
 /// A list, until it is forgotten.
@@ -26,14 +38,35 @@ pub struct KeptList {
     list: Mutex<Option<(Arc<Selected>, Charge)>>,
 }
 
-impl ListMemory {
-    pub fn new(limit: u64) -> Arc<ListMemory> {
+/// A partition that is scanned ahead, until dropped.
+#[derive(Debug)]
+pub struct Ahead(Arc<ReadMemory>);
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.0.partitions.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl ReadMemory {
+    /// Memory for some bytes of lists.
+    pub fn new(list_bytes_max: u64) -> Arc<ReadMemory> {
         let (held, lists) = (MemoryMeter::default(), Mutex::default());
-        Arc::new(ListMemory { limit, held, lists })
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let partitions_max = (cores * PARTITIONS_PER_CORE).max(PARTITIONS_MIN);
+        let partitions = AtomicUsize::new(0);
+        Arc::new(ReadMemory { list_bytes_max, held, lists, partitions, partitions_max })
+    }
+
+    /// Lets a scan have one more partition read ahead, unless there are as many as there may be and the scan has one.
+    pub fn read_ahead(self: &Arc<ReadMemory>, has_one: bool) -> Option<Ahead> {
+        let before = self.partitions.fetch_add(1, Ordering::Relaxed);
+        let ahead = Ahead(self.clone());
+        (!has_one || before < self.partitions_max).then_some(ahead)
     }
 
     /// The bytes of all lists that are kept.
-    pub fn bytes(&self) -> u64 {
+    pub fn list_bytes(&self) -> u64 {
         self.held.bytes()
     }
 
@@ -43,7 +76,7 @@ impl ListMemory {
         let kept = Arc::new(KeptList { question, list: Mutex::new(Some((selected, charge))) });
         let mut forgotten = Vec::new();
         let mut lists = self.lists.lock();
-        while self.held.bytes() > self.limit {
+        while self.held.bytes() > self.list_bytes_max {
             let Some(oldest) = lists.pop_front() else { break };
             let oldest = oldest.upgrade().and_then(|oldest| oldest.list.lock().take());
             // The rows' pieces may go with a list, so that is dropped without the lock.
