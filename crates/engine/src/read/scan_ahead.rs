@@ -1,16 +1,23 @@
-//! Several threads that scan partitions ahead of who reads them, in key order.
+//! Several threads that scan partitions ahead of who reads them, in key order. One of them is the reader's own.
 //!
 //! The reader hands out partitions in order, never more than [`PARTITIONS_PER_THREAD`] for each thread, and each
 //! has a queue of its own of at most [`BATCHES_AHEAD`] batches. So memory is bounded however slow the reader is; of many
-//! scans at once, it is bounded for all together, and each gets one partition at least ([`ReadMemory`]). And the partition that the reader waits for is always somebody's work. Nothing that is logged or visible
-//! depends on these threads, so they and their queues are the standard library's.
+//! scans at once it is bounded for all together, and each has one partition at least ([`ReadMemory`]). The partition that
+//! the reader waits for is always somebody's work.
+//!
+//! Instead of waiting, the reader scans partitions itself. Rows of few columns are read about as fast as they are handed from
+//! core to core, so a thread that did nothing but wait for others would take more of a core than it saves.
+//!
+//! Nothing that is logged or visible depends on these threads, so they and their queues are the standard library's.
 
 use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
+};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -19,7 +26,7 @@ use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
-use crate::read::partition::KeyPartition;
+use crate::read::partition::{KeyPartition, PartitionScan};
 use crate::select::read_memory::{Ahead, ReadMemory};
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
@@ -45,26 +52,68 @@ pub struct ScanAhead {
     /// Rows that a partition should have.
     partition_rows: Option<u64>,
     /// What was handed out and not read to its end, in order.
-    queues: VecDeque<(Receiver<Message>, Ahead)>,
-    /// How many may be.
-    queues_max: usize,
+    handed_out: VecDeque<HandedOut>,
+    /// How many may be, and how many were.
+    handed_out_max: usize,
+    numbers: u64,
     memory: Arc<ReadMemory>,
     /// `None` once nothing more is handed out.
     scans: Option<Sender<PartitionToScan>>,
+    /// Where threads take partitions.
+    to_scan: Arc<Mutex<Receiver<PartitionToScan>>>,
+    /// Those that the reader scans itself.
+    own: Vec<OwnScan>,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// The reader's own.
     interrupt: Interrupt,
 }
 
-/// A partition to scan, and where its batches go.
+/// A partition to scan, by its number, and where its batches go.
 struct PartitionToScan {
+    number: u64,
     partition: KeyPartition,
     batches: SyncSender<Message>,
 }
 
+/// Where the batches of a partition come from, unless the reader scans it itself.
+struct HandedOut {
+    number: u64,
+    batches: Receiver<Message>,
+    _ahead: Ahead,
+}
+
+/// A partition that the reader scans itself.
+struct OwnScan {
+    number: u64,
+    scan: PartitionScan,
+    /// What it has scanned while it waited for an earlier one.
+    ready: VecDeque<Message>,
+    is_scanned: bool,
+}
+
+impl OwnScan {
+    fn next(&mut self) -> Message {
+        match self.ready.pop_front() {
+            Some(message) => message,
+            None => self.scan.next_batch(),
+        }
+    }
+
+    /// Scans one more batch ahead, if there is one and room for it.
+    fn scan_ahead(&mut self) -> bool {
+        if self.is_scanned || self.ready.len() == BATCHES_AHEAD {
+            return false;
+        }
+        let message = self.scan.next_batch();
+        self.is_scanned = !matches!(message, Ok(Some(_)));
+        self.ready.push_back(message);
+        true
+    }
+}
+
 impl ScanAhead {
-    /// Starts to scan a partition with some threads.
+    /// Starts to scan a partition with some threads, of which one is the caller's: two at least.
     pub fn start(
         whole: &KeyPartition,
         partition_rows: Option<u64>,
@@ -82,15 +131,18 @@ impl ScanAhead {
                 .partition_by_keys(whole.worth(partition_rows).min(PARTITIONS_AT_ONCE))?
                 .into(),
             partition_rows,
-            queues: VecDeque::new(),
-            queues_max: threads * PARTITIONS_PER_THREAD,
+            handed_out: VecDeque::new(),
+            handed_out_max: threads * PARTITIONS_PER_THREAD,
+            numbers: 0,
             memory: whole.memory().clone(),
             scans: Some(sender),
+            to_scan: scans.clone(),
+            own: Vec::new(),
             workers: Vec::with_capacity(threads),
             stop,
             interrupt,
         };
-        for _ in 0..threads {
+        for _ in 1..threads {
             let scans = scans.clone();
             let worker = Builder::new()
                 .name("drillcore-scan".into())
@@ -106,30 +158,64 @@ impl ScanAhead {
     /// The next batch in the order of the scan; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.interrupt.check()?;
-        while let Some((queue, _)) = self.queues.front() {
-            match queue.recv_timeout(POLL) {
-                Ok(Ok(None)) => {
-                    self.queues.pop_front();
-                    self.hand_out()?;
-                }
-                Ok(batch) => return batch,
-                Err(RecvTimeoutError::Timeout) => self.interrupt.check()?,
-                Err(RecvTimeoutError::Disconnected) => self.break_off(),
-            }
+        while let Some(front) = self.handed_out.front() {
+            let own = self.own.iter_mut().find(|own| own.number == front.number);
+            let message = match own {
+                Some(own) => own.next(),
+                None => match front.batches.try_recv() {
+                    Ok(message) => message,
+                    Err(TryRecvError::Disconnected) => self.break_off(),
+                    Err(TryRecvError::Empty) if self.scan_own() => continue,
+                    Err(TryRecvError::Empty) => match self.wait_for_front()? {
+                        Some(message) => message,
+                        None => continue,
+                    },
+                },
+            };
+            let Ok(None) = message else { return message };
+            let read = self.handed_out.pop_front().expect("it is at the front");
+            self.own.retain(|own| own.number != read.number);
+            self.hand_out()?;
         }
         Ok(None)
     }
 
+    /// Waits for a moment for the partition that comes next.
+    fn wait_for_front(&mut self) -> Result<Option<Message>> {
+        let front = self.handed_out.front().expect("one is waited for");
+        match front.batches.recv_timeout(POLL) {
+            Ok(message) => Ok(Some(message)),
+            Err(RecvTimeoutError::Disconnected) => self.break_off(),
+            Err(RecvTimeoutError::Timeout) => self.interrupt.check().map(|()| None),
+        }
+    }
+
+    /// Scans a batch in this thread, of a partition that no other has begun. Says whether there was one.
+    fn scan_own(&mut self) -> bool {
+        if self.own.last_mut().is_some_and(OwnScan::scan_ahead) {
+            return true;
+        }
+        // A thread that waits for one holds the lock.
+        let next = self.to_scan.try_lock().and_then(|to_scan| to_scan.try_recv().ok());
+        let Some(PartitionToScan { number, partition, .. }) = next else { return false };
+        let (scan, ready) = (partition.start(), VecDeque::new());
+        self.own.push(OwnScan { number, scan, ready, is_scanned: false });
+        true
+    }
+
     /// Hands out the next partitions, as many as there may be.
     fn hand_out(&mut self) -> Result<()> {
-        while self.queues.len() < self.queues_max {
-            let Some(ahead) = self.memory.read_ahead(!self.queues.is_empty()) else { break };
+        while self.handed_out.len() < self.handed_out_max {
+            let has_one = !self.handed_out.is_empty();
+            let Some(_ahead) = self.memory.read_ahead(has_one) else { break };
             let Some(partition) = self.next_partition()? else { break };
-            let (batches, queue) = sync_channel(BATCHES_AHEAD);
-            let scans = self.scans.as_ref().expect("open until it is dropped");
+            let (sender, batches) = sync_channel(BATCHES_AHEAD);
+            let (scans, number) = (self.scans.as_ref(), self.numbers);
+            self.numbers += 1;
             // Nobody takes it if all threads panicked, which the reader learns from its queue.
-            let _ = scans.send(PartitionToScan { partition, batches });
-            self.queues.push_back((queue, ahead));
+            let to_scan = PartitionToScan { number, partition, batches: sender };
+            let _ = scans.expect("open until it is dropped").send(to_scan);
+            self.handed_out.push_back(HandedOut { number, batches, _ahead });
         }
         Ok(())
     }
@@ -163,7 +249,7 @@ impl ScanAhead {
         self.stop.store(true, Ordering::Relaxed);
         // Threads wait for work, or for room in a queue, and go when either is taken away.
         self.scans = None;
-        self.queues.clear();
+        self.handed_out.clear();
         self.workers.drain(..).filter_map(|worker| worker.join().err()).collect()
     }
 }
@@ -178,7 +264,7 @@ impl Drop for ScanAhead {
 fn work(scans: &Mutex<Receiver<PartitionToScan>>) {
     loop {
         let scan = scans.lock().recv();
-        let Ok(PartitionToScan { partition, batches }) = scan else { return };
+        let Ok(PartitionToScan { partition, batches, .. }) = scan else { return };
         // An error is the reader's, who may be gone.
         if let Err(error) = scan_into(&partition, &batches) {
             let _ = batches.send(Err(error));
