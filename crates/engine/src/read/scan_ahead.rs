@@ -32,7 +32,7 @@ use crate::select::read_memory::{Ahead, ReadMemory};
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
 const PARTITIONS_PER_THREAD: usize = 2;
 /// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
-const BATCHES_AHEAD: usize = 16;
+const BATCHES_AHEAD: usize = 64;
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
@@ -120,6 +120,7 @@ impl ScanAhead {
         threads: usize,
     ) -> Result<ScanAhead> {
         let stop = Arc::new(AtomicBool::new(false));
+        let partition_rows = partition_rows.or_else(|| whole.rows_worth(threads));
         let interrupt = whole.interrupt().clone();
         let (asked, stopped) = (interrupt.clone(), stop.clone());
         let workers_stop = move || stopped.load(Ordering::Relaxed) || asked.check().is_err();

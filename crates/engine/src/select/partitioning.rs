@@ -20,7 +20,7 @@ use crate::select::selection::{Part, Selected};
 /// Rows of a partition that is worth a thread's while ...
 pub const PARTITION_ROWS: u64 = 32 << 10;
 /// ... or bytes, where rows are long.
-const PARTITION_BYTES: u64 = 4 << 20;
+pub const PARTITION_BYTES: u64 = 4 << 20;
 /// Keys looked at for each partition: it is off by an eighth of its rows or so, more where sets lie unevenly.
 const KEYS_PER_PARTITION: u64 = 8;
 /// The same for each split, which other processes read.
