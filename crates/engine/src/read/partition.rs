@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::BooleanBuffer;
-use arrow_schema::{DataType, FieldRef, SchemaRef};
+use arrow_schema::{DataType, SchemaRef};
 use arrow_select::filter::filter_record_batch;
 use drillcore_format::rows::{Layout, Projection, Rows};
 use drillcore_format::weight::stored_units;
@@ -19,15 +19,13 @@ use crate::merge::piece_source::PieceSource;
 use crate::pieces::weight_index::no_weight;
 use crate::policy::fold::Fold;
 use crate::policy::table_policy::TablePolicy;
-use crate::select::partitioning::{
-    PARTITION_BYTES, PARTITION_ROWS, partition_by_keys, partitions_worth,
-};
+use crate::select::partitioning::{PARTITION_BYTES, partition_by_keys, partitions_worth};
 use crate::select::predicate::Test;
 use crate::select::pruning::Pruning;
 use crate::select::read_memory::ReadMemory;
 use crate::select::selection::Selected;
 
-/// Partitions that each of several threads should have, so that none waits long for another's last.
+/// About as many partitions each of several threads should have, so that none waits long for another's last.
 const PARTITIONS_EACH: usize = 8;
 /// Rows of a batch, unless they are long.
 const BATCH_ROWS: usize = 8192;
@@ -199,16 +197,25 @@ impl KeyPartition {
     }
 
     /// Rows of a partition for threads that share the scan, where these have few bytes each: to cut a partition off takes looks at
-    /// keys, and to hand it over wakes a thread. `None` where the rows that are stored tell how long they are.
+    /// keys, and to hand it over wakes a thread. Never fewer than by the bytes that are stored of a row, and `None`, which means
+    /// by these, where the columns that are read do not tell how long they are.
     pub(crate) fn rows_worth(&self, threads: usize) -> Option<u64> {
-        let width = |field: &FieldRef| match field.data_type() {
+        let ScanPlan { layout, columns, limit, .. } = &*self.plan;
+        let width = |column: &usize| match layout.schema().columns.field(*column).data_type() {
             DataType::Boolean => Some(1),
             other => other.primitive_width(),
         };
-        let row_bytes: usize = self.plan.schema.fields().iter().map(width).sum::<Option<_>>()?;
-        let most = (PARTITION_BYTES / row_bytes.max(1) as u64).max(PARTITION_ROWS);
-        let share = self.candidates() / (threads * PARTITIONS_EACH) as u64;
-        Some(share.clamp(PARTITION_ROWS, most))
+        let row_bytes: usize = columns.iter().map(width).sum::<Option<_>>()?;
+        let most = PARTITION_BYTES / row_bytes.max(1) as u64;
+        let wanted = self.candidates().min(limit.unwrap_or(u64::MAX));
+        let share = wanted / (threads * PARTITIONS_EACH) as u64;
+        let least = self.candidates() / self.worth(None) as u64;
+        Some(share.min(most).max(least).max(1))
+    }
+
+    /// Whether each batch takes no longer than its rows, as none is left out by a test.
+    pub(crate) fn shows_all(&self) -> bool {
+        self.plan.test.is_none()
     }
 
     /// Up to `count` partitions in the order of the scan, none of them empty.

@@ -38,8 +38,8 @@ pub struct ScanRequest {
     pub limit: Option<u64>,
     /// From the highest key down.
     pub reverse: bool,
-    /// How many threads read, ahead of the caller and only where there is enough to read for them. With one,
-    /// the calling thread reads by itself. By default one per core.
+    /// How many threads read, ahead of the caller and only where there is enough to read for them. The caller's is one of them,
+    /// unless there is a predicate. With one, the calling thread reads by itself. By default one per core.
     pub threads: Option<usize>,
     /// About how many rows a thread reads at once; by default as many as are worth it.
     pub partition_rows: Option<u64>,
@@ -133,8 +133,8 @@ impl Scan {
         self.schema.clone()
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let batch = match &mut self.source {
+    fn next_batch(&mut self, source: &mut Source) -> Result<Option<RecordBatch>> {
+        let batch = match source {
             Source::Ended => None,
             _ if self.rest == 0 => None,
             Source::Caller(scan) => scan.next_batch()?,
@@ -151,9 +151,11 @@ impl Iterator for Scan {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Result<RecordBatch>> {
-        let next = self.next_batch();
-        if !matches!(next, Ok(Some(_))) {
-            self.source = Source::Ended;
+        // Also after a panic there is nothing more: some rows would be missing.
+        let mut source = std::mem::replace(&mut self.source, Source::Ended);
+        let next = self.next_batch(&mut source);
+        if matches!(next, Ok(Some(_))) {
+            self.source = source;
         }
         next.transpose()
     }

@@ -5,8 +5,9 @@
 //! scans at once it is bounded for all together, and each has one partition at least ([`ReadMemory`]). The partition that
 //! the reader waits for is always somebody's work.
 //!
-//! Instead of waiting, the reader scans partitions itself. Rows of few columns are read about as fast as they are handed from
-//! core to core, so a thread that did nothing but wait for others would take more of a core than it saves.
+//! Instead of waiting, the reader scans partitions itself, unless rows are tested: then a batch may be long in coming, while
+//! those that it waited for are ready. Rows of few columns are read about as fast as they are handed from core to core, so a
+//! thread that did nothing but wait for others would take more of a core than it saves.
 //!
 //! Nothing that is logged or visible depends on these threads, so they and their queues are the standard library's.
 
@@ -25,14 +26,16 @@ use arrow_array::RecordBatch;
 use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::partition::{KeyPartition, PartitionScan};
 use crate::select::read_memory::{Ahead, ReadMemory};
 
 /// Partitions handed out and not read to their end. Two, so that a thread need not wait for the reader.
 const PARTITIONS_PER_THREAD: usize = 2;
-/// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next.
-const BATCHES_AHEAD: usize = 64;
+/// Batches of a partition that wait for the reader: of most partitions all, so that its thread goes on to the next; ...
+const BATCHES_AHEAD: usize = 16;
+/// ... and where rows have few bytes and partitions more rows.
+const SMALL_BATCHES_AHEAD: usize = 64;
 /// Larger partitions are cut again before they are handed out ...
 const WORTH_CUTTING: usize = 4;
 /// ... into up to so many, so that the first rows need not wait until all cuts are made.
@@ -63,6 +66,9 @@ pub struct ScanAhead {
     to_scan: Arc<Mutex<Receiver<PartitionToScan>>>,
     /// Those that the reader scans itself.
     own: Vec<OwnScan>,
+    /// Whether it does.
+    helps: bool,
+    batches_ahead: usize,
     workers: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     /// The reader's own.
@@ -100,15 +106,23 @@ impl OwnScan {
         }
     }
 
-    /// Scans one more batch ahead, if there is one and room for it.
-    fn scan_ahead(&mut self) -> bool {
-        if self.is_scanned || self.ready.len() == BATCHES_AHEAD {
-            return false;
+    /// Scans one more batch ahead, if there is one and room for it. Says whether it did.
+    ///
+    /// # Errors
+    /// `Interrupted`: that is of the whole scan. Others come after the rows before them.
+    fn scan_ahead(&mut self, batches_ahead: usize) -> Result<bool> {
+        if self.is_scanned || self.ready.len() == batches_ahead {
+            return Ok(false);
         }
         let message = self.scan.next_batch();
+        if let Err(error) = &message
+            && error.kind() == ErrorKind::Interrupted
+        {
+            return Err(error.clone());
+        }
         self.is_scanned = !matches!(message, Ok(Some(_)));
         self.ready.push_back(message);
-        true
+        Ok(true)
     }
 }
 
@@ -120,7 +134,9 @@ impl ScanAhead {
         threads: usize,
     ) -> Result<ScanAhead> {
         let stop = Arc::new(AtomicBool::new(false));
-        let partition_rows = partition_rows.or_else(|| whole.rows_worth(threads));
+        let few_bytes = whole.rows_worth(threads).filter(|_| partition_rows.is_none());
+        let partition_rows = partition_rows.or(few_bytes);
+        let helps = whole.shows_all();
         let interrupt = whole.interrupt().clone();
         let (asked, stopped) = (interrupt.clone(), stop.clone());
         let workers_stop = move || stopped.load(Ordering::Relaxed) || asked.check().is_err();
@@ -139,11 +155,13 @@ impl ScanAhead {
             scans: Some(sender),
             to_scan: scans.clone(),
             own: Vec::new(),
+            helps,
+            batches_ahead: few_bytes.map_or(BATCHES_AHEAD, |_| SMALL_BATCHES_AHEAD),
             workers: Vec::with_capacity(threads),
             stop,
             interrupt,
         };
-        for _ in 1..threads {
+        for _ in usize::from(helps)..threads {
             let scans = scans.clone();
             let worker = Builder::new()
                 .name("drillcore-scan".into())
@@ -166,7 +184,7 @@ impl ScanAhead {
                 None => match front.batches.try_recv() {
                     Ok(message) => message,
                     Err(TryRecvError::Disconnected) => self.break_off(),
-                    Err(TryRecvError::Empty) if self.scan_own() => continue,
+                    Err(TryRecvError::Empty) if self.scan_own()? => continue,
                     Err(TryRecvError::Empty) => match self.wait_for_front()? {
                         Some(message) => message,
                         None => continue,
@@ -192,16 +210,21 @@ impl ScanAhead {
     }
 
     /// Scans a batch in this thread, of a partition that no other has begun. Says whether there was one.
-    fn scan_own(&mut self) -> bool {
-        if self.own.last_mut().is_some_and(OwnScan::scan_ahead) {
-            return true;
+    fn scan_own(&mut self) -> Result<bool> {
+        if !self.helps {
+            return Ok(false);
+        }
+        if let Some(last) = self.own.last_mut()
+            && last.scan_ahead(self.batches_ahead)?
+        {
+            return Ok(true);
         }
         // A thread that waits for one holds the lock.
         let next = self.to_scan.try_lock().and_then(|to_scan| to_scan.try_recv().ok());
-        let Some(PartitionToScan { number, partition, .. }) = next else { return false };
+        let Some(PartitionToScan { number, partition, .. }) = next else { return Ok(false) };
         let (scan, ready) = (partition.start(), VecDeque::new());
         self.own.push(OwnScan { number, scan, ready, is_scanned: false });
-        true
+        Ok(true)
     }
 
     /// Hands out the next partitions, as many as there may be.
@@ -210,10 +233,10 @@ impl ScanAhead {
             let has_one = !self.handed_out.is_empty();
             let Some(_ahead) = self.memory.read_ahead(has_one) else { break };
             let Some(partition) = self.next_partition()? else { break };
-            let (sender, batches) = sync_channel(BATCHES_AHEAD);
+            let (sender, batches) = sync_channel(self.batches_ahead);
             let (scans, number) = (self.scans.as_ref(), self.numbers);
             self.numbers += 1;
-            // Nobody takes it if all threads panicked, which the reader learns from its queue.
+            // If all threads panicked, the reader learns that from a queue.
             let to_scan = PartitionToScan { number, partition, batches: sender };
             let _ = scans.expect("open until it is dropped").send(to_scan);
             self.handed_out.push_back(HandedOut { number, batches, _ahead });

@@ -78,9 +78,10 @@ impl ReadMemory {
         let mut lists = self.lists.lock();
         while self.held.bytes() > self.list_bytes_max {
             let Some(oldest) = lists.pop_front() else { break };
-            let oldest = oldest.upgrade().and_then(|oldest| oldest.list.lock().take());
-            // The rows' pieces may go with a list, so that is dropped without the lock.
-            forgotten.extend(oldest.map(|(selected, _charge)| selected));
+            // The rows' pieces may go with a list, and a predicate with its question: that is without the lock.
+            let Some(oldest) = oldest.upgrade() else { continue };
+            let list = oldest.list.lock().take().map(|(selected, _charge)| selected);
+            forgotten.push((oldest, list));
         }
         if lists.len() == lists.capacity() {
             lists.retain(|list| list.strong_count() > 0);

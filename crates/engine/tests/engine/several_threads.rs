@@ -304,7 +304,10 @@ fn threads_read_only_where_there_is_work_for_them() {
         asked.others()
     };
     let several = ScanRequest { threads: Some(3), ..Default::default() };
-    assert!(others(several.clone()) > 0);
+    let asked = Arc::new(Asked::default());
+    let interrupt = asked.interrupt_for_two();
+    scanned(&snapshot, &ScanRequest { interrupt, ..several.clone() });
+    assert!(asked.others() > 0);
     assert_eq!(others(ScanRequest { limit: Some(10_000), ..several.clone() }), 0);
     assert_eq!(others(ScanRequest { threads: Some(1), ..several.clone() }), 0);
     let first = Some(vec![Arc::new(StringArray::from(vec!["a"])) as ArrayRef]);
@@ -393,9 +396,13 @@ fn errors_interrupts_and_panics_of_threads_are_the_readers() {
     assert_eq!(scan.next().unwrap().unwrap_err().kind(), ErrorKind::Interrupted);
     assert!(scan.next().is_none());
     let breaking = request(Thirds { panics_at: Some(77), ..Thirds::new() });
-    let scan = snapshot.scan(breaking).unwrap();
-    let panic = catch_unwind(AssertUnwindSafe(|| scan.count())).unwrap_err();
-    assert_eq!(panic.downcast_ref::<&str>(), Some(&"the test broke"));
+    for threads in [1, 3] {
+        let request = ScanRequest { threads: Some(threads), ..breaking.clone() };
+        let mut scan = snapshot.scan(request).unwrap();
+        let panic = catch_unwind(AssertUnwindSafe(|| scan.by_ref().count())).unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"the test broke"));
+        assert!(scan.next().is_none(), "rows are missing");
+    }
 }
 
 #[test]
@@ -497,7 +504,8 @@ fn all_threads_count_the_rows_that_pass() {
 /// Scans whose readers take one batch and then pause: all of them together read a bounded number of partitions ahead.
 #[test]
 fn many_slow_scans_read_no_more_ahead_than_a_few() {
-    const SCANS: usize = 60;
+    let cores = thread::available_parallelism().unwrap().get();
+    let scans = 60.max(8 * cores);
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |_| 2, 100_000);
     let test = Arc::new(Thirds::new());
@@ -526,13 +534,12 @@ fn many_slow_scans_read_no_more_ahead_than_a_few() {
     };
     let (alone, rows_of_one) = begin(1);
     let rows: Vec<usize> = alone.into_iter().map(|(scan, first)| first + rest_of(scan)).collect();
-    let (begun, rows_of_all) = begin(SCANS);
+    let (begun, rows_of_all) = begin(scans);
     // A scan by itself reads four partitions ahead, and all together some for each core, and each one.
-    let cores = thread::available_parallelism().unwrap().get();
-    let partitions = (4 * cores).max(16) + SCANS;
+    let partitions = (4 * cores).max(16) + scans;
     let most = rows_of_one * partitions as u64 / 4 * 5 / 4;
     assert!(rows_of_all < most, "{rows_of_all} of {most} rows, of one scan {rows_of_one}");
-    assert!(most < rows_of_one * SCANS as u64 * 3 / 4, "else the test says nothing");
+    assert!(most < rows_of_one * scans as u64 * 3 / 4, "else the test says nothing");
     for (scan, first) in begun {
         assert_eq!(first + rest_of(scan), rows[0]);
     }
