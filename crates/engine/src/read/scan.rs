@@ -69,7 +69,7 @@ pub struct Scan {
 /// Who reads.
 enum Source {
     Caller(Box<PartitionScan>),
-    Threads(ScanAhead),
+    Threads(Box<ScanAhead>),
     Ended,
 }
 
@@ -119,7 +119,7 @@ impl Scan {
             1 => partition.scan(),
             threads => {
                 let scan = ScanAhead::start(partition, request.partition_rows, threads)?;
-                Ok(Scan::of(partition, Source::Threads(scan)))
+                Ok(Scan::of(partition, Source::Threads(scan.into())))
             }
         }
     }
