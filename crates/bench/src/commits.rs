@@ -16,14 +16,14 @@ use crate::trial::{Contender, Outcome, Role};
 
 /// Rows of one commit.
 const BATCHES: [usize; 4] = [1, 10, 100, 1_000];
-/// Many tables are so many, or one for each hundred rows that the arguments ask for, if these are fewer.
+/// The number of tables where there are many: one per hundred rows that the arguments ask for, and this at most.
 const TABLES_MAX: u64 = 1_000;
 const ROWS_PER_TABLE: u64 = 100;
 /// Rows of each table before those that are timed.
 const ROWS_BEFORE: usize = 10;
-/// One row of so many that the arguments ask for is appended in a round, ...
+/// A round appends this share of the rows that the arguments ask for: one in ten.
 const ROWS_SHARE: usize = 10;
-/// ... and so many commits at the least and at the most.
+/// The least and the greatest number of commits in a round, whatever that share is.
 const COMMITS: [usize; 2] = [100, 20_000];
 
 const TIME: Metric = Metric::time("per commit");

@@ -342,25 +342,35 @@ fn dropping_a_scan_ends_its_threads() {
     }
 }
 
+/// A scan by two threads in partitions of a few thousand rows.
+fn small_partitions(test: &Arc<Thirds>) -> ScanRequest {
+    ScanRequest {
+        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
+        threads: Some(2),
+        partition_rows: Some(2_000),
+        ..Default::default()
+    }
+}
+
+/// How many rows were tested once the threads of scans have done all that they may without their readers.
+fn tested_until_all_wait(test: &Thirds) -> u64 {
+    let mut tested = 0;
+    while tested != test.tested.load(Ordering::Relaxed) {
+        tested = test.tested.load(Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(200));
+    }
+    tested
+}
+
 #[test]
 fn a_slow_reader_bounds_what_is_read_ahead() {
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |_| 2, 100_000);
     let test = Arc::new(Thirds::new());
-    let request = ScanRequest {
-        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
-        threads: Some(2),
-        partition_rows: Some(2_000),
-        ..Default::default()
-    };
+    let request = small_partitions(&test);
     let mut scan = snapshot.scan(request).unwrap();
     scan.next().unwrap().unwrap();
-    let mut tested = 0;
-    // Until the threads have done all that they may.
-    while tested != test.tested.load(Ordering::Relaxed) {
-        tested = test.tested.load(Ordering::Relaxed);
-        thread::sleep(Duration::from_millis(100));
-    }
+    let tested = tested_until_all_wait(&test);
     assert!((2_000..40_000).contains(&tested), "{tested} rows of 350,000 were read ahead");
     assert!(scan.count() > 10);
 }
@@ -509,12 +519,7 @@ fn many_slow_scans_read_no_more_ahead_than_a_few() {
     let db = Database::in_memory(Options::default()).unwrap();
     let snapshot = table_of(&db, |_| 2, 100_000);
     let test = Arc::new(Thirds::new());
-    let request = ScanRequest {
-        selection: Selection { predicate: Some(test.clone()), ..Default::default() },
-        threads: Some(2),
-        partition_rows: Some(2_000),
-        ..Default::default()
-    };
+    let request = small_partitions(&test);
     // The scans with the rows read of each, and how many rows were tested until all wait for their readers.
     let begin = |scans: usize| {
         let before = test.tested.load(Ordering::Relaxed);
@@ -525,12 +530,7 @@ fn many_slow_scans_read_no_more_ahead_than_a_few() {
                 (scan, rows)
             })
             .collect();
-        let mut tested = before;
-        while tested != test.tested.load(Ordering::Relaxed) {
-            tested = test.tested.load(Ordering::Relaxed);
-            thread::sleep(Duration::from_millis(200));
-        }
-        (begun, tested - before)
+        (begun, tested_until_all_wait(&test) - before)
     };
     let (alone, rows_of_one) = begin(1);
     let rows: Vec<usize> = alone.into_iter().map(|(scan, first)| first + rest_of(scan)).collect();
