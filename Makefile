@@ -20,7 +20,7 @@ RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml)
 .PHONY: demo test schedules lint bench docs extension wheel tools clean
 
 demo: extension
-	@$(BIN)/python -m drillcore.demo
+	@PYTHONPATH=python/examples $(BIN)/python -m flights_demo
 
 test: extension $(STAMP)/spark-packages
 	cargo test --workspace

@@ -1,4 +1,4 @@
-"""Runs the demo; see :mod:`drillcore.demo`."""
+"""Runs the demo; see :mod:`flights_demo`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table as ConsoleTable
 
 import drillcore
-from drillcore.demo import answers, flights, ingest, queries, report, tables, weighted
-from drillcore.demo.answers import Answer, CarrierDelay, duration_text
+from flights_demo import answers, flights, ingest, queries, report, tables, weighted
+from flights_demo.answers import Answer, CarrierDelay, duration_text
 
 SHUFFLE_SEED = 2013
 
@@ -103,7 +103,7 @@ def main() -> int:
 
 def parse_arguments() -> argparse.Namespace:
     """Return the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m drillcore.demo", description=report.TITLE)
+    parser = argparse.ArgumentParser(prog="flights_demo", description=report.TITLE)
     parser.add_argument(
         "--database",
         type=Path,

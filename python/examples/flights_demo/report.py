@@ -5,11 +5,11 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-from drillcore.demo import plots
-from drillcore.demo.answers import FEW_DRAWS, Answer, CarrierDelay, duration_text, expected_misses
-from drillcore.demo.ingest import SHARE, Ingest
-from drillcore.demo.queries import Query
-from drillcore.demo.weighted import DRAWS, Comparison
+from flights_demo import plots
+from flights_demo.answers import FEW_DRAWS, Answer, CarrierDelay, duration_text, expected_misses
+from flights_demo.ingest import SHARE, Ingest
+from flights_demo.queries import Query
+from flights_demo.weighted import DRAWS, Comparison
 
 
 @dataclass(frozen=True)

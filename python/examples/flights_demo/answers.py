@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import drillcore
-from drillcore.demo.flights import ZONE, Flights
+from flights_demo.flights import ZONE, Flights
 
 T = TypeVar("T")
 FINAL_DRAWS = 20_000

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import drillcore
-from drillcore.demo.answers import check, duration_text, timed
-from drillcore.demo.flights import Flights
-from drillcore.demo.tables import WEIGHT
+from flights_demo.answers import check, duration_text, timed
+from flights_demo.flights import Flights
+from flights_demo.tables import WEIGHT
 
 DRAWS = 20_000
 BIN_MILES = 250

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 import pyarrow as pa
 
 import drillcore
-from drillcore.demo import tables
+from flights_demo import tables
 
 SHARE = 0.06
 """Of the rows stored so far: how many each look draws."""

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from drillcore.demo.answers import CarrierDelay
-from drillcore.demo.ingest import Ingest, Look
-from drillcore.demo.weighted import BIN_MILES, BINS, Comparison
+from flights_demo.answers import CarrierDelay
+from flights_demo.ingest import Ingest, Look
+from flights_demo.weighted import BIN_MILES, BINS, Comparison
 
 WIDTH = 920
 

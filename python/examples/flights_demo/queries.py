@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 import drillcore
-from drillcore.demo.answers import check, median_timed
-from drillcore.demo.flights import Flights
+from flights_demo.answers import check, median_timed
+from flights_demo.flights import Flights
 
 REPETITIONS = 5
 LATE = 60
