@@ -65,7 +65,9 @@ pub enum Bench {
     Sampling,
     /// Random rows of narrow key ranges, in memory as they arrived.
     Ranges,
-    /// The same while another thread appends.
+    /// Random rows in proportion to a weight, of a table, a key range, a set, and a set in a key range.
+    Weights,
+    /// Random rows of narrow key ranges while another thread appends.
     Beside,
     /// Random records of a table that is larger than memory, from a database that was just opened.
     Draws,
@@ -74,7 +76,7 @@ pub enum Bench {
 }
 
 impl Bench {
-    pub const ALL: [Bench; 15] = [
+    pub const ALL: [Bench; 16] = [
         Bench::Ingest,
         Bench::Writer,
         Bench::Load,
@@ -87,6 +89,7 @@ impl Bench {
         Bench::Columns,
         Bench::Sampling,
         Bench::Ranges,
+        Bench::Weights,
         Bench::Beside,
         Bench::Draws,
         Bench::Cold,

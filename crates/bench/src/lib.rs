@@ -36,6 +36,7 @@ mod sampling;
 mod pairs;
 mod columns;
 mod ranges;
+mod weights;
 mod beside;
 mod draws;
 mod writer;
@@ -97,6 +98,7 @@ fn run_all(arguments: &Arguments, stop: &AtomicBool, out: &mut dyn Write) -> Res
             Bench::Columns => columns::columns(&setup)?,
             Bench::Sampling => sampling::sampling(&setup)?,
             Bench::Ranges => ranges::ranges(&setup)?,
+            Bench::Weights => weights::weights(&setup)?,
             Bench::Beside => beside::beside(&setup)?,
             Bench::Draws => draws::draws(&setup)?,
             Bench::Cold => cold::cold(&setup)?,

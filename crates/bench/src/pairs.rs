@@ -19,7 +19,7 @@ const RANGE_SHARE: u64 = 1_000;
 const KEYS_MIN: u64 = 100;
 const BATCH_ROWS: usize = 10_000;
 /// Enough that no row is written out.
-const MEMORY_BYTES: u64 = 64 << 30;
+pub const MEMORY_BYTES: u64 = 64 << 30;
 const WEIGHT_MAX: u64 = 1_000;
 
 /// A database in memory with a table of pairs, which is empty. Values are weights.

@@ -221,6 +221,22 @@ fn ranges_measures_draws_with_deletes_and_by_weight_beside_a_sorted_array() {
 }
 
 #[test]
+fn weights_measures_draws_by_weight_beside_running_sums() {
+    let (_, lines) = figures("weights");
+    let cases = [
+        "of the table",
+        "of a thousandth of the keys",
+        "of a set",
+        "of a set in a tenth of the keys",
+    ];
+    let cases: Vec<String> =
+        cases.iter().flat_map(|of| ["1", "1,000"].map(|n| format!("{n} {of}"))).collect();
+    assert_eq!(names(lines.iter(), "case"), cases.iter().map(String::as_str).collect());
+    assert_eq!(names(lines.iter(), "engine"), ["drillcore", "running sums"].into());
+    assert!(lines.iter().all(|line| line["value"].as_f64().is_some_and(|value| value > 0.0)));
+}
+
+#[test]
 fn figures_can_follow_the_tables_on_standard_output() {
     let folder = tempfile::tempdir().unwrap();
     let mut printed = Vec::new();
