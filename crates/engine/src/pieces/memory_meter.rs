@@ -30,6 +30,11 @@ impl MemoryMeter {
 }
 
 impl Charge {
+    /// Counts further bytes in the same meter.
+    pub fn beside(&self, bytes: u64) -> Charge {
+        self.meter.charge(bytes)
+    }
+
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

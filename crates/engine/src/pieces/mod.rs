@@ -4,6 +4,7 @@ pub mod memory_meter;
 pub mod rows_examined;
 pub mod set_index;
 pub mod weight_index;
+pub mod member_weights;
 pub mod extremes;
 pub mod times;
 pub mod run;

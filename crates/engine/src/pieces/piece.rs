@@ -22,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::liveness::KnownLiveness;
+use crate::pieces::member_weights::KeptWeights;
 use crate::pieces::run::Run;
 
 /// A run or a segment, which of its rows were erased, and what is known of which are alive.
@@ -333,6 +334,21 @@ impl Piece {
             (SortedArray::Run(run), Members::Run(range)) => Ok(run.member_rank(range, ordinal)),
             (_, Members::Segment(members)) => Ok(members.rank(ordinal)?),
             _ => unreachable!("members are asked of the piece they came from"),
+        }
+    }
+
+    /// The weights of all members of a set, of which `asked` are drawn from now: of a run, if they are known or worth knowing.
+    pub fn member_weights(
+        &self,
+        members: &Members,
+        weight: usize,
+        asked: u64,
+    ) -> Result<Option<Arc<KeptWeights>>> {
+        match (&self.array, members) {
+            (SortedArray::Run(run), Members::Run(range)) => {
+                run.member_weights(range, weight, asked)
+            }
+            _ => Ok(None),
         }
     }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::BooleanArray;
 use drillcore_format::ids::LsnRange;
@@ -18,6 +19,7 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 use crate::pieces::extremes::Extremes;
+use crate::pieces::member_weights::{KeptWeights, MemberWeights, SetWeight};
 use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::pieces::rows_examined::RowsExamined;
 use crate::pieces::set_index::SetIndex;
@@ -42,6 +44,8 @@ pub struct Run {
     earliest: Option<Earliest>,
     /// Of the columns that were asked for.
     extremes: Mutex<BTreeMap<usize, Extremes>>,
+    /// Of the sets that were drawn from by weight.
+    member_weights: MemberWeights,
 }
 
 /// The earliest time in a run.
@@ -135,8 +139,19 @@ impl UncommittedRun {
             earliest,
             ..
         } = self;
-        let extremes = Mutex::default();
-        Run { rows, fences, sets, weights, tombstones, lsns, charge, examined, earliest, extremes }
+        Run {
+            rows,
+            fences,
+            sets,
+            weights,
+            tombstones,
+            lsns,
+            charge,
+            examined,
+            earliest,
+            extremes: Mutex::default(),
+            member_weights: MemberWeights::default(),
+        }
     }
 }
 
@@ -275,6 +290,22 @@ impl Run {
     /// The running sums of a weight column.
     pub fn weight(&self, weight: usize) -> &WeightIndex {
         &self.weights[weight]
+    }
+
+    /// The weights of all members of a set, of which `asked` are drawn from now, if these are known or worth knowing: see
+    /// [`MemberWeights`].
+    pub fn member_weights(
+        &self,
+        members: &Range<u32>,
+        weight: usize,
+        asked: u64,
+    ) -> Result<Option<Arc<KeptWeights>>> {
+        let of = SetWeight { first: members.start, weight };
+        self.member_weights.sums(of, u64::from(members.end - members.start), asked, || {
+            let sums = self.weights[weight].of_rows(self.ordinals(members))?;
+            let charge = self.charge.beside(sums.bytes_with_values() as u64);
+            Ok(KeptWeights::new(sums, charge))
+        })
     }
 
     /// Every listed set with its number of rows, in value order.

@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef, UInt32Array};
+use arrow_select::take::take;
+use drillcore_format::narrowing::narrowed;
 use drillcore_format::weight::{NoWeight, row_of_unit, stored_units, units_in};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -38,6 +40,18 @@ impl WeightIndex {
         Ok(WeightIndex { values: values.clone(), sums })
     }
 
+    /// The same for the rows at some ordinals, whose weights are copied, into as few bytes as hold them.
+    pub fn of_rows(&self, ordinals: &[u32]) -> Result<WeightIndex> {
+        let values = take(&self.values, &UInt32Array::from(ordinals.to_vec()), None)
+            .expect("each ordinal is that of a row");
+        // Of nulls alone, which are the weights of tombstones, no numbers would be left.
+        WeightIndex::new(&if values.null_count() < values.len() {
+            narrowed(&values)
+        } else {
+            values
+        })
+    }
+
     /// The sum over the rows before `ordinal`.
     pub fn before(&self, ordinal: u64) -> u128 {
         let ordinal = ordinal as usize;
@@ -61,8 +75,14 @@ impl WeightIndex {
         }
     }
 
+    /// Bytes of the sums.
     pub fn allocated_bytes(&self) -> usize {
         self.sums.capacity() * size_of::<u128>()
+    }
+
+    /// Bytes of the sums and of the weights.
+    pub fn bytes_with_values(&self) -> usize {
+        self.allocated_bytes() + self.values.get_buffer_memory_size()
     }
 }
 

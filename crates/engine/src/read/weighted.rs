@@ -3,8 +3,8 @@
 //! Weights are integers, so all units of weight of a selection are numbered through, a unit is drawn
 //! uniformly, and the row that holds it is found by running sums: exactly proportional, a few searches a
 //! draw. What the draws of one call have to read is read together. Inside a set that is indexed on disk, groups of members take
-//! the place of members ([`crate::read::grouped_weights`]); of other sets the members' weights are read and added up once a
-//! selection.
+//! the place of members ([`crate::read::grouped_weights`]); of a set in memory the sums are kept with its run
+//! once they are worth it; of other sets the members' weights are read and added up once a selection.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -19,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::live_weights::LiveWeights;
+use crate::pieces::member_weights::KeptWeights;
 use crate::pieces::piece::{Members, Piece};
 use crate::pieces::weight_index::no_weight;
 use crate::read::arrivals::Arrivals;
@@ -61,6 +62,11 @@ enum PartWeight {
     Live {
         before: u128,
         weights: Arc<LiveWeights>,
+    },
+    /// Members of a set of a run, with the units of its members before them.
+    Kept {
+        before: u128,
+        kept: Arc<KeptWeights>,
     },
     /// The running sums of the members, one a member.
     Members {
@@ -121,11 +127,18 @@ impl Weighted {
                 let sum = grouped.total();
                 (PartWeight::Grouped(grouped), sum)
             }
-            Some(_) => {
-                let ends = self.member_sums(part)?;
-                let sum = ends.last().copied().unwrap_or(0);
-                (PartWeight::Members { ends }, sum)
-            }
+            Some(members) => match piece.member_weights(members, self.weight, part.len())? {
+                Some(kept) => {
+                    let before = kept.sums.before(part.from);
+                    let sum = kept.sums.before(part.to) - before;
+                    (PartWeight::Kept { before, kept }, sum)
+                }
+                None => {
+                    let ends = self.member_sums(part)?;
+                    let sum = ends.last().copied().unwrap_or(0);
+                    (PartWeight::Members { ends }, sum)
+                }
+            },
         })
     }
 
@@ -212,10 +225,7 @@ impl Weighted {
     /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn.
     fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
         let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
-        let ascending = match u64::try_from(self.total()) {
-            Ok(_) => ascending(units.iter().map(|&unit| unit as u64)),
-            Err(_) => ascending(units.iter().copied()),
-        };
+        let ascending = ascending(units, self.total());
         let mut rest = ascending.as_slice();
         while let Some(&first) = rest.first() {
             let number = self.starts.partition_point(|&start| start <= units[first as usize]) - 1;
@@ -253,6 +263,14 @@ impl Weighted {
             PartWeight::Live { before, weights } => {
                 units.iter_mut().for_each(|unit| *unit = weights.unit(*unit + before));
                 piece.rows_of_weight(self.weight, &units, 0..piece.rows())
+            }
+            PartWeight::Kept { before, kept } => {
+                let mut among = kept.sums.units_among(part.from..part.to);
+                let member = |unit: u128| {
+                    let (position, units) = among.next(unit + before);
+                    Ok((part.ordinal(piece, position)?, units))
+                };
+                units.into_iter().map(member).collect()
             }
             PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
             PartWeight::Members { ends } => {
@@ -374,11 +392,19 @@ impl Weighted {
     }
 }
 
-/// The numbers of some units in the order of these.
-fn ascending<U: Ord>(units: impl Iterator<Item = U>) -> Vec<u32> {
-    let mut order: Vec<(U, u32)> = units.zip(0..).collect();
+/// The numbers of some units below a total, in the order of these, and of equal ones in their own.
+fn ascending(units: &[u128], total: u128) -> Vec<u32> {
+    let number_bits = usize::BITS - units.len().leading_zeros();
+    if total >> (u64::BITS - number_bits) > 0 {
+        let mut order: Vec<(u128, u32)> = units.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        return order.into_iter().map(|(_, number)| number).collect();
+    }
+    // Both fit one word, and words are sorted in less time.
+    let word = |(number, &unit): (usize, &u128)| (unit as u64) << number_bits | number as u64;
+    let mut order: Vec<u64> = units.iter().enumerate().map(word).collect();
     order.sort_unstable();
-    order.into_iter().map(|(_, number)| number).collect()
+    order.into_iter().map(|word| (word & ((1 << number_bits) - 1)) as u32).collect()
 }
 
 /// Places with their units in a Fenwick tree: drawing one and taking it out costs O(log places).

@@ -232,6 +232,50 @@ fn more_rows_begin_with_those_that_fewer_are() {
     check("on disk");
 }
 
+/// A set in memory is added up where it is drawn from, until its sums are worth keeping: no draw may depend on that.
+#[test]
+fn the_sums_that_are_kept_of_a_set_change_no_draw_and_are_counted() {
+    let rows: Vec<i64> = (0..30_000).collect();
+    for kind in [Merge::Append, Merge::Upsert] {
+        let db = Database::in_memory(Options::default()).unwrap();
+        let table = db.create_table("t", spec().merge(kind.clone())).unwrap();
+        for rows in rows.chunks(9_000) {
+            table.append(&batch(rows), OnError::Raise).unwrap();
+        }
+        let snapshot = table.snapshot().unwrap();
+        let sets: Option<drillcore::arrow_array::ArrayRef> =
+            Some(Arc::new(StringArray::from(vec!["s1"])));
+        let drawn = |range: (i64, i64), weight: &str, replace, seed| {
+            let selection = Selection { sets: sets.clone(), ..Default::default() };
+            let selection = Selection { between: Some(between(range.0, range.1)), ..selection };
+            let (weight, seed) = (Some(weight.into()), Some(seed));
+            let request =
+                SampleRequest { n: 50, selection, weight, replace, seed, ..Default::default() };
+            ids(&snapshot.sample(&request).unwrap())
+        };
+        let all = || -> Vec<Vec<i64>> {
+            let ranges = [(40, 1_039), (8_900, 9_300), (17_500, 19_000)];
+            let calls = ranges.into_iter().flat_map(|range| {
+                ["whole", "share"]
+                    .into_iter()
+                    .flat_map(move |weight| [(range, weight, true, 1), (range, weight, false, 2)])
+            });
+            calls
+                .map(|(range, weight, replace, seed)| drawn(range, weight, replace, seed))
+                .collect()
+        };
+        let one_by_one = all();
+        let before = db.stats().unwrap().row_bytes;
+        drawn((0, 30_000), "whole", true, 3);
+        let kept = db.stats().unwrap().row_bytes - before;
+        assert!((10_000..60_000).contains(&kept), "{kept} bytes for 10,000 members");
+        assert_eq!(all(), one_by_one, "{kind:?}");
+        drawn((0, 30_000), "share", true, 3);
+        assert_eq!(all(), one_by_one, "{kind:?}");
+        assert!(db.stats().unwrap().row_bytes > before + kept);
+    }
+}
+
 #[test]
 fn what_is_no_weight_is_refused_by_row_and_nothing_is_changed() {
     let db = Database::in_memory(Options::default()).unwrap();

@@ -145,15 +145,19 @@ fn weighted_samples_are_in_proportion_to_live_weights_in_every_state() {
     }
 }
 
-/// Null hypotheses: those of the weighted battery, of sets whose members on disk are drawn by groups of 128: whole, and cut by a
-/// range on both sides. Whoever weighs groups alone is found out.
+/// Null hypotheses: those of the weighted battery, of sets whose members on disk are drawn by groups of 128, and in memory by
+/// sums that are kept: whole, and cut by a range on both sides. Whoever weighs groups alone is found out.
 #[test]
-fn weighted_samples_of_long_sets_on_disk_are_in_proportion() {
+fn weighted_samples_of_long_sets_are_in_proportion() {
     let long = Events { teams: 2, payload_bytes: 20 };
-    for kind in [Kind::Append, Kind::Upsert] {
+    for (kind, on_disk) in
+        [(Kind::Append, false), (Kind::Append, true), (Kind::Upsert, false), (Kind::Upsert, true)]
+    {
         let opened = Opened::new(kind);
         long.append(&opened.table(), &(0..3_000).collect::<Vec<_>>());
-        opened.database().compact().unwrap();
+        if on_disk {
+            opened.database().compact().unwrap();
+        }
         let snapshot = opened.snapshot();
         assert_eq!(snapshot.pieces(), 1);
         for (low, high) in [(0, 3_000), (301, 2_404), (5, 255)] {
@@ -168,7 +172,8 @@ fn weighted_samples_of_long_sets_on_disk_are_in_proportion() {
                     weighted_sample_ids(&snapshot, &selection, by, replace, size, seed)
                 };
                 let verdicts = weighted_battery(&population, &mut draw);
-                assert_fair(&format!("{low}..={high} by {column}, {kind:?}"), SEED, verdicts);
+                let of = format!("{low}..={high} by {column}, {kind:?}, on disk {on_disk}");
+                assert_fair(&of, SEED, verdicts);
                 let mut groups = biased::weighs_only_groups(population.ids(), weight, 128);
                 let effort = Effort { size: 1_000, samples: repetitions(30), first_seed: SEED };
                 let verdict = weighted_shares(&population, effort, &mut groups);
