@@ -369,10 +369,7 @@ impl Piece {
         rows: Range<u64>,
     ) -> Result<Vec<(u64, u128)>> {
         match &self.array {
-            SortedArray::Run(run) => {
-                let mut among = run.weight(weight).units_among(rows);
-                Ok(units.iter().map(|&unit| among.next(unit)).collect())
-            }
+            SortedArray::Run(run) => Ok(run.weight(weight).rows_of(units, rows)),
             SortedArray::Segment(segment) => Ok(segment.rows_of_weight(weight, units)?),
         }
     }

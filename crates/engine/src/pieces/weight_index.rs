@@ -62,17 +62,26 @@ impl WeightIndex {
         self.sums[number] + units_in(&self.values, number * STRIDE..ordinal)
     }
 
-    /// Finds the rows that hold some units. All are among `rows`.
-    pub fn units_among(&self, rows: Range<u64>) -> AscendingUnits<'_> {
+    /// The rows that hold some units, counted from 0 over all rows, each with its units. All are among `rows`, and units ascend.
+    /// For each a search that begins where it would end if all weights were alike, and at most a stride.
+    pub fn rows_of(&self, units: &[u128], rows: Range<u64>) -> Vec<(u64, u128)> {
+        let WeightIndex { values, sums } = self;
         let first = rows.start as usize / STRIDE;
-        let last = (rows.end as usize).div_ceil(STRIDE);
-        AscendingUnits {
-            index: self,
-            stride: first,
-            strides: last,
-            row: first * STRIDE,
-            before: self.sums[first],
-        }
+        let strides = Strides::new(&sums[first..=(rows.end as usize).div_ceil(STRIDE)]);
+        // No search waits for another, so the processor has several under way, each of which waits for memory.
+        let found: Vec<usize> = units.iter().map(|&unit| first + strides.find(unit)).collect();
+        let (mut stride, mut row, mut before) = (usize::MAX, 0, 0);
+        let find = |(&unit, found): (&u128, usize)| {
+            // What was added up for one unit of a stride is not for the next.
+            if found != stride {
+                (stride, row, before) = (found, found * STRIDE, sums[found]);
+            }
+            let end = values.len().min((stride + 1) * STRIDE);
+            let found = row_of_unit(values, row..end, unit - before);
+            (row, before) = (found.row, unit - found.within);
+            (found.row as u64, u128::from(found.units))
+        };
+        units.iter().zip(found).map(find).collect()
     }
 
     /// Bytes of the sums.
@@ -86,33 +95,44 @@ impl WeightIndex {
     }
 }
 
-/// Finds rows by their units, one after the other: what was added up for one is not for the next.
-pub struct AscendingUnits<'a> {
-    index: &'a WeightIndex,
-    /// Where the last unit was found, ...
-    stride: usize,
-    row: usize,
-    /// ... and the sum over the rows before that row.
-    before: u128,
-    /// The strides up to the last row that may be asked for.
-    strides: usize,
+/// The sums before some strides in a row, and behind the last.
+struct Strides<'a> {
+    sums: &'a [u128],
+    /// Strides per unit of weight.
+    per_unit: f64,
 }
 
-impl AscendingUnits<'_> {
-    /// The row that holds the `target`-th unit, counted from 0 over all rows, and its units. Targets do not descend. A binary
-    /// search, unless the row lies in the same stride as the last one, and at most a stride.
-    pub fn next(&mut self, target: u128) -> (u64, u128) {
-        let WeightIndex { values, sums } = self.index;
-        if sums[self.stride + 1] <= target {
-            // The last sum lies above the target.
-            let later = &sums[self.stride + 1..=self.strides];
-            self.stride += later.partition_point(|&before| before <= target);
-            (self.row, self.before) = (self.stride * STRIDE, sums[self.stride]);
+impl<'a> Strides<'a> {
+    fn new(sums: &'a [u128]) -> Strides<'a> {
+        let last = sums.len() - 1;
+        Strides { sums, per_unit: last as f64 / (sums[last] - sums[0]) as f64 }
+    }
+
+    /// The stride that holds a unit. An interpolated guess, steps from there that double in length, and a binary search between the
+    /// last two: O(log of how far the guess is off).
+    fn find(&self, unit: u128) -> usize {
+        let Strides { sums, per_unit } = self;
+        let last = sums.len() - 1;
+        let within = unit - sums[0];
+        // A guess need not be exact, and 64 bits become a float in less time.
+        let within = if within >> 64 == 0 { within as u64 as f64 } else { within as f64 };
+        let guess = ((within * per_unit) as usize).min(last - 1);
+        let (mut low, mut high, mut step) = (guess, guess, 1);
+        if sums[guess] <= unit {
+            high += 1;
+            while sums[high] <= unit {
+                (low, high) = (high, last.min(high + step));
+                step *= 2;
+            }
+        } else {
+            // The first sum lies at the unit or below.
+            low -= 1;
+            while sums[low] > unit {
+                (low, high) = (low.saturating_sub(step), low);
+                step *= 2;
+            }
         }
-        let end = values.len().min((self.stride + 1) * STRIDE);
-        let found = row_of_unit(values, self.row..end, target - self.before);
-        (self.row, self.before) = (found.row, target - found.within);
-        (found.row as u64, u128::from(found.units))
+        low + sums[low..high].partition_point(|&before| before <= unit) - 1
     }
 }
 
@@ -132,30 +152,63 @@ mod tests {
     use arrow_array::Int64Array;
     use std::sync::Arc;
 
+    fn index_of(weights: &[i64]) -> WeightIndex {
+        WeightIndex::new(&(Arc::new(Int64Array::from(weights.to_vec())) as ArrayRef)).unwrap()
+    }
+
     #[test]
     fn every_unit_belongs_to_the_row_that_a_linear_search_finds() {
         for rows in [1usize, 63, 64, 65, 200] {
             let weights: Vec<i64> = (0..rows as i64).map(|row| row * 7 % 5).collect();
-            let index =
-                WeightIndex::new(&(Arc::new(Int64Array::from(weights.clone())) as ArrayRef))
-                    .unwrap();
-            let mut before = 0u128;
-            let mut all = index.units_among(0..rows as u64);
+            let index = index_of(&weights);
+            let mut found: Vec<(u64, u128)> = Vec::new();
             for (row, &weight) in weights.iter().enumerate() {
-                assert_eq!(index.before(row as u64), before);
-                for unit in 0..weight as u128 {
-                    let found = (row as u64, weight as u128);
-                    assert_eq!(all.next(before + unit), found);
-                    let mut alone = index.units_among(row as u64..row as u64 + 1);
-                    assert_eq!(alone.next(before + unit), found);
-                    // The first of all, and then this one.
-                    let mut leaps = index.units_among(0..rows as u64);
-                    leaps.next(0);
-                    assert_eq!(leaps.next(before + unit), found);
+                assert_eq!(index.before(row as u64), found.len() as u128);
+                for _ in 0..weight {
+                    let expected = (row as u64, weight as u128);
+                    let alone = row as u64..row as u64 + 1;
+                    assert_eq!(index.rows_of(&[found.len() as u128], alone), [expected]);
+                    found.push(expected);
                 }
-                before += weight as u128;
             }
-            assert_eq!(index.before(rows as u64), before);
+            let units: Vec<u128> = (0..found.len() as u128).collect();
+            for step in [1, 2, 50] {
+                let some =
+                    |of: &[(u64, u128)]| of.iter().copied().step_by(step).collect::<Vec<_>>();
+                let asked: Vec<u128> = units.iter().copied().step_by(step).collect();
+                assert_eq!(index.rows_of(&asked, 0..rows as u64), some(&found));
+            }
+        }
+    }
+
+    /// Where weights are anything but alike, guesses are far off, and may come out of few bits.
+    #[test]
+    fn guesses_that_are_far_off_find_the_same_rows() {
+        let rows = 40 * STRIDE;
+        let heavy = |at: usize, others: i64, weight: i64| {
+            let mut weights = vec![others; rows];
+            weights[at] = weight;
+            weights
+        };
+        let doubling = (0..rows).map(|row| 1i64 << (row / STRIDE)).collect();
+        let mut shapes = vec![doubling, vec![i64::MAX; rows], vec![1; rows]];
+        for at in [0, STRIDE, rows / 2, rows - 1] {
+            shapes.extend([(0, 5), (1, 1 << 40), (1, i64::MAX)].map(|(o, w)| heavy(at, o, w)));
+        }
+        for weights in shapes {
+            let index = index_of(&weights);
+            let (mut units, mut found, mut before) = (Vec::new(), Vec::new(), 0u128);
+            for (row, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
+                let last = before + weight as u128 - 1;
+                units.extend([before, last]);
+                found.extend([(row as u64, weight as u128); 2]);
+                before = last + 1;
+            }
+            assert_eq!(index.rows_of(&units, 0..rows as u64), found);
+            for (unit, found) in units.into_iter().zip(found).step_by(7) {
+                let around = found.0.saturating_sub(200)..(found.0 + 300).min(rows as u64);
+                assert_eq!(index.rows_of(&[unit], around), [found]);
+            }
         }
     }
 }

@@ -317,9 +317,11 @@ fn draw_by_weight(
     let mut places = Vec::new();
     let mut probabilities = Vec::new();
     if request.replace && weighted.total() > 0 {
-        for (place, units) in weighted.draw(rng, n)? {
-            places.push(place);
-            probabilities.push(units as f64 / weighted.total() as f64);
+        let drawn = weighted.draw(rng, n)?;
+        places.extend(drawn.iter().map(|(place, _)| *place));
+        if request.with_probability {
+            let total = weighted.total() as f64;
+            probabilities.extend(drawn.iter().map(|(_, units)| *units as f64 / total));
         }
     } else if n > 0 {
         places = weighted.draw_different(rng, drawn, arrivals, n)?;

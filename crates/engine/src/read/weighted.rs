@@ -265,12 +265,11 @@ impl Weighted {
                 piece.rows_of_weight(self.weight, &units, 0..piece.rows())
             }
             PartWeight::Kept { before, kept } => {
-                let mut among = kept.sums.units_among(part.from..part.to);
-                let member = |unit: u128| {
-                    let (position, units) = among.next(unit + before);
-                    Ok((part.ordinal(piece, position)?, units))
-                };
-                units.into_iter().map(member).collect()
+                units.iter_mut().for_each(|unit| *unit += before);
+                let members = kept.sums.rows_of(&units, part.from..part.to).into_iter();
+                members
+                    .map(|(position, units)| Ok((part.ordinal(piece, position)?, units)))
+                    .collect()
             }
             PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
             PartWeight::Members { ends } => {
