@@ -1,17 +1,21 @@
-//! An allocator that counts what each thread asks for, so a test can say what a call allocates.
+//! An allocator that counts what each thread asks for, so a test can say what a call allocates, and what all hold.
 //!
-//! A test binary installs it with `#[global_allocator]`. Counts are by thread: what background threads
-//! do beside the call is not charged to it.
+//! A test binary installs it with `#[global_allocator]`. What is asked for is counted by thread: what background threads do beside
+//! a call is not charged to it.
 
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 thread_local! {
     static ALLOCATED_BYTES: Cell<u64> = const { Cell::new(0) };
     static LARGEST_REQUEST: Cell<u64> = const { Cell::new(0) };
 }
+
+/// What all threads hold: asked for, and not given back.
+static HELD_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The system's allocator, counted.
 pub struct CountingAllocator;
@@ -20,6 +24,11 @@ impl CountingAllocator {
     /// The bytes that this thread has asked for since it began; what it gave back is not taken off.
     pub fn allocated_bytes() -> u64 {
         ALLOCATED_BYTES.get()
+    }
+
+    /// The bytes that the process holds.
+    pub fn held_bytes() -> u64 {
+        HELD_BYTES.load(Ordering::Relaxed)
     }
 
     /// What `work` gives, and the bytes that this thread asked for in it.
@@ -41,13 +50,14 @@ impl CountingAllocator {
 }
 
 fn count(bytes: usize) {
+    HELD_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
     // A thread that is ending has lost its counter, and nobody can ask it any more.
     let _ = ALLOCATED_BYTES.try_with(|counter| counter.set(counter.get() + bytes as u64));
     let _ = LARGEST_REQUEST.try_with(|largest| largest.set(largest.get().max(bytes as u64)));
 }
 
 // SAFETY: every call is handed on to `System` as it came, which keeps the contract; counting touches
-// only thread-local cells without a destructor, and allocates nothing.
+// only a number and thread-local cells without a destructor, and allocates nothing.
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -63,11 +73,13 @@ unsafe impl GlobalAlloc for CountingAllocator {
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         count(new_size);
+        HELD_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: `block` came from `System` by one of these functions, with this layout.
         unsafe { System.realloc(block, layout, new_size) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        HELD_BYTES.fetch_sub(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: `block` came from `System` by one of these functions, with this layout.
         unsafe { System.dealloc(block, layout) }
     }
