@@ -173,7 +173,7 @@ fn row_count(
     if arguments.sample.n.is_some() {
         return Ok(arguments.sample.n);
     }
-    if selection.predicate.is_some() || table.schema().merge.name() != "append" {
+    if !table.counts_by_indexes(selection)? {
         return Ok(arguments.limit);
     }
     let count = table.count_interruptibly(selection, interrupt)?;

@@ -23,8 +23,8 @@ use datafusion::physical_plan::{
     PlanProperties, ReplaceChildrenOptions,
 };
 use drillcore::{
-    Interrupt, KeyPartition, MergePolicy, Predicate, SampleRequest, ScanRequest, Selection,
-    ShareRequest, TableSnapshot, Unit,
+    Interrupt, KeyPartition, Predicate, SampleRequest, ScanRequest, Selection, ShareRequest,
+    TableSnapshot, Unit,
 };
 
 use crate::error::to_datafusion;
@@ -254,7 +254,7 @@ fn known_rows(
     let is_indexed = condition.is_none_or(|condition| condition.is_exact());
     let (selection, limit) = (selection(condition), limit.unwrap_or(usize::MAX));
     let size = |rows: u64| usize::try_from(rows).unwrap_or(usize::MAX);
-    if table.schema().merge == MergePolicy::Append && is_indexed && wanted == Wanted::All {
+    if wanted == Wanted::All && table.counts_by_indexes(&selection).map_err(to_datafusion)? {
         let rows = table.count_interruptibly(&selection, interrupt).map_err(to_datafusion)?;
         return Ok(Precision::Exact(size(rows).min(limit)));
     }
@@ -350,11 +350,11 @@ impl ExecutionPlan for ScanExec {
         _: &ConfigOptions,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         let is_whole = self.wanted == Wanted::All && self.limit.is_none();
-        let sets = self.condition.as_ref().and_then(|condition| condition.sets());
-        // To cut these, each of their rows would have to be looked for in newer pieces.
-        let is_resolved =
-            matches!(self.table.schema().merge, MergePolicy::Upsert { .. }) && sets.is_some();
-        if !is_whole || is_resolved || count < 2 || !self.partitions.is_empty() {
+        if !is_whole || count < 2 || !self.partitions.is_empty() {
+            return Ok(None);
+        }
+        // That is left to who runs the plan.
+        if self.table.resolves_before_scan(&self.selection()).map_err(to_datafusion)? {
             return Ok(None);
         }
         let partitions =

@@ -47,6 +47,13 @@ impl TableSnapshot {
         }
     }
 
+    /// Whether indexes say how many rows are selected: in an append table, where no predicate is left to test. Sets without an
+    /// index take a pass over the set column.
+    pub fn counts_by_indexes(&self, selection: &Selection) -> Result<bool> {
+        let question = selection.check(&self.table().schema)?;
+        Ok(self.indexes_suffice(question.test.as_ref()))
+    }
+
     /// At least as many rows as are selected, from indexes alone: what a predicate tests, and in an upsert or rollup table
     /// versions of rows that newer ones replace, are counted as if they passed. `None` if only a pass over the rows could tell.
     pub fn count_at_most(

@@ -13,7 +13,7 @@ use crate::read::partition::{KeyPartition, PartitionScan, ScanPlan};
 use crate::read::scan_ahead::ScanAhead;
 use crate::read::snapshot::TableSnapshot;
 use crate::select::partitioning::PARTITION_ROWS;
-use crate::select::selection::{Question, Selection};
+use crate::select::selection::{Question, Scope, Selection};
 
 /// What to scan.
 ///
@@ -93,17 +93,26 @@ impl TableSnapshot {
         whole.partition_by_keys(whole.worth(request.partition_rows).min(count))
     }
 
+    /// Whether a scan, or a cut into partitions, begins with a look for each selected row in newer pieces, once a snapshot: of sets in
+    /// a table whose rows are replaced.
+    pub fn resolves_before_scan(&self, selection: &Selection) -> Result<bool> {
+        Ok(self.resolves_first(&selection.check(&self.table().schema)?.scope))
+    }
+
+    /// The live rows of a range come out of the merge by themselves, those of a set do not.
+    fn resolves_first(&self, scope: &Scope) -> bool {
+        scope.is_by_set() && TablePolicy::of(&self.table().layout).deletes()
+    }
+
     /// All that a request asks for.
     fn partition(&self, request: &ScanRequest) -> Result<KeyPartition> {
         let layout = &self.table().layout;
         let columns = self.columns(request.columns.as_deref())?;
         let Question { scope, test } = self.question(&request.selection)?;
-        // The live rows of a range come out of the merge by themselves, those of a set do not.
-        let policy = TablePolicy::of(layout);
-        let (selected, fold) = if scope.is_by_set() && policy.deletes() {
+        let (selected, fold) = if self.resolves_first(&scope) {
             (self.resolved(Question { scope, test: None }, &request.interrupt)?, Fold::KeepAll)
         } else {
-            (self.candidates(&scope, &request.interrupt)?, policy.fold())
+            (self.candidates(&scope, &request.interrupt)?, TablePolicy::of(layout).fold())
         };
         let direction = if request.reverse { Direction::Reverse } else { Direction::Forward };
         let (memory, interrupt) = (self.table().reads.clone(), request.interrupt.clone());
