@@ -20,7 +20,7 @@ from drillcore.rows import Rows
 from drillcore.sample import draw
 from drillcore.sets import Sets
 from drillcore.stream import Refresh, Stream, open_stream
-from drillcore.values import Bounds, key_arrays, key_columns, many_keys, selection
+from drillcore.values import Bounds, ColumnValues, key_columns, key_values, many_keys, selection
 
 if TYPE_CHECKING:
     import polars
@@ -90,8 +90,8 @@ class Reads(ABC):
         >>> t.get("UA", 1, columns=["delay"])
         {'delay': 3.0}
         """
-        arrays = key_arrays(key, key_columns(self.schema, self.key))
-        found = self._get(arrays, columns).to_pylist()
+        values = key_values(key, key_columns(self.schema, self.key))
+        found = self._get(values, columns).to_pylist()
         return found[0] if found else None
 
     def get_many(self, keys: Any, *, columns: Sequence[str] | None = None) -> Rows:
@@ -117,7 +117,7 @@ class Reads(ABC):
         """
         return Rows(self._get(many_keys(keys, key_columns(self.schema, self.key)), columns))
 
-    def _get(self, keys: list[pa.Array], columns: Sequence[str] | None) -> pa.RecordBatch:
+    def _get(self, keys: Sequence[ColumnValues], columns: Sequence[str] | None) -> pa.RecordBatch:
         wanted = check_columns(columns)
         # Without a column the native layer could not tell how many rows it found.
         found = pa.record_batch(self._pin().get(keys, self.key[:1] if wanted == [] else wanted))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -33,6 +33,10 @@ Bounds = tuple[Any, Any]
 
 NativeSelection = dict[str, Any]
 
+ColumnValues: TypeAlias = "pa.Array | int | str"
+"""The values of one column, in the form the native layer takes: an array, or one value."""
+
+_INT64, _STRING = pa.int64().id, pa.string().id
 _CLOSED = ("both", "left", "right", "neither")
 
 
@@ -41,8 +45,27 @@ def key_columns(schema: pa.Schema, key: Sequence[str]) -> list[pa.Field]:
     return [schema.field(name) for name in key]
 
 
-def key_arrays(key: Sequence[Any], columns: Sequence[pa.Field]) -> list[pa.Array]:
-    """Return one whole key as arrays of one value; the engine knows whether it may lack values at its end.
+def one_value(value: Any, field: pa.Field) -> ColumnValues:
+    """Return a value of a column in the form the native layer takes.
+
+    Most values are taken as they are: to make an array of one takes longer than most reads.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        If the column cannot hold it.
+    """
+    kind = field.type.id
+    if kind == _INT64 and type(value) is int and -(2**63) <= value < 2**63:
+        return value
+    # Others may be text that has no encoding.
+    if kind == _STRING and type(value) is str and value.isascii():
+        return value
+    return to_array([value], field)
+
+
+def key_values(key: Sequence[Any], columns: Sequence[pa.Field]) -> list[ColumnValues]:
+    """Return the values of one whole key; the engine knows whether it may lack values at its end.
 
     Raises
     ------
@@ -51,7 +74,7 @@ def key_arrays(key: Sequence[Any], columns: Sequence[pa.Field]) -> list[pa.Array
     """
     if len(key) > len(columns):
         raise InvalidArgumentError(_not_a_key("key", key, columns))
-    return [to_array([value], field) for value, field in zip(key, columns, strict=False)]
+    return [one_value(value, field) for value, field in zip(key, columns, strict=False)]
 
 
 def many_keys(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
@@ -83,10 +106,16 @@ def selection(
     return {
         "between": None if between is None else _bounds(between, key_columns(schema, key)),
         "closed": closed,
-        "sets": None if set is None else set_values(set, schema, set_column),
+        "sets": None if set is None else _sets(set, schema, set_column),
         "where": None if where is None else check_text("where", where),
         "split": None,
     }
+
+
+def _sets(names: Any, schema: pa.Schema, set_column: str | None) -> ColumnValues:
+    if set_column is not None and type(names) is str:
+        return one_value(names, schema.field(set_column))
+    return set_values(names, schema, set_column)
 
 
 def check_text(name: str, value: Any) -> str:
@@ -96,14 +125,13 @@ def check_text(name: str, value: Any) -> str:
     return check_encodable(name, value)
 
 
-def _bounds(between: Any, columns: list[pa.Field]) -> tuple[list[pa.Array] | None, list[pa.Array] | None]:
+def _bounds(between: Any, columns: list[pa.Field]) -> tuple[list[ColumnValues] | None, ...]:
     if not isinstance(between, tuple | list) or len(between) != 2:
         raise InvalidTypeError(f"between: expected a pair (low, high), not {shown(between)}")
-    low, high = (_prefix(end, columns) for end in between)
-    return low, high
+    return tuple(_prefix(end, columns) for end in between)
 
 
-def _prefix(end: Any, columns: list[pa.Field]) -> list[pa.Array] | None:
+def _prefix(end: Any, columns: list[pa.Field]) -> list[ColumnValues] | None:
     if end is None:
         return None
     values = end if isinstance(end, tuple) else (end,)
@@ -111,10 +139,12 @@ def _prefix(end: Any, columns: list[pa.Field]) -> list[pa.Array] | None:
         names = ", ".join(field.name for field in columns)
         raise InvalidArgumentError(f"between: expected values of the first key columns ({names}), not {shown(end)}")
     for value in values:
+        if type(value) is int or type(value) is str:
+            continue
         if is_nan(value) or (value is not None and is_missing(value)):
             name = "NaN" if is_nan(value) else value
             raise InvalidArgumentError(f"between: {name} is not a valid end; use None for an open end")
-    return [to_array([value], field) for value, field in zip(values, columns, strict=False)]
+    return [one_value(value, field) for value, field in zip(values, columns, strict=False)]
 
 
 def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Array:

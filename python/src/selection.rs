@@ -1,14 +1,21 @@
-//! A selection as Python gives it: bounds and set values as Arrow arrays.
+//! A selection as Python gives it: bounds and set values as Arrow arrays, or as values of Python's own.
 
-use arrow_array::ArrayRef;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Int64Array, StringArray};
 use drillcore::{Between, Closed, Selection, SplitRange, TableSchema};
 use pyo3::prelude::*;
+use pyo3::types::{PyInt, PyString};
 use pyo3_arrow::PyArray;
 
 use crate::{error, signals};
 
-/// The ends of `between`, each a key prefix as arrays of one value, or open.
-type Ends = (Option<Vec<PyArray>>, Option<Vec<PyArray>>);
+/// Values of one column: an Arrow array, or one value, of which an array is made here. To make it in Python and hand it over takes
+/// longer than most reads of memory do.
+pub struct ColumnValues(ArrayRef);
+
+/// The ends of `between`, each a key prefix by arrays of one value, or open.
+type Ends = (Option<Vec<ColumnValues>>, Option<Vec<ColumnValues>>);
 
 /// The encoded keys that a split lies between.
 pub type SplitEnds = (Option<Vec<u8>>, Option<Vec<u8>>);
@@ -21,11 +28,32 @@ pub struct SelectionArgument {
     #[pyo3(item)]
     closed: String,
     #[pyo3(item)]
-    sets: Option<PyArray>,
+    sets: Option<ColumnValues>,
     #[pyo3(item("where"))]
     condition: Option<String>,
     #[pyo3(item)]
     split: Option<SplitEnds>,
+}
+
+impl<'a, 'py> FromPyObject<'a, 'py> for ColumnValues {
+    type Error = PyErr;
+
+    fn extract(values: Borrowed<'a, 'py, PyAny>) -> PyResult<ColumnValues> {
+        Ok(ColumnValues(if values.is_exact_instance_of::<PyInt>() {
+            Arc::new(Int64Array::from(vec![values.extract::<i64>()?]))
+        } else if values.is_exact_instance_of::<PyString>() {
+            Arc::new(StringArray::from(vec![values.extract::<String>()?]))
+        } else {
+            values.extract::<PyArray>()?.into_inner().0
+        }))
+    }
+}
+
+impl ColumnValues {
+    /// The arrays of some columns.
+    pub fn into_arrays(columns: Vec<ColumnValues>) -> Vec<ArrayRef> {
+        columns.into_iter().map(|values| values.0).collect()
+    }
 }
 
 impl SelectionArgument {
@@ -33,11 +61,11 @@ impl SelectionArgument {
     pub fn into_selection(self, py: Python<'_>, schema: &TableSchema) -> PyResult<Selection> {
         let closed = parse_closed(py, &self.closed)?;
         let between = self.between.map(|(low, high)| Between {
-            low: low.map(into_arrays),
-            high: high.map(into_arrays),
+            low: low.map(ColumnValues::into_arrays),
+            high: high.map(ColumnValues::into_arrays),
             closed,
         });
-        let sets = self.sets.map(|values| values.into_inner().0);
+        let sets = self.sets.map(|values| values.0);
         let predicate = self.condition.map(|text| {
             signals::call(py, |interrupt| {
                 drillcore_sql::predicate_interruptibly(schema, &text, &interrupt)

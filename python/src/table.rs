@@ -21,7 +21,7 @@ use crate::lasting::Lasting;
 use crate::plain_row::PlainRow;
 use crate::progress::Progress;
 use crate::rows::Scan;
-use crate::selection::{SelectionArgument, into_arrays};
+use crate::selection::{ColumnValues, SelectionArgument, into_arrays};
 use crate::signals::{self, Signals};
 
 /// The encoded keys that a split lies between, and its rows where indexes say how many.
@@ -422,10 +422,10 @@ impl TableSnapshot {
     fn get(
         &self,
         py: Python<'_>,
-        keys: Vec<PyArray>,
+        keys: Vec<ColumnValues>,
         columns: Option<Vec<String>>,
     ) -> PyResult<PyRecordBatch> {
-        let keys = into_arrays(keys);
+        let keys = ColumnValues::into_arrays(keys);
         let get = |interrupt: Interrupt| {
             let found = self.inner.get_interruptibly(&keys, columns.as_deref(), &interrupt)?;
             let positions = found.positions.into_iter().flatten().collect::<Vec<_>>();
