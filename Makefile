@@ -69,7 +69,7 @@ extension: $(STAMP)/extension
 
 $(STAMP)/extension: $(STAMP)/packages $(RUST_SOURCES) python/pyproject.toml
 	@test -e target/debug/deps || echo "Building the Python package with all that it stands on: 10 to 15 minutes on 2 cores, once."
-	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --manifest-path python/Cargo.toml
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --strip --manifest-path python/Cargo.toml
 	@touch $@
 
 # abi3, so one wheel serves Python 3.10 and all later ones.
