@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 # Where rustup installs, in case the shell does not look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/Cargo.toml Cargo.toml Cargo.lock
+RUST_SOURCES := $(shell find crates python/src -name '*.rs' -o -name Cargo.toml) python/build.rs python/Cargo.toml Cargo.toml Cargo.lock
 
 .PHONY: demo test schedules lint bench docs extension wheel tools clean
 

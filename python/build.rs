@@ -12,9 +12,15 @@ const MINOR_VERSION: u32 = 90;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    if links_by_itself().unwrap_or(false) {
+    if !names_a_linker() && links_by_itself().unwrap_or(false) {
         println!("cargo::rustc-cdylib-link-arg=-Wl,--icf=all");
     }
+}
+
+/// Whether somebody chose how to link.
+fn names_a_linker() -> bool {
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    env::var_os("RUSTC_LINKER").is_some() || flags.contains("link") || flags.contains("=ld")
 }
 
 /// Whether the compiler links with its own linker; `None` if it does not say which compiler it is.

@@ -35,11 +35,13 @@ const SET: u64 = 3;
 /// One key of this many is in a range.
 const NARROW: u64 = 1_000;
 const WIDE: u64 = 10;
-/// Rows of the table for each draw that comes before those that are timed, so that runs are compacted as draws are worth.
+/// Rows of the table for each draw that comes before those that are timed: of ranges and sets, so that runs are compacted as these
+/// are worth.
 const ROWS_PER_DRAW: u64 = 1_000;
 const RUNNING_SUMS: &str = "running sums";
 
 const TIME: Metric = Metric::time("time");
+const PIECES: Metric = Metric::count("sorted runs", "runs");
 
 /// What is drawn from.
 #[derive(Clone, Copy)]
@@ -72,7 +74,8 @@ pub fn weights(setup: &Setup) -> Result<Report> {
         for n in COUNTS {
             let of_engine = |round| {
                 let mut rng = Rng::keyed(seed, round);
-                timed(|| source.draw(&table, rows, n, &mut rng))
+                let drawn = timed(|| source.draw(&table, rows, n, &mut rng))?;
+                Ok(drawn.with(PIECES, table.snapshot()?.pieces() as f64))
             };
             let of_sums = |round| {
                 let mut rng = Rng::keyed(seed, round);

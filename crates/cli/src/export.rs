@@ -173,7 +173,8 @@ fn row_count(
     if arguments.sample.n.is_some() {
         return Ok(arguments.sample.n);
     }
-    if !table.counts_by_indexes(selection)? {
+    // Sets that a predicate names may lack an index, and to count them would take a pass of its own.
+    if selection.predicate.is_some() || !table.counts_by_indexes(selection)? {
         return Ok(arguments.limit);
     }
     let count = table.count_interruptibly(selection, interrupt)?;

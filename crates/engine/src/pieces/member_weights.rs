@@ -2,7 +2,8 @@
 //!
 //! To add up the weights of some members takes as many steps. Once draws have added up as many as a set has, the sums of all its
 //! members are kept with the run. So a set that is drawn from often costs, however its draws are spread over key ranges, at most
-//! twice what it costs to add it up once, and a set that is never drawn from by weight takes no memory.
+//! twice what it costs to add it up once, and a set that is never drawn from by weight takes no memory. There is a limit to what all
+//! sums of a database take; beyond it none are added, until runs go with theirs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,11 +11,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::error::Result;
-use crate::pieces::memory_meter::Charge;
+use crate::pieces::memory_meter::{Charge, MemoryMeter};
 use crate::pieces::weight_index::WeightIndex;
 
 /// Sums of fewer members are not worth keeping.
-const MEMBERS_MIN: u64 = 64;
+const MEMBERS_MIN: u64 = 256;
+/// What the sums of a set take besides their arrays: the objects around these, and the entry. Less than two bytes per member.
+const ENTRY_BYTES: usize = 400;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -45,13 +48,14 @@ pub struct KeptWeights {
 
 impl MemberWeights {
     /// The sums of a set that has some `members`, of which `asked` are drawn from now. `None` if it is as well to add up these; else
-    /// they are `found` once.
+    /// `find` gives them once, and the meter counts them.
     pub fn sums(
         &self,
         of: SetWeight,
         members: u64,
         asked: u64,
-        find: impl FnOnce() -> Result<KeptWeights>,
+        meter: &MemoryMeter,
+        find: impl FnOnce() -> Result<WeightIndex>,
     ) -> Result<Option<Arc<KeptWeights>>> {
         if members < MEMBERS_MIN {
             return Ok(None);
@@ -59,52 +63,51 @@ impl MemberWeights {
         match self.of_sets.lock().entry(of).or_insert(Known::Added(0)) {
             Known::Kept(kept) => return Ok(Some(kept.clone())),
             Known::Added(added) => {
-                *added += asked;
-                if *added < members {
+                *added = added.saturating_add(asked);
+                if *added < members || !meter.has_room_for_sums() {
                     return Ok(None);
                 }
             }
         }
         // Without the lock, though two threads may find the same: other sets are drawn from meanwhile.
-        let kept = Arc::new(find()?);
+        let sums = find()?;
+        let charge = meter.charge_sums((sums.bytes_with_values() + ENTRY_BYTES) as u64);
+        let kept = Arc::new(KeptWeights { sums, _charge: charge });
         self.of_sets.lock().insert(of, Known::Kept(kept.clone()));
         Ok(Some(kept))
-    }
-}
-
-impl KeptWeights {
-    pub fn new(sums: WeightIndex, charge: Charge) -> KeptWeights {
-        KeptWeights { sums, _charge: charge }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pieces::memory_meter::MemoryMeter;
     use arrow_array::{ArrayRef, Int64Array};
+
+    /// At least what the sums of 1,000 weights of eight bytes take.
+    const SUM_BYTES: u64 = 9_000;
 
     #[test]
     fn sums_are_kept_once_as_many_members_were_asked_for_as_there_are() {
-        let (weights, meter) = (MemberWeights::default(), MemoryMeter::default());
-        let find = || {
-            let values: ArrayRef = Arc::new(Int64Array::from(vec![1; 1_000]));
-            Ok(KeptWeights::new(WeightIndex::new(&values)?, meter.charge(1)))
-        };
+        let (weights, meter) = (MemberWeights::default(), MemoryMeter::with_sums(2 * SUM_BYTES));
+        let find = || WeightIndex::new(&(Arc::new(Int64Array::from(vec![1; 1_000])) as ArrayRef));
         let of = |first: u32| SetWeight { first, weight: 0 };
         let asked = |first: u32, members: u64, asked: u64| {
-            weights.sums(of(first), members, asked, find).unwrap().is_some()
+            weights.sums(of(first), members, asked, &meter, find).unwrap().is_some()
         };
         assert!(!asked(0, MEMBERS_MIN - 1, MEMBERS_MIN - 1), "too few");
         assert!(!asked(0, 1_000, 400));
         assert!(!asked(0, 1_000, 400));
-        assert_eq!(meter.bytes(), 0);
+        assert_eq!(meter.sum_bytes(), 0);
         assert!(asked(0, 1_000, 400));
         assert!(asked(0, 1_000, 1), "they are known");
         assert!(!asked(1_000, 1_000, 400), "another set");
-        assert_eq!(meter.bytes(), 1);
+        let of_one = meter.sum_bytes();
+        assert!((8_000..=SUM_BYTES).contains(&of_one), "{of_one}");
         assert!(asked(2_000, 1_000, 1_000), "all at once");
+        assert!(asked(3_000, 1_000, 1_000), "there was room for some of it");
+        assert!(!asked(4_000, 1_000, 1_000), "there is none");
+        assert_eq!((meter.sum_bytes(), meter.bytes()), (3 * of_one, 0));
         drop(weights);
-        assert_eq!(meter.bytes(), 0);
+        assert_eq!(meter.sum_bytes(), 0);
     }
 }

@@ -46,6 +46,7 @@ pub struct Run {
     extremes: Mutex<BTreeMap<usize, Extremes>>,
     /// Of the sets that were drawn from by weight.
     member_weights: MemberWeights,
+    meter: MemoryMeter,
 }
 
 /// The earliest time in a run.
@@ -68,6 +69,7 @@ pub struct UncommittedRun {
     charge: Charge,
     examined: RowsExamined,
     earliest: Option<Earliest>,
+    meter: MemoryMeter,
 }
 
 impl UncommittedRun {
@@ -109,6 +111,7 @@ impl UncommittedRun {
             charge,
             examined: examined.clone(),
             earliest,
+            meter: meter.clone(),
         })
     }
 
@@ -137,6 +140,7 @@ impl UncommittedRun {
             charge,
             examined,
             earliest,
+            meter,
             ..
         } = self;
         Run {
@@ -151,6 +155,7 @@ impl UncommittedRun {
             earliest,
             extremes: Mutex::default(),
             member_weights: MemberWeights::default(),
+            meter,
         }
     }
 }
@@ -301,11 +306,13 @@ impl Run {
         asked: u64,
     ) -> Result<Option<Arc<KeptWeights>>> {
         let of = SetWeight { first: members.start, weight };
-        self.member_weights.sums(of, u64::from(members.end - members.start), asked, || {
-            let sums = self.weights[weight].of_rows(self.ordinals(members))?;
-            let charge = self.charge.beside(sums.bytes_with_values() as u64);
-            Ok(KeptWeights::new(sums, charge))
-        })
+        self.member_weights.sums(
+            of,
+            u64::from(members.end - members.start),
+            asked,
+            &self.meter,
+            || self.weights[weight].of_rows(self.ordinals(members)),
+        )
     }
 
     /// Every listed set with its number of rows, in value order.

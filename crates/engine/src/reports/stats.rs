@@ -44,7 +44,8 @@ pub struct Stats {
     /// All rows in memory, including those that only older snapshots hold, and the times of rows that expire next.
     pub row_bytes: u64,
     /// Lists of rows that reads leave for later ones: of rows that meet a condition, of sets that are not indexed, and of rows
-    /// of such tables as fold keys. A quarter of `memory_bytes` at most, but for the longest; in a reader 128 MiB.
+    /// of such tables as fold keys. A quarter of `memory_bytes` at most, but for the longest; in a reader 128 MiB. And the running sums of
+    /// sets in memory that were drawn from by weight: half as much, but for the longest.
     pub list_bytes: u64,
     /// Bytes of pages in the cache.
     pub cache_bytes: u64,
@@ -246,7 +247,7 @@ impl Stats {
             tables: tables.collect(),
             lsn: visible,
             buffered_bytes: state.buffered_bytes,
-            list_bytes: state.reads.list_bytes(),
+            list_bytes: state.reads.list_bytes() + core.meter.sum_bytes(),
             wal_bytes: core.wal.get().map_or(0, |wal| wal.bytes()),
             writer: Some(WriterStats {
                 memory_bytes_limit: core.options.memory_bytes,

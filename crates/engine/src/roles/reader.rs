@@ -148,7 +148,7 @@ impl Reader {
             shared: Arc::new(Shared {
                 cache: Arc::new(PageCache::new(directory.clone(), options.cache_bytes)),
                 directory,
-                meter: MemoryMeter::default(),
+                meter: MemoryMeter::with_sums(READER_LIST_BYTES / 2),
                 examined: RowsExamined::default(),
                 reads: ReadMemory::new(READER_LIST_BYTES),
                 clock: Clock::default(),
@@ -278,7 +278,7 @@ impl Reader {
     pub fn stats(&self) -> Result<Stats> {
         let current = self.current()?;
         let Shared { cache, meter, examined, reads, .. } = &*self.shared;
-        let list_bytes = reads.list_bytes();
+        let list_bytes = reads.list_bytes() + meter.sum_bytes();
         let stats = Stats::of_reader(&current.version, &current.log, cache, meter, examined);
         Ok(Stats { list_bytes, ..stats })
     }

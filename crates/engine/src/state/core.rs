@@ -112,9 +112,9 @@ impl Core {
         Core {
             removals: Arc::new(DeferredRemovals::new(directory.clone())),
             directory,
+            meter: MemoryMeter::with_sums(options.list_bytes() / 2),
             options,
             cache,
-            meter: MemoryMeter::default(),
             rows_examined: RowsExamined::default(),
             clock: Clock::default(),
             manifest: Mutex::new(manifest),
