@@ -156,6 +156,14 @@ impl State {
         }
     }
 
+    /// Has flushes that were put off for long tried at once, unless none may begin.
+    pub fn hurry_flushes(&mut self, now: Instant) {
+        if self.holds == 0 {
+            let put_off = self.tables.values_mut().filter_map(|table| table.flush_put_off.as_mut());
+            put_off.for_each(|put_off| put_off.hurry(now));
+        }
+    }
+
     /// When the first work that was put off is to be tried, of what is not due yet.
     pub fn next_try(&self, now: Instant) -> Option<Instant> {
         let tables = self.worklist.tables(&self.tables).into_iter().map(|id| &self.tables[&id]);

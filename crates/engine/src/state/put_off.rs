@@ -50,6 +50,13 @@ impl PutOff {
         PutOff { why, tries, until: now + pause }
     }
 
+    /// Has it tried once more at once, before a caller fails for it: there may be room by now.
+    pub fn hurry(&mut self, now: Instant) {
+        if self.is_lasting() {
+            (self.tries, self.until) = (TRIES_IN_VAIN - 1, now);
+        }
+    }
+
     pub fn why(&self) -> &Error {
         &self.why
     }
@@ -85,6 +92,9 @@ mod tests {
             pauses.push(put_off.until() - now);
             put_off = PutOff::again(Some(&put_off), why(), now);
         }
+        put_off.hurry(now);
+        assert!(!put_off.is_lasting() && put_off.is_due(now));
+        assert!(PutOff::again(Some(&put_off), why(), now).is_lasting());
         assert_eq!(pauses[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
         assert_eq!(pauses[99], PAUSE_MAX);
     }

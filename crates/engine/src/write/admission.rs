@@ -74,6 +74,9 @@ pub fn admit(core: &Core, tables: &[TableId], bytes: u64, interrupt: &Interrupt)
         if used(&state, memory_bytes) + bytes <= memory_bytes || state.buffered_bytes == 0 {
             break;
         }
+        if !has_called {
+            state.hurry_flushes(Instant::now());
+        }
         state.check_flushes_go_on()?;
         is_stalled = true;
         if !has_called {
