@@ -6,7 +6,7 @@
 # make docs   the pages as a site, with the Rust and the Python API, in target/site
 # make wheel  the Python package to install elsewhere, in dist; optimised, which takes long
 #
-# The extension is built with the profile of the tests, so that everything is compiled once. The benches
+# The extension is built with the profile of the tests, so that everything is compiled once, and stripped. The benches
 # are built with --release, without the SQL that they do not need.
 
 PYTHON ?= python3
