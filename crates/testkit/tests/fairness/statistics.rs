@@ -146,7 +146,7 @@ fn weighted_samples_are_in_proportion_to_live_weights_in_every_state() {
 }
 
 /// Null hypotheses: those of the weighted battery, of sets whose members on disk are drawn by groups of 128, and in memory by
-/// sums that are kept: whole, and cut by a range on both sides. Whoever weighs groups alone is found out.
+/// sums that are kept: whole, and cut by a range on both sides. The twin that weighs groups alone fails.
 #[test]
 fn weighted_samples_of_long_sets_are_in_proportion() {
     let long = Events { teams: 2, payload_bytes: 20 };
