@@ -12,9 +12,12 @@
 
 mod encoding_byte;
 mod byte_list;
+mod tail_bits;
 mod encoder;
-mod sizer;
 mod section;
+mod numbered_keys;
+mod key_encoder;
+mod sizer;
 mod picked;
 mod view;
 mod weights;
@@ -24,5 +27,5 @@ mod tests;
 
 pub use builder::RowsBuilder;
 pub use picked::Picked;
-pub use sizer::{Apart, BlockSizer, encode, encoded_len, rows_that_fit};
+pub use sizer::{Apart, BlockSizer, Effort, encode, encoded_len, rows_that_fit};
 pub use view::{BlockView, value_count};

@@ -463,7 +463,7 @@ fn logged_runs(core: &Core, runs: &[(TableId, UncommittedRun)]) -> Option<Payloa
     for (table, run) in runs {
         let rows = run.logged_rows();
         let put = |out: &mut Vec<u8>| {
-            block::encode(&rows, 0, rows.len(), block::Apart::default(), out);
+            block::encode(&rows, 0, rows.len(), block::Effort::Quick, out);
         };
         put_batch(*table, put, payload.out());
     }

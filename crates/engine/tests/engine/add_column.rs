@@ -185,10 +185,10 @@ fn a_scan_leaves_out_segments_that_are_older_than_the_column_it_tests() {
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let _hold = db.hold_maintenance();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    append(&table, 0..20_000, None);
+    append(&table, 0..60_000, None);
     db.flush().unwrap();
     table.add_column("level", &DataType::Int64).unwrap();
-    append(&table, 20_000..20_010, Some(("level", 1)));
+    append(&table, 60_000..60_010, Some(("level", 1)));
     db.flush().unwrap();
     let predicate = HasLevel(vec!["level".into()]);
     let selection = Selection { predicate: Some(Arc::new(predicate)), ..Default::default() };

@@ -135,7 +135,7 @@ fn bounds_cost_no_more_pages_than_rows_are_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let db = Database::open(folder.path(), Options::default()).unwrap();
     let table = db.create_table("t", spec(Merge::Append)).unwrap();
-    for part in 0..40 {
+    for part in 0..120 {
         let rows = (0..ROWS).map(|id| (part * ROWS + id, Some((id % 1_000) as f64)));
         table.append(&batch(rows), OnError::Raise).unwrap();
     }

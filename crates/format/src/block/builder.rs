@@ -12,6 +12,7 @@ use arrow_schema::DataType;
 
 use crate::block::byte_list::ListView;
 use crate::block::encoding_byte::{EXTENTS, malformed};
+use crate::block::numbered_keys::{KeyRests, KeyRoom};
 use crate::block::picked::Picked;
 use crate::block::section::{
     BoolValues, DICTIONARY_ENTRIES_MAX, FixedValues, PackedView, Presence, Section, StringValues,
@@ -79,11 +80,9 @@ impl RowsBuilder {
     pub fn append_rows(&mut self, view: &BlockView<'_>, rows: &[u32]) -> Result<()> {
         for &row in rows {
             assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
-            if let Some(keys) = &mut self.keys {
-                let (prefix, rest) = (view.key_prefix, view.key_rests.get(row as usize)?);
-                offset(keys.bytes().saturating_add(prefix.len() + rest.len()))?;
-                keys.push(prefix, rest);
-            }
+        }
+        if let Some(keys) = &mut self.keys {
+            append_each_key(keys, view, Picked::Rows(rows))?;
         }
         self.append(view, Picked::Rows(rows))
     }
@@ -530,6 +529,9 @@ impl ByteStrings {
 
 /// Appends the keys of a block's rows.
 fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
+    let KeyRests::List(list) = &view.key_rests else {
+        return append_each_key(keys, view, Picked::Range(from, to));
+    };
     let prefix = view.key_prefix;
     let checked_room = |rests: usize, keys: &KeysBuilder| {
         let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests);
@@ -537,13 +539,13 @@ fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: us
         offset(keys.bytes().saturating_add(total))?;
         Ok(total)
     };
-    if let Some((width, rests)) = view.key_rests.even_range(from, to) {
+    if let Some((width, rests)) = list.even_range(from, to) {
         keys.reserve(checked_room(rests.len(), keys)?);
         keys.extend(prefix, rests, width);
         return Ok(());
     }
     let mut ends = Vec::with_capacity(to - from);
-    let rests = view.key_rests.range(from, to, |end| ends.push(end))?;
+    let rests = list.range(from, to, |end| ends.push(end))?;
     keys.reserve(checked_room(rests.len(), keys)?);
     let mut start = 0;
     for end in ends {
@@ -551,6 +553,16 @@ fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: us
         start = end;
     }
     Ok(())
+}
+
+fn append_each_key(keys: &mut KeysBuilder, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+    let (prefix, mut room) = (view.key_prefix, KeyRoom::new());
+    picked.try_for_each(|row| {
+        let rest = view.key_rests.get(row, &mut room)?;
+        offset(keys.bytes().saturating_add(prefix.len() + rest.len()))?;
+        keys.push(prefix, rest);
+        Ok(())
+    })
 }
 
 /// Readers stop long before this, so what comes here is a single block, whose writer kept to the same bound.

@@ -43,6 +43,12 @@ impl ListSize {
         }
     }
 
+    /// The size of some strings, of `total` bytes, that are each left of one of these if `cut` bytes are taken from it. If all of
+    /// these have one length, so have they; if not, nor have they.
+    pub fn of_some(self, count: usize, total: usize, cut: usize) -> ListSize {
+        ListSize { count, total, same_len: self.same_len.map(|len| len - cut) }
+    }
+
     pub fn form(&self) -> u8 {
         if self.same_len.is_some_and(|len| len > 0) {
             SAME_LEN

@@ -16,10 +16,9 @@ use crate::block::byte_list::ListSize;
 use crate::block::encoding_byte::{
     ALL_NULL, BITS, CONSTANT, DICTIONARY, EXTENTS, NULL_BITMAP, PACKED, PLAIN, SCALED, SHARED,
 };
-use crate::cursor::{put_bytes, varint_len};
+use crate::cursor::varint_len;
 use crate::extents::Reference;
 use crate::key::fixed::{Fixed, Scaling, with_fixed_type};
-use crate::key::{Keys, shared_len};
 use crate::packed::{packed_len, put_packed, width_of};
 
 /// Different hashes of strings, as a block's dictionary tells them apart.
@@ -118,50 +117,6 @@ fn put_bits(rows: Range<usize>, bit: impl Fn(usize) -> bool, out: &mut Vec<u8>) 
         let byte = (start..rows.end.min(start + 8))
             .fold(0u8, |byte, row| byte | u8::from(bit(row)) << (row - start));
         out.push(byte);
-    }
-}
-
-/// The encoded keys: what all have in common once, then the rest of each.
-pub(super) struct KeyEncoder<'a> {
-    keys: &'a Keys,
-    /// What the keys so far have in common.
-    prefix: &'a [u8],
-    whole: ListSize,
-}
-
-impl<'a> KeyEncoder<'a> {
-    pub fn new(keys: &'a Keys) -> KeyEncoder<'a> {
-        KeyEncoder { keys, prefix: &[], whole: ListSize::default() }
-    }
-
-    fn rest(&self) -> ListSize {
-        self.whole.without_prefix(self.prefix.len())
-    }
-}
-
-impl ColumnEncoder for KeyEncoder<'_> {
-    fn extend(&mut self, rows: Range<usize>, record: &mut [usize]) {
-        for (nth, row) in rows.enumerate() {
-            let key = self.keys.value(row);
-            self.prefix = match self.whole.count {
-                0 => key,
-                _ => &self.prefix[..shared_len(self.prefix, key)],
-            };
-            self.whole.push(key.len());
-            if let Some(size) = record.get_mut(nth) {
-                *size += section_size(self.form());
-            }
-        }
-    }
-
-    fn form(&self) -> (u8, usize) {
-        let prefix_len = varint_len(self.prefix.len() as u64) + self.prefix.len();
-        (self.rest().form(), prefix_len + self.rest().len())
-    }
-
-    fn write(&self, rows: Range<usize>, out: &mut Vec<u8>) {
-        put_bytes(out, self.prefix);
-        self.rest().write(rows.map(|row| &self.keys.value(row)[self.prefix.len()..]), out);
     }
 }
 

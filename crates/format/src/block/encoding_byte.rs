@@ -27,6 +27,9 @@ pub(super) const EXTENTS: u8 = 32;
 /// this bit is a list itself.
 pub(super) const DICTIONARY: u8 = 8;
 
+/// Keys as numbers; plus the form of the list of their heads. Keys without this bit are a list themselves.
+pub(super) const NUMBERED: u8 = 8;
+
 /// The error of bytes that no block has.
 #[cold]
 pub(super) fn malformed(detail: impl Into<String>) -> FormatError {

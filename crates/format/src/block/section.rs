@@ -113,7 +113,11 @@ const TOGETHER: usize = 128;
 
 impl<'a> PackedView<'a> {
     /// Takes the list that `bytes` begin with; gives what follows it.
-    fn parse(width: u8, row_count: usize, bytes: &'a [u8]) -> Result<(PackedView<'a>, &'a [u8])> {
+    pub fn parse(
+        width: u8,
+        row_count: usize,
+        bytes: &'a [u8],
+    ) -> Result<(PackedView<'a>, &'a [u8])> {
         if u32::from(width) > u64::BITS {
             return Err(malformed(format!("numbers of {width} bits")));
         }

@@ -1,6 +1,7 @@
 //! The length of a block before it is written, and writing it.
 
-use crate::block::encoder::{ColumnEncoder, KeyEncoder, column_encoder, section_size};
+use crate::block::encoder::{ColumnEncoder, column_encoder, section_size};
+use crate::block::key_encoder::KeyEncoder;
 use crate::cursor::{put_u32, put_varint, varint_len};
 use crate::dictionary::TextCodes;
 use crate::extents::Extents;
@@ -20,6 +21,15 @@ pub struct Apart<'a> {
     pub extents: &'a Extents,
 }
 
+/// What a block is written for.
+#[derive(Debug, Clone, Copy)]
+pub enum Effort<'a> {
+    /// To be written in little time and read once, whole, if ever: nothing lies apart, and keys are a list.
+    Quick,
+    /// To be small.
+    Small(Apart<'a>),
+}
+
 /// The exact encoded length of a block that grows row by row.
 ///
 /// Costs O(columns) a row, in one typed loop a column and call.
@@ -32,9 +42,13 @@ pub struct BlockSizer<'a> {
 }
 
 impl<'a> BlockSizer<'a> {
-    /// A block that begins with row `from` of `rows` and is empty so far. `apart` is that of all rows, or nothing.
-    pub fn new(rows: &'a Rows, from: usize, apart: Apart<'a>) -> BlockSizer<'a> {
-        let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys()));
+    /// A block that begins with row `from` of `rows` and is empty so far. What lies apart is that of all rows, or nothing.
+    pub fn new(rows: &'a Rows, from: usize, effort: Effort<'a>) -> BlockSizer<'a> {
+        let (apart, is_small) = match effort {
+            Effort::Quick => (Apart::default(), false),
+            Effort::Small(apart) => (apart, true),
+        };
+        let keys: Box<dyn ColumnEncoder + 'a> = Box::new(KeyEncoder::new(rows.keys(), is_small));
         let codes = |value: usize| apart.codes.get(value).and_then(|codes| codes.as_deref());
         let extents =
             |value: usize| apart.extents.get(value).and_then(|extents| extents.as_deref());
@@ -95,9 +109,9 @@ impl<'a> BlockSizer<'a> {
 /// larger than the budget.
 ///
 /// O(rows taken * columns).
-pub fn rows_that_fit(rows: &Rows, from: usize, apart: Apart<'_>, budget: usize) -> usize {
+pub fn rows_that_fit(rows: &Rows, from: usize, effort: Effort<'_>, budget: usize) -> usize {
     assert!(from < rows.len(), "row {from} of {}", rows.len());
-    let mut sizer = BlockSizer::new(rows, from, apart);
+    let mut sizer = BlockSizer::new(rows, from, effort);
     let mut start = from;
     while start < rows.len() {
         let mut end = rows.len().min(start + SIZING_STEP);
@@ -115,16 +129,16 @@ pub fn rows_that_fit(rows: &Rows, from: usize, apart: Apart<'_>, budget: usize) 
     rows.len() - from
 }
 
-/// Appends the block of the rows `from..to`, which hold all columns. `apart` is that of all rows, or nothing.
-pub fn encode(rows: &Rows, from: usize, to: usize, apart: Apart<'_>, out: &mut Vec<u8>) {
-    let mut sizer = BlockSizer::new(rows, from, apart);
+/// Appends the block of the rows `from..to`, which hold all columns. What lies apart is that of all rows, or nothing.
+pub fn encode(rows: &Rows, from: usize, to: usize, effort: Effort<'_>, out: &mut Vec<u8>) {
+    let mut sizer = BlockSizer::new(rows, from, effort);
     sizer.extend_to(to);
     sizer.write(out);
 }
 
-/// Bytes that [`encode`] appends where nothing lies apart.
-pub fn encoded_len(rows: &Rows, from: usize, to: usize) -> usize {
-    let mut sizer = BlockSizer::new(rows, from, Apart::default());
+/// Bytes that [`encode`] appends.
+pub fn encoded_len(rows: &Rows, from: usize, to: usize, effort: Effort<'_>) -> usize {
+    let mut sizer = BlockSizer::new(rows, from, effort);
     sizer.extend_to(to);
     sizer.encoded_len()
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array,
-    Int64Array, ListArray, RecordBatch, StringArray, TimestampMillisecondArray, UInt8Array,
+    Int64Array, ListArray, RecordBatch, StringArray, TimestampMillisecondArray,
+    TimestampSecondArray, UInt8Array,
 };
 use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use proptest::collection::vec;
@@ -13,10 +14,11 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::block::byte_list::ListView;
-use crate::block::encoder::{ColumnEncoder, KeyEncoder, column_encoder};
+use crate::block::encoder::{ColumnEncoder, column_encoder};
 use crate::block::encoding_byte::{
-    ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, PACKED, PLAIN, SCALED,
+    ALL_NULL, BITS, CONSTANT, DICTIONARY, NULL_BITMAP, NUMBERED, PACKED, PLAIN, SCALED,
 };
+use crate::block::key_encoder::KeyEncoder;
 use crate::error::Result;
 use crate::extents::reference;
 use crate::key::fixed::{Fixed, Scaling};
@@ -38,9 +40,65 @@ fn sorted_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
     })
 }
 
+/// The same of rows whose keys are of several columns, in which few values repeat, and at times null.
+fn rows_of_long_keys() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
+    let key = (0..3usize, 0..4i64, 0..300i64, any::<i64>(), 0..40u8);
+    let keys = vec(key, 1..300);
+    (keys, 0..4usize, any::<Index>(), any::<Index>()).prop_map(|(keys, order, from, to)| {
+        let text = |&(text, ..): &(usize, i64, i64, i64, u8)| {
+            ["UA", "DL", "Lufthansa"][if order == 3 { text } else { text % 2 }].to_string()
+        };
+        let texts = StringArray::from_iter_values(keys.iter().map(text));
+        let hours = keys.iter().map(|(_, hour, ..)| 1_700_000_000_000 + hour * 3_600_000);
+        let hours = TimestampMillisecondArray::from_iter_values(hours);
+        // Some far apart, and some null.
+        let number = |&(_, _, number, wide, rare): &(usize, i64, i64, i64, u8)| match rare {
+            0 => Some(wide),
+            1 if order > 0 => None,
+            _ => Some(number),
+        };
+        let numbers = keys.iter().map(number).collect::<Int64Array>();
+        let mut named: Vec<(&str, ArrayRef)> = vec![
+            ("text", Arc::new(texts)),
+            ("hour", Arc::new(hours)),
+            ("number", Arc::new(numbers)),
+        ];
+        named.rotate_left(order % 3);
+        let fields: Vec<Field> = named
+            .iter()
+            .map(|(name, of)| Field::new(*name, of.data_type().clone(), true))
+            .collect();
+        let columns = Arc::new(Schema::new(fields));
+        let layout = Layout::new(&TableSchema::new(columns.clone(), vec![0, 1, 2]));
+        let values = named.into_iter().map(|(_, of)| of).collect();
+        let rows = layout.encode(&RecordBatch::try_new(columns, values).unwrap());
+        let rows = rows.take(&rows.sort_permutation());
+        let from = from.index(rows.len());
+        let to = from + 1 + to.index(rows.len() - from);
+        (layout, rows, from, to)
+    })
+}
+
+fn any_rows() -> impl Strategy<Value = (Layout, Rows, usize, usize)> {
+    prop_oneof![sorted_rows(), rows_of_long_keys()]
+}
+
+fn any_effort() -> impl Strategy<Value = Effort<'static>> {
+    prop_oneof![Just(Effort::Quick), Just(small())]
+}
+
+/// To be small, with nothing apart.
+fn small() -> Effort<'static> {
+    Effort::Small(Apart::default())
+}
+
 fn encoded(rows: &Rows, from: usize, to: usize) -> Vec<u8> {
+    encoded_with(rows, from, to, small())
+}
+
+fn encoded_with(rows: &Rows, from: usize, to: usize, effort: Effort<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    encode(rows, from, to, Apart::default(), &mut bytes);
+    encode(rows, from, to, effort, &mut bytes);
     bytes
 }
 
@@ -66,8 +124,8 @@ fn fetch(view: &BlockView<'_>, projection: &Projection, from: usize, to: usize) 
 
 proptest! {
     #[test]
-    fn a_block_reads_back((layout, rows, from, to) in sorted_rows()) {
-        let bytes = encoded(&rows, from, to);
+    fn a_block_reads_back((layout, rows, from, to) in any_rows(), effort in any_effort()) {
+        let bytes = encoded_with(&rows, from, to, effort);
         let view = BlockView::parse(&bytes, &layout).unwrap();
         prop_assert_eq!(view.rows(), to - from);
         let read = fetch(&view, &layout.all(), 0, view.rows()).unwrap();
@@ -76,7 +134,7 @@ proptest! {
 
     #[test]
     fn any_rows_and_columns_of_a_block_read_back(
-        (layout, rows, from, to) in sorted_rows(),
+        (layout, rows, from, to) in any_rows(), effort in any_effort(),
         columns in vec(any::<Index>(), 0..4),
         cuts in (any::<Index>(), any::<Index>()),
         picks in vec(any::<Index>(), 0..8),
@@ -84,7 +142,7 @@ proptest! {
         let width = layout.schema().columns.fields().len();
         let columns: Vec<usize> = columns.iter().map(|column| column.index(width)).collect();
         let projection = layout.projection(&columns);
-        let bytes = encoded(&rows, from, to);
+        let bytes = encoded_with(&rows, from, to, effort);
         let view = BlockView::parse(&bytes, &layout).unwrap();
         let count = view.rows();
         let (start, end) = (cuts.0.index(count + 1), cuts.1.index(count + 1));
@@ -104,31 +162,31 @@ proptest! {
     }
 
     #[test]
-    fn the_length_is_known_before_writing((_, rows, from, to) in sorted_rows()) {
-        let bytes = encoded(&rows, from, to);
-        prop_assert_eq!(encoded_len(&rows, from, to), bytes.len());
-        let mut sizer = BlockSizer::new(&rows, from, Apart::default());
+    fn the_length_is_known_before_writing((_, rows, from, to) in any_rows(), effort in any_effort()) {
+        let bytes = encoded_with(&rows, from, to, effort);
+        prop_assert_eq!(encoded_len(&rows, from, to, effort), bytes.len());
+        let mut sizer = BlockSizer::new(&rows, from, effort);
         for end in from..=to {
             sizer.extend_to(end);
-            prop_assert_eq!(sizer.encoded_len(), encoded_len(&rows, from, end));
+            prop_assert_eq!(sizer.encoded_len(), encoded_len(&rows, from, end, effort));
         }
     }
 
     #[test]
     fn as_many_rows_are_taken_as_fit_the_budget(
-        (_, rows, from, _) in sorted_rows(),
+        (_, rows, from, _) in any_rows(), effort in any_effort(),
         budget in 0..3000usize,
     ) {
-        let taken = rows_that_fit(&rows, from, Apart::default(), budget);
-        prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken) <= budget);
+        let taken = rows_that_fit(&rows, from, effort, budget);
+        prop_assert!(taken == 1 || encoded_len(&rows, from, from + taken, effort) <= budget);
         if from + taken < rows.len() {
-            prop_assert!(encoded_len(&rows, from, from + taken + 1) > budget);
+            prop_assert!(encoded_len(&rows, from, from + taken + 1, effort) > budget);
         }
     }
 
     #[test]
-    fn a_rank_is_the_number_of_rows_before_the_bound((layout, rows, from, to) in sorted_rows()) {
-        let bytes = encoded(&rows, from, to);
+    fn a_rank_is_the_number_of_rows_before_the_bound((layout, rows, from, to) in any_rows(), effort in any_effort()) {
+        let bytes = encoded_with(&rows, from, to, effort);
         let view = BlockView::parse(&bytes, &layout).unwrap();
         for row in 0..rows.len() {
             let key = rows.key(row);
@@ -148,12 +206,12 @@ proptest! {
 
     #[test]
     fn a_damaged_block_reads_as_something_or_fails_but_never_panics(
-        (layout, rows, from, to) in sorted_rows(),
+        (layout, rows, from, to) in any_rows(), effort in any_effort(),
         flips in vec((any::<Index>(), any::<u8>()), 0..4),
         header_flips in vec((0..24usize, any::<u8>()), 0..2),
         keep in prop_oneof![Just(None), any::<Index>().prop_map(Some)],
     ) {
-        let mut bytes = encoded(&rows, from, to);
+        let mut bytes = encoded_with(&rows, from, to, effort);
         for (at, byte) in flips {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -244,9 +302,36 @@ fn each_column_takes_its_smallest_encoding() {
 #[test]
 fn equal_keys_are_stored_once_and_still_take_a_byte_each() {
     let keys = Keys::from_iter([b"same key"; 40]);
-    let mut encoder = KeyEncoder::new(&keys);
-    encoder.extend(0..40, &mut []);
-    assert_eq!(encoder.form(), (2, 1 + 8 + 40));
+    for is_small in [false, true] {
+        let mut encoder = KeyEncoder::new(&keys, is_small);
+        encoder.extend(0..40, &mut []);
+        assert_eq!(encoder.form(), (2, 1 + 8 + 40));
+    }
+}
+
+#[test]
+fn keys_of_several_columns_become_the_numbers_of_their_heads_and_the_bits_in_which_they_differ() {
+    // Three hours of forty flights, of two carriers, with numbers of up to four digits.
+    let key = |row: u64| {
+        let (hour, carrier, flight) = (row / 40, [b"AA", b"DL"][row as usize / 20 % 2], row % 20);
+        let hour = 1_700_000_000_000 + hour * 3_600_000;
+        let flight = flight * 400 + 7;
+        let key = [&[1], &hour.to_be_bytes()[..], &[1], carrier, &[0, 1], &flight.to_be_bytes()];
+        key.concat()
+    };
+    let keys = Keys::from_iter((0..120).map(key));
+    assert_eq!(keys.width(), Some(22));
+    let form = |is_small: bool| {
+        let mut encoder = KeyEncoder::new(&keys, is_small);
+        encoder.extend(0..120, &mut []);
+        encoder.form()
+    };
+    let prefix = 5;
+    assert_eq!(form(false), (1, 1 + prefix + 120 * (22 - prefix)));
+    // Six heads of an hour and a carrier, whose number takes 3 bits; flights differ in 13. Bytes that all have are in the tail.
+    let (encoding, len) = form(true);
+    assert_eq!(encoding, NUMBERED | 1);
+    assert!(len < 1 + prefix + 2 + 2 * 13 + 120 * 2 + 6 * 8, "{len}");
 }
 
 fn table_of(fields: Vec<Field>) -> Layout {
@@ -316,10 +401,34 @@ fn golden_rows() -> (Layout, Rows) {
     (layout, rows)
 }
 
+/// Flights of two carriers in three hours; never to be changed.
+fn golden_rows_of_long_keys() -> (Layout, Rows) {
+    let columns = Arc::new(Schema::new(vec![
+        Field::new("hour", DataType::Timestamp(TimeUnit::Second, None), false),
+        Field::new("carrier", DataType::Utf8, false),
+        Field::new("flight", DataType::Int64, false),
+    ]));
+    let layout = Layout::new(&TableSchema::new(columns.clone(), vec![0, 1, 2]));
+    let rows = 0..60i64;
+    let carrier = |row: i64| ["DL", "UA"][row as usize / 10 % 2];
+    let hours = rows.clone().map(|row| 1_700_000_000 + row / 20 * 3_600);
+    let values: Vec<ArrayRef> = vec![
+        Arc::new(TimestampSecondArray::from_iter_values(hours)),
+        Arc::new(StringArray::from_iter_values(rows.clone().map(carrier))),
+        Arc::new(Int64Array::from_iter_values(rows.map(|row| row % 10 * 37 + 100))),
+    ];
+    let rows = layout.encode(&RecordBatch::try_new(columns, values).unwrap());
+    (layout, rows)
+}
+
 #[test]
-fn the_bytes_of_a_block_are_those_of_version_2() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/block-v2.bin");
-    let (layout, rows) = golden_rows();
+fn the_bytes_of_blocks_are_those_of_version_3() {
+    check_golden("block-v3.bin", golden_rows());
+    check_golden("block-of-numbered-keys-v3.bin", golden_rows_of_long_keys());
+}
+
+fn check_golden(name: &str, (layout, rows): (Layout, Rows)) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let bytes = encoded(&rows, 0, rows.len());
     if std::env::var_os("UPDATE_GOLDEN").is_some_and(|update| update == "1") {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -401,7 +510,7 @@ fn a_string_that_is_not_utf_8_is_malformed_however_it_is_read() {
 fn an_empty_block_has_no_rows() {
     let (layout, rows) = golden_rows();
     let bytes = encoded(&rows, 3, 3);
-    assert_eq!(bytes.len(), encoded_len(&rows, 3, 3));
+    assert_eq!(bytes.len(), encoded_len(&rows, 3, 3, small()));
     let view = BlockView::parse(&bytes, &layout).unwrap();
     assert_eq!(view.rows(), 0);
     assert_eq!(view.rank(&Bound::at_key(b"")).unwrap(), 0);
@@ -617,7 +726,7 @@ fn values_that_lie_apart_come_back_for_any_rows() {
     ];
     let mut bytes = Vec::new();
     let apart = Apart { extents: &extents, ..Default::default() };
-    encode(&rows, 0, 5, apart, &mut bytes);
+    encode(&rows, 0, 5, Effort::Small(apart), &mut bytes);
     assert!(bytes.len() < 300, "{} bytes", bytes.len());
     let view = BlockView::parse(&bytes, &layout).unwrap();
     for columns in [vec![1, 2, 3], vec![1], vec![3], vec![2]] {

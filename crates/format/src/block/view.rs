@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow_array::StringArray;
 use arrow_schema::DataType;
 
-use crate::block::byte_list::ListView;
 use crate::block::encoding_byte::EXTENTS;
+use crate::block::numbered_keys::{KeyRests, KeyRoom};
 use crate::block::picked::Picked;
 use crate::block::section::{Section, StringValues, bit};
 use crate::cursor::Cursor;
@@ -30,7 +30,7 @@ pub fn value_count(bytes: &[u8]) -> Result<u64> {
 pub struct BlockView<'a> {
     pub(super) row_count: usize,
     pub(super) key_prefix: &'a [u8],
-    pub(super) key_rests: ListView<'a>,
+    pub(super) key_rests: KeyRests<'a>,
     pub(super) sections: Sections<'a>,
     dictionaries: &'a Dictionaries,
     /// The values that lie apart, in the order of [`BlockView::extents`].
@@ -69,7 +69,7 @@ impl<'a> BlockView<'a> {
         let mut keys = Cursor::new(cursor.take(keys_len)?, "block");
         let key_prefix = keys.bytes()?;
         // Every row takes at least a byte here, so a damaged row count is found before it is used.
-        let key_rests = ListView::parse(key_form, row_count, keys.rest())?;
+        let key_rests = KeyRests::parse(key_form, row_count, keys.rest())?;
         let sections = Sections { header, bytes: cursor.take(values_len)? };
         cursor.finish()?;
         Ok(BlockView {
@@ -129,12 +129,14 @@ impl<'a> BlockView<'a> {
 
     /// Compares the key of row `row` with `other`.
     pub fn compare_key(&self, row: usize, other: &[u8]) -> Result<Ordering> {
-        Ok(compare_parts(self.key_prefix, self.key_rests.get(row)?, other))
+        let mut room = KeyRoom::new();
+        Ok(compare_parts(self.key_prefix, self.key_rests.get(row, &mut room)?, other))
     }
 
     /// Appends the key of row `row`.
     pub fn key_into(&self, row: usize, out: &mut Vec<u8>) -> Result<()> {
-        let rest = self.key_rests.get(row)?;
+        let mut room = KeyRoom::new();
+        let rest = self.key_rests.get(row, &mut room)?;
         out.extend_from_slice(self.key_prefix);
         out.extend_from_slice(rest);
         Ok(())
@@ -144,9 +146,10 @@ impl<'a> BlockView<'a> {
     pub fn rank(&self, bound: &Bound) -> Result<usize> {
         let bound = bound.within(self.key_prefix);
         let (mut low, mut high) = (0, self.row_count);
+        let mut room = KeyRoom::new();
         while low < high {
             let middle = low + (high - low) / 2;
-            if bound.lies_before(self.key_rests.get(middle)?) {
+            if bound.lies_before(self.key_rests.get(middle, &mut room)?) {
                 high = middle;
             } else {
                 low = middle + 1;

@@ -82,7 +82,7 @@ impl StatisticsPageBuilder {
             self.zones.iter().enumerate().flat_map(every_row).collect();
         let rows = Rows::interleave(&parts, &indices);
         let mut payload = Vec::new();
-        block::encode(&rows, 0, rows.len(), block::Apart::default(), &mut payload);
+        block::encode(&rows, 0, rows.len(), block::Effort::Quick, &mut payload);
         self.zones.clear();
         payload
     }

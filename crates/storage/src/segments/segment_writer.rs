@@ -9,7 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use drillcore_format::block::{self, Apart};
+use drillcore_format::block::{self, Apart, Effort};
 use drillcore_format::error::FormatError;
 use drillcore_format::file_tail::FileKind;
 use drillcore_format::ids::{LsnRange, SegmentId, TableId};
@@ -123,13 +123,13 @@ impl SegmentWriter {
         let mut from = 0;
         let mut long = LongValues::of(rows, from, self.file.position());
         while from < rows.len() {
-            let apart = Apart { codes: &codes, extents: &long.references };
-            let most = block::rows_that_fit(rows, from, apart, self.block_bytes);
+            let effort = Effort::Small(Apart { codes: &codes, extents: &long.references });
+            let most = block::rows_that_fit(rows, from, effort, self.block_bytes);
             let to = from + long.rows_within(from, most, BLOCK_EXTENT_BYTES);
             let sum = |units: &Vec<u64>| units[from..to].iter().map(|&unit| u128::from(unit)).sum();
             let sums: Vec<u128> = weights.iter().map(sum).collect();
             long.write(rows, from, to, &mut self.file);
-            self.put_block(rows, from..to, apart, long.bytes(from, to), &sums);
+            self.put_block(rows, from..to, effort, long.bytes(from, to), &sums);
             from = to;
             if self.index.encoded_len() >= self.index_page_bytes {
                 self.put_index_page()?;
@@ -181,7 +181,7 @@ impl SegmentWriter {
         &mut self,
         rows: &Rows,
         range: Range<usize>,
-        apart: Apart<'_>,
+        effort: Effort<'_>,
         extent_bytes: u64,
         weights: &[u128],
     ) {
@@ -197,7 +197,7 @@ impl SegmentWriter {
         let shortest: &[u8] =
             if self.footer.rows == 0 { &[] } else { separator(&self.footer.last_key, first) };
         let mut payload = Vec::with_capacity(BLOCK_BYTES);
-        block::encode(rows, from, to, apart, &mut payload);
+        block::encode(rows, from, to, effort, &mut payload);
         let hashes: Vec<u64> = (from..to).map(|row| key_hash(rows.key(row))).collect();
         let bytes = page_len(0, payload.len(), true);
         if self.index.is_empty() {
