@@ -48,8 +48,18 @@ pub enum Members {
     Segment(SegmentMembers),
     /// Ordinals found one by one, of a run or a segment.
     Listed(Arc<[u32]>),
+    Unindexed(UnindexedSet),
     /// All rows but some.
     Live(LiveRows),
+}
+
+/// The rows of a set that is not indexed in a segment, among those of a range.
+#[derive(Clone)]
+pub struct UnindexedSet {
+    /// Encoded.
+    pub value: Arc<[u8]>,
+    pub range: Range<u64>,
+    pub ordinals: Arc<[u32]>,
 }
 
 /// Rows of one piece that are wanted: their ordinals ascend, or they descend.
@@ -271,7 +281,9 @@ impl Piece {
     /// The ordinal of the `position`-th member.
     pub fn member(&self, members: &Members, position: u64) -> Result<u64> {
         match (&self.array, members) {
-            (_, Members::Listed(ordinals)) => Ok(u64::from(ordinals[position as usize])),
+            (_, Members::Listed(ordinals) | Members::Unindexed(UnindexedSet { ordinals, .. })) => {
+                Ok(u64::from(ordinals[position as usize]))
+            }
             (_, Members::Live(live)) => Ok(live.ordinal(position)),
             (SortedArray::Run(run), Members::Run(range)) => {
                 Ok(run.member(range.start + position as u32))
@@ -307,7 +319,9 @@ impl Piece {
     ) -> Result<()> {
         let range = positions.start as usize..positions.end as usize;
         match (&self.array, members) {
-            (_, Members::Listed(ordinals)) => out.extend_from_slice(&ordinals[range]),
+            (_, Members::Listed(ordinals) | Members::Unindexed(UnindexedSet { ordinals, .. })) => {
+                out.extend_from_slice(&ordinals[range]);
+            }
             (_, Members::Live(_)) if positions.is_empty() => {}
             (_, Members::Live(live)) => {
                 let (first, last) =
@@ -327,7 +341,7 @@ impl Piece {
     /// How many members have an ordinal below `ordinal`.
     pub fn member_rank(&self, members: &Members, ordinal: u64) -> Result<u64> {
         match (&self.array, members) {
-            (_, Members::Listed(ordinals)) => {
+            (_, Members::Listed(ordinals) | Members::Unindexed(UnindexedSet { ordinals, .. })) => {
                 Ok(ordinals.partition_point(|&member| u64::from(member) < ordinal) as u64)
             }
             (_, Members::Live(live)) => Ok(live.rank(ordinal)),
@@ -536,7 +550,9 @@ impl Members {
         match self {
             Members::Run(range) => u64::from(range.end - range.start),
             Members::Segment(members) => members.len(),
-            Members::Listed(ordinals) => ordinals.len() as u64,
+            Members::Listed(ordinals) | Members::Unindexed(UnindexedSet { ordinals, .. }) => {
+                ordinals.len() as u64
+            }
             Members::Live(live) => live.len(),
         }
     }

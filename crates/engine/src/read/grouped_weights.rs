@@ -1,13 +1,17 @@
-//! Members of a set on disk in proportion to a weight, by what its index says of groups of them.
+//! Members of a set of a segment in proportion to a weight, by what its index says of groups of them.
 //!
 //! A group is found by running sums. Then any member of it is drawn, its weight alone is read, and it is accepted with that
 //! weight over the largest of its group, or else drawn anew: so members come in proportion to their weights, at the cost of
 //! a few rows each, however many there are (as in the sampling index WIRS of Dynamic Extension, with exact sums in place
 //! of an alias structure). The members at the ends of a key range, which cuts groups, are weighed one by one.
+//!
+//! The members of a set without an index are all weighed, and drawn from in the same groups: whether there is an index changes no
+//! draw of a seed.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use drillcore_format::postings::{WEIGHT_GROUP, WeightGroup};
+use drillcore_format::postings::{GroupWeight, WEIGHT_GROUP, WeightGroup};
 use drillcore_format::rows::Projection;
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
@@ -41,7 +45,7 @@ pub struct Scale<'a> {
 
 /// Some members in a row of a set of a segment.
 pub struct GroupedMembers {
-    members: SegmentMembers,
+    members: SetMembers,
     /// Members before the first whole group, one by one.
     head: Ends,
     /// The sum over all members of the set before that group, and over the whole groups.
@@ -49,6 +53,23 @@ pub struct GroupedMembers {
     inner: u128,
     /// Members behind the last whole group.
     tail: Ends,
+}
+
+/// All members of a set of a segment, in groups.
+pub enum SetMembers {
+    Indexed(SegmentMembers),
+    Weighed(WeighedMembers),
+}
+
+/// The members of a set that is not indexed, of which some were weighed.
+pub struct WeighedMembers {
+    /// Of all.
+    ordinals: Arc<[u32]>,
+    /// Of those from a position on.
+    units: Vec<u64>,
+    first_weighed: u64,
+    /// The groups that were weighed whole, whose sums begin with the first of them.
+    groups: Vec<WeightGroup>,
 }
 
 /// Running sums of some members, one a member.
@@ -60,15 +81,11 @@ struct Ends {
 impl GroupedMembers {
     /// Weighs the members at some positions: two pages of postings, and up to 127 rows at each end.
     pub fn new(
-        members: SegmentMembers,
+        members: SetMembers,
         positions: Range<u64>,
         scale: Scale<'_>,
     ) -> Result<GroupedMembers> {
-        let whole = positions.start.div_ceil(WEIGHT_GROUP);
-        let end = match positions.end == members.len() {
-            true => members.len().div_ceil(WEIGHT_GROUP),
-            false => positions.end / WEIGHT_GROUP,
-        };
+        let Range { start: whole, end } = whole_groups(&positions, members.len());
         if whole >= end {
             let head = Ends::new(&members, positions, scale)?;
             let tail = Ends { first_position: 0, sums: Vec::new() };
@@ -212,7 +229,7 @@ impl GroupedMembers {
     }
 
     fn weigh(&self, positions: &[u64], scale: Scale<'_>) -> Result<Vec<Weighed>> {
-        weigh(&self.members, positions, scale)
+        self.members.weigh(positions, scale)
     }
 
     fn disagrees(&self, group: &WeightGroup, scale: Scale<'_>) -> crate::error::Error {
@@ -232,9 +249,9 @@ struct Sought {
 }
 
 impl Ends {
-    fn new(members: &SegmentMembers, positions: Range<u64>, scale: Scale<'_>) -> Result<Ends> {
+    fn new(members: &SetMembers, positions: Range<u64>, scale: Scale<'_>) -> Result<Ends> {
         let first_position = positions.start;
-        let weighed = weigh(members, &positions.collect::<Vec<u64>>(), scale)?;
+        let weighed = members.weigh(&positions.collect::<Vec<u64>>(), scale)?;
         let sums = running(weighed.into_iter().map(|(_, units)| units));
         Ok(Ends { first_position, sums })
     }
@@ -251,22 +268,96 @@ impl Ends {
     }
 }
 
-/// The members at positions, which ascend and may repeat, each with its units. Their blocks are read together.
-fn weigh(members: &SegmentMembers, positions: &[u64], scale: Scale<'_>) -> Result<Vec<Weighed>> {
-    let mut ordinals = Vec::with_capacity(positions.len());
-    members.ordinals_at(positions, &mut ordinals)?;
-    let mut distinct = ordinals.clone();
-    distinct.dedup();
-    let rows = scale.piece.fetch(&distinct, scale.projection, scale.interrupt)?;
-    let units = stored_units(rows.value(0)).map_err(no_weight)?;
-    let mut at = 0;
-    let weighed = ordinals.into_iter().map(|ordinal| {
-        while distinct[at] != ordinal {
-            at += 1;
+impl SetMembers {
+    fn len(&self) -> u64 {
+        match self {
+            SetMembers::Indexed(members) => members.len(),
+            SetMembers::Weighed(members) => members.ordinals.len() as u64,
         }
-        (u64::from(ordinal), u128::from(units[at]))
-    });
-    Ok(weighed.collect())
+    }
+
+    fn weight_group(&self, weight: usize, number: u64) -> Result<WeightGroup> {
+        match self {
+            SetMembers::Indexed(members) => Ok(members.weight_group(weight, number)?),
+            SetMembers::Weighed(WeighedMembers { groups, .. }) => {
+                Ok(groups[(number - groups[0].number) as usize])
+            }
+        }
+    }
+
+    /// The groups with some units, counted as [`SetMembers::weight_group`] counts what lies before a group.
+    fn groups_of_units(&self, weight: usize, units: &[u128]) -> Result<Vec<WeightGroup>> {
+        match self {
+            SetMembers::Indexed(members) => Ok(members.groups_of_units(weight, units)?),
+            SetMembers::Weighed(WeighedMembers { groups, .. }) => {
+                let group =
+                    |&unit: &u128| groups[groups.partition_point(|group| group.before <= unit) - 1];
+                Ok(units.iter().map(group).collect())
+            }
+        }
+    }
+
+    fn ordinals_at(&self, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
+        match self {
+            SetMembers::Indexed(members) => members.ordinals_at(positions, out)?,
+            SetMembers::Weighed(WeighedMembers { ordinals, .. }) => {
+                out.extend(positions.iter().map(|&position| ordinals[position as usize]));
+            }
+        }
+        Ok(())
+    }
+
+    /// The members at positions, which ascend and may repeat, each with its units. Their blocks are read together.
+    fn weigh(&self, positions: &[u64], scale: Scale<'_>) -> Result<Vec<Weighed>> {
+        let mut ordinals = Vec::with_capacity(positions.len());
+        self.ordinals_at(positions, &mut ordinals)?;
+        if let SetMembers::Weighed(WeighedMembers { units, first_weighed, .. }) = self {
+            let units = positions.iter().map(|position| units[(position - first_weighed) as usize]);
+            return Ok(ordinals.into_iter().map(u64::from).zip(units.map(u128::from)).collect());
+        }
+        let mut distinct = ordinals.clone();
+        distinct.dedup();
+        let rows = scale.piece.fetch(&distinct, scale.projection, scale.interrupt)?;
+        let units = stored_units(rows.value(0)).map_err(no_weight)?;
+        let mut at = 0;
+        let weighed = ordinals.into_iter().map(|ordinal| {
+            while distinct[at] != ordinal {
+                at += 1;
+            }
+            (u64::from(ordinal), u128::from(units[at]))
+        });
+        Ok(weighed.collect())
+    }
+}
+
+impl WeighedMembers {
+    /// The members of a set, all of whose ordinals are given, with the units of those at `positions`.
+    pub fn new(ordinals: Arc<[u32]>, positions: &Range<u64>, units: Vec<u64>) -> WeighedMembers {
+        let members = ordinals.len() as u64;
+        let mut before = 0;
+        let group = |number: u64| {
+            let first = number * WEIGHT_GROUP;
+            let mut weight = GroupWeight::default();
+            let of_group =
+                first - positions.start..members.min(first + WEIGHT_GROUP) - positions.start;
+            units[of_group.start as usize..of_group.end as usize]
+                .iter()
+                .for_each(|&units| weight.add(units));
+            before += weight.sum;
+            WeightGroup { number, before: before - weight.sum, weight }
+        };
+        let groups = whole_groups(positions, members).map(group).collect();
+        WeighedMembers { ordinals, units, first_weighed: positions.start, groups }
+    }
+}
+
+/// The groups of a set's members that lie whole among some positions.
+fn whole_groups(positions: &Range<u64>, members: u64) -> Range<u64> {
+    let end = match positions.end == members {
+        true => members.div_ceil(WEIGHT_GROUP),
+        false => positions.end / WEIGHT_GROUP,
+    };
+    positions.start.div_ceil(WEIGHT_GROUP)..end
 }
 
 /// Sorts numbers, and gives where each of them was.

@@ -2,7 +2,7 @@
 //!
 //! Weights are integers, so all units of weight of a selection are numbered through, a unit is drawn
 //! uniformly, and the row that holds it is found by running sums: exactly proportional, a few searches a
-//! draw. What the draws of one call have to read is read together. Inside a set that is indexed on disk, groups of members take
+//! draw. What the draws of one call have to read is read together. Inside a set of a segment, groups of members take
 //! the place of members ([`crate::read::grouped_weights`]); of a set in memory the sums are kept with its run
 //! once they are worth it; of other sets the members' weights are read and added up once a selection.
 
@@ -20,11 +20,12 @@ use crate::pieces::erased_rows::ErasedRows;
 use crate::pieces::live_rows::LiveRows;
 use crate::pieces::live_weights::LiveWeights;
 use crate::pieces::member_weights::KeptWeights;
-use crate::pieces::piece::{Members, Piece};
+use crate::pieces::piece::{Members, Piece, UnindexedSet};
 use crate::pieces::weight_index::no_weight;
 use crate::read::arrivals::Arrivals;
-use crate::read::grouped_weights::{GroupedMembers, Scale, Weighed};
+use crate::read::grouped_weights::{GroupedMembers, Scale, SetMembers, Weighed, WeighedMembers};
 use crate::select::selection::{Part, Place, Selected};
+use crate::select::unindexed_sets::list_members;
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
@@ -92,14 +93,14 @@ impl Weighted {
         let mut weighted =
             Weighted { selected, weight, columns, projection, interrupt, parts, starts };
         for part in weighted.selected.clone().parts() {
-            let (part, sum) = weighted.weigh(part)?;
+            let (part, sum) = weighted.weigh(layout, part)?;
             weighted.starts.push(weighted.total() + sum);
             weighted.parts.push(part);
         }
         Ok(weighted)
     }
 
-    fn weigh(&self, part: &Part) -> Result<(PartWeight, u128)> {
+    fn weigh(&self, layout: &Layout, part: &Part) -> Result<(PartWeight, u128)> {
         let piece = &self.selected.pieces()[part.piece];
         Ok(match &part.members {
             None => {
@@ -122,8 +123,15 @@ impl Weighted {
                 (PartWeight::Live { before, weights }, to - before)
             }
             Some(Members::Segment(members)) => {
-                let positions = part.from..part.to;
-                let grouped = GroupedMembers::new(members.clone(), positions, self.scale(piece))?;
+                let members = SetMembers::Indexed(members.clone());
+                let grouped = GroupedMembers::new(members, part.from..part.to, self.scale(piece))?;
+                let sum = grouped.total();
+                (PartWeight::Grouped(grouped), sum)
+            }
+            Some(Members::Unindexed(set)) => {
+                let (members, positions) = self.weigh_unindexed(layout, piece, part, set)?;
+                let members = SetMembers::Weighed(members);
+                let grouped = GroupedMembers::new(members, positions, self.scale(piece))?;
                 let sum = grouped.total();
                 (PartWeight::Grouped(grouped), sum)
             }
@@ -140,6 +148,27 @@ impl Weighted {
                 }
             },
         })
+    }
+
+    /// The members of a set without an index, those of a part weighed, and which of them these are. Groups begin with the first
+    /// member in the segment, so where the part is of a range, the others are listed, too.
+    fn weigh_unindexed(
+        &self,
+        layout: &Layout,
+        piece: &Piece,
+        part: &Part,
+        set: &UnindexedSet,
+    ) -> Result<(WeighedMembers, Range<u64>)> {
+        let whole = 0..piece.rows();
+        let ordinals = match set.range == whole {
+            true => set.ordinals.clone(),
+            false => list_members(layout, piece, &[&set.value], whole, &self.interrupt)?.remove(0),
+        };
+        let before = ordinals.partition_point(|&ordinal| u64::from(ordinal) < set.range.start);
+        let positions = before as u64 + part.from..before as u64 + part.to;
+        let mut units = Vec::with_capacity(part.len() as usize);
+        self.for_each_weight(part, |_, unit| units.push(unit))?;
+        Ok((WeighedMembers::new(ordinals, &positions, units), positions))
     }
 
     /// The running sums of a piece's live rows: of few erased intervals from those of all rows, of many in one pass over the

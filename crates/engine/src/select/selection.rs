@@ -16,7 +16,7 @@ use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, Result};
 use crate::pieces::alive_rows::AliveRows;
 use crate::pieces::live_rows::LiveRows;
-use crate::pieces::piece::{Members, Piece};
+use crate::pieces::piece::{Members, Piece, UnindexedSet};
 use crate::schema::conform::cast;
 use crate::select::key_range::{Between, KeyRange, SplitRange};
 use crate::select::predicate::{Predicate, Test};
@@ -164,8 +164,8 @@ impl Scope {
             };
             // In the order of the sets, whoever found their rows: the same draws take the same rows.
             for members in members_of(layout, piece, sets, from..to, interrupt)? {
-                let is_whole =
-                    matches!(members, Members::Listed(_)) || from == 0 && to == piece.rows();
+                let is_whole = matches!(members, Members::Listed(_) | Members::Unindexed(_))
+                    || from == 0 && to == piece.rows();
                 let (from, to) = if is_whole {
                     (0, members.len())
                 } else {
@@ -256,7 +256,9 @@ impl Selected {
     /// What lists of ordinals take in memory, that are only this selection's.
     pub fn list_bytes(&self) -> u64 {
         let bytes = |part: &Part| match &part.members {
-            Some(Members::Listed(ordinals)) => size_of_val(&**ordinals) as u64,
+            Some(Members::Listed(ordinals) | Members::Unindexed(UnindexedSet { ordinals, .. })) => {
+                size_of_val(&**ordinals) as u64
+            }
             _ => 0,
         };
         self.parts.iter().map(bytes).sum()
@@ -382,12 +384,21 @@ fn members_of(
         sets.iter().map(|set| piece.members(set)).collect::<Result<_>>()?;
     let unlisted = sets.iter().zip(&indexed).filter(|(_, members)| members.is_none());
     let unlisted: Vec<&[u8]> = unlisted.map(|(set, _)| set.as_slice()).collect();
-    let mut listed = match unlisted.is_empty() {
+    let listed = match unlisted.is_empty() {
         true => Vec::new(),
-        false => list_members(layout, piece, &unlisted, range, interrupt)?,
-    }
-    .into_iter();
-    let mut next = || Members::Listed(listed.next().expect("one was listed for each"));
+        false => list_members(layout, piece, &unlisted, range.clone(), interrupt)?,
+    };
+    let mut listed = unlisted.into_iter().zip(listed);
+    let mut next = || {
+        let (value, ordinals) = listed.next().expect("one was listed for each");
+        match piece.run() {
+            Some(_) => Members::Listed(ordinals),
+            None => {
+                let (value, range) = (value.into(), range.clone());
+                Members::Unindexed(UnindexedSet { value, range, ordinals })
+            }
+        }
+    };
     Ok(indexed.into_iter().map(|members| members.unwrap_or_else(&mut next)).collect())
 }
 

@@ -153,6 +153,66 @@ fn a_row_is_drawn_in_proportion_to_its_weight_in_every_state_of_the_table() {
     assert!(db.verify().unwrap().faults.is_empty());
 }
 
+#[test]
+fn a_row_of_a_set_without_an_index_is_drawn_in_proportion_to_its_weight() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = Database::open(folder.path(), Options::default()).unwrap();
+    let table = db.create_table("t", TableSpec { set_index: false, ..spec() }).unwrap();
+    table.append(&batch(&(0..ROWS).collect::<Vec<i64>>()), OnError::Raise).unwrap();
+    check(&table, "memory");
+    db.flush().unwrap();
+    check(&table, "one segment");
+}
+
+/// In whole groups of members, and in those that a range cuts.
+#[test]
+fn a_seed_draws_the_same_rows_by_weight_whether_or_not_sets_are_indexed() {
+    for merge in [Merge::Append, Merge::Upsert] {
+        let folder = tempfile::tempdir().unwrap();
+        let db = Database::open(folder.path(), Options::default()).unwrap();
+        let spec = TableSpec { set_index: false, ..spec().merge(merge) };
+        let table = db.create_table("t", spec).unwrap();
+        for part in 0..2 {
+            let rows: Vec<i64> = (0..4_000).map(|row| 2 * row + part).collect();
+            table.append(&batch(&rows), OnError::Raise).unwrap();
+            db.flush().unwrap();
+        }
+        table.append(&batch(&(8_000..8_100).collect::<Vec<i64>>()), OnError::Raise).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        let draws = |sets: &[&str]| {
+            let mut draws = Vec::new();
+            for range in [None, Some(between(700, 1_500)), Some(between(1_000, 7_999))] {
+                for (seed, replace) in [(1, false), (2, true)] {
+                    for weight in ["whole", "share"] {
+                        let sets = Some(Arc::new(StringArray::from(sets.to_vec())) as _);
+                        let request = SampleRequest {
+                            n: 60,
+                            selection: Selection {
+                                between: range.clone(),
+                                sets,
+                                ..Default::default()
+                            },
+                            weight: Some(weight.into()),
+                            replace,
+                            seed: Some(seed),
+                            ..Default::default()
+                        };
+                        draws.push(ids(&snapshot.sample(&request).unwrap()));
+                    }
+                }
+            }
+            draws
+        };
+        let all = || [draws(&["s0"]), draws(&["s1", "s2"])];
+        let without = all();
+        for set in ["s1", "s0", "s2"] {
+            table.index_sets(&(Arc::new(StringArray::from(vec![set])) as _)).unwrap();
+            table.wait_for_set_index().unwrap();
+            assert_eq!(all(), without, "{set} is indexed");
+        }
+    }
+}
+
 /// Null hypothesis: of rows with the weights 1, 2 and 3, successive draws give each ordered pair with
 /// chance `w1 / 6 * w2 / (6 - w1)`. 30,000 pairs, chi-square over the six, false-alarm rate 1e-6.
 #[test]
