@@ -348,7 +348,7 @@ fn keys() -> drillcore::arrow_array::ArrayRef {
     Arc::new(drillcore::arrow_array::Int64Array::from_iter_values(far_apart))
 }
 
-const READ_ROWS: i64 = 1_000_000;
+const READ_ROWS: i64 = 1_600_000;
 /// Reads after which the caller wants out, and how many there may be beyond them. A partition of a scan is read by
 /// itself, a group of a column at once; other rows are read in waves, which end together, and the next one is under way.
 const READS_BEFORE: u64 = 20;
