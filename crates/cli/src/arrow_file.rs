@@ -5,7 +5,7 @@
 //! to its end. So it may be packed, or come through a pipe, and nothing is kept on the side.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -77,13 +77,21 @@ impl EncodedBatch {
     }
 }
 
-impl<R: Read> ArrowFile<BufReader<R>> {
+/// A file, behind the part of its first word that still is to be read.
+type Buffered<R> = BufReader<io::Chain<io::Cursor<Vec<u8>>, R>>;
+
+impl<R: Read> ArrowFile<Buffered<R>> {
     /// Reads the columns.
-    pub fn open(file: R) -> Result<ArrowFile<BufReader<R>>, ArrowError> {
-        let mut file = BufReader::new(file);
-        let is_file = file.fill_buf()?.starts_with(MAGIC);
+    pub fn open(mut file: R) -> Result<ArrowFile<Buffered<R>>, ArrowError> {
+        // A pipe may give less than a word at first.
+        let mut first_word = Vec::new();
+        file.by_ref().take(WORD_LEN as u64).read_to_end(&mut first_word)?;
+        let is_file = first_word.len() == WORD_LEN && first_word.starts_with(MAGIC);
         if is_file {
-            file.read_exact(&mut [0; WORD_LEN])?;
+            first_word.clear();
+        }
+        let mut file = BufReader::new(io::Cursor::new(first_word).chain(file));
+        if is_file {
             // Some writers fill up more than one word.
             while file.fill_buf()?.starts_with(&[0; WORD_LEN]) {
                 file.consume(WORD_LEN);

@@ -113,6 +113,8 @@ pub struct Taken {
     /// Other columns of the file are left out, and all of these must be in it. Otherwise the others are
     /// handed on, and missing ones are missing.
     pub skips_others: bool,
+    /// Other columns of the file become columns.
+    pub adds_others: bool,
     /// Columns that every row has, if only to say null.
     pub spelled_out: Vec<String>,
 }

@@ -60,7 +60,12 @@ fn delete_keys_of(
 ) -> Result<(), Fault> {
     let schema = table.schema();
     let columns = schema.columns.project(&schema.key).expect("a key is made of columns");
-    let taken = Taken { columns: columns.into(), skips_others: true, spelled_out: Vec::new() };
+    let taken = Taken {
+        columns: columns.into(),
+        skips_others: true,
+        adds_others: false,
+        spelled_out: Vec::new(),
+    };
     let on_error = OnError::Raise;
     let (format, batch_rows, records_before) = (arguments.format, BATCH_KEYS, 0);
     let reading = Reading { format, batch_rows, on_error, given: None, records_before, interrupt };

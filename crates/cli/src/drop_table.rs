@@ -8,7 +8,7 @@ use crate::arguments::DropTable;
 use crate::fault::Fault;
 use crate::opening::{open, open_to_read};
 use crate::output::print_line;
-use crate::source::{self, Packing};
+use crate::source;
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 10;
@@ -52,7 +52,7 @@ fn confirm(table: &str, interrupt: &Interrupt) -> Result<(), Fault> {
 }
 
 fn read_line(interrupt: &Interrupt) -> io::Result<String> {
-    let mut typed = source::open("-", Packing::None, interrupt)?;
+    let mut typed = source::raw("-", interrupt)?;
     let mut answer = Vec::new();
     let mut byte = [0];
     while answer.len() < ANSWER_BYTES_MAX && typed.read(&mut byte)? > 0 && byte != [b'\n'] {

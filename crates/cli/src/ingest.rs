@@ -12,7 +12,7 @@ use std::thread;
 use arrow_schema::{DataType, FieldRef, Schema, SchemaRef};
 use drillcore::{
     AppendOptions, Database, Error, ErrorKind, Interrupt, Merge, OnError, Options, PreparedAppend,
-    Rejected, RollupSpec, Table, TableSchema, TableSpec,
+    Rejected, RollupSpec, SourcePosition, Table, TableSchema, TableSpec,
 };
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
@@ -25,7 +25,7 @@ use crate::in_turn::Turns;
 use crate::input;
 use crate::output::print_line;
 use crate::progress;
-use crate::resume::FileProgress;
+use crate::resume::{FileProgress, forgotten};
 use crate::shape_check::{check_agrees, check_types, whole_key};
 use crate::source::{self, Replay};
 
@@ -44,9 +44,11 @@ pub fn ingest(arguments: &Ingest, interrupt: &Interrupt) -> Result<(), Fault> {
     let (db, table, replay) = open_table(arguments, interrupt)?;
     let bar = progress_bar(arguments.quiet);
     let totals = Totals::default();
+    let forgotten = Mutex::new(forgotten(&table)?);
     for (index, file) in arguments.files.iter().enumerate() {
         let replay = replay.as_ref().filter(|_| index == 0);
-        let pour = Pour { table: &table, file, arguments, bar: &bar, totals: &totals, interrupt };
+        let (bar, totals, forgotten) = (&bar, &totals, &forgotten);
+        let pour = Pour { table: &table, file, arguments, bar, totals, forgotten, interrupt };
         if let Err(fault) = pour.file(replay) {
             bar.abandon();
             eprintln!("appended {} rows before the error", totals.rows.load(Ordering::Relaxed));
@@ -248,7 +250,7 @@ fn taken(schema: &TableSchema, fill_nulls: bool) -> Taken {
     let whole_row = schema.whole_row_columns().iter().enumerate();
     let spelled_out = whole_row.filter(|(column, _)| !fill_nulls && schema.takes_null(*column));
     let spelled_out = spelled_out.map(|(_, field)| field.name().clone()).collect();
-    Taken { columns, skips_others, spelled_out }
+    Taken { columns, skips_others, adds_others: schema.discovers(), spelled_out }
 }
 
 /// One file on its way into the table.
@@ -258,6 +260,8 @@ struct Pour<'a> {
     arguments: &'a Ingest,
     bar: &'a ProgressBar,
     totals: &'a Totals,
+    /// Positions that the next commit removes.
+    forgotten: &'a Mutex<Vec<SourcePosition>>,
     interrupt: &'a Interrupt,
 }
 
@@ -378,7 +382,9 @@ impl Pour<'_> {
             true => progress.end(records_read, self.arguments.resume),
             false => progress.at(records_read),
         });
-        let result = append.commit(position.as_slice())?;
+        let mut positions = std::mem::take(&mut *self.forgotten.lock());
+        positions.extend(position);
+        let result = append.commit(&positions)?;
         self.totals.rows.fetch_add(result.rows, Ordering::Relaxed);
         let unparsed = bad.iter().map(|bad| format!("line {}: {}", bad.line, bad.reason));
         let unfit = |bad: &Rejected| format!("{}: {}", places.of(bad.row), bad.reason);

@@ -91,7 +91,7 @@ fn open_whole(
     reading: &Reading<'_>,
     replay: Option<&Arc<Replay>>,
 ) -> Result<Input, Fault> {
-    let (stem, packing) = packing(name);
+    let (stem, _) = packing(name);
     let format = match reading.format.or_else(|| format_of(stem)) {
         Some(format) => format,
         None if name == "-" => Format::Csv,
@@ -101,13 +101,16 @@ fn open_whole(
             )));
         }
     };
-    if format == Format::Parquet && packing == Packing::None && !source::is_read_once(name) {
-        let file = File::open(name).map_err(|error| unusable(name, &error))?;
-        return parquet(name, file, reading);
+    if format == Format::Parquet && !source::is_read_once(name) {
+        let cannot_read = |error: io::Error| unusable(name, &error);
+        let mut file = File::open(name).map_err(cannot_read)?;
+        if !source::is_packed(&mut file).map_err(cannot_read)? {
+            return parquet(name, file, reading);
+        }
     }
     let file = match replay {
-        None => source::open(name, packing, reading.interrupt),
-        Some(replay) => replay.read(packing),
+        None => source::open(name, reading.interrupt),
+        Some(replay) => replay.read(),
     };
     let file = file.map_err(|error| unusable(name, &error))?;
     match format {
@@ -126,7 +129,7 @@ fn open_whole(
     }
 }
 
-/// How a file is packed, by its name, and the name without that.
+/// How a file is packed that is to be written, by its name, and the name without that.
 pub fn packing(name: &str) -> (&str, Packing) {
     if let Some(stem) = name.strip_suffix(".gz") {
         return (stem, Packing::Gzip);

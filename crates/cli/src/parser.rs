@@ -17,6 +17,7 @@ use crate::batches::{BadRecord, lacks};
 use crate::exact_text::{doubtful, hint, holds};
 use crate::flat_json::{flat, may_change, value};
 use crate::records::{Records, Syntax};
+use crate::time_text::time_type;
 
 /// Characters of a value that a reason shows.
 const SHOWN_CHARS: usize = 200;
@@ -196,7 +197,9 @@ impl Parser {
         let field = self.schema.fields().iter().find(does_not_fit)?;
         let (name, stores) = (field.name(), type_name(field.data_type()));
         let found = shortened(value(text, name)?);
+        let local = no_local_time(field.data_type(), found.trim_matches('"'));
         let hint = match (&self.given, field.data_type()) {
+            _ if local.is_some() => local.unwrap_or_default(),
             (None, _) => String::new(),
             (Some(_), DataType::Utf8) => format!("; use --type {name}=string to store it as text"),
             (Some(_), _) => format!(
@@ -215,8 +218,19 @@ impl Parser {
         let column = (0..fields.len()).find(does_not_fit)?;
         let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
         let (name, stores) = (fields[column].name(), type_name(fields[column].data_type()));
-        Some(format!("column {name:?} stores {stores}, which cannot hold {:?}", shortened(&cell)))
+        let hint = no_local_time(fields[column].data_type(), &cell).unwrap_or_default();
+        let cell = shortened(&cell);
+        Some(format!("column {name:?} stores {stores}, which cannot hold {cell:?}{hint}"))
     }
+}
+
+/// Why a text that is the reading of a clock may not fit a column of times with a zone, and what to do about it.
+fn no_local_time(stores: &DataType, text: &str) -> Option<String> {
+    let DataType::Timestamp(_, Some(zone)) = stores else { return None };
+    let is_reading = matches!(time_type([text]), Some(DataType::Timestamp(_, None)));
+    is_reading.then(|| {
+        format!(": clocks in {zone} show this time twice or never; add the offset, such as +01:00")
+    })
 }
 
 /// The values of some columns as text, numbers as they are written.

@@ -18,7 +18,7 @@ use crate::fault::{Fault, NO};
 use crate::opening::moment;
 use crate::output::{print, print_line, print_one};
 use crate::selection::{key, selection};
-use crate::source::{self, Packing};
+use crate::source;
 
 /// The longest query from standard input, which may have no end.
 const QUERY_BYTES_MAX: u64 = 16 << 20;
@@ -249,7 +249,7 @@ pub fn tables(arguments: Tables, interrupt: Interrupt) -> Result<(), Fault> {
 /// All of standard input, which must have an end.
 pub fn standard_input(interrupt: &Interrupt) -> Result<String, Fault> {
     let bounded = |input: Box<dyn Read + Send>| input.take(QUERY_BYTES_MAX + 1);
-    let read = source::open("-", Packing::None, interrupt).map(bounded);
+    let read = source::raw("-", interrupt).map(bounded);
     let read = read.and_then(std::io::read_to_string).map_err(|error| match interrupt.check() {
         Ok(()) => Fault::unusable(format!("cannot read standard input: {error}")),
         Err(_) => Fault::interrupted(),

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use drillcore::{SourcePosition, Table};
 use serde_json::{Value, json};
@@ -14,6 +14,8 @@ use crate::source;
 
 /// Bytes at the beginning of a file by which it is known again.
 const BEGINNING_BYTES: u64 = 64 << 10;
+/// Files of a table that were read to their end and not to be resumed, and are still known when others are read.
+const KNOWN_FILES_MAX: usize = 1_000;
 
 /// A file on its way into a table.
 pub struct FileProgress {
@@ -59,22 +61,22 @@ impl FileProgress {
 
     /// The position behind the first `records` records or rows.
     pub fn at(&self, records: u64) -> SourcePosition {
-        self.position(records, false)
+        self.position(records, None)
     }
 
-    /// The position at the end. A file that is not to be resumed leaves none.
+    /// The position at the end. That of a file that was not to be resumed is [forgotten](forgotten) some day.
     pub fn end(&self, records: u64, resumes: bool) -> SourcePosition {
-        match resumes {
-            true => self.position(records, true),
-            false => SourcePosition { source: self.source.clone(), position: Vec::new() },
-        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.position(records, Some(if resumes { 0 } else { now.as_millis() as u64 }))
     }
 
-    fn position(&self, records: u64, is_whole: bool) -> SourcePosition {
+    /// With the time of its end, if the file is whole; 0 if that is kept for ever.
+    fn position(&self, records: u64, ended: Option<u64>) -> SourcePosition {
         let Identity { bytes, modified, beginning } = self.identity;
         let position = json!({
             "records": records,
-            "is_whole": is_whole,
+            "is_whole": ended.is_some(),
+            "ended": ended,
             "bytes": bytes,
             "modified": modified,
             "beginning": beginning,
@@ -109,6 +111,26 @@ impl FileProgress {
         (self.records_before, self.is_whole) = (records, is_whole);
         Ok(())
     }
+}
+
+/// What is to be stored as the positions of files that were read to their end into a table, so that they are forgotten: all but
+/// the last thousand of those that were not to be resumed.
+pub fn forgotten(table: &Table) -> Result<Vec<SourcePosition>, Fault> {
+    let of_table = format!("ingest:{}:", table.number());
+    let ended = |position: &[u8]| {
+        let found: Value = serde_json::from_slice(position).ok()?;
+        found["ended"].as_u64().filter(|&ended| ended > 0)
+    };
+    let positions = table.database().positions()?;
+    let mut known: Vec<(u64, String)> = positions
+        .into_iter()
+        .filter(|(source, _)| source.starts_with(&of_table))
+        .filter_map(|(source, position)| Some((ended(&position)?, source)))
+        .collect();
+    known.sort_unstable();
+    known.truncate(known.len().saturating_sub(KNOWN_FILES_MAX));
+    let forgotten = |(_, source)| SourcePosition { source, position: Vec::new() };
+    Ok(known.into_iter().map(forgotten).collect())
 }
 
 impl Identity {

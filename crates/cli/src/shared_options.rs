@@ -32,13 +32,13 @@ pub struct Moment {
 #[command(next_help_heading = "Which rows")]
 pub struct Selection {
     /// Lowest key: values of the first key columns, separated by commas.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     pub from: Option<String>,
     /// Highest key; includes every key that begins with it.
-    #[arg(long, value_name = "KEY")]
+    #[arg(long, value_name = "KEY", allow_negative_numbers = true)]
     pub to: Option<String>,
     /// Only rows of this set. Can be repeated.
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     pub set: Vec<String>,
     /// The rows that are null in the set column.
     #[arg(long)]

@@ -27,17 +27,24 @@ pub enum Packing {
     Zstd,
 }
 
-/// The bytes of a file, or of standard input for `-`, unpacked.
-pub fn open(
-    name: &str,
-    packing: Packing,
-    interrupt: &Interrupt,
-) -> io::Result<Box<dyn Read + Send>> {
-    unpacked(raw(name, interrupt)?, packing)
+/// The bytes that a packed file begins with; no other that is read begins so.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// The bytes of a file, or of standard input for `-`, unpacked where the first ones say that they are packed.
+pub fn open(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
+    unpacked(raw(name, interrupt)?)
+}
+
+/// Whether the bytes of a file are packed.
+pub fn is_packed(file: &mut File) -> io::Result<bool> {
+    let packing = packing_of(&beginning(&mut *file)?);
+    file.rewind()?;
+    Ok(packing != Packing::None)
 }
 
 /// The bytes as they are.
-fn raw(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
+pub fn raw(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
     Ok(match name {
         "-" => Box::new(Awaited::new(|| Ok(io::stdin()), interrupt)),
         // The other end of a pipe may let us wait as long as it likes, for its opening as well.
@@ -49,12 +56,30 @@ fn raw(name: &str, interrupt: &Interrupt) -> io::Result<Box<dyn Read + Send>> {
     })
 }
 
-fn unpacked(raw: Box<dyn Read + Send>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
+fn unpacked(mut raw: Box<dyn Read + Send>) -> io::Result<Box<dyn Read + Send>> {
+    let beginning = beginning(&mut raw)?;
+    let packing = packing_of(&beginning);
+    let whole = io::Cursor::new(beginning).chain(raw);
     Ok(match packing {
-        Packing::None => raw,
-        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-        Packing::Zstd => Box::new(zstd::Decoder::new(raw)?),
+        Packing::None => Box::new(whole),
+        Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(whole)),
+        Packing::Zstd => Box::new(zstd::Decoder::new(whole)?),
     })
+}
+
+/// As many of the first bytes as show how a file is packed.
+fn beginning(file: impl Read) -> io::Result<Vec<u8>> {
+    let mut beginning = Vec::new();
+    file.take(ZSTD.len() as u64).read_to_end(&mut beginning)?;
+    Ok(beginning)
+}
+
+fn packing_of(beginning: &[u8]) -> Packing {
+    match () {
+        () if beginning.starts_with(GZIP) => Packing::Gzip,
+        () if beginning.starts_with(ZSTD) => Packing::Zstd,
+        () => Packing::None,
+    }
 }
 
 /// Whether the bytes can be read only once, as those of a pipe.
@@ -83,8 +108,8 @@ impl Replay {
     }
 
     /// All bytes from the first one, unpacked. No other reader may be in use.
-    pub fn read(self: &Arc<Replay>, packing: Packing) -> io::Result<Box<dyn Read + Send>> {
-        unpacked(Box::new(Again { replay: self.clone(), position: 0 }), packing)
+    pub fn read(self: &Arc<Replay>) -> io::Result<Box<dyn Read + Send>> {
+        unpacked(Box::new(Again { replay: self.clone(), position: 0 }))
     }
 
     /// What is read from now on need not be read again.

@@ -9,7 +9,7 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_json::reader::infer_json_schema;
 use arrow_schema::{ArrowError, DataType, Field, FieldRef, Schema, SchemaRef};
-use drillcore::{OnError, type_name};
+use drillcore::{Error, OnError, type_name};
 
 use crate::batches::{Batch, Input, Part, Places, Reading, Taken, unusable};
 use crate::exact_text::is_rounded;
@@ -70,6 +70,9 @@ impl<'a> Text<'a> {
         let (guessed, _) = guessed.map_err(|error| self.malformed(&error))?;
         self.check_guess(&head, taken)?;
         let guessed = self.with_times(texts_for_nulls(&guessed), &head);
+        if let (true, Some(taken)) = (head.is_empty(), taken) {
+            self.check_header(&guessed, taken)?;
+        }
         let schema = csv_columns(guessed, taken);
         check_readable(&schema).map_err(|error| self.malformed(&error))?;
         Ok(self.input(head, schema, taken))
@@ -177,6 +180,19 @@ impl<'a> Text<'a> {
         let what = "the file has no rows, so the columns of a new table cannot be guessed; \
                     begin with a file that has rows";
         Err(Fault::wrong_call(what).at(self.name))
+    }
+
+    /// Refuses a header without rows that is none of the table's. Where there are rows, appending them says so.
+    fn check_header(&self, header: &Schema, taken: &Taken) -> Result<(), Fault> {
+        let is_unknown = |field: &&FieldRef| taken.columns.column_with_name(field.name()).is_none();
+        let other = header.fields().iter().find(is_unknown);
+        match other.filter(|_| !taken.skips_others && !taken.adds_others) {
+            None => Ok(()),
+            Some(other) => {
+                let names = taken.columns.fields().iter().map(|field| field.name().as_str());
+                Err(Fault::from(Error::unknown("column", other.name(), names)).at(self.name))
+            }
+        }
     }
 
     fn records(&mut self, count: usize) -> Result<Records, Fault> {

@@ -96,6 +96,30 @@ fn a_file_that_has_changed_and_standard_input_cannot_be_resumed() {
 }
 
 #[test]
+fn an_ingest_is_resumed_that_began_without_the_option_and_ended_in_whatever_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.csv"), "id,n\n1,1\n2,2\n").unwrap();
+    std::fs::write(folder.join("b.csv"), "id,n\n3,x\n").unwrap();
+    let ingest = ["ingest", "db", "t", "a.csv", "b.csv", "--key=id", "--quiet"];
+    let resume = [&ingest[..], &["--resume"]].concat();
+    let message = refused(folder, &ingest);
+    assert!(message.contains("b.csv, line 2"), "{message}");
+    std::fs::write(folder.join("b.csv"), "id,n\n3,3\n").unwrap();
+    assert!(prints(folder, &resume).starts_with("1 rows appended"));
+    // Nothing is left to do, also of one that ended as it should.
+    assert!(prints(folder, &resume).starts_with("0 rows appended"));
+    std::fs::write(folder.join("c.csv"), "id,n\n4,4\n").unwrap();
+    prints(folder, &["ingest", "db", "t", "c.csv", "--quiet"]);
+    let again = ["ingest", "db", "t", "c.csv", "--quiet", "--resume"];
+    assert!(prints(folder, &again).starts_with("0 rows appended"));
+    assert_eq!(prints(folder, &["count", "db", "t"]), "4\n");
+    std::fs::write(folder.join("c.csv"), "id,n\n4,4\n5,5\n").unwrap();
+    let message = refused(folder, &again);
+    assert!(message.contains("has changed since 1 of its records"), "{message}");
+}
+
+#[test]
 fn of_rows_with_one_key_the_last_of_the_file_is_kept_however_many_threads_there_are() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

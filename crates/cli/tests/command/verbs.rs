@@ -13,7 +13,7 @@ use arrow_array::{
 use drillcore::{Database, OnError, Options};
 use parquet::arrow::ArrowWriter;
 
-use crate::{drillcore, prints};
+use crate::{drillcore, prints, refused};
 
 /// The command, begun with Ctrl-C ignored, as it is behind `nohup`: an interrupt that comes before it has set its
 /// handler is lost, and does not end it otherwise than we want to see. The shell that begins it says when it ignores
@@ -120,16 +120,72 @@ fn packed_files_other_formats_and_standard_input_are_read() {
     let printed = prints(folder.path(), &[&["ingest", "db", "t", "--quiet"], &files[..]].concat());
     assert_eq!(printed, "13 rows appended to t, 0 left out\n");
 
-    let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
-        .current_dir(folder.path())
-        .args(["ingest", "db", "t", "-", "--quiet"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(CSV.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success());
-    assert_eq!(prints(folder.path(), &["count", "db", "t"]), "21\n");
+    // What is packed shows it by its first bytes, whatever its name.
+    let bytes = |name: &str| std::fs::read(path(name)).unwrap();
+    std::fs::write(path("f.csv"), bytes("c.csv.zst")).unwrap();
+    std::fs::write(path("g.csv.gz"), CSV).unwrap();
+    let printed = prints(folder.path(), &["ingest", "db", "t", "--quiet", "f.csv", "g.csv.gz"]);
+    assert_eq!(printed, "8 rows appended to t, 0 left out\n");
+    for (input, table) in [
+        (CSV.as_bytes().to_vec(), "t"),
+        (bytes("b.csv.gz"), "t"),
+        (bytes("c.csv.zst"), "t"),
+        (bytes("b.csv.gz"), "new"),
+    ] {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_drillcore"))
+            .current_dir(folder.path())
+            .args(["ingest", "db", table, "-", "--quiet"])
+            .args((table == "new").then_some("--key=hour"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(&input).unwrap();
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(prints(folder.path(), &["count", "db", "t"]), "37\n");
+    assert_eq!(prints(folder.path(), &["count", "db", "new"]), "4\n");
+}
+
+#[test]
+fn a_header_without_rows_is_one_of_the_table() {
+    let folder = with_table();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("none.csv"), CSV.lines().next().unwrap()).unwrap();
+    let printed = prints(folder.path(), &["ingest", "db", "t", "none.csv", "--quiet"]);
+    assert_eq!(printed, "0 rows appended to t, 0 left out\n");
+    std::fs::write(path("other.csv"), "hour,foo\n").unwrap();
+    let message = refused(folder.path(), &["ingest", "db", "t", "other.csv", "--quiet"]);
+    assert!(message.contains("other.csv") && message.contains("\"foo\""), "{message}");
+}
+
+#[test]
+fn keys_and_ends_of_ranges_may_be_negative_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    std::fs::write(folder.path().join("a.csv"), "id,n\n-5,1\n-3,2\n4,3\n").unwrap();
+    run(&["ingest", "db", "t", "a.csv", "--key=id", "--quiet"]);
+    assert_eq!(run(&["count", "db", "t", "--from", "-4"]), "2\n");
+    assert_eq!(run(&["count", "db", "t", "--from", "-5", "--to", "-3"]), "2\n");
+    assert!(run(&["get", "db", "t", "-5", "--output=csv"]).contains("-5,1"));
+}
+
+#[test]
+fn a_local_time_that_clocks_show_twice_or_never_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, line) in [
+        ("a.csv", "id,at\n1,2024-03-31T02:30:00\n"),
+        ("b.csv", "id,at\n1,2024-10-27T02:30:00\n"),
+        ("c.jsonl", "{\"id\": 1, \"at\": \"2024-03-31T02:30:00\"}\n"),
+    ] {
+        std::fs::write(folder.path().join(file), line).unwrap();
+        let zone = "--type=at=timestamp[us, Europe/Berlin]";
+        let message = refused(folder.path(), &["ingest", "db", "t", file, "--key=id", zone]);
+        assert!(
+            message.contains("clocks in Europe/Berlin show this time twice or never"),
+            "{message}"
+        );
+    }
 }
 
 #[test]
@@ -600,7 +656,7 @@ fn what_cannot_begin_to_go_in_leaves_nothing_behind() {
     write("a.csv", CSV);
     write("debt.csv", "id,weight\n1,-5\n");
     write("torn.parquet", "PAR1, but not for long");
-    write("torn.csv.gz", "no gzip");
+    std::fs::write(folder.path().join("torn.csv.gz"), b"\x1f\x8bno gzip").unwrap();
     write("a.unknown", CSV);
     let mistakes: [(&[&str], i32, &str); 10] = [
         (&["missing.csv", "--key=hour"], 3, "cannot read missing.csv"),
