@@ -364,6 +364,9 @@ pub struct Ingest {
     /// Format of the files; by default their names decide, and standard input is CSV.
     #[arg(long, value_enum)]
     pub format: Option<Format>,
+    /// The character between the cells of CSV, such as ';'; \t is a tab. By default a comma, and a tab in files named .tsv.
+    #[arg(long, value_name = "CHARACTER", value_parser = separator)]
+    pub separator: Option<u8>,
     /// Number of threads that parse and sort rows; by default as many as cores. Rows are committed in the order of the
     /// files, whatever their number.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
@@ -665,4 +668,15 @@ pub enum OnErrorName {
     Raise,
     /// Leave bad rows out, and report why.
     Skip,
+}
+
+/// A character that may stand between the cells of CSV.
+fn separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(*byte),
+        _ => {
+            Err("expected one ASCII character that is no quote and no line end, or \\t".to_string())
+        }
+    }
 }

@@ -95,6 +95,8 @@ impl Places {
 pub struct Reading<'a> {
     /// By default the file's name tells.
     pub format: Option<Format>,
+    /// Between the cells of CSV; by default the file's name tells.
+    pub separator: Option<u8>,
     pub batch_rows: usize,
     /// What to do with text that cannot be parsed.
     pub on_error: OnError,

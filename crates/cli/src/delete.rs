@@ -68,7 +68,9 @@ fn delete_keys_of(
     };
     let on_error = OnError::Raise;
     let (format, batch_rows, records_before) = (arguments.format, BATCH_KEYS, 0);
-    let reading = Reading { format, batch_rows, on_error, given: None, records_before, interrupt };
+    let (separator, given) = (None, None);
+    let reading =
+        Reading { format, separator, batch_rows, on_error, given, records_before, interrupt };
     let input = input::open(file, Some(&taken), &reading)?;
     for batch in input.batches() {
         interrupt.check()?;

@@ -257,6 +257,6 @@ mod tests {
         assert_eq!(found.iter().map(Field::name).collect::<Vec<_>>(), ["Date32"]);
         let with_fraction = br#"{"a":1.5}"#;
         assert_eq!(doubtful(&schema, with_fraction, Syntax::Jsonl).len(), 2);
-        assert_eq!(doubtful(&schema, with_fraction, Syntax::Csv).len(), 1);
+        assert_eq!(doubtful(&schema, with_fraction, Syntax::Csv { separator: b',' }).len(), 1);
     }
 }

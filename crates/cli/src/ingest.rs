@@ -203,7 +203,8 @@ fn reading<'a>(arguments: &'a Ingest, interrupt: &'a Interrupt) -> Reading<'a> {
     let batch_rows = arguments.batch_rows as usize;
     let (format, on_error) = (arguments.format, on_error(arguments));
     let given = Some(&arguments.shape.column_types[..]);
-    Reading { format, batch_rows, on_error, given, records_before: 0, interrupt }
+    let (separator, records_before) = (arguments.separator, 0);
+    Reading { format, separator, batch_rows, on_error, given, records_before, interrupt }
 }
 
 fn on_error(arguments: &Ingest) -> OnError {

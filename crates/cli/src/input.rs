@@ -92,7 +92,8 @@ fn open_whole(
     replay: Option<&Arc<Replay>>,
 ) -> Result<Input, Fault> {
     let (stem, _) = packing(name);
-    let format = match reading.format.or_else(|| format_of(stem)) {
+    let by_name = || if is_tsv(stem) { Some(Format::Csv) } else { format_of(stem) };
+    let format = match reading.format.or_else(by_name) {
         Some(format) => format,
         None if name == "-" => Format::Csv,
         None => {
@@ -114,7 +115,10 @@ fn open_whole(
     };
     let file = file.map_err(|error| unusable(name, &error))?;
     match format {
-        Format::Csv => Text::new(name, file, Syntax::Csv, reading).csv(taken),
+        Format::Csv => {
+            let separator = reading.separator.unwrap_or(if is_tsv(stem) { b'\t' } else { b',' });
+            Text::new(name, file, Syntax::Csv { separator }, reading).csv(separator, taken)
+        }
         Format::Jsonl => Text::new(name, file, Syntax::Jsonl, reading).jsonl(taken),
         Format::Parquet => {
             let file = unnamed(file).map_err(|error| unusable(name, &error))?.ok_or_else(|| {
@@ -138,6 +142,11 @@ pub fn packing(name: &str) -> (&str, Packing) {
         Some(stem) => (stem, Packing::Zstd),
         None => (name, Packing::None),
     }
+}
+
+/// Whether a name shows that cells are separated by tabs.
+fn is_tsv(stem: &str) -> bool {
+    stem.to_ascii_lowercase().ends_with(".tsv")
 }
 
 /// The format that a name shows.

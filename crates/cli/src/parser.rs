@@ -64,7 +64,7 @@ impl Parser {
     /// The rows of records, made flat.
     fn rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
         let text = records.text(range.clone());
-        if self.syntax == Syntax::Csv || !may_change(text, &self.schema, self.given()) {
+        if self.syntax != Syntax::Jsonl || !may_change(text, &self.schema, self.given()) {
             return self.flat_rows(records, range);
         }
         let part = records.part(range);
@@ -81,7 +81,10 @@ impl Parser {
     fn flat_rows(&self, records: &Records, range: Range<usize>) -> Result<RecordBatch, ArrowError> {
         let count = range.len();
         let rows = match self.syntax {
-            Syntax::Csv => csv_rows(self.schema.clone(), None, records.text(range.clone()), count)?,
+            Syntax::Csv { separator } => {
+                let text = records.text(range.clone());
+                csv_rows(self.schema.clone(), None, separator, text, count)?
+            }
             Syntax::Jsonl => self.jsonl_rows(records, range.clone())?,
         };
         match rows {
@@ -120,7 +123,7 @@ impl Parser {
 
     /// Refuses JSON lines of which what they lack would be taken for null.
     fn check_spelled_out(&self, records: &Records, range: Range<usize>) -> Result<(), ArrowError> {
-        if self.spelled_out.is_empty() || self.syntax == Syntax::Csv {
+        if self.spelled_out.is_empty() || self.syntax != Syntax::Jsonl {
             return Ok(());
         }
         for record in range {
@@ -165,7 +168,7 @@ impl Parser {
             return "the line is not valid UTF-8".to_string();
         }
         let bad_cell = match self.syntax {
-            Syntax::Csv => self.bad_cell(record),
+            Syntax::Csv { separator } => self.bad_cell(record, separator),
             Syntax::Jsonl => self.bad_value(record),
         };
         bad_cell.unwrap_or_else(|| match error {
@@ -210,11 +213,12 @@ impl Parser {
     }
 
     /// The first cell of a row of CSV that does not fit its column.
-    fn bad_cell(&self, record: &[u8]) -> Option<String> {
+    fn bad_cell(&self, record: &[u8], separator: u8) -> Option<String> {
         let fields = self.schema.fields();
-        let cells = csv_rows(as_texts(&self.schema), None, record, 1).ok()??;
-        let does_not_fit =
-            |&column: &usize| csv_rows(self.schema.clone(), Some(vec![column]), record, 1).is_err();
+        let cells = csv_rows(as_texts(&self.schema), None, separator, record, 1).ok()??;
+        let does_not_fit = |&column: &usize| {
+            csv_rows(self.schema.clone(), Some(vec![column]), separator, record, 1).is_err()
+        };
         let column = (0..fields.len()).find(does_not_fit)?;
         let cell = arrow_cast::display::array_value_to_string(cells.column(column), 0).ok()?;
         let (name, stores) = (fields[column].name(), type_name(fields[column].data_type()));
@@ -242,9 +246,10 @@ pub fn texts(
     count: usize,
 ) -> Result<Option<RecordBatch>, ArrowError> {
     match syntax {
-        Syntax::Csv => {
+        Syntax::Csv { separator } => {
             let columns = names.iter().map(|name| schema.index_of(name));
-            csv_rows(as_texts(schema), Some(columns.collect::<Result<_, _>>()?), text, count)
+            let columns = Some(columns.collect::<Result<_, _>>()?);
+            csv_rows(as_texts(schema), columns, separator, text, count)
         }
         Syntax::Jsonl => {
             let field = |name: &&str| Field::new(*name, DataType::Utf8, true);
@@ -267,10 +272,12 @@ fn as_texts(schema: &Schema) -> SchemaRef {
 fn csv_rows(
     schema: SchemaRef,
     columns: Option<Vec<usize>>,
+    separator: u8,
     mut text: &[u8],
     count: usize,
 ) -> Result<Option<RecordBatch>, ArrowError> {
     let builder = arrow_csv::ReaderBuilder::new(schema).with_batch_size(count + 1);
+    let builder = builder.with_delimiter(separator);
     let mut decoder = match columns {
         None => builder.build_decoder(),
         Some(columns) => builder.with_projection(columns).build_decoder(),

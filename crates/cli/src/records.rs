@@ -15,7 +15,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Syntax {
-    Csv,
+    Csv { separator: u8 },
     Jsonl,
 }
 
@@ -176,8 +176,10 @@ impl<R: BufRead> RecordReader<R> {
             }
             self.lines_read += 1;
             let line = &text[start..];
-            if self.syntax == Syntax::Csv && (quoted_from.is_some() || line.contains(&b'"')) {
-                quoted_from = match open_quote(line, quoted_from.is_some()) {
+            if let Syntax::Csv { separator } = self.syntax
+                && (quoted_from.is_some() || line.contains(&b'"'))
+            {
+                quoted_from = match open_quote(line, quoted_from.is_some(), separator) {
                     OpenQuote::None => None,
                     OpenQuote::OfThisLine => Some(self.lines_read),
                     OpenQuote::OfBefore => quoted_from,
@@ -192,7 +194,7 @@ impl<R: BufRead> RecordReader<R> {
     fn is_blank(&self, byte: u8) -> bool {
         match self.syntax {
             // A row of one column may be spaces.
-            Syntax::Csv => matches!(byte, b'\r' | b'\n'),
+            Syntax::Csv { .. } => matches!(byte, b'\r' | b'\n'),
             Syntax::Jsonl => byte.is_ascii_whitespace(),
         }
     }
@@ -208,7 +210,7 @@ enum OpenQuote {
 
 /// Whether a quoted cell goes on behind this line of CSV, which begins in one or not. Quotes count where a
 /// cell begins; two of them inside a quoted cell are one.
-fn open_quote(line: &[u8], begins_quoted: bool) -> OpenQuote {
+fn open_quote(line: &[u8], begins_quoted: bool, separator: u8) -> OpenQuote {
     #[derive(PartialEq)]
     enum At {
         Start,
@@ -225,7 +227,7 @@ fn open_quote(line: &[u8], begins_quoted: bool) -> OpenQuote {
         (At::Quote, b'"') => At::Quoted,
         (At::Quoted, b'"') => At::Quote,
         (At::Quoted, _) => At::Quoted,
-        (_, b',') => At::Start,
+        (_, byte) if byte == separator => At::Start,
         _ => At::Plain,
     };
     let begin = if begins_quoted { At::Quoted } else { At::Start };
@@ -238,6 +240,8 @@ fn open_quote(line: &[u8], begins_quoted: bool) -> OpenQuote {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const CSV: Syntax = Syntax::Csv { separator: b',' };
 
     fn cut(text: &str, syntax: Syntax) -> Vec<(u64, String)> {
         let records = RecordReader::new(text.as_bytes(), syntax).read_up_to(100).unwrap();
@@ -261,7 +265,7 @@ mod tests {
             (7, "\"\",\"5\"\n"),
             (8, "6,\"\""),
         ];
-        assert_eq!(cut(text, Syntax::Csv), expected(&rows));
+        assert_eq!(cut(text, CSV), expected(&rows));
     }
 
     #[test]
@@ -273,7 +277,7 @@ mod tests {
             ("\"a\"\"\n", 1),
             ("\"a\n\"\"\n", 1),
         ] {
-            let mut reader = RecordReader::new(text.as_bytes(), Syntax::Csv);
+            let mut reader = RecordReader::new(text.as_bytes(), CSV);
             let found = match reader.read_up_to(100) {
                 Err(RecordError::UnclosedQuote { line }) => Some(line),
                 _ => None,
@@ -288,18 +292,18 @@ mod tests {
     fn a_record_is_as_long_as_the_limit_and_no_longer() {
         let long = |len: usize| "x".repeat(len);
         for (text, syntax, expected) in [
-            (format!("1\n{}\n", long(RECORD_BYTES_MAX - 1)), Syntax::Csv, None),
+            (format!("1\n{}\n", long(RECORD_BYTES_MAX - 1)), CSV, None),
             (format!("1\n{}", long(RECORD_BYTES_MAX)), Syntax::Jsonl, None),
-            (format!("1\n{}\n", long(RECORD_BYTES_MAX)), Syntax::Csv, Some((2, false))),
+            (format!("1\n{}\n", long(RECORD_BYTES_MAX)), CSV, Some((2, false))),
             (format!("1\n{}", long(RECORD_BYTES_MAX + 1)), Syntax::Jsonl, Some((2, false))),
             (
                 format!("1\n2,\"y\nz\",\"{}\n\n", long(RECORD_BYTES_MAX / 2).repeat(2)),
-                Syntax::Csv,
+                CSV,
                 Some((2, true)),
             ),
             (
                 format!("1\n2,\"y\nz\",\"\n{}\n\n", long(RECORD_BYTES_MAX / 2).repeat(2)),
-                Syntax::Csv,
+                CSV,
                 Some((3, true)),
             ),
         ] {
@@ -334,7 +338,7 @@ mod tests {
     fn a_mark_before_the_text_is_none_of_it() {
         let text = "\u{feff}\"a\nb\",c\n\u{feff}1,2\n";
         let rows = [(1, "\"a\nb\",c\n"), (3, "\u{feff}1,2\n")];
-        assert_eq!(cut(text, Syntax::Csv), expected(&rows));
+        assert_eq!(cut(text, CSV), expected(&rows));
         assert_eq!(cut("\u{feff}{}\n", Syntax::Jsonl), expected(&[(1, "{}\n")]));
         assert!(cut("\u{feff}", Syntax::Jsonl).is_empty());
     }

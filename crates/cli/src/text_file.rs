@@ -48,22 +48,25 @@ impl<'a> Text<'a> {
         Text { name, reader, reading, syntax }
     }
 
-    pub fn csv(mut self, taken: Option<&Taken>) -> Result<Input, Fault> {
+    /// The file as CSV, with a separator between cells.
+    pub fn csv(mut self, separator: u8, taken: Option<&Taken>) -> Result<Input, Fault> {
         let header = self.records(1)?;
         let names = header.text(0..header.len());
         if names.trim_ascii_end().contains(&b'\r') {
             let what = "the header contains a carriage return; end lines with line feeds";
             return Err(Fault::wrong_call(what).at(self.name));
         }
-        let columns = 1 + names.iter().filter(|&&byte| byte == b',').count();
+        let columns = 1 + names.iter().filter(|&&byte| byte == separator).count();
         if columns > COLUMNS_MAX {
             let line = header.lines(0..1)[0];
             return Err(bad_line(self.name, line, &too_many_columns(columns)));
         }
         let head = self.head()?;
         // Rows that do not parse, and what is no UTF-8, are for the parser to tell.
-        let format =
-            arrow_csv::reader::Format::default().with_header(true).with_truncated_rows(true);
+        let format = arrow_csv::reader::Format::default()
+            .with_header(true)
+            .with_truncated_rows(true)
+            .with_delimiter(separator);
         let text = [names, head.text(0..head.len())].concat();
         let text = String::from_utf8_lossy(&text);
         let guessed = format.infer_schema(text.as_bytes(), Some(SAMPLE_ROWS));
@@ -203,7 +206,7 @@ impl<'a> Text<'a> {
     /// of JSON no times at all.
     fn with_times(&self, guessed: Schema, head: &Records) -> Schema {
         let may_be_time = |field: &&FieldRef| match self.syntax {
-            Syntax::Csv => matches!(field.data_type(), DataType::Timestamp(_, _)),
+            Syntax::Csv { .. } => matches!(field.data_type(), DataType::Timestamp(_, _)),
             Syntax::Jsonl => *field.data_type() == DataType::Utf8,
         };
         let names: Vec<&str> = guessed

@@ -4,7 +4,7 @@
 //! of a column have one, its type has the zone UTC; if only some have, the column is text. An empty cell is null.
 
 use std::fs::File;
-use std::io::{self, BufReader, Chain, Cursor, Read};
+use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -308,12 +308,18 @@ impl<R: Read> Read for Checked<R> {
     }
 }
 
-/// Opens a file; what ends in `.gz` or `.zst` is unpacked.
+/// The bytes that files packed by gzip and by zstd begin with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+
+/// Opens a file; what its first bytes say is packed is unpacked.
 fn unpacked(path: &str, interrupt: &Interrupt) -> io::Result<Unpacked> {
-    let file = BufReader::new(File::open(path)?);
+    let mut file = BufReader::new(File::open(path)?);
+    let beginning = file.fill_buf()?;
+    let (is_gzip, is_zstd) = (beginning.starts_with(GZIP), beginning.starts_with(ZSTD));
     let inner: Box<dyn Read + Send> = match () {
-        () if path.ends_with(".gz") => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
-        () if path.ends_with(".zst") => Box::new(zstd::Decoder::with_buffer(file)?),
+        () if is_gzip => Box::new(flate2::bufread::MultiGzDecoder::new(file)),
+        () if is_zstd => Box::new(zstd::Decoder::with_buffer(file)?),
         () => Box::new(file),
     };
     let mut text = Interrupted { inner, interrupt: interrupt.clone() };

@@ -148,6 +148,26 @@ fn packed_files_other_formats_and_standard_input_are_read() {
 }
 
 #[test]
+fn cells_may_be_separated_by_other_characters_than_commas() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| prints(folder.path(), arguments);
+    let text = "id;note\n1;\"a;b,\n\"\"c\"\"\"\n2;1,5\n";
+    std::fs::write(folder.path().join("a.csv"), text).unwrap();
+    std::fs::write(folder.path().join("b.tsv"), text.replace(';', "\t")).unwrap();
+    std::fs::write(folder.path().join("c.txt"), text.replace(';', "\t")).unwrap();
+    run(&["ingest", "db", "a", "a.csv", "--separator=;", "--key=id", "--quiet"]);
+    run(&["ingest", "db", "b", "b.tsv", "--key=id", "--quiet"]);
+    run(&["ingest", "db", "c", "c.txt", "--separator=\\t", "--format=csv", "--key=id", "--quiet"]);
+    let a = run(&["scan", "db", "a", "--output=csv"]);
+    assert_eq!(a, "id,note\n1,\"a;b,\n\"\"c\"\"\"\n2,\"1,5\"\n");
+    assert_eq!(run(&["scan", "db", "b", "--output=csv"]), a.replace(';', "\t"));
+    assert_eq!(run(&["scan", "db", "c", "--output=csv"]), a.replace(';', "\t"));
+    let message =
+        refused(folder.path(), &["ingest", "db", "a", "a.csv", "--separator=ab", "--key=id"]);
+    assert!(message.contains("expected one ASCII character"), "{message}");
+}
+
+#[test]
 fn a_header_without_rows_is_one_of_the_table() {
     let folder = with_table();
     let path = |name: &str| folder.path().join(name);
