@@ -43,6 +43,8 @@ class Reads(ABC):
     the index, like ``between`` and ``set``; for other conditions, rows are read and tested.
     """
 
+    _key_fields: tuple[pa.Schema, list[pa.Field]] | None = None
+
     @abstractmethod
     def _pin(self) -> _native.TableSnapshot:
         """Return the snapshot that the next call reads."""
@@ -90,7 +92,7 @@ class Reads(ABC):
         >>> t.get("UA", 1, columns=["delay"])
         {'delay': 3.0}
         """
-        values = key_values(key, key_columns(self.schema, self.key))
+        values = key_values(key, self._key_columns())
         found = self._get(values, columns).to_pylist()
         return found[0] if found else None
 
@@ -115,7 +117,7 @@ class Reads(ABC):
         >>> t.get_many([("DL", 2), ("XX", 0), ("UA", 1)], columns=["delay"]).arrow().to_pydict()
         {'delay': [-2.0, 3.0]}
         """
-        return Rows(self._get(many_keys(keys, key_columns(self.schema, self.key)), columns))
+        return Rows(self._get(many_keys(keys, self._key_columns()), columns))
 
     def _get(self, keys: Sequence[ColumnValues], columns: Sequence[str] | None) -> pa.RecordBatch:
         wanted = check_columns(columns)
@@ -628,4 +630,19 @@ class Reads(ABC):
         return True
 
     def _selection(self, between: Bounds | None, closed: str, set: Any, where: str | None) -> dict[str, Any]:
-        return selection(self.schema, self.key, self._set_column, between=between, closed=closed, set=set, where=where)
+        return selection(
+            self.schema,
+            [] if between is None else self._key_columns(),
+            self._set_column,
+            between=between,
+            closed=closed,
+            set=set,
+            where=where,
+        )
+
+    def _key_columns(self) -> list[pa.Field]:
+        """Return the fields of the key columns, found once for each change of columns."""
+        schema = self.schema
+        if self._key_fields is None or self._key_fields[0] is not schema:
+            self._key_fields = (schema, key_columns(schema, self.key))
+        return self._key_fields[1]

@@ -303,7 +303,7 @@ class Table(Altering, Reads):
                     f"table {self.name!r} has merge={self.merge!r}, which cannot delete rows by their keys; "
                     "give between, set or where"
                 )
-            return DeleteResult(*self._native.delete(many_keys(keys, key_columns(self.schema, self.key))))
+            return DeleteResult(*self._native.delete(many_keys(keys, self._key_columns())))
         if not selects:
             raise InvalidArgumentError("delete needs keys, between, set or where; to delete all rows, call truncate()")
         asked = self._selection(between, closed, set, where)
@@ -396,7 +396,7 @@ class Table(Altering, Reads):
                 f'set: "{names[0]}" is a key column, and updates cannot change keys; delete the row and append it with '
                 "the new key"
             )
-        arrays = many_keys(keys, key_columns(self.schema, self.key))
+        arrays = many_keys(keys, self._key_columns())
         return self._update([keys_with_values(arrays, self.key, values)], missing)
 
     def _update(self, batches: list[Any], missing: str) -> UpdateResult:

@@ -92,7 +92,7 @@ def many_keys(keys: Any, columns: Sequence[pa.Field]) -> list[pa.Array]:
 
 def selection(
     schema: pa.Schema,
-    key: Sequence[str],
+    key: list[pa.Field],
     set_column: str | None,
     *,
     between: Bounds | None,
@@ -104,7 +104,7 @@ def selection(
     if closed not in _CLOSED:
         raise InvalidArgumentError(f"closed: expected one of {', '.join(map(repr, _CLOSED))}, not {shown(closed)}")
     return {
-        "between": None if between is None else _bounds(between, key_columns(schema, key)),
+        "between": None if between is None else _bounds(between, key),
         "closed": closed,
         "sets": None if set is None else _sets(set, schema, set_column),
         "where": None if where is None else check_text("where", where),
@@ -128,7 +128,8 @@ def check_text(name: str, value: Any) -> str:
 def _bounds(between: Any, columns: list[pa.Field]) -> tuple[list[ColumnValues] | None, ...]:
     if not isinstance(between, tuple | list) or len(between) != 2:
         raise InvalidTypeError(f"between: expected a pair (low, high), not {shown(between)}")
-    return tuple(_prefix(end, columns) for end in between)
+    low, high = between
+    return _prefix(low, columns), _prefix(high, columns)
 
 
 def _prefix(end: Any, columns: list[pa.Field]) -> list[ColumnValues] | None:
@@ -138,13 +139,15 @@ def _prefix(end: Any, columns: list[pa.Field]) -> list[ColumnValues] | None:
     if not 1 <= len(values) <= len(columns):
         names = ", ".join(field.name for field in columns)
         raise InvalidArgumentError(f"between: expected values of the first key columns ({names}), not {shown(end)}")
-    for value in values:
-        if type(value) is int or type(value) is str:
-            continue
+    return [_end(value, field) for value, field in zip(values, columns, strict=False)]
+
+
+def _end(value: Any, field: pa.Field) -> ColumnValues:
+    if type(value) is not int and type(value) is not str:
         if is_nan(value) or (value is not None and is_missing(value)):
             name = "NaN" if is_nan(value) else value
             raise InvalidArgumentError(f"between: {name} is not a valid end; use None for an open end")
-    return [one_value(value, field) for value, field in zip(values, columns, strict=False)]
+    return one_value(value, field)
 
 
 def set_values(names: Any, schema: pa.Schema, set_column: str | None) -> pa.Array:

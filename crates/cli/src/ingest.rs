@@ -171,6 +171,7 @@ fn new_table(
     let key = whole_key(&arguments.shape);
     let (first, reading) = (&arguments.files[0], reading(arguments, interrupt));
     let guessed = input::open_again(first, None, &reading, replay)?.schema;
+    check_separator(first, &guessed, &key)?;
     let mut columns = typed(&guessed, &arguments.shape.column_types)?;
     let merge = match merge.unwrap_or(MergeName::Append) {
         MergeName::Append => Merge::Append,
@@ -197,6 +198,23 @@ fn new_table(
         ttl: ttl.clone(),
         ..TableSpec::new(columns, key).weights(weights.clone()).merge(merge)
     })
+}
+
+/// Refuses what has one column in which there are several, as far as its name tells.
+fn check_separator(file: &str, guessed: &Schema, key: &[String]) -> Result<(), Fault> {
+    let [only] = &guessed.fields()[..] else { return Ok(()) };
+    let found = [';', '\t', '|'].into_iter().find(|&other| only.name().contains(other));
+    match found.filter(|_| !key.contains(only.name())) {
+        None => Ok(()),
+        Some(separator) => {
+            let shown = if separator == '\t' { "\\t".to_string() } else { separator.to_string() };
+            let what = format!(
+                "the header has one column, {:?}; if these are several, use --separator '{shown}'",
+                only.name()
+            );
+            Err(Fault::wrong_call(what).at(file))
+        }
+    }
 }
 
 fn reading<'a>(arguments: &'a Ingest, interrupt: &'a Interrupt) -> Reading<'a> {

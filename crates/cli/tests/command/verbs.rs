@@ -165,6 +165,11 @@ fn cells_may_be_separated_by_other_characters_than_commas() {
     let message =
         refused(folder.path(), &["ingest", "db", "a", "a.csv", "--separator=ab", "--key=id"]);
     assert!(message.contains("expected one ASCII character"), "{message}");
+    for (file, hint) in [("a.csv", "--separator ';'"), ("c.txt", "--separator '\\t'")] {
+        let ingest = ["ingest", "db", "new", file, "--format=csv", "--key=id", "--quiet"];
+        let message = refused(folder.path(), &ingest);
+        assert!(message.contains(hint), "{message}");
+    }
 }
 
 #[test]

@@ -82,7 +82,7 @@ impl RowsBuilder {
             assert!((row as usize) < view.row_count, "row {row} of {}", view.row_count);
         }
         if let Some(keys) = &mut self.keys {
-            append_each_key(keys, view, Picked::Rows(rows))?;
+            append_each_key(keys, view, rows)?;
         }
         self.append(view, Picked::Rows(rows))
     }
@@ -529,10 +529,17 @@ impl ByteStrings {
 
 /// Appends the keys of a block's rows.
 fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: usize) -> Result<()> {
-    let KeyRests::List(list) = &view.key_rests else {
-        return append_each_key(keys, view, Picked::Range(from, to));
-    };
     let prefix = view.key_prefix;
+    let list = match &view.key_rests {
+        KeyRests::List(list) => list,
+        KeyRests::Numbered(numbered) => {
+            return numbered.for_each(prefix, from..to, |key| {
+                offset(keys.bytes().saturating_add(key.len()))?;
+                keys.push(key, &[]);
+                Ok(())
+            });
+        }
+    };
     let checked_room = |rests: usize, keys: &KeysBuilder| {
         let total = (to - from).checked_mul(prefix.len()).map(|len| len + rests);
         let total = total.ok_or_else(|| malformed("keys exceed memory"))?;
@@ -555,10 +562,10 @@ fn append_keys(keys: &mut KeysBuilder, view: &BlockView<'_>, from: usize, to: us
     Ok(())
 }
 
-fn append_each_key(keys: &mut KeysBuilder, view: &BlockView<'_>, picked: Picked<'_>) -> Result<()> {
+fn append_each_key(keys: &mut KeysBuilder, view: &BlockView<'_>, rows: &[u32]) -> Result<()> {
     let (prefix, mut room) = (view.key_prefix, KeyRoom::new());
-    picked.try_for_each(|row| {
-        let rest = view.key_rests.get(row, &mut room)?;
+    rows.iter().try_for_each(|&row| {
+        let rest = view.key_rests.get(row as usize, &mut room)?;
         offset(keys.bytes().saturating_add(prefix.len() + rest.len()))?;
         keys.push(prefix, rest);
         Ok(())

@@ -73,11 +73,14 @@ impl<'a> KeyEncoder<'a> {
         self.whole.without_prefix(self.prefix.len())
     }
 
-    /// Keys as numbers, if these take less than a list.
+    /// Keys as numbers, if these take less than a list by a byte for each: for less, keys are not to be put together anew
+    /// each time they are read.
     fn numbers(&self) -> Option<Numbers> {
-        let differences = self.differences.as_ref().filter(|_| self.whole.count > 1)?;
+        let list_len = self.rest().len();
+        // A number takes a byte at least.
+        let differences = self.differences.as_ref().filter(|_| list_len > 2 * self.whole.count)?;
         let numbers = differences.numbers(self.prefix.len(), self.whole)?;
-        (numbers.len < self.rest().len()).then_some(numbers)
+        (numbers.len + self.whole.count < list_len).then_some(numbers)
     }
 }
 

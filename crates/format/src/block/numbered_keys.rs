@@ -1,5 +1,7 @@
 //! Keys as numbers, opened for reading: see [`crate::block::key_encoder`].
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use crate::block::byte_list::ListView;
@@ -92,13 +94,51 @@ impl<'a> NumberedKeys<'a> {
     #[inline]
     fn put(&self, row: usize, out: &mut KeyRoom) -> Result<()> {
         let number = self.numbers.get(row);
-        let head = number.checked_shr(self.tails.width.into()).unwrap_or(0) as usize;
-        if head >= self.head_count {
-            return Err(malformed(format!("head {head} of {} of a key", self.head_count)));
-        }
-        out.extend_from_slice(self.heads.get(head)?);
+        out.extend_from_slice(self.head(self.head_of(number))?);
         let word = self.tails.word_of(number).to_be_bytes();
         out.extend_from_slice(&word[TAIL_BYTES_MAX - self.tail_len..]);
         Ok(())
+    }
+
+    /// Calls `each` with the keys of some rows in a row, which begin with `prefix`. What keys have in common with the ones
+    /// before them is put together once.
+    pub fn for_each(
+        &self,
+        prefix: &[u8],
+        rows: Range<usize>,
+        mut each: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let (mut key, mut head, mut tail_at) = (KeyRoom::from_slice(prefix), None, 0);
+        let mut done = Ok(());
+        self.numbers.for_each(rows.start, rows.end, |number| {
+            if done.is_err() {
+                return;
+            }
+            done = (|| {
+                let of_number = self.head_of(number);
+                if head != Some(of_number) {
+                    key.truncate(prefix.len());
+                    key.extend_from_slice(self.head(of_number)?);
+                    tail_at = key.len();
+                    key.resize(tail_at + self.tail_len, 0);
+                    head = Some(of_number);
+                }
+                let word = self.tails.word_of(number).to_be_bytes();
+                key[tail_at..].copy_from_slice(&word[TAIL_BYTES_MAX - self.tail_len..]);
+                each(&key)
+            })();
+        });
+        done
+    }
+
+    fn head_of(&self, number: u64) -> usize {
+        number.checked_shr(self.tails.width.into()).unwrap_or(0) as usize
+    }
+
+    fn head(&self, head: usize) -> Result<&'a [u8]> {
+        match head < self.head_count {
+            true => self.heads.get(head),
+            false => Err(malformed(format!("head {head} of {} of a key", self.head_count))),
+        }
     }
 }

@@ -70,6 +70,10 @@ impl TailBits {
     /// The word of a number.
     #[inline]
     pub fn word_of(&self, number: u64) -> u128 {
+        // Of keys that end in one number, most often.
+        if let [run] = self.runs[..] {
+            return self.common | (u128::from(number) & ones(run.len.into())) << run.shift;
+        }
         let (mut word, mut rest) = (self.common, number);
         for run in &self.runs {
             let bits = u128::from(rest) & ones(run.len.into());
