@@ -33,7 +33,7 @@ from drillcore.reads import Reads
 from drillcore.table_writer import TableWriter
 from drillcore.type_names import type_name
 from drillcore.update import MISSING, keys_with_values, rows_to_update, values_to_set
-from drillcore.values import Bounds, key_columns, many_keys
+from drillcore.values import Bounds, many_keys
 
 if TYPE_CHECKING:
     from drillcore import _native

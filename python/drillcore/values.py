@@ -143,10 +143,11 @@ def _prefix(end: Any, columns: list[pa.Field]) -> list[ColumnValues] | None:
 
 
 def _end(value: Any, field: pa.Field) -> ColumnValues:
-    if type(value) is not int and type(value) is not str:
-        if is_nan(value) or (value is not None and is_missing(value)):
-            name = "NaN" if is_nan(value) else value
-            raise InvalidArgumentError(f"between: {name} is not a valid end; use None for an open end")
+    if type(value) is int or type(value) is str:
+        return one_value(value, field)
+    if is_nan(value) or (value is not None and is_missing(value)):
+        name = "NaN" if is_nan(value) else value
+        raise InvalidArgumentError(f"between: {name} is not a valid end; use None for an open end")
     return one_value(value, field)
 
 
