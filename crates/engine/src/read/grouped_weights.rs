@@ -61,13 +61,15 @@ pub enum SetMembers {
     Weighed(WeighedMembers),
 }
 
-/// The members of a set that is not indexed, of which some were weighed.
+/// The members of a set that is not indexed, of which those in a row were weighed.
 pub struct WeighedMembers {
-    /// Of all.
+    /// Of those that were weighed.
     ordinals: Arc<[u32]>,
-    /// Of those from a position on.
     units: Vec<u64>,
-    first_weighed: u64,
+    /// The position of the first of them.
+    first: u64,
+    /// How many members the set has.
+    len: u64,
     /// The groups that were weighed whole, whose sums begin with the first of them.
     groups: Vec<WeightGroup>,
 }
@@ -272,7 +274,7 @@ impl SetMembers {
     fn len(&self) -> u64 {
         match self {
             SetMembers::Indexed(members) => members.len(),
-            SetMembers::Weighed(members) => members.ordinals.len() as u64,
+            SetMembers::Weighed(members) => members.len,
         }
     }
 
@@ -300,8 +302,8 @@ impl SetMembers {
     fn ordinals_at(&self, positions: &[u64], out: &mut Vec<u32>) -> Result<()> {
         match self {
             SetMembers::Indexed(members) => members.ordinals_at(positions, out)?,
-            SetMembers::Weighed(WeighedMembers { ordinals, .. }) => {
-                out.extend(positions.iter().map(|&position| ordinals[position as usize]));
+            SetMembers::Weighed(WeighedMembers { ordinals, first, .. }) => {
+                out.extend(positions.iter().map(|position| ordinals[(position - first) as usize]));
             }
         }
         Ok(())
@@ -311,8 +313,8 @@ impl SetMembers {
     fn weigh(&self, positions: &[u64], scale: Scale<'_>) -> Result<Vec<Weighed>> {
         let mut ordinals = Vec::with_capacity(positions.len());
         self.ordinals_at(positions, &mut ordinals)?;
-        if let SetMembers::Weighed(WeighedMembers { units, first_weighed, .. }) = self {
-            let units = positions.iter().map(|position| units[(position - first_weighed) as usize]);
+        if let SetMembers::Weighed(WeighedMembers { units, first, .. }) = self {
+            let units = positions.iter().map(|position| units[(position - first) as usize]);
             return Ok(ordinals.into_iter().map(u64::from).zip(units.map(u128::from)).collect());
         }
         let mut distinct = ordinals.clone();
@@ -331,23 +333,28 @@ impl SetMembers {
 }
 
 impl WeighedMembers {
-    /// The members of a set, all of whose ordinals are given, with the units of those at `positions`.
-    pub fn new(ordinals: Arc<[u32]>, positions: &Range<u64>, units: Vec<u64>) -> WeighedMembers {
-        let members = ordinals.len() as u64;
+    /// Members in a row with their units: the position of the first of them, and how many the set has.
+    pub fn new(ordinals: Arc<[u32]>, units: Vec<u64>, first: u64, len: u64) -> WeighedMembers {
+        assert_eq!(ordinals.len(), units.len(), "a weight for each member");
         let mut before = 0;
         let group = |number: u64| {
-            let first = number * WEIGHT_GROUP;
+            let begin = number * WEIGHT_GROUP;
+            let of_group = begin - first..len.min(begin + WEIGHT_GROUP) - first;
             let mut weight = GroupWeight::default();
-            let of_group =
-                first - positions.start..members.min(first + WEIGHT_GROUP) - positions.start;
             units[of_group.start as usize..of_group.end as usize]
                 .iter()
                 .for_each(|&units| weight.add(units));
             before += weight.sum;
             WeightGroup { number, before: before - weight.sum, weight }
         };
-        let groups = whole_groups(positions, members).map(group).collect();
-        WeighedMembers { ordinals, units, first_weighed: positions.start, groups }
+        let positions = first..first + units.len() as u64;
+        let groups = whole_groups(&positions, len).map(group).collect();
+        WeighedMembers { ordinals, units, first, len, groups }
+    }
+
+    /// The positions of those that were weighed.
+    pub fn positions(&self) -> Range<u64> {
+        self.first..self.first + self.units.len() as u64
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use drillcore_format::rows::{Layout, Projection};
 use drillcore_format::weight::stored_units;
 use drillcore_sample::rng::Rng;
+use parking_lot::Mutex;
 
 use crate::calls::interrupt::Interrupt;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,7 +26,7 @@ use crate::pieces::weight_index::no_weight;
 use crate::read::arrivals::Arrivals;
 use crate::read::grouped_weights::{GroupedMembers, Scale, SetMembers, Weighed, WeighedMembers};
 use crate::select::selection::{Part, Place, Selected};
-use crate::select::unindexed_sets::list_members;
+use crate::select::unindexed_sets::count_members;
 
 /// The weight of a rollup table's rows: their numbers of events.
 pub(crate) const EVENTS: usize = 0;
@@ -43,6 +44,7 @@ const ROWS_PER_LOOKUP: u64 = 256;
 /// A selection with the weights of its parts.
 pub struct Weighted {
     selected: Arc<Selected>,
+    layout: Layout,
     weight: usize,
     /// How many weight columns there are.
     columns: usize,
@@ -74,6 +76,14 @@ enum PartWeight {
         ends: Vec<u128>,
     },
     Grouped(GroupedMembers),
+    Unindexed(Mutex<Unindexed>),
+}
+
+/// All members of a set that is not indexed in a segment, among those of a range.
+enum Unindexed {
+    /// The units of each. Their sum asks for no more.
+    Weighed(Vec<u64>),
+    Grouped(GroupedMembers),
 }
 
 impl Weighted {
@@ -87,20 +97,20 @@ impl Weighted {
     ) -> Result<Weighted> {
         let value = layout.weight_values().nth(weight).expect("the weight was looked up");
         let projection = layout.stored(false, vec![value]);
-        let interrupt = interrupt.clone();
+        let (interrupt, layout) = (interrupt.clone(), layout.clone());
         let (parts, starts) = (Vec::with_capacity(selected.parts().len()), vec![0u128]);
         let columns = layout.weight_values().count();
         let mut weighted =
-            Weighted { selected, weight, columns, projection, interrupt, parts, starts };
+            Weighted { selected, layout, weight, columns, projection, interrupt, parts, starts };
         for part in weighted.selected.clone().parts() {
-            let (part, sum) = weighted.weigh(layout, part)?;
+            let (part, sum) = weighted.weigh(part)?;
             weighted.starts.push(weighted.total() + sum);
             weighted.parts.push(part);
         }
         Ok(weighted)
     }
 
-    fn weigh(&self, layout: &Layout, part: &Part) -> Result<(PartWeight, u128)> {
+    fn weigh(&self, part: &Part) -> Result<(PartWeight, u128)> {
         let piece = &self.selected.pieces()[part.piece];
         Ok(match &part.members {
             None => {
@@ -128,12 +138,12 @@ impl Weighted {
                 let sum = grouped.total();
                 (PartWeight::Grouped(grouped), sum)
             }
-            Some(Members::Unindexed(set)) => {
-                let (members, positions) = self.weigh_unindexed(layout, piece, part, set)?;
-                let members = SetMembers::Weighed(members);
-                let grouped = GroupedMembers::new(members, positions, self.scale(piece))?;
-                let sum = grouped.total();
-                (PartWeight::Grouped(grouped), sum)
+            // Events of a rollup table are found by their numbers, not drawn in groups.
+            Some(Members::Unindexed(_)) if self.layout.rollup().is_none() => {
+                let mut units = Vec::with_capacity(part.len() as usize);
+                self.for_each_weight(part, |_, unit| units.push(unit))?;
+                let sum = units.iter().map(|&unit| u128::from(unit)).sum();
+                (PartWeight::Unindexed(Mutex::new(Unindexed::Weighed(units))), sum)
             }
             Some(members) => match piece.member_weights(members, self.weight, part.len())? {
                 Some(kept) => {
@@ -150,25 +160,40 @@ impl Weighted {
         })
     }
 
-    /// The members of a set without an index, those of a part weighed, and which of them these are. Groups begin with the first
-    /// member in the segment, so where the part is of a range, the others are listed, too.
-    fn weigh_unindexed(
-        &self,
-        layout: &Layout,
-        piece: &Piece,
-        part: &Part,
-        set: &UnindexedSet,
-    ) -> Result<(WeighedMembers, Range<u64>)> {
-        let whole = 0..piece.rows();
-        let ordinals = match set.range == whole {
-            true => set.ordinals.clone(),
-            false => list_members(layout, piece, &[&set.value], whole, &self.interrupt)?.remove(0),
-        };
-        let before = ordinals.partition_point(|&ordinal| u64::from(ordinal) < set.range.start);
-        let positions = before as u64 + part.from..before as u64 + part.to;
-        let mut units = Vec::with_capacity(part.len() as usize);
-        self.for_each_weight(part, |_, unit| units.push(unit))?;
-        Ok((WeighedMembers::new(ordinals, &positions, units), positions))
+    /// Puts the members of sets without an index in the groups that an index would have. These begin with the first member in the
+    /// segment: where members of a range were weighed, the others are counted, those of all sets in one pass.
+    fn group_unindexed(&self) -> Result<()> {
+        let mut unindexed: Vec<(usize, &UnindexedSet, &Mutex<Unindexed>)> = Vec::new();
+        for (part, weight) in self.selected.parts().iter().zip(&self.parts) {
+            if let (Some(Members::Unindexed(set)), PartWeight::Unindexed(state)) =
+                (&part.members, weight)
+                && matches!(*state.lock(), Unindexed::Weighed(_))
+            {
+                unindexed.push((part.piece, set, state));
+            }
+        }
+        for of_piece in unindexed.chunk_by(|a, b| a.0 == b.0) {
+            let (number, UnindexedSet { range, .. }, _) = of_piece[0];
+            let piece = &self.selected.pieces()[number];
+            let values: Vec<&[u8]> = of_piece.iter().map(|(_, set, _)| &*set.value).collect();
+            let count = |range: Range<u64>| match range.is_empty() {
+                true => Ok(vec![0; values.len()]),
+                false => count_members(&self.layout, piece, &values, range, &self.interrupt),
+            };
+            let (before, behind) = (count(0..range.start)?, count(range.end..piece.rows())?);
+            for (at, (_, set, state)) in of_piece.iter().enumerate() {
+                let mut state = state.lock();
+                let Unindexed::Weighed(units) = &mut *state else { continue };
+                let units: Vec<u64> = std::mem::take(units);
+                let len = before[at] + units.len() as u64 + behind[at];
+                let weighed = WeighedMembers::new(set.ordinals.clone(), units, before[at], len);
+                let positions = weighed.positions();
+                let members = SetMembers::Weighed(weighed);
+                let grouped = GroupedMembers::new(members, positions, self.scale(piece))?;
+                *state = Unindexed::Grouped(grouped);
+            }
+        }
+        Ok(())
     }
 
     /// The running sums of a piece's live rows: of few erased intervals from those of all rows, of many in one pass over the
@@ -248,11 +273,14 @@ impl Weighted {
     }
 
     fn is_grouped(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, PartWeight::Grouped(_)))
+        let is_grouped =
+            |part: &PartWeight| matches!(part, PartWeight::Grouped(_) | PartWeight::Unindexed(_));
+        self.parts.iter().any(is_grouped)
     }
 
     /// The rows that hold some units; with a random seed for each, such as are as likely for units that were drawn.
     fn find(&self, units: &[u128], seeds: Option<&[u64]>) -> Result<Vec<(Place, u128)>> {
+        self.group_unindexed()?;
         let mut found = vec![(Place { piece: 0, ordinal: 0 }, 0); units.len()];
         let ascending = ascending(units, self.total());
         let mut rest = ascending.as_slice();
@@ -301,6 +329,10 @@ impl Weighted {
                     .collect()
             }
             PartWeight::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
+            PartWeight::Unindexed(state) => match &*state.lock() {
+                Unindexed::Grouped(members) => members.find(&units, seeds, self.scale(piece)),
+                Unindexed::Weighed(_) => unreachable!("they are grouped before they are searched"),
+            },
             PartWeight::Members { ends } => {
                 let member = |unit: u128| {
                     let member = ends.partition_point(|&end| end <= unit);

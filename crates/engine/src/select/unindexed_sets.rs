@@ -33,6 +33,34 @@ pub fn list_members(
     range: Range<u64>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Arc<[u32]>>> {
+    let note = |members: &mut Vec<u32>, ordinal| members.push(ordinal);
+    let of_steps: Vec<Vec<Vec<u32>>> = note_members(layout, piece, sets, range, interrupt, note)?;
+    let of_set = |set: usize| of_steps.iter().flat_map(|members| &members[set]).copied().collect();
+    Ok((0..sets.len()).map(of_set).collect())
+}
+
+/// How many rows each of some sets has there: as [`list_members`], without a list.
+pub fn count_members(
+    layout: &Layout,
+    piece: &Piece,
+    sets: &[&[u8]],
+    range: Range<u64>,
+    interrupt: &Interrupt,
+) -> Result<Vec<u64>> {
+    let note = |members: &mut u64, _| *members += 1;
+    let of_steps: Vec<Vec<u64>> = note_members(layout, piece, sets, range, interrupt, note)?;
+    Ok((0..sets.len()).map(|set| of_steps.iter().map(|members| members[set]).sum()).collect())
+}
+
+/// Notes each row of some sets in what is known of its set in one step of a range. Steps come in order.
+fn note_members<T: Default + Clone + Send>(
+    layout: &Layout,
+    piece: &Piece,
+    sets: &[&[u8]],
+    range: Range<u64>,
+    interrupt: &Interrupt,
+    note: impl Fn(&mut T, u32) + Sync,
+) -> Result<Vec<Vec<T>>> {
     let dictionary = set_dictionary(layout, piece)?;
     let by_code = dictionary.as_deref().map(|texts| sets_by_code(texts, sets)).transpose()?;
     let codes = by_code.iter().flat_map(|(by_code, _)| by_code.iter().zip(0u64..));
@@ -42,8 +70,8 @@ pub fn list_members(
         Some((_, None)) if wanted.len() <= FEW_CODES => Some(wanted.as_slice()),
         _ => None,
     };
-    let of_steps = for_each_step(range, |step| {
-        let mut members = vec![Vec::new(); sets.len()];
+    for_each_step(range, |step| {
+        let mut members = vec![T::default(); sets.len()];
         // Codes are read in less time than statistics.
         let parts = match by_code {
             Some(_) => vec![step],
@@ -53,7 +81,7 @@ pub fn list_members(
             for_each_chunk(layout, piece, ordinals, few, interrupt, |chunk| {
                 match (chunk, &by_code) {
                     (Chunk::Found { ordinal, code }, Some((by_code, _))) => {
-                        members[by_code[code as usize] as usize].push(ordinal as u32);
+                        note(&mut members[by_code[code as usize] as usize], ordinal as u32);
                         Ok(())
                     }
                     (Chunk::Codes { first, codes, is_null }, Some((by_code, of_null))) => {
@@ -64,7 +92,7 @@ pub fn list_members(
                             }
                             let set = if is_null(row) { *of_null } else { Some(set) };
                             if let Some(set) = set.filter(|&set| set != NO_SET) {
-                                members[set as usize].push((first + row as u64) as u32);
+                                note(&mut members[set as usize], (first + row as u64) as u32);
                             }
                         }
                         Ok(())
@@ -72,16 +100,14 @@ pub fn list_members(
                     (chunk, _) => {
                         let (first, rows) = chunk.into_rows()?;
                         Ok(layout.for_each_in_sets(&rows, sets, |row, set| {
-                            members[set].push((first + row as u64) as u32);
+                            note(&mut members[set], (first + row as u64) as u32);
                         })?)
                     }
                 }
             })?;
         }
         Ok(members)
-    })?;
-    let of_set = |set: usize| of_steps.iter().flat_map(|members| &members[set]).copied().collect();
-    Ok((0..sets.len()).map(of_set).collect())
+    })
 }
 
 /// Counts the rows of every set of a piece that are live by their ordinals into `rows_of`, by encoded value. Reads the whole
